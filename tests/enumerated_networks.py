@@ -17,7 +17,6 @@ from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.refinement._descent import IntArray
 from qsdp.refinement._models import side_by_side
-from qsdp.refinement._second_layer import line_minimum
 from qsdp.sampling import allocate
 
 
@@ -105,7 +104,7 @@ def _best_shared(problem: TrainingProblem, atoms: EnumeratedAtoms, m: int, K: in
         i = int(np.argmin(values))
         if values[i] < best:
             best, chosen = float(values[i]), numbers[i]
-            magnitude = line_minimum(fit, np.zeros_like(fit.target), F[i][:, None], penalty)
+            magnitude = fit.line_minimum(np.zeros_like(fit.target), F[i][:, None], penalty)
     U, V = atoms.weights(chosen % K)
     U = U * np.where(chosen < K, np.int8(1), np.int8(-1))[:, None]
     return BilinearNetwork(U, V, np.full(m, magnitude), problem.levels, problem.activation)

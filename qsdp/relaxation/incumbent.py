@@ -11,16 +11,13 @@ from qsdp._utils import deadline
 from qsdp._utils.gap import relative
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
-from qsdp.inner_problem import grothendieck_bound, uninterrupted
+from qsdp.inner_problem import dominating_weights
 from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import Progress, Settings
+from qsdp.relaxation.settings import COARSE, Progress, Settings
 
-__all__ = ["COARSE", "FINAL", "STOPS", "Incumbent", "dominating", "zero_solution"]
-
-#: Relative gap from which a solve is coarse: its iterations are easier to predict, and single precision suffices.
-COARSE = 1e-3
+__all__ = ["FINAL", "STOPS", "Incumbent", "dominating", "zero_solution"]
 
 #: Exceptions that end an iterative method, with statuses; rounding or overflow make matrices singular.
 STOPS: dict[type[BaseException], str] = {
@@ -133,11 +130,11 @@ class Incumbent:
         weights = np.array(self.z)
         for part in np.flatnonzero(open_parts).tolist():
             matrices = range(self._instance.n_matrices)[self._matrices(part)]
-            tol = min(1e-3, max(1e-8, _FLOOR_SHARE * float(self.gaps[part])))
+            tol = min(COARSE, max(1e-8, _FLOOR_SHARE * float(self.gaps[part])))
             for k in matrices:
                 if deadline.over():
                     return
-                found = uninterrupted(grothendieck_bound(M[k], tol=tol)).z[: self._instance.size]
+                found = dominating_weights(M[k], tol)
                 if np.any(found > 0.0):
                     weights[k] = found + _LEAST_FLOOR * found.mean()
         self._take_dual(candidate, M, ray, weights)
@@ -202,14 +199,12 @@ class Incumbent:
         nu = np.zeros_like(self._instance.target)
         for part, dual in enumerate(self._duals):
             if dual is not None:
-                nu[:, self._outputs(part)] = known[id(dual)][:, self._outputs(part)]
+                own = self._instance.outputs_of(part)
+                nu[:, own] = known[id(dual)][:, own]
         return nu
 
-    def _outputs(self, part: int) -> slice:
-        return slice(None) if self.n_parts == 1 else slice(part, part + 1)
-
     def _matrices(self, part: int) -> Any:
-        return self._instance.matrices_of(self._outputs(part))
+        return self._instance.matrices_of(self._instance.outputs_of(part))
 
     def _by_part(self, values: FloatArray) -> FloatArray:
         return np.array([values[self._matrices(part)].sum() for part in range(self.n_parts)])

@@ -29,6 +29,7 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.gram import SharedGram
 from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
 from qsdp.relaxation.backends import BACKENDS, check_solver
+from qsdp.relaxation.incumbent import FINAL
 from qsdp.relaxation.largest_beta import proven_beta_max
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.settings import Progress, Settings
@@ -48,7 +49,7 @@ _MOST_BETAS = 100_000
 _NEAR = 4.0
 
 #: Statuses of this package's solvers that end the path.
-_STOPPED = frozenset({"time limit", "interrupted", "stopped by the callback"})
+_STOPPED = frozenset({"time limit", *FINAL})
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -194,7 +194,7 @@ class _Codes:
         low, high = y.min(axis=0), y.max(axis=0)
         if np.any((y != low) & (y != high)):
             return None
-        return cls(low, high, y.shape[1] > 1 and bool(np.all((y == high).sum(axis=1) == 1)))
+        return cls(low, high, bool(np.all((y == high).sum(axis=1) == 1)))
 
     def wrong(self, samples: TrainingProblem, outputs: FloatArray) -> FloatArray:
         """Return the misclassified weight of every sample; zero if the outputs give its class."""
@@ -243,8 +243,7 @@ class _Fold:
             solved = sorted([*self.solved, relaxation], key=lambda one: one.problem.beta)
             self.solved = [*solved[:1], *solved[1:][-1:]]
         prediction = relaxation.outputs(self.held_out.X)
-        loss = problem.loss
-        if not (loss.labels or loss.coupled):
+        if not problem.loss.for_classes:
             # Far from the data, a quadratic function can take any value; no target is beyond those seen.
             prediction = np.clip(prediction, problem.targets.min(axis=0), problem.targets.max(axis=0))
         return prediction

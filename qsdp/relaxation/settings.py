@@ -10,7 +10,10 @@ from qsdp._utils.gap import Gap
 from qsdp.gram import SharedGram
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["Progress", "Settings"]
+__all__ = ["COARSE", "Progress", "Settings"]
+
+#: Relative gap from which a solve is coarse: its iterations are easier to predict, and single precision suffices.
+COARSE = 1e-3
 
 
 @dataclass(frozen=True, repr=False)

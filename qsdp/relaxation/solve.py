@@ -269,7 +269,7 @@ def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
     assert raw.Z is not None
     assert raw.V is not None
     parts = instance.parts
-    each = [instance.matrices_of(slice(None) if len(parts) == 1 else slice(k, k + 1)) for k in range(len(parts))]
+    each = [instance.matrices_of(instance.outputs_of(k)) for k in range(len(parts))]
     missing = [k for k, mine in enumerate(each) if not np.any(raw.Z[mine])]
     if not missing:
         return raw

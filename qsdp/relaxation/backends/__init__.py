@@ -14,9 +14,8 @@ from qsdp.losses import Loss
 from qsdp.relaxation.backends.base import Backend
 from qsdp.relaxation.backends.conic import CONIC_BACKENDS
 from qsdp.relaxation.backends.own import INTERIOR, LOW_RANK, SPLITTING
-from qsdp.relaxation.incumbent import COARSE
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.settings import COARSE, Settings
 
 __all__ = [
     "BACKENDS",

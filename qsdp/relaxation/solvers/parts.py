@@ -132,7 +132,7 @@ def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndar
         return None
     if not all(np.all(np.isfinite(array)) for array in (start.Z, start.V, start.nu, start.z)):
         return None
-    outputs = slice(None) if instance.loss.coupled else slice(k, k + 1)
+    outputs = instance.outputs_of(k)
     mine = instance.matrices_of(outputs)
     Z, V = (M[mine][:, kept][:, :, kept] for M in (start.Z, start.V))
     return RawSolution(Z, V, V, start.nu[:, outputs], start.z[mine][:, kept])

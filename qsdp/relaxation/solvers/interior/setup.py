@@ -114,7 +114,7 @@ def operations(instance: Instance, tol: float) -> float:
     """Estimate the number of floating-point operations of a solve; return infinity beyond the largest system."""
     data, N, (n, C) = instance.map, instance.size, (instance.map.n_rows, instance.target.shape[1])
     p = data.layout.n_entries
-    coupled = C if instance.loss.coupled else 1
+    coupled = C // instance.fit.n_parts
     # In several blocks, losses other than the squared one have the system of all samples.
     several = data.n_blocks > 1 and not instance.fit.quadratic
     if (n if several else min(n, p)) * coupled > _LARGEST:

@@ -13,14 +13,15 @@ from functools import partial
 
 import numpy as np
 
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
-from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, dominating, zero_solution
+from qsdp.relaxation.incumbent import STOPS, Incumbent, dominating, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.settings import COARSE, Settings
 from qsdp.relaxation.solvers.interior.fits import fit_of
 from qsdp.relaxation.solvers.interior.method import State, follow
 from qsdp.relaxation.solvers.interior.newton import Newton
@@ -31,9 +32,6 @@ __all__ = ["cold_start", "solve_interior"]
 
 #: Largest number of iterations unless a caller sets one; usual are ten to twenty.
 _MOST_ITERATIONS = 100
-
-#: Dual radius in place of zero, as a share of what the dual vector at zero needs: with zero there is no central path.
-_LEAST_DUAL_RADIUS = 1e-9
 
 #: The start is this share of the dual vector at zero, times w to the power if the dual radius is a share w of what that
 #: needs; r is at most this multiple of the r that explains the targets. For the squared loss, other values are better.
@@ -81,7 +79,8 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
         # The zero point is optimal, and its own dual vector proves it.
         incumbent.offer_dual(setup.candidate(nu), np.ones((part.n_matrices, part.size)))
         return incumbent.stop(0) or "stalled"
-    dual_radius = part.dual_radius or _LEAST_DUAL_RADIUS * largest
+    # With a radius of zero, there is no central path.
+    dual_radius = part.dual_radius or ROUNDING * largest
     if not (dual_radius > 0.0 and np.isfinite(largest)):
         return "stalled"
     value, by_rows = float(incumbent.objectives.sum()), _BY_ROWS if incumbent.tol >= COARSE else 0.0

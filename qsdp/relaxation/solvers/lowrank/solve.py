@@ -10,10 +10,10 @@ from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
-from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent
+from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.settings import COARSE, Settings
 from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, factors_of
 from qsdp.relaxation.solvers.lowrank.method import follow
 from qsdp.relaxation.solvers.lowrank.objective import Objective, ObjectiveData

@@ -232,8 +232,8 @@ class _Iteration:
         radii = np.array([_radius(matrix) for matrix in M]).reshape(self._shape[:2])
         ray = self._evaluation.point(M)
         # Coupled outputs have one value together.
-        radius, mine = ([radii.sum()], [0]) if instance.loss.coupled else (radii.sum(axis=1), own)
-        costs = instance.dual_radius * np.asarray(radius)
+        n_parts = instance.fit.n_parts
+        costs, mine = instance.dual_radius * radii.reshape(n_parts, -1).sum(axis=1), np.unique(own % n_parts)
         scales = ray.best(costs)
         if not self._squared:
             trials = 4.0 ** np.arange(-20, 8)
