@@ -278,7 +278,7 @@ def check_betas(betas: Any) -> int | FloatArray:
     if betas is None or isinstance(betas, (bool, str)):
         raise InvalidTypeError(f"betas must be {allowed}; got {betas!r}")
     array = np.array(check_numbers("betas", betas, "(K,)"))
-    if array.ndim != 1 or array.size == 0:
+    if array.shape != (array.size,) or not array.size:
         raise InvalidInputError(f"betas must be {allowed}; got shape {array.shape}")
     if not np.all(array > 0.0):
         why = ", for which the bound says nothing" if array.min() == 0.0 else ""

@@ -26,7 +26,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.cuts.odd import OddCuts
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
-from qsdp.relaxation.solvers.interior.coordinates import Coordinates, FormCoordinates
+from qsdp.relaxation.solvers.interior.coordinates import Coordinates
 from qsdp.relaxation.solvers.interior.newton import factored_with_shifts, solved
 
 __all__ = ["CutNewton"]
@@ -36,7 +36,6 @@ class CutNewton:
     """The system of given cuts, factored once for each scaling."""
 
     def __init__(self, coordinates: Coordinates, cuts: OddCuts) -> None:
-        assert not isinstance(coordinates, FormCoordinates)
         self._coordinates, self.cuts = coordinates, cuts
         n, m, N = coordinates.length, len(cuts), coordinates.size
         self._q, self._g, self._z = slice(0, n), slice(n, n + m), slice(n + m, n + m + N)

@@ -19,7 +19,6 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.interior.coordinates import (
     FactorCoordinates,
     FormCoordinates,
-    FormFactor,
     SampleCoordinates,
 )
 from qsdp.relaxation.solvers.interior.newton import CoupledNewton, Newton, SingleNewton
@@ -55,13 +54,12 @@ class FactorCache:
 
     def __init__(self, instance: Instance, shared: SharedGram | None) -> None:
         data = instance.map
-        self._factor: FactorCoordinates | FormFactor | None = None
+        self._factor: FactorCoordinates | None = None
         if instance.fit.quadratic and takes_factor(data):
             gram = (shared or Gram).of(data, instance.target, instance.fit.weights, np.float64, None)
             self._gram, self._products = gram.into_basis()
             deadline.check()
-            several = data.n_blocks > 1 or any(data.layout.linear)
-            self._factor = FormFactor(self._gram, data.layout) if several else FactorCoordinates(self._gram, data.size)
+            self._factor = FactorCoordinates(self._gram, data.layout)
         elif isinstance(data, FormMap):
             self._samples: SampleCoordinates | FormCoordinates = FormCoordinates(data.layout, data.features())
         else:
