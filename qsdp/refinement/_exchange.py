@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from qsdp._utils import deadline
@@ -54,9 +52,7 @@ def greedy_network(
     counts = np.zeros(descent.f.shape[1])
     # Outputs take turns, so that outputs of a coupled loss grow together.
     order = sorted(range(len(owners)), key=lambda j: (owners[:j].count(owners[j]), owners[j]))
-    for j in order:
-        if deadline.over():
-            break
+    for j in deadline.in_time(order):
         k = owners[j]
         base = sums * magnitudes
         M = descent.data.adjoint(-descent.fit.gradient(base)[:, k])
@@ -74,8 +70,8 @@ def greedy_network(
     return _network(problem, descent.U, descent.V, owners, np.where(weights == 0.0, fallback, weights)[owners])
 
 
-def exchange(descent: CoordinateDescent, shared: bool, rng: np.random.Generator) -> Iterator[int]:
-    r"""Replace neurons one at a time until no replacement helps, and yield each replaced neuron.
+def exchange(descent: CoordinateDescent, shared: bool, rng: np.random.Generator) -> None:
+    r"""Replace neurons one at a time until no replacement helps.
 
     Let -nu be the gradient of the loss without neuron j. The best replacement nearly maximises
     :math:`u^T M_\nu v`. It is found by sign alternation from several starts, given the best second-layer weight
@@ -87,19 +83,13 @@ def exchange(descent: CoordinateDescent, shared: bool, rng: np.random.Generator)
         for j in rng.permutation(m).tolist():
             if deadline.over() or failures >= m:
                 return
-            if _exchange_one(descent, j, shared, rng):
-                failures = 0
-                yield j
-            else:
-                failures += 1
+            failures = 0 if _exchange_one(descent, j, shared, rng) else failures + 1
 
 
 def _exchange_one(descent: CoordinateDescent, j: int, shared: bool, rng: np.random.Generator) -> bool:
     before = descent.objective
     state = descent.U.copy(), descent.V.copy(), descent.alpha.copy(), descent.f, descent.value
-    for u, v, alpha in _replacements(descent, j, shared, rng):
-        if deadline.over():
-            break
+    for u, v, alpha in deadline.in_time(_replacements(descent, j, shared, rng)):
         descent.U[j], descent.V[j], descent.alpha = u, v, alpha
         descent.refresh()
         for _ in steps(descent, shared, _SWEEPS, rng):

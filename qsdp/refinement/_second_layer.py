@@ -70,9 +70,7 @@ def reweight(descent: CoordinateDescent) -> None:
             _block_step(descent, rows, images, curvature, typical)
             continue
         curvatures = np.square(images) @ curvature.T
-        for j, image in enumerate(images, start=rows.start):
-            if deadline.over():
-                return
+        for j, image in enumerate(deadline.in_time(images), start=rows.start):
             _step(descent, j, image, curvatures[j - rows.start], typical)
 
 

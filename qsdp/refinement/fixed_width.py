@@ -217,9 +217,7 @@ class _FixedWidthSearch:
                 self._exchange_all(run)
                 best.offer(run.network())
                 report(starts + number + 1)
-            for number in range(kicks):
-                if deadline.over():
-                    break
+            for number in deadline.in_time(range(kicks)):
                 run = self._descent(perturbed(best.network, self.problem, self.rng) if number % 2 else self._random())
                 _sweep(run)
                 if run.objective < best.objective * (1.0 - ROUNDING):
@@ -262,8 +260,7 @@ class _FixedWidthSearch:
 
     def _exchange_all(self, run: Run) -> None:
         for part in run.parts:
-            for _ in exchange(part, self.shared, self.rng):
-                pass
+            exchange(part, self.shared, self.rng)
 
 
 def _sweep(run: Run) -> None:

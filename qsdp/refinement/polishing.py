@@ -329,9 +329,7 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
     thorough = False
     if shared and not np.any(descent.alpha):
         _raise_from_zero(descent)
-    for _ in range(limit):
-        if deadline.over():
-            return
+    for _ in deadline.in_time(range(limit)):
         descent.refresh()
         if shared:
             rescale(descent)
