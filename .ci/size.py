@@ -9,11 +9,16 @@ clocked     functions (and lambdas) with a parameter of a clock: one named deadl
             clock, unless it is annotated as an integer or a text, or one whose annotation mentions Deadline.
 clock lines lines of code (no comments, no docstrings) with a name that contains deadline, time_limit, clock, seconds,
             elapsed or TimeOver.
-numbers     what a measurement may have chosen, each name or literal once:
-  constants   upper-case module names whose value is made of numbers alone (also tuples and dictionaries of them),
+numbers     what a measurement may have chosen, each name or literal once. Packages that only accept, show or write
+            (`FACES`) have none: their numbers are sizes of figures, formats and lists. Nowhere count 0, 1, 2, 3, 4, a
+            half and a quarter (mathematics), factors beside `EPS`, `UNIT`, `ROUNDING` or in `gamma` (analyses of
+            rounding), widths of number types in powers of two, and numbers near the ends of the range of floats:
+  constants   upper-case module names whose value is made of numbers alone (also tuples and dictionaries of them); there
+              even small numbers count, but for 0 and 1,
   fields      numeric defaults of fields of classes, and numbers passed to a class whose name ends in Rule,
-  defaults    numeric defaults of parameters of private functions (0, 1 and 2 do not count),
-  literals    numbers in bodies of functions other than 0, 0.5, 1, 2, 3 and 4.
+  defaults    numeric defaults of parameters of private functions,
+  literals    numbers in bodies of functions.
+measured    numbers with a row in docs/tuning.md, which a test compares with the code.
 shapes      comparisons of `.ndim`, `n_outputs` or `.shape[1]` with a number, and reads of `.vector`, `.separable`
             and `.coupled`.
 """
@@ -29,12 +34,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "qsdp"
-COLUMNS = ("lines", "clocked", "clock lines", "numbers", "constants", "fields", "defaults", "literals", "shapes")
+PAGE = ROOT.parent / "docs" / "tuning.md"
+KINDS = ("constants", "fields", "defaults", "literals")
+COLUMNS = ("lines", "clocked", "clock lines", "numbers", *KINDS, "measured", "shapes")
+
+#: Packages whose numbers say what is accepted, shown or written; no method depends on them.
+FACES = {"bench", "cli", "datasets", "export", "networks", "plotting", "report", "tabular"}
 
 CLOCKS = {"deadline", "time_limit", "limit", "seconds", "clock"}
 _CLOCK_NAME = re.compile("deadline|time_limit|clock|seconds|elapsed|timeover", re.IGNORECASE)
 _CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]*")
-_NEVER_CHOSEN = {0, 1, 2, 3, 4, 0.5}
+_NEVER_CHOSEN = {0, 1, 2, 3, 4, 0.5, 0.25}
+_ROUNDINGS = {"EPS", "UNIT", "ROUNDING"}
+_WIDTHS = {7, 8, 15, 16, 24, 31, 32, 52, 53, 63, 64}
+_FARTHEST = 1e50
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -51,14 +64,14 @@ def counts(source: str) -> Counter[str]:
                 found["clocked"] += any(map(is_clock, parameters(node)))
                 if getattr(node, "name", "_").startswith("_"):
                     defaults = [numbers(one) for one in [*node.args.defaults, *filter(None, node.args.kw_defaults)]]
-                    found["defaults"] += sum(bool(one) and one[0] not in {0, 1, 2} for one in defaults)
+                    found["defaults"] += sum(is_chosen(one) for one in defaults)
             case ast.ClassDef():
                 fields = (one.value for one in node.body if isinstance(one, ast.AnnAssign))
-                found["fields"] += sum(is_numeric(value) for value in fields)
+                found["fields"] += sum(is_numeric(value) and is_chosen(numbers(value)) for value in fields)
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name.endswith("Rule"):
                 found["fields"] += sum(map(is_numeric, [*node.args, *(one.value for one in node.keywords)]))
-    found["literals"] = sum(value not in _NEVER_CHOSEN for value in literals(tree))
-    found["numbers"] = sum(found[name] for name in ("constants", "fields", "defaults", "literals"))
+    found["literals"] = sum(is_chosen([value]) for value in literals(tree))
+    found["numbers"] = sum(found[name] for name in KINDS)
     return found
 
 
@@ -89,6 +102,7 @@ def constants(statement: ast.stmt) -> int:
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     names = [node.id for one in targets if one for node in ast.walk(one) if isinstance(node, ast.Name)]
     chosen = isinstance(statement, ast.Assign | ast.AnnAssign) and is_numeric(statement.value)
+    chosen = chosen and is_chosen(numbers(statement.value), never={0, 1})
     return sum(bool(_CONSTANT.fullmatch(name)) for name in names) if chosen else 0
 
 
@@ -104,16 +118,45 @@ def is_numeric(value: ast.expr | None) -> bool:
     return isinstance(value, ast.Constant) and bool(numbers(value))
 
 
+def is_chosen(values: list[float], never: set[float] = _NEVER_CHOSEN) -> bool:
+    """Return whether one of some numbers may have been chosen: neither mathematics nor near the ends of the floats."""
+    return any(value not in never and 1.0 / _FARTHEST < abs(value) < _FARTHEST for value in values)
+
+
 def numbers(node: ast.AST) -> list[float]:
-    """Return the numbers in an expression."""
-    found = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant))
+    """Return the numbers in an expression, except in analyses of rounding and widths of number types."""
+    given = {id(one) for part in ast.walk(node) for one in ast.walk(part) if is_given(part)}
+    found = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and id(one) not in given)
     return [value for value in found if type(value) in (int, float)]
+
+
+def is_given(node: ast.AST) -> bool:
+    """Return whether an expression is a product with a rounding, a bound by `gamma`, or a power of two of a type."""
+    match node:
+        case ast.Call(func=ast.Name(id="gamma")):
+            return True
+        case ast.BinOp(op=ast.Pow(), left=ast.Constant(value=2), right=ast.Constant(value=width)):
+            return width in _WIDTHS
+        case ast.BinOp(op=ast.Pow(), left=ast.Constant(value=2), right=ast.UnaryOp(operand=ast.Constant(value=width))):
+            return width in _WIDTHS
+        case ast.BinOp(op=ast.Mult() | ast.Div()):
+            return any(isinstance(one, ast.Name) and one.id in _ROUNDINGS for one in factors(node))
+    return False
+
+
+def factors(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the factors of a product or quotient."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+        yield from (*factors(node.left), *factors(node.right))
+    else:
+        yield node
 
 
 def literals(tree: ast.Module) -> list[float]:
     """Return the numbers in bodies of functions, those in bodies of nested functions once."""
     functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
     heads = {id(one) for function in functions for one in ast.walk(function.args)}
+    heads |= {id(one) for part in ast.walk(tree) if is_given(part) for one in ast.walk(part)}
     inside = {id(one): one for function in functions for one in ast.walk(function) if id(one) not in heads}
     return [value for node in inside.values() if isinstance(node, ast.Constant) for value in numbers(node)]
 
@@ -128,13 +171,31 @@ def asks_shape(node: ast.AST) -> bool:
     return False
 
 
+def measured(page: str) -> Counter[str]:
+    """Return how many numbers each package has on the page of measurements."""
+    found: Counter[str] = Counter()
+    outer = ""
+    for line in page.splitlines():
+        if heading := re.match(r"\| Module(?: in `([\w.]+)`)? \|", line):
+            outer = f"{heading[1]}." if heading[1] else ""
+        elif row := re.match(r"\| `([\w.]+)` \| (.*?) \|", line):
+            found[f"{outer}{row[1]}".split(".")[0]] += len(re.findall("`[^`]+`", row[2]))
+    return found
+
+
 def main() -> None:
     """Print the counts by package, largest first, with a total."""
     packages: dict[str, Counter[str]] = {}
     for path in sorted(ROOT.rglob("*.py")):
         package = path.relative_to(ROOT).parts[0]
         if package != "baselines":
-            packages.setdefault(package.removesuffix(".py"), Counter()).update(counts(path.read_text("utf-8")))
+            found = counts(path.read_text("utf-8"))
+            if package in FACES:
+                for name in ("numbers", *KINDS):
+                    del found[name]
+            packages.setdefault(package.removesuffix(".py"), Counter()).update(found)
+    for package, count in measured(PAGE.read_text("utf-8")).items():
+        packages[package]["measured"] = count
     packages = dict(sorted(packages.items(), key=lambda item: -item[1]["lines"]))
     packages["total"] = sum(packages.values(), Counter())
     if "--json" in sys.argv[1:]:

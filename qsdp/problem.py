@@ -293,8 +293,8 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     @property
     def parts(self) -> list[TrainingProblem]:
         """Problems that do not interact: this one if the loss couples the outputs, else one for each output."""
-        alone = self.loss.coupled or self.n_outputs == 1
-        return [self] if alone else [self.output(k) for k in range(self.n_outputs)]
+        n_parts = self.data_fit.n_parts
+        return [self] if n_parts == 1 else [self.output(k) for k in range(n_parts)]
 
     @property
     def n_outputs(self) -> int:

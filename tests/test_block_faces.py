@@ -82,7 +82,6 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "solve_polynomial": ("columns", lambda a: qsdp.solve_polynomial_relaxation(a.problem)),
     "polynomial neurons": ("for blocks", lambda a: qsdp.column_generation(a.problem, neurons="polynomial")),
     "fixed width": ("train_fixed_width needs data of columns", lambda a: qsdp.train_fixed_width(a.problem, 3)),
-    "enumerated": ("train_fixed_width needs", lambda a: qsdp.train_fixed_width(a.problem, 1, method="enumerate")),
     "to_polynomial": ("must be a BilinearNetwork", lambda a: qsdp.to_polynomial(a.network)),
     "from_polynomial": ("must be a PolynomialNetwork", lambda a: qsdp.from_polynomial(a.network)),
     "network.to_polynomial": ("no polynomial network", lambda a: a.network.to_polynomial()),

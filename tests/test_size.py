@@ -13,6 +13,7 @@ SOURCE = '''
 SIDES, _SHARE = (3, 0.2), 0.1
 NAMES = {"a": "b"}
 _BY_NAME = {"a": 1.5}
+_LARGEST_INTEGER, _ENTRIES = 2**53, 2**20
 
 
 class Rule:
@@ -25,7 +26,7 @@ _RULE = ARule(6, share=0.3, name="a")
 
 def _inside(deadline: Deadline, k: int = 7, n: int = 1) -> float:
     if deadline.over and array.ndim == 2:
-        return 12.0 * k + 1.0
+        return 12.0 * k + 1.0 + 5.0 * (len(a) + 16) * EPS + gamma(n + 8) + 1e-300 + 0.25 * a
     return problem.vector
 
 
@@ -34,12 +35,33 @@ def outside(limit: int, k: int = 7) -> None:
 '''
 
 
-def test_counts_follow_their_rules() -> None:
+PAGE = """
+| Module in `solvers` | Number | Measured |
+|---|---|---|
+| `cuts.planes` | all numbers | 7 |
+| `interior` | `_A = 2`, `_B` | 1 % |
+
+| Module | Number | Measured |
+|---|---|---|
+| `width` | `_C = 3` | 2 % |
+"""
+
+
+@pytest.fixture
+def size():
     spec = importlib.util.spec_from_file_location("size", PATH)
     size = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(size)
+    return size
+
+
+def test_counts_follow_their_rules(size) -> None:
     found = size.counts(SOURCE)
     assert found == {
         **{"lines": len(SOURCE.splitlines()), "clocked": 2, "clock lines": 3, "shapes": 2},
-        **{"constants": 3, "fields": 3, "defaults": 1, "literals": 2, "numbers": 9},
+        **{"constants": 5, "fields": 3, "defaults": 1, "literals": 2, "numbers": 11},
     }
+
+
+def test_numbers_of_the_page_of_measurements(size) -> None:
+    assert size.measured(PAGE) == {"solvers": 2, "width": 1}

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from qsdp._utils.validation import check_real
 
@@ -25,12 +25,16 @@ __all__ = [
     "check",
     "elapsed",
     "fraction",
+    "in_time",
     "left",
     "limit",
     "over",
     "unlimited",
     "within",
 ]
+
+
+_Item = TypeVar("_Item")
 
 
 class TimeOver(Exception):  # noqa: N818 (a reason to stop, caught by whoever opened the scope, and no error)
@@ -139,6 +143,14 @@ def check() -> None:
     """Raise TimeOver if a limit has passed."""
     if over():
         raise TimeOver
+
+
+def in_time(items: Iterable[_Item]) -> Iterator[_Item]:
+    """Yield items until there is no other or a limit has passed."""
+    for item in items:
+        if over():
+            return
+        yield item
 
 
 def carried(function: Callable[..., Any]) -> Callable[..., Any]:

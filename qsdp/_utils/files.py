@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,17 +24,11 @@ def write_together(files: Mapping[Path, bytes]) -> None:
     for target in files:
         if not target.parent.is_dir():
             raise FileNotFoundError(f"cannot write {str(target)!r}: its folder {str(target.parent)!r} does not exist")
-    temporary = {target: target.with_name(f".{secrets.token_hex(8)}.tmp") for target in files}
-    try:
+    with ExitStack() as stack:
         for target, contents in files.items():
-            with _named(target), open(temporary[target], "xb") as stream:
-                stream.write(contents)
-        for target, path in temporary.items():
-            os.replace(path, target)
-    except BaseException:
-        for path in temporary.values():
-            path.unlink(missing_ok=True)
-        raise
+            stream = stack.enter_context(writing_whole(target))
+            stream.write(contents)
+            stream.flush()
 
 
 def write_into(directory: str | os.PathLike[str], files: Mapping[str, bytes], *, force: bool) -> list[Path]:

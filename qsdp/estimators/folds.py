@@ -82,7 +82,7 @@ class PathPlan:
         quiet : bool, default=False
             Do not warn of certified gaps that are larger than requested.
         """
-        settings = Settings(self.tol, "two-block", None, gram=self._gram, device=self.device)
+        settings = Settings(self.tol, gram=self._gram, device=self.device)
         path, stopped = path_with(
             self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
         )

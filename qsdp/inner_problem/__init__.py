@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from qsdp.inner_problem.bounds import InnerBound, grothendieck_bound, maxcut_bound, uninterrupted
+from qsdp.inner_problem.bounds import (
+    InnerBound,
+    dominating_weights,
+    grothendieck_bound,
+    maxcut_bound,
+    uninterrupted,
+)
 from qsdp.inner_problem.signs import Signs
 
-__all__ = ["InnerBound", "Signs", "grothendieck_bound", "maxcut_bound", "uninterrupted"]
+__all__ = ["InnerBound", "Signs", "dominating_weights", "grothendieck_bound", "maxcut_bound", "uninterrupted"]

@@ -12,6 +12,21 @@ from qsdp.inner_problem.form import Form
 
 __all__ = ["Ascent"]
 
+#: Most products per step.
+_PRODUCTS = 100
+
+#: A step ends once the residual has fallen to the smaller of this share and this power of the relative gradient.
+_ACCURACY, _POWER = 0.2, 0.25
+
+#: Smallest weight of a row, relative to the norm of the matrix's row.
+_LEAST_WEIGHT = 0.3
+
+#: Relative gradient below which columns are dropped, and the share of the largest column's weight below which they are.
+_NEAR, _LEAST_COLUMN = 3e-2, 1e-3
+
+#: Approximate or maximum length that new columns add to a row.
+_ADDED_LENGTH = 0.1
+
 
 class Ascent:
     r"""A factor Y, with a method that improves it by trust-region Newton steps.
@@ -23,18 +38,6 @@ class Ascent:
         Starting point, with rows of any length.
     split : int
         Number of columns of Y that multiply the matrix with the positive sign.
-    products : int, default=100
-        Maximum number of products per step.
-    share, power : float, default=0.2, 0.25
-        A step ends early once the residual has fallen to the smaller of two values: `share`, and the relative gradient
-        to the power `power`. The latter makes the last steps superlinear.
-    least_weight : float, default=0.3
-        Smallest weight of a row, relative to the norm of the matrix's row.
-    near, least_column : float, default=3e-2, 1e-3
-        If the relative gradient is below `near`, columns whose weight is below `least_column` times the largest are
-        dropped.
-    added_length : float, default=0.1
-        Approximate or maximum length that new columns add to a row.
 
     Attributes
     ----------
@@ -64,25 +67,10 @@ class Ascent:
     weights: FloatArray
     gradient: float
 
-    def __init__(
-        self,
-        form: Form,
-        Y: FloatArray,
-        split: int,
-        *,
-        products: int = 100,
-        share: float = 0.2,
-        power: float = 0.25,
-        least_weight: float = 0.3,
-        near: float = 3e-2,
-        least_column: float = 1e-3,
-        added_length: float = 0.1,
-    ) -> None:
+    def __init__(self, form: Form, Y: FloatArray, split: int) -> None:
         self.form, self.shrinking = form, True
-        self.products, self.share, self.power = products, share, power
-        self.near, self.least_column, self.added_length = near, least_column, added_length
         # The largest entry of the matrix is about one; quotients by the weights must be finite.
-        self.least = np.maximum(least_weight * form.row_norms(), 1e-200)
+        self.least = np.maximum(_LEAST_WEIGHT * form.row_norms(), 1e-200)
         self.multiplications = 0.0
         self.radius = 0.0
         self._move(_unit(Y), split)
@@ -95,7 +83,7 @@ class Ascent:
 
     def step(self) -> bool:
         """Take a step, and return whether another one may make progress; after a time limit, the step ends early."""
-        if self.shrinking and self.gradient < self.near:
+        if self.shrinking and self.gradient < _NEAR:
             self._shrink()
         step = self._newton_step()
         gain = 2.0 * step.predicted()
@@ -129,9 +117,9 @@ class Ascent:
         for sign, part in ((1.0, self.Y[:, : self.split]), (-1.0, self.Y[:, self.split :])):
             added = [part]
             if sign == growing:
-                added.append(self.added_length / float(np.abs(vector).max()) * vector[:, None])
+                added.append(_ADDED_LENGTH / float(np.abs(vector).max()) * vector[:, None])
             if sign in signs and (missing := columns - sum(block.shape[1] for block in added)) > 0:
-                added.append(self.added_length / np.sqrt(missing) * random.standard_normal((len(part), missing)))
+                added.append(_ADDED_LENGTH / np.sqrt(missing) * random.standard_normal((len(part), missing)))
             parts.append(np.hstack(added))
         self._move(_unit(np.hstack(parts)), parts[0].shape[1])
         self.radius = 0.5 * float(np.sqrt(self.weights.sum()))
@@ -152,7 +140,7 @@ class Ascent:
         parts = [self.Y[:, : self.split], self.Y[:, self.split :]]
         spectra = [np.linalg.eigh(part.T @ (self.weights[:, None] * part)) for part in parts]
         largest = max(float(values[-1]) for values, _ in spectra if len(values))
-        kept = [vectors[:, values > self.least_column * largest] for values, vectors in spectra]
+        kept = [vectors[:, values > _LEAST_COLUMN * largest] for values, vectors in spectra]
         count = sum(vectors.shape[1] for vectors in kept)
         if count <= 0.9 * self.Y.shape[1]:
             turned = [part @ vectors for part, vectors in zip(parts, kept, strict=True)]
@@ -173,8 +161,8 @@ class Ascent:
             hessian,
             lambda residual: inverse * residual,
             radius=self.radius,
-            accuracy=min(self.share, self.gradient**self.power),
-            most=self.products,
+            accuracy=min(_ACCURACY, self.gradient**_POWER),
+            most=_PRODUCTS,
         )
 
 

@@ -44,7 +44,7 @@ from qsdp.inner_problem.form import (
 from qsdp.inner_problem.search import BoundSearch, DualPair, SearchOptions
 from qsdp.inner_problem.signs import Signs, round_to_signs
 
-__all__ = ["InnerBound", "grothendieck_bound", "maxcut_bound"]
+__all__ = ["InnerBound", "dominating_weights", "grothendieck_bound", "maxcut_bound", "uninterrupted"]
 
 #: Largest number of rows of the form for which one thread is used: on a busy machine, two would wait for each other.
 _SMALL = 1024
@@ -202,6 +202,16 @@ def uninterrupted(found: InnerBound) -> InnerBound:
     if found.status == "interrupted":
         raise KeyboardInterrupt
     return found
+
+
+def dominating_weights(M: FloatArray, tol: float) -> FloatArray:
+    """Return weights z for which ``Diag(z) +- M`` are positive semidefinite, of least sum up to a relative `tol`.
+
+    The matrix is symmetric. An interrupt is raised.
+    """
+    z = uninterrupted(grothendieck_bound(M, tol=tol)).z
+    weights: FloatArray = z[: len(M)] + z[len(M) :]
+    return weights
 
 
 def grothendieck_bound(

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
@@ -18,6 +19,9 @@ __all__ = ["DataFit"]
 
 #: Allowed error of the terms of a dual value, in units of the roundoff; the stand-alone checker allows the same.
 _TERMS = 64
+
+#: Most doublings of a step, for losses that fall forever.
+_DOUBLINGS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +83,14 @@ class DataFit:
         return replace(self, target=np.ascontiguousarray(self.target[:, [k]]))
 
     @property
+    def n_parts(self) -> int:
+        """Number of fits that do not interact: one if the loss couples the outputs, else one for each output."""
+        return 1 if self.loss.coupled else int(self.target.shape[1])
+
+    @property
     def parts(self) -> list[DataFit]:
         """Fits that do not interact: this one if the loss couples the outputs, else one for each output."""
-        C = self.target.shape[1]
-        return [self] if self.loss.coupled or C == 1 else [self.output(k) for k in range(C)]
+        return [self] if self.n_parts == 1 else [self.output(k) for k in range(self.n_parts)]
 
     def rows(self, chosen: Any) -> DataFit:
         """Return the fit of some samples."""
@@ -121,6 +129,31 @@ class DataFit:
         """Return the gradient with respect to the predictions."""
         assert prediction.shape == self.target.shape
         return self.weighted(self.loss.gradient(prediction, self.target))
+
+    def line_minimum(self, base: FloatArray, direction: FloatArray, penalty: float) -> float:
+        r"""Return the t that minimises the loss at ``base + t direction`` plus ``penalty |t|``.
+
+        The derivative is nondecreasing; its sign change is bracketed by doubling and found by Brent's method. If the
+        loss falls forever, t is large.
+        """
+
+        def slope(t: float) -> float:
+            return float(np.vdot(direction, self.gradient(base + t * direction)))
+
+        start = slope(0.0)
+        if abs(start) <= penalty:
+            return 0.0
+        sign = 1.0 if start < 0.0 else -1.0
+
+        def rise(t: float) -> float:
+            return sign * slope(sign * t) + penalty
+
+        low, high = 0.0, 1.0
+        for _ in range(_DOUBLINGS):
+            if rise(high) >= 0.0:
+                return sign * float(scipy.optimize.brentq(rise, low, high, xtol=1e-14 * high, rtol=1e-14))
+            low, high = high, 2.0 * high
+        return sign * high
 
     def dual_value(self, nu: FloatArray) -> float:
         r"""Return :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)`, or minus infinity outside the domain.

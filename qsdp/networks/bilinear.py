@@ -30,9 +30,8 @@ from qsdp.networks.weights import (
     check_weights,
     count_floats,
     pack_alpha,
-    shared_columns,
 )
-from qsdp.problem import TrainingProblem, check_levels, quadratic_map
+from qsdp.problem import check_levels, quadratic_map
 
 __all__ = ["KIND", "BilinearNetwork", "from_polynomial", "is_narrow", "network_archive", "to_polynomial"]
 
@@ -101,11 +100,6 @@ class BilinearNetwork(NeuronFunction):
         vars(self).update(U=U, V=V, alpha=alpha, levels=levels, activation=activation)
 
     @property
-    def n_neurons(self) -> int:
-        """Number of hidden neurons ``m``."""
-        return int(self.U.shape[0])
-
-    @property
     def lifted(self) -> bool:
         """Whether the last entry of a neuron belongs to the linear and constant part of the activation."""
         return _is_lifted(self.activation)
@@ -114,11 +108,6 @@ class BilinearNetwork(NeuronFunction):
     def n_inputs(self) -> int:
         """Number of inputs: the number of columns that `predict` expects."""
         return int(self.U.shape[1]) - self.lifted
-
-    @property
-    def shared_alpha(self) -> bool:
-        """Whether neurons are sorted by output, one output each, with equal second-layer weights within an output."""
-        return shared_columns(self.output_weights) is not None
 
     def with_weights(self, U: Any, V: Any, alpha: Any, rows: Any = slice(None)) -> BilinearNetwork:
         """Return a network of the same kind with other weights, which are those of the neurons `rows` of this one."""
@@ -181,10 +170,6 @@ class BilinearNetwork(NeuronFunction):
             U, V = self.U.astype(np.float64), self.V.astype(np.float64)
             return data.combinations(U, V, self.output_weights, jobs)
         return np.stack([data.forward(S, jobs) for S in self.forms], axis=1)
-
-    def objective(self, problem: TrainingProblem) -> float:
-        """Return the objective (24) or (57) of this network on `problem`."""
-        return problem.objective(self)
 
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the network as an explicit `QuadraticForm`, ``x' S x + s' x + s0``."""

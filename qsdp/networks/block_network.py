@@ -18,8 +18,9 @@ from qsdp._utils.summary import Summary, first_few, format_bits, format_count
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
 from qsdp.blocks import Layout, check_blocks, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks.coding import BitReader
 from qsdp.networks.quadratic_form import NeuronFunction
-from qsdp.networks.storage import Arrays, bits_of_integers, write_archive
+from qsdp.networks.storage import Arrays, bits_of_integers, check_held, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
     bits_of,
@@ -27,17 +28,12 @@ from qsdp.networks.weights import (
     check_integers,
     count_floats,
     pack_alpha,
-    shared_columns,
     unpack_alpha,
 )
-from qsdp.problem import TrainingProblem
 
 __all__ = ["KIND", "BlockNetwork", "blocks_from_archive"]
 
 KIND = "block-network"
-
-#: Numbers that any file may stand for, in weights and packed entries: a short file must not fill the memory.
-_ALWAYS_HELD = 2**26
 
 _HEADER: Checks = {
     "n_neurons": is_count,
@@ -118,11 +114,6 @@ class BlockNetwork(NeuronFunction):
         return cls(np.where(inside, U, 0), np.where(quadratic, V, 0), alpha, block, layout.sizes, layout.kinds)
 
     @property
-    def n_neurons(self) -> int:
-        """Number of neurons m."""
-        return len(self.U)
-
-    @property
     def n_inputs(self) -> int:
         """Number of packed entries of a sample."""
         return self.layout.n_entries
@@ -138,11 +129,6 @@ class BlockNetwork(NeuronFunction):
         if self.shared_alpha:
             return "shared"
         return "free" if np.any((self.output_weights != 0.0).sum(axis=1) > 1) else "single"
-
-    @property
-    def shared_alpha(self) -> bool:
-        """Whether neurons are sorted by output, one output each, with equal second-layer weights within an output."""
-        return shared_columns(self.output_weights) is not None
 
     def with_weights(self, U: Any, V: Any, alpha: Any, rows: Any = slice(None)) -> BlockNetwork:
         """Return a network with other weights, in the blocks of the neurons `rows` of this one."""
@@ -177,10 +163,6 @@ class BlockNetwork(NeuronFunction):
         for some in chunks(*rows.shape):
             values[some] = rows[some] @ self.entries.T
         return values
-
-    def objective(self, problem: TrainingProblem) -> float:
-        """Return the objective of this network on `problem`."""
-        return problem.objective(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network to `path` in `n_bits` bits with a strict header, readable by `qsdp.load_network`."""
@@ -242,14 +224,15 @@ def blocks_from_archive(header: dict[str, Any], arrays: Arrays) -> BlockNetwork:
     fields = checked("header", header, _HEADER)
     layout, m, C = check_layout(fields["sizes"], fields["kinds"]), fields["n_neurons"], fields["n_outputs"] or 1
     packed, single = arrays["neurons"], fields["second_layer"] == "single"
-    if max((m + layout.n_blocks) * layout.side, layout.n_entries, m * C) > max(_ALWAYS_HELD, 64 * packed.size):
-        raise StorageError(f"{m} neurons on {layout.n_blocks} blocks are more than a file of this size holds")
+    check_held(max((m + layout.n_blocks) * layout.side, layout.n_entries, m * C), packed.nbytes)
     alpha = unpack_alpha(arrays, m, {"neurons"})
     if alpha.shape[1:] != (() if single or fields["n_outputs"] is None else (C,)):
         raise StorageError(f"alpha of shape {alpha.shape} does not belong to {m} neurons and {C} outputs")
-    reader = _Bits(packed)
-    block = reader.numbers(m, bits_of(layout.n_blocks))
-    owners = reader.numbers(m, bits_of(C) if single else 0)
+    if packed.dtype != np.uint8 or packed.ndim != 1:
+        raise StorageError("neurons must be bytes")
+    reader = BitReader(packed)
+    block = reader.integers(m, bits_of(layout.n_blocks))
+    owners = reader.integers(m, bits_of(C) if single else 0)
     if np.any(block >= layout.n_blocks) or np.any(owners >= C) or (single and np.any(owners[alpha == 0.0])):
         raise StorageError("numbers of blocks or outputs are beyond those of the network")
     U, V = (np.zeros((m, layout.side), dtype=np.int8) for _ in range(2))
@@ -264,28 +247,3 @@ def blocks_from_archive(header: dict[str, Any], arrays: Arrays) -> BlockNetwork:
     if network._second_layer != fields["second_layer"]:
         raise StorageError("its neurons are not stored as they would be written")
     return network
-
-
-class _Bits:
-    """Bits of a file, taken one after the other."""
-
-    def __init__(self, packed: npt.NDArray[Any]) -> None:
-        if packed.dtype != np.uint8 or packed.ndim != 1:
-            raise StorageError("neurons must be bytes")
-        self._bits, self._next = np.unpackbits(packed), 0
-
-    def take(self, count: int) -> npt.NDArray[np.uint8]:
-        taken = self._bits[self._next : self._next + count]
-        self._next += count
-        if len(taken) < count:
-            raise StorageError("its bits end before its neurons do")
-        return taken
-
-    def numbers(self, count: int, width: int) -> npt.NDArray[np.intp]:
-        powers = 1 << np.arange(width, dtype=np.intp)[::-1]
-        numbers: npt.NDArray[np.intp] = self.take(count * width).reshape(count, width) @ powers
-        return numbers
-
-    def finish(self) -> None:
-        if len(self._bits) - self._next >= 8 or np.any(self._bits[self._next :]):
-            raise StorageError("it has bits beyond those of its neurons")

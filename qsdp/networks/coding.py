@@ -41,7 +41,7 @@ def encode(numbers: Integers, parameter: int) -> Bits:
 
 
 class BitReader:
-    """Reader of consecutive codes of `encode`, from bits that may be damaged."""
+    """Reader of consecutive bits, integers and codes of `encode`, from bits that may be damaged."""
 
     def __init__(self, packed: npt.NDArray[np.uint8]) -> None:
         self._bits = np.unpackbits(packed)
@@ -67,6 +67,26 @@ class BitReader:
         for bits in self._bits[remainders : self._at].reshape(count, parameter).T:
             numbers = (numbers << 1) + bits.astype(kind)
         return numbers
+
+    def take(self, count: int) -> Bits:
+        """Return the next `count` bits, or raise StorageError if fewer are left."""
+        taken = self._bits[self._at : self._at + count]
+        if len(taken) < count:
+            raise StorageError(f"{len(taken)} bits are left where {count} are expected")
+        self._at += count
+        return taken
+
+    def integers(self, count: int, width: int) -> npt.NDArray[np.intp]:
+        """Return the next `count` integers of `width` bits each, written by `bits_of_integers`."""
+        powers = 1 << np.arange(width, dtype=np.intp)[::-1]
+        integers: npt.NDArray[np.intp] = self.take(count * width).reshape(count, width) @ powers
+        return integers
+
+    def finish(self) -> None:
+        """Raise StorageError unless only zeros that fill the last byte are left."""
+        left = self._bits[self._at :]
+        if len(left) >= 8 or np.any(left):
+            raise StorageError("it has bits beyond those of its neurons")
 
 
 def fold(integers: Integers) -> Integers:

@@ -10,15 +10,12 @@ import numpy.typing as npt
 
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, encode, encoded_bits, parameter_of
-from qsdp.networks.storage import MOST_INPUTS
+from qsdp.networks.storage import MOST_INPUTS, check_held
 from qsdp.networks.weights import FLOAT_BITS, count_floats, pack_alpha, shared_columns, unpack_alpha
 
 __all__ = ["KIND", "pack_set", "set_bits", "unpack_set"]
 
 KIND = "neuron-set"
-
-#: Weights that any file may have, and most weights per bit of the file: a short file must not fill the memory.
-_ALWAYS_HELD, _WEIGHTS_A_BIT = 2**26, 64
 
 #: Neurons of each output as differences of their sorted numbers, see `_numbers_of`.
 _Gaps = list[npt.NDArray[Any]]
@@ -54,9 +51,9 @@ def unpack_set(
     packed, parameters = arrays["neurons"], arrays["parameters"]
     if packed.dtype != np.uint8 or packed.shape != (packed.size,):
         raise StorageError("neurons of a set must be bytes")
-    bits = 8 * packed.size
-    if d > MOST_INPUTS or m > bits or m * (d + lifted) > max(_ALWAYS_HELD, _WEIGHTS_A_BIT * bits):
+    if d > MOST_INPUTS or m > 8 * packed.size:
         raise StorageError(f"{m} neurons of {d} inputs are more than {packed.size} bytes hold")
+    check_held(m * (d + lifted), packed.size)
     alpha = unpack_alpha(arrays, m, {"neurons", "parameters"})
     shared = shared_columns(alpha.reshape(m, -1))
     if shared is None:

@@ -99,11 +99,6 @@ class PolynomialNetwork(NeuronFunction):
         vars(self).update(Q=Q, alpha=alpha, activation=activation, bias=bias)
 
     @property
-    def n_neurons(self) -> int:
-        """Number of hidden neurons ``m``."""
-        return int(self.Q.shape[0])
-
-    @property
     def n_inputs(self) -> int:
         """Number of inputs ``d``."""
         return int(self.Q.shape[1])

@@ -26,6 +26,8 @@ from qsdp._utils.validation import (
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import quadratic_values
+from qsdp.networks.weights import shared_columns
+from qsdp.problem import TrainingProblem
 
 __all__ = ["NeuronFunction", "QuadraticForm", "QuadraticFunction", "check_digits", "form_of_neurons"]
 
@@ -94,6 +96,20 @@ class NeuronFunction(QuadraticFunction):
     def output_weights(self) -> FloatArray:
         """Second-layer weights of shape (m, C), also for a scalar network."""
         return self.alpha.reshape(len(self.alpha), -1)
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of hidden neurons ``m``."""
+        return len(self.alpha)
+
+    @property
+    def shared_alpha(self) -> bool:
+        """Whether neurons are sorted by output, one output each, with equal second-layer weights within an output."""
+        return shared_columns(self.output_weights) is not None
+
+    def objective(self, problem: TrainingProblem) -> float:
+        """Return the objective of this network on `problem`: (24) or (57), or that of blocks."""
+        return problem.objective(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -25,6 +25,7 @@ __all__ = [
     "ESTIMATOR_KIND",
     "MOST_INPUTS",
     "bits_of_integers",
+    "check_held",
     "pack_levels",
     "read_archive",
     "unpack_levels",
@@ -39,6 +40,9 @@ ESTIMATOR_KIND = "estimator"
 
 #: Maximum number of inputs of a file.
 MOST_INPUTS = 2**15
+
+#: Numbers that any file may stand for, and most numbers per bit of the file: a short file must not fill the memory.
+_ALWAYS_HELD, _NUMBERS_A_BIT = 2**26, 64
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -99,6 +103,12 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
     if not isinstance(header, dict):
         raise StorageError(f"{os.fspath(path)!r} is damaged: its header is not a mapping")
     return kind, header, arrays
+
+
+def check_held(count: int, n_bytes: int) -> None:
+    """Raise StorageError if a file of packed bits stands for more numbers than one of its size may."""
+    if count > max(_ALWAYS_HELD, 8 * _NUMBERS_A_BIT * n_bytes):
+        raise StorageError(f"{count} weights are more than {n_bytes} bytes hold")
 
 
 def bits_of_integers(numbers: npt.NDArray[Any], width: int) -> npt.NDArray[np.uint8]:

@@ -107,9 +107,7 @@ def _settle(pool: PairPool, starts: FloatArray, *, first: bool = False) -> tuple
     With `first`, the starts themselves are added as well.
     """
     found, values = [starts[:0]], [np.empty(0)]
-    for rows in chunks(len(starts), len(pool.M)):
-        if deadline.over():
-            break
+    for rows in deadline.in_time(chunks(len(starts), len(pool.M))):
         if first:
             pool.add(starts[rows])
         found.append(alternate(pool.M, starts[rows]))

@@ -139,9 +139,7 @@ def improve_forms(
     sign = np.repeat([1.0, -1.0], len(Q))
     Q = ascend(pool.M, np.vstack([Q, Q]), sign, free, levels)
     values = pool.add(Q)
-    for _ in range(_ROUNDS if free else 0):
-        if deadline.over():
-            return
+    for _ in deadline.in_time(range(_ROUNDS if free else 0)):
         centres = np.argsort(-values, kind="stable")
         _, distinct = np.unique(np.round(values[centres], 12), return_index=True)
         centres = centres[np.sort(distinct)[:_CENTRES]]

@@ -118,9 +118,7 @@ class CoordinateDescent(ABC):
     def batches(self) -> Iterator[slice]:
         """Yield slices of neurons until a time limit."""
         size = self.batch_size
-        for start in range(0, len(self.U), size):
-            if deadline.over():
-                return
+        for start in deadline.in_time(range(0, len(self.U), size)):
             yield slice(start, start + size)
 
     @abstractmethod

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from qsdp._utils import deadline
@@ -14,16 +12,13 @@ from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._choice import AnyData, descent_of
 from qsdp.refinement._descent import CoordinateDescent
-from qsdp.refinement._second_layer import alternate, line_minimum, random_sides
+from qsdp.refinement._second_layer import alternate, random_sides
 from qsdp.refinement.polishing import steps
 
 __all__ = ["exchange", "greedy_network", "random_network"]
 
 #: Starts for a new neuron, candidates followed up, and sweeps after an exchange: a half costs up to 3.5 %.
 _STARTS, _CANDIDATES, _SWEEPS = 48, 4, 20
-
-#: Most rounds over all neurons.
-_ROUNDS = 50
 
 
 def random_network(problem: TrainingProblem, owners: list[int], rng: np.random.Generator) -> BilinearNetwork:
@@ -57,9 +52,7 @@ def greedy_network(
     counts = np.zeros(descent.f.shape[1])
     # Outputs take turns, so that outputs of a coupled loss grow together.
     order = sorted(range(len(owners)), key=lambda j: (owners[:j].count(owners[j]), owners[j]))
-    for j in order:
-        if deadline.over():
-            break
+    for j in deadline.in_time(order):
         k = owners[j]
         base = sums * magnitudes
         M = descent.data.adjoint(-descent.fit.gradient(base)[:, k])
@@ -71,14 +64,14 @@ def greedy_network(
         direction = np.zeros_like(sums)
         direction[:, k] = sums[:, k]
         base[:, k] = 0.0
-        magnitudes[k] = line_minimum(descent.fit, base, direction, descent.penalty * float(counts[k]))
+        magnitudes[k] = descent.fit.line_minimum(base, direction, descent.penalty * float(counts[k]))
     weights = magnitudes / descent.unit
     fallback = np.abs(empty.alpha).max()
     return _network(problem, descent.U, descent.V, owners, np.where(weights == 0.0, fallback, weights)[owners])
 
 
-def exchange(descent: CoordinateDescent, shared: bool, rng: np.random.Generator) -> Iterator[int]:
-    r"""Replace neurons one at a time until no replacement helps, and yield each replaced neuron.
+def exchange(descent: CoordinateDescent, shared: bool, rng: np.random.Generator) -> None:
+    r"""Replace neurons one at a time until no replacement helps.
 
     Let -nu be the gradient of the loss without neuron j. The best replacement nearly maximises
     :math:`u^T M_\nu v`. It is found by sign alternation from several starts, given the best second-layer weight
@@ -86,23 +79,17 @@ def exchange(descent: CoordinateDescent, shared: bool, rng: np.random.Generator)
     """
     m = len(descent.U)
     failures = 0
-    for _ in range(_ROUNDS):
+    while failures < m:
         for j in rng.permutation(m).tolist():
             if deadline.over() or failures >= m:
                 return
-            if _exchange_one(descent, j, shared, rng):
-                failures = 0
-                yield j
-            else:
-                failures += 1
+            failures = 0 if _exchange_one(descent, j, shared, rng) else failures + 1
 
 
 def _exchange_one(descent: CoordinateDescent, j: int, shared: bool, rng: np.random.Generator) -> bool:
     before = descent.objective
     state = descent.U.copy(), descent.V.copy(), descent.alpha.copy(), descent.f, descent.value
-    for u, v, alpha in _replacements(descent, j, shared, rng):
-        if deadline.over():
-            break
+    for u, v, alpha in deadline.in_time(_replacements(descent, j, shared, rng)):
         descent.U[j], descent.V[j], descent.alpha = u, v, alpha
         descent.refresh()
         for _ in steps(descent, shared, _SWEEPS, rng):
@@ -145,7 +132,7 @@ def _replacements(
                 direction = np.zeros_like(rest)
                 direction[:, k] = image
                 alpha[j] = 0.0
-                alpha[j, k] = line_minimum(descent.fit, rest, direction, descent.penalty)
+                alpha[j, k] = descent.fit.line_minimum(rest, direction, descent.penalty)
                 f = rest + alpha[j, k] * direction
             objective = descent.fit.value(f) + descent.penalty * float(np.abs(alpha).sum())
             found.append((objective, len(found), U[i], V[i], alpha))

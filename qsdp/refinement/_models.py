@@ -25,10 +25,7 @@ __all__ = [
     "side_by_side",
 ]
 
-#: Share of its predicted fall that a move must keep, given the moves before it; from 0.25 to 0.75 it does not matter.
-_KEPT = 0.5
-
-#: Share of the predicted fall from which moves are accepted together; from 0.25 to 0.75 it does not matter.
+#: Share of their predicted falls that moves made together must keep; from 0.25 to 0.75 it does not matter.
 AGREEMENT = 0.5
 
 #: Passes over the weights of a block; from 5 to 60 it does not matter.
@@ -110,7 +107,7 @@ def compatible(predicted: FloatArray, cross: FloatArray) -> npt.NDArray[np.intp]
     """
     taken, beside = [], np.zeros(len(predicted))
     for j, alone in enumerate(predicted.tolist()):
-        if alone + beside[j] < _KEPT * alone:
+        if alone + beside[j] < AGREEMENT * alone:
             taken.append(j)
             beside += cross[j]
     return np.array(taken, dtype=np.intp)

@@ -192,9 +192,7 @@ class SampleDescent(CoordinateDescent):
         entries = entries[np.argsort(change[entries], kind="stable")]
         if self.f.shape[1] == 1:
             entries = entries[self._falls(images, steps, entries, self.alpha[j, 0]) > 0.5 * self.tolerance]
-        for k in entries.tolist():
-            if deadline.over():
-                break
+        for k in deadline.in_time(entries.tolist()):
             # The other side is fixed, so the image of a move is correct whatever was accepted before.
             image = self.samples.library.give(images.of(np.array([k]))[0])
             f = self.f + np.multiply.outer(steps[k] * image, self.alpha[j])
@@ -209,12 +207,10 @@ class SampleDescent(CoordinateDescent):
         self, images: Images | BlockImages, steps: npt.NDArray[np.int64], entries: npt.NDArray[np.intp], alpha: float
     ) -> FloatArray:
         """Return the fall of the loss of one output for each of the moves of one side."""
-        falls = np.empty(len(entries))
+        falls = np.zeros(len(entries))
         before = self.fit.values(self.f)
         chunk = max(1, LARGE_FLOATS // len(self.f))
-        for start in range(0, len(entries), chunk):
-            if deadline.over():
-                return np.zeros(len(entries))
+        for start in deadline.in_time(range(0, len(entries), chunk)):
             some = entries[start : start + chunk]
             moves = self.samples.library.give(images.of(some)) * (steps[some] * alpha)[:, None]
             after = side_by_side(self.fit, len(some)).values((self.f.T + moves).T)

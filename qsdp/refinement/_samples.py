@@ -19,10 +19,10 @@ from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.refinement._descent import DescentData
 from qsdp.relaxation.products import Products
 
-__all__ = ["MODERATE", "Images", "Samples", "suits_single"]
+__all__ = ["MODERATE", "SMALL", "Images", "Samples", "suits_single"]
 
-#: Entries of the data beyond which products are in single precision, which halves the time.
-_SINGLE_FROM = 2**17
+#: Most entries of small data, whose products run in one thread and in double precision: single would halve the time.
+SMALL = 2**17
 
 #: Limits for single precision: of targets and gradients and their reciprocals, and of row sums over their median.
 MODERATE, _OUTLYING = 2.0**20, 2.0**10
@@ -196,7 +196,7 @@ def suits_single(problem: TrainingProblem, size: int, sums: FloatArray) -> bool:
 
     `size` is the number of entries of the data, and `sums` (n,) are the sums of magnitudes of the rows.
     """
-    if size <= _SINGLE_FROM:
+    if size <= SMALL:
         return False
     fit = problem.data_fit
     magnitudes = [np.atleast_1d(np.abs(each).max(axis=0)) for each in (fit.target, fit.zero_dual)]

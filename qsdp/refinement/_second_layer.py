@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import is_solvable, solve_restricted
-from qsdp.losses import DataFit
 from qsdp.refinement._descent import CoordinateDescent
 from qsdp.refinement._models import block_minimum, cross_curvatures, sampled_curvature
 
-__all__ = ["alternate", "line_minimum", "random_sides", "rescale", "resolve", "revive", "reweight"]
+__all__ = ["alternate", "random_sides", "rescale", "resolve", "revive", "reweight"]
 
 #: Factor of a magnitude if zero is best, since zero is a trap for polishing; the second at the end, to cost nothing.
 SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
 
 #: Predictions below this share of the largest possible ones for neurons of this weight are rounding errors.
 _CANCELLED = 1e-15
-
-#: Most doublings of a step, for losses that fall forever.
-DOUBLINGS = 40
 
 #: Rounds of sign alternation for a neuron without weight, and shortenings of a step; a third or thrice is as good.
 _ROUNDS, _SHORTENINGS = 10, 4
@@ -37,32 +32,6 @@ LEAST_PENALTY = 1e-7
 _MOST_ENTRIES, _MOST_WORK = 2**22, 2e9
 
 
-def line_minimum(fit: DataFit, base: FloatArray, direction: FloatArray, penalty: float) -> float:
-    r"""Return the t that minimises ``loss(base + t direction) + penalty |t|``.
-
-    The derivative is nondecreasing; its sign change is bracketed by doubling and found by Brent's method. If the
-    loss falls forever, t is large.
-    """
-
-    def slope(t: float) -> float:
-        return float(np.vdot(direction, fit.gradient(base + t * direction)))
-
-    start = slope(0.0)
-    if abs(start) <= penalty:
-        return 0.0
-    sign = 1.0 if start < 0.0 else -1.0
-
-    def rise(t: float) -> float:
-        return sign * slope(sign * t) + penalty
-
-    low, high = 0.0, 1.0
-    for _ in range(DOUBLINGS):
-        if rise(high) >= 0.0:
-            return sign * float(scipy.optimize.brentq(rise, low, high, xtol=1e-14 * high, rtol=1e-14))
-        low, high = high, 2.0 * high
-    return sign * high
-
-
 def rescale(descent: CoordinateDescent, shrinkage: float = SHRINKAGE) -> None:
     """Minimise over the magnitude of each output of a network with shared second layer; replace zero by a small one."""
     counts = (descent.prices * np.abs(descent.alpha)).sum(axis=0)
@@ -72,7 +41,7 @@ def rescale(descent: CoordinateDescent, shrinkage: float = SHRINKAGE) -> None:
         direction = np.zeros_like(descent.f)
         direction[:, k] = descent.f[:, k]
         base = descent.f - direction
-        t = line_minimum(descent.fit, base, direction, descent.penalty * float(counts[k]))
+        t = descent.fit.line_minimum(base, direction, descent.penalty * float(counts[k]))
         t = t or shrinkage
         f = base + t * direction
         value = descent.fit.value(f)
@@ -101,9 +70,7 @@ def reweight(descent: CoordinateDescent) -> None:
             _block_step(descent, rows, images, curvature, typical)
             continue
         curvatures = np.square(images) @ curvature.T
-        for j, image in enumerate(images, start=rows.start):
-            if deadline.over():
-                return
+        for j, image in enumerate(deadline.in_time(images), start=rows.start):
             _step(descent, j, image, curvatures[j - rows.start], typical)
 
 

@@ -1,4 +1,4 @@
-"""Search for the best network of a fixed number of neurons, by polished starts with exchanges or by enumeration."""
+"""Search for the best network of a fixed number of neurons, by polished starts with exchanges."""
 
 from __future__ import annotations
 
@@ -29,21 +29,18 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.refinement._choice import AnyData, descent_data
-from qsdp.refinement._enumeration import enumerate_best
 from qsdp.refinement._exchange import exchange, greedy_network, random_network
 from qsdp.refinement._models import check_descends
-from qsdp.refinement.polishing import BestNetwork, Run, is_small, perturbed
+from qsdp.refinement.polishing import MOST_SWEEPS, BestNetwork, Run, is_small, perturbed
 from qsdp.refinement.refitting import SECOND_LAYERS
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.sampling import MAX_NEURONS, allocate, sample_network
 from qsdp.shaping import shape_covariance
 
-__all__ = ["METHODS", "FixedWidthResult", "train_fixed_width"]
+__all__ = ["FixedWidthResult", "train_fixed_width"]
 
-METHODS = ("polish", "enumerate")
-
-#: Sweeps from one start; least number, and total neurons, of starts whose neurons are exchanged (a third costs 1 %).
-_SWEEPS, _LEAST_EXCHANGED, _NEURONS_EXCHANGED = 200, 3, 30
+#: Least number, and total neurons, of starts whose neurons are exchanged; a third costs 1 %.
+_LEAST_EXCHANGED, _NEURONS_EXCHANGED = 3, 30
 
 #: Total neurons of networks kicked per restart; a third or thrice is as good.
 _NEURONS_KICKED = 12
@@ -63,24 +60,18 @@ class FixedWidthResult(Summarized, Gap):
         be unable to come near it. So `gap` is the most that any other network could gain, not the distance of
         `network` from the best of its size.
     starts : tuple of float
-        Objective of the network polished from each start, before neurons were exchanged; empty for
-        method="enumerate".
-    optimal : bool
-        Whether it is proven that no network of this size is better (up to rounding); only for method="enumerate".
+        Objective of the network polished from each start, before neurons were exchanged.
     """
 
     network: BilinearNetwork
     objective: float
     lower_bound: float
     starts: tuple[float, ...]
-    optimal: bool
 
     def _summary(self) -> Summary:
         rows = gap_rows(self, "of this network", "of networks of any width")
-        rows.append(("optimal of its size", "yes, proven" if self.optimal else "not known"))
-        if self.starts:
-            best, worst = format_number(min(self.starts)), format_number(max(self.starts))
-            rows.append(("starts", f"{len(self.starts)}, polished to {best} at best, {worst} at worst"))
+        best, worst = format_number(min(self.starts)), format_number(max(self.starts))
+        rows.append(("starts", f"{len(self.starts)}, polished to {best} at best, {worst} at worst"))
         return Summary("FixedWidthResult", [*rows, *self.network._summary().rows])
 
 
@@ -93,7 +84,6 @@ def train_fixed_width(
     time_limit: float | None = None,
     starts: Iterable[BilinearNetwork] | None = None,
     relaxation: Relaxation | None = None,
-    method: str = "polish",
     random_state: RandomState = None,
     verbose: bool | int = False,
 ) -> FixedWidthResult:
@@ -119,19 +109,11 @@ def train_fixed_width(
         Number of starts besides `starts`, >= 0: in turn sampled from the relaxation, built greedily neuron by
         neuron, and random. With 0, `starts` must be given.
     time_limit : float, optional
-        Seconds, > 0; with "polish", at most a quarter of them go to a relaxation that is not given. At least one
-        start is evaluated; an enumeration is not stopped.
+        Seconds, > 0; at most a quarter of them go to a relaxation that is not given. At least one start is evaluated.
     starts : iterable of BilinearNetwork, optional
         Further starts: networks of m neurons, with shared second layers if `second_layer` is "shared".
     relaxation : Relaxation, optional
         A solved relaxation of the problem, for the bound and for sampling; solved here if not given.
-    method : {"polish", "enumerate"}, default="polish"
-        "polish" polishes every start, then exchanges neurons of the best ones until no exchange helps: it removes a
-        neuron, finds the best replacement by sign alternation, and polishes again. Finally it kicks the best network,
-        that is, perturbs it or draws a new one, and polishes: `restarts` times, or more often for few neurons.
-        "enumerate" solves the second layers of all sets of m neurons and returns the optimum, for tiny problems.
-        The outputs of vector problems must then be independent (shared second layer, loss other than the
-        cross-entropy), with the allocation above.
     random_state : int, Generator, RandomState or None
     verbose : bool or int, default=False
         Show a progress bar of starts, exchanges and kicks, on standard error or in the notebook.
@@ -143,33 +125,34 @@ def train_fixed_width(
     Raises
     ------
     InvalidInputError
-        An argument is not allowed, a start or the relaxation belongs to another problem, or there are too many sets
-        of neurons to enumerate.
+        An argument is not allowed, or a start or the relaxation belongs to another problem.
     SolverError
-        The loss couples outputs and has no curvature, or free second layers are to be enumerated with a loss that is
-        not a `PiecewiseQuadratic` and has no curvature.
+        The loss couples outputs and has no curvature.
 
     Warns
     -----
     QSDPWarning
         A keyboard interrupt ended the search, and the best network so far is returned.
 
+    Notes
+    -----
+    Every start is polished. Then neurons of the best ones are exchanged until no exchange helps: a neuron is removed,
+    the best replacement found by sign alternation, and the network polished again. Finally the best network is kicked,
+    that is, perturbed or drawn anew, and polished: `restarts` times, or more often for few neurons.
+
     Examples
     --------
     >>> import numpy as np, qsdp
-    >>> from qsdp.refinement.fixed_width import train_fixed_width
     >>> X = np.random.default_rng(0).standard_normal((20, 3))
     >>> problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.01)
-    >>> found = train_fixed_width(problem, 2, random_state=0)
-    >>> optimum = train_fixed_width(problem, 2, method="enumerate")
-    >>> optimum.optimal and bool(np.isclose(found.objective, optimum.objective))
-    True
+    >>> found = qsdp.train_fixed_width(problem, 2, random_state=0)
+    >>> found.network.n_neurons, len(found.starts), found.lower_bound <= found.objective <= min(found.starts)
+    (2, 10, True)
     """
     check_problem(problem)
     shared = check_choice("second_layer", second_layer, SECOND_LAYERS) == "shared"
     least = problem.n_outputs if shared else 1
     m = check_integer("n_neurons", n_neurons, minimum=least, maximum=MAX_NEURONS)
-    check_choice("method", method, METHODS)
     restarts = check_integer("restarts", restarts, minimum=0)
     rng = check_random_state(random_state)
     problem.require_columns("train_fixed_width")
@@ -179,15 +162,9 @@ def train_fixed_width(
     given = _check_starts(starts, problem, m, shared)
     if relaxation is not None:
         check_relaxation(relaxation, problem)
-    if method == "polish" and not given and restarts == 0:
+    if not given and restarts == 0:
         raise InvalidInputError("restarts must be at least 1 where no starts are given; got 0")
     with deadline.after(time_limit), progress(check_verbose(verbose)) as stages:
-        if method == "enumerate":
-            # Without all sets of neurons, none is known to be the best.
-            with stages.stage("search"), deadline.unlimited():
-                network = _enumerated(problem, m, shared)
-            relaxation = relaxation or solve_relaxation(problem, verbose=verbose)
-            return FixedWidthResult(network, problem.objective(network), relaxation.lower_bound, (), optimal=True)
         with deadline.fraction(RELAXATION_SHARE):
             relaxation = relaxation or solve_relaxation(problem, verbose=verbose)
         C = problem.n_outputs
@@ -195,7 +172,7 @@ def train_fixed_width(
         with few_threads(small=is_small(problem)), stages.stage("search") as bar:
             search = _FixedWidthSearch(problem, owners, shared, descent_data(problem), rng)
             network, objective, polished = search.run(given, restarts, relaxation, bar)
-    return FixedWidthResult(network, objective, relaxation.lower_bound, polished, optimal=False)
+    return FixedWidthResult(network, objective, relaxation.lower_bound, polished)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,9 +217,7 @@ class _FixedWidthSearch:
                 self._exchange_all(run)
                 best.offer(run.network())
                 report(starts + number + 1)
-            for number in range(kicks):
-                if deadline.over():
-                    break
+            for number in deadline.in_time(range(kicks)):
                 run = self._descent(perturbed(best.network, self.problem, self.rng) if number % 2 else self._random())
                 _sweep(run)
                 if run.objective < best.objective * (1.0 - ROUNDING):
@@ -285,32 +260,12 @@ class _FixedWidthSearch:
 
     def _exchange_all(self, run: Run) -> None:
         for part in run.parts:
-            for _ in exchange(part, self.shared, self.rng):
-                pass
+            exchange(part, self.shared, self.rng)
 
 
 def _sweep(run: Run) -> None:
-    for _ in run.sweeps(_SWEEPS):
+    for _ in run.sweeps(MOST_SWEEPS):
         pass
-
-
-def _enumerated(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwork:
-    if problem.scalar:
-        return enumerate_best(problem, m, shared)
-    if problem.loss.coupled or not shared:
-        raise InvalidInputError(
-            "method 'enumerate' must have one output, or a shared second layer and a loss that is a sum over outputs; "
-            f"got {problem.n_outputs} outputs, second_layer={'shared' if shared else 'free'!r} and {problem.loss!r}"
-        )
-    sizes = allocate(m, [1.0] * problem.n_outputs)
-    parts = [enumerate_best(problem.output(k), size, shared) for k, size in enumerate(sizes)]
-    alpha = np.zeros((m, problem.n_outputs))
-    rows = np.repeat(np.arange(problem.n_outputs), sizes)
-    # An output of weight zero would be indistinguishable from an output without neurons.
-    values = np.concatenate([part.alpha for part in parts])
-    alpha[np.arange(m), rows] = np.where(values == 0.0, np.finfo(np.float64).tiny, values)
-    U, V = (np.concatenate([getattr(part, side) for part in parts]) for side in ("U", "V"))
-    return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
 
 
 def _check_starts(starts: Any, problem: TrainingProblem, m: int, shared: bool) -> list[BilinearNetwork]:

@@ -20,6 +20,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.refinement._choice import AnyData, descent_data, descent_of
 from qsdp.refinement._descent import CoordinateDescent, Neurons, largest_weights
 from qsdp.refinement._models import check_descends
+from qsdp.refinement._samples import SMALL
 from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
 
 __all__ = ["MOST_SWEEPS", "Interrupted", "Trial", "best_at_interrupt", "improve", "polish"]
@@ -33,9 +34,6 @@ _PERTURBATION = (0.02, 0.2)
 
 #: Share of moved sides up to which a thorough sweep follows a cheap one; a quarter or five times give the same.
 _FEW = 0.002
-
-#: Up to this many entries of the data, one thread is used.
-_SMALL_DATA = 2**17
 
 
 @dataclass(frozen=True)
@@ -331,9 +329,7 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
     thorough = False
     if shared and not np.any(descent.alpha):
         _raise_from_zero(descent)
-    for _ in range(limit):
-        if deadline.over():
-            return
+    for _ in deadline.in_time(range(limit)):
         descent.refresh()
         if shared:
             rescale(descent)
@@ -385,4 +381,4 @@ def perturbed(network: Any, problem: TrainingProblem, rng: np.random.Generator) 
 
 def is_small(problem: TrainingProblem) -> bool:
     """Return whether the products of a sweep are too small for several threads."""
-    return len(problem.targets) * max(problem.size, problem.n_features) <= _SMALL_DATA
+    return len(problem.targets) * max(problem.size, problem.n_features) <= SMALL

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
-from qsdp.inner_problem import grothendieck_bound, uninterrupted
+from qsdp.inner_problem import dominating_weights
 from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
 from qsdp.problem import TrainingProblem
@@ -36,8 +36,8 @@ __all__ = [
 #: Floors added to the weights z, relative to their mean; each loosens the bound by that share at most.
 _FLOORS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
-#: Multiples of a dual vector that are tried, and excess over the dual radius: a tenth of a check's allowance.
-_ATTEMPTS, _ROUNDED = 6, 1e-10
+#: Multiples of a dual vector that are tried, each with the rounding of the one before.
+_ATTEMPTS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +182,7 @@ def _tightest(
         if not weights and np.any(M):
             # For 100 to 1500 random and low-rank columns, it is 3 to 12 % below row sums and ones, at the cost of one
             # to three of the decompositions above. A tolerance of 1e-4 gains less than 0.1 %.
-            search = uninterrupted(grothendieck_bound(M, tol=1e-3))
-            yield from _raised(search.z[: instance.size], _FLOORS[:1])
+            yield from _raised(dominating_weights(M, tol=1e-3), _FLOORS[:1])
 
     # The errors of the scaled matrix's eigenvalues are a modest multiple of N eps, relative to the largest.
     factor = 1.0 + 20.0 * EPS * instance.size
@@ -220,7 +219,8 @@ def feasible_scale(
     for _ in range(_ATTEMPTS):
         roundings = pricing_roundings(instance, scale * nu)
         reached = max(scale * upper + 2.0 * rounding for upper, rounding in zip(uppers, roundings, strict=True))
-        if reached <= (1.0 + _ROUNDED) * instance.dual_radius:
+        # A tenth of what a check allows for.
+        if reached <= (1.0 + 0.1 * ROUNDING) * instance.dual_radius:
             return scale
         scale *= instance.dual_radius / reached
     return 0.0
@@ -264,7 +264,7 @@ def best_scale(fit: DataFit, nu: FloatArray, largest: float) -> float:
         lambda s: -fit.dual_value(s * nu),
         bounds=(0.0, upper),
         method="bounded",
-        options={"xatol": 1e-10 * upper},
+        options={"xatol": 0.1 * ROUNDING * upper},
     )
     candidates = [float(search.x), upper, min(1.0, upper)]
     return max(candidates, key=lambda s: fit.dual_value(s * nu))

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.gap import Gap, relative
+from qsdp._utils.gap import relative
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
-from qsdp.inner_problem import grothendieck_bound, uninterrupted
+from qsdp.inner_problem import dominating_weights
 from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.settings import COARSE, Progress, Settings
 
-__all__ = ["COARSE", "FINAL", "STOPS", "Incumbent", "Limits", "Progress", "dominating", "zero_solution"]
-
-#: Relative gap from which a solve is coarse: its iterations are easier to predict, and single precision suffices.
-COARSE = 1e-3
+__all__ = ["FINAL", "STOPS", "Incumbent", "dominating", "zero_solution"]
 
 #: Exceptions that end an iterative method, with statuses; rounding or overflow make matrices singular.
 STOPS: dict[type[BaseException], str] = {
@@ -40,42 +36,6 @@ _FLOOR_SHARE, _LEAST_FLOOR, _LARGEST_FLOOR = 1e-2, 1e-15, 1e-6
 _LARGEST_SEARCHED, _WORTH = 400, 0.2
 
 
-@dataclass(frozen=True, repr=False)
-class Progress(Gap):
-    """State of a solve, the argument of a callback.
-
-    Attributes
-    ----------
-    iteration : int
-    objective, lower_bound : float
-        Best objective of a feasible point and best proven lower bound so far, in the problem's units.
-    elapsed : float
-        Seconds since the start.
-    """
-
-    iteration: int
-    objective: float
-    lower_bound: float
-    elapsed: float
-
-    def __repr__(self) -> str:
-        return (
-            f"Progress(iteration={self.iteration}, objective={self.objective:.6g}, "
-            f"lower_bound={self.lower_bound:.6g}, relative_gap={self.relative_gap:.2g}, elapsed={self.elapsed:.3g})"
-        )
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When an iterative method stops, unless a time limit ends it."""
-
-    #: Relative certified gap of every output.
-    tol: float
-    max_iter: int
-    #: Called with a `Progress` at every check; returning True stops the method.
-    callback: Callable[[Progress], object] | None = None
-
-
 def zero_solution(instance: Instance, status: str) -> RawSolution:
     """Return the zero point, which is feasible, for a method that ends before its first candidate."""
     shape = (instance.n_matrices, instance.size, instance.size)
@@ -90,8 +50,8 @@ class Incumbent:
     Every `distance`-th dual vector is given the best weights, for methods whose own weights are rough.
     """
 
-    def __init__(self, evaluation: Evaluation, limits: Limits, distance: int | None = None) -> None:
-        self._evaluation, self._limits = evaluation, limits
+    def __init__(self, evaluation: Evaluation, settings: Settings, distance: int | None = None) -> None:
+        self._evaluation, self._settings = evaluation, settings
         self._instance = instance = evaluation.instance
         self._distance = distance if instance.size <= _LARGEST_SEARCHED else None
         self._start = time.perf_counter()
@@ -164,17 +124,17 @@ class Incumbent:
         """
         promised = ray.values(ray.best(np.full(self.n_parts, np.inf)))
         gaps = self.objectives - self.bounds
-        open_parts = (self.gaps > self._limits.tol) & (promised > self.bounds + _WORTH * gaps)
+        open_parts = (self.gaps > self._settings.tol) & (promised > self.bounds + _WORTH * gaps)
         if not np.any(open_parts):
             return
         weights = np.array(self.z)
         for part in np.flatnonzero(open_parts).tolist():
             matrices = range(self._instance.n_matrices)[self._matrices(part)]
-            tol = min(1e-3, max(1e-8, _FLOOR_SHARE * float(self.gaps[part])))
+            tol = min(COARSE, max(1e-8, _FLOOR_SHARE * float(self.gaps[part])))
             for k in matrices:
                 if deadline.over():
                     return
-                found = uninterrupted(grothendieck_bound(M[k], tol=tol)).z[: self._instance.size]
+                found = dominating_weights(M[k], tol)
                 if np.any(found > 0.0):
                     weights[k] = found + _LEAST_FLOOR * found.mean()
         self._take_dual(candidate, M, ray, weights)
@@ -191,12 +151,12 @@ class Incumbent:
     @property
     def tol(self) -> float:
         """Relative gap at which the method may stop."""
-        return self._limits.tol
+        return self._settings.tol
 
     @property
     def watched(self) -> bool:
         """Whether a callback receives states before the last one."""
-        return self._limits.callback is not None
+        return self._settings.callback is not None
 
     @property
     def progress(self) -> Progress:
@@ -211,12 +171,12 @@ class Incumbent:
     def stop(self, iteration: int) -> str | None:
         """Return why the method has to stop, or None."""
         self.iteration = iteration
-        limits = self._limits
-        if limits.callback is not None and limits.callback(self.progress) is True:
+        settings = self._settings
+        if settings.callback is not None and settings.callback(self.progress) is True:
             return "stopped by the callback"
-        if self.gaps.max() <= limits.tol:
+        if self.gaps.max() <= settings.tol:
             return "optimal"
-        if iteration >= limits.max_iter:
+        if settings.max_iter is not None and iteration >= settings.max_iter:
             return "iteration limit"
         if deadline.over():
             return "time limit"
@@ -239,14 +199,12 @@ class Incumbent:
         nu = np.zeros_like(self._instance.target)
         for part, dual in enumerate(self._duals):
             if dual is not None:
-                nu[:, self._outputs(part)] = known[id(dual)][:, self._outputs(part)]
+                own = self._instance.outputs_of(part)
+                nu[:, own] = known[id(dual)][:, own]
         return nu
 
-    def _outputs(self, part: int) -> slice:
-        return slice(None) if self.n_parts == 1 else slice(part, part + 1)
-
     def _matrices(self, part: int) -> Any:
-        return self._instance.matrices_of(self._outputs(part))
+        return self._instance.matrices_of(self._instance.outputs_of(part))
 
     def _by_part(self, values: FloatArray) -> FloatArray:
         return np.array([values[self._matrices(part)].sum() for part in range(self.n_parts)])

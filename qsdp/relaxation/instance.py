@@ -109,6 +109,10 @@ class Instance(LinearInstance):
         """Return the matrices of shape (K, N, N) for a dual vector of shape (n, C)."""
         return self.map.adjoints(nu)
 
+    def outputs_of(self, part: int) -> slice:
+        """Return the outputs of a part: all of them if the loss couples them."""
+        return slice(None) if self.fit.n_parts == 1 else slice(part, part + 1)
+
     def matrices_of(self, outputs: Any) -> Any:
         """Return the numbers of the matrices of some outputs: a slice for a slice, else an array."""
         R = self.map.n_blocks
@@ -126,8 +130,7 @@ class Instance(LinearInstance):
         :math:`w \rho` would vanish next to the loss. Means are over weighted samples, so that a weight k equals k equal
         rows. Weights whose mean is far from one are divided by a power of two near it.
         """
-        labels = self.loss.labels or self.loss.coupled
-        prediction = 1.0 if labels else power_of_two(self.fit.root_mean_square())
+        prediction = 1.0 if self.loss.for_classes else power_of_two(self.fit.root_mean_square())
         fit, value = self.fit.rescaled(prediction)
         if fit.weights is not None and not _LEAST_MEAN <= (mean := float(np.mean(fit.weights))) <= 1.0 / _LEAST_MEAN:
             unit = power_of_two(mean)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
 from qsdp.relaxation.scaled import ScaledProblem
 
 __all__ = ["beta_max", "proven_beta_max", "useful_beta_max"]
-
-#: Relative gap of the bound that gives this beta.
-_BOUND_GAP = 1e-9
 
 
 def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_limit: float | None = None) -> float:
@@ -77,7 +74,7 @@ def proven_beta_max(problem: TrainingProblem, regularization: str) -> tuple[floa
     bounds = []
     for k, M in enumerate(matrices):
         with deadline.fraction(0.5 / (len(matrices) - k)):
-            bounds.append(uninterrupted(grothendieck_bound(M, tol=_BOUND_GAP)))
+            bounds.append(uninterrupted(grothendieck_bound(M, tol=ROUNDING)))
     # z refers to u and v stacked; both have the same weights for a symmetric matrix.
     weights = np.stack([bound.z[: problem.size] for bound in bounds])
     share = 0.5 * REGULARIZATIONS[regularization]

@@ -28,10 +28,11 @@ from qsdp._utils.validation import (
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.gram import SharedGram
 from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
-from qsdp.relaxation.backends import BACKENDS, Settings, check_solver
-from qsdp.relaxation.incumbent import Progress
+from qsdp.relaxation.backends import BACKENDS, check_solver
+from qsdp.relaxation.incumbent import FINAL
 from qsdp.relaxation.largest_beta import proven_beta_max
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.settings import Progress, Settings
 from qsdp.relaxation.shortfall import warn_of_gaps
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solve import check_callback, solve_with
@@ -48,7 +49,7 @@ _MOST_BETAS = 100_000
 _NEAR = 4.0
 
 #: Statuses of this package's solvers that end the path.
-_STOPPED = frozenset({"time limit", "interrupted", "stopped by the callback"})
+_STOPPED = frozenset({"time limit", *FINAL})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -194,8 +195,6 @@ def relaxation_path(
     check_solver(solver, problem.loss, device)
     settings = Settings(
         tol=check_real("tol", tol, strict=True),
-        form="two-block",
-        max_iter=None,
         callback=check_callback(callback),
         device=check_device(device),
     )
@@ -279,7 +278,7 @@ def check_betas(betas: Any) -> int | FloatArray:
     if betas is None or isinstance(betas, (bool, str)):
         raise InvalidTypeError(f"betas must be {allowed}; got {betas!r}")
     array = np.array(check_numbers("betas", betas, "(K,)"))
-    if array.ndim != 1 or array.size == 0:
+    if array.shape != (array.size,) or not array.size:
         raise InvalidInputError(f"betas must be {allowed}; got shape {array.shape}")
     if not np.all(array > 0.0):
         why = ", for which the bound says nothing" if array.min() == 0.0 else ""

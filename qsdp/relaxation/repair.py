@@ -19,17 +19,17 @@ Blocks = FloatArray | None
 
 
 def repair(
-    instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True, cheap: bool = False
+    instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Return ``(Z, V, rho)``, feasible for the relaxation, from a solver's blocks.
 
     Z is averaged with its transpose and V with W; the data matrices are symmetric, so predictions stay the same and
-    nothing grows. The negative eigenvalues of ``V + Z`` and ``V - Z`` are clipped, ``rho`` is set to the largest
-    diagonal entry of V, and the diagonal is padded to it. Unless `stretch` is False, everything is rescaled by the
-    non-negative factor that minimises the objective along the ray. Blocks that are missing, of another shape or not
-    finite give the zero point. If `cheap`, as after a time limit, the diagonal is padded by its rounding, and
-    eigenvalues are computed only where triangular factors show that this is not enough. Z and V, of shape (K, N, N),
-    are symmetric, and every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal `rho`, of shape (K,).
+    nothing grows. ``rho`` is set to the largest diagonal entry of V, with its rounding, and the diagonal is padded to
+    it. Where triangular factors show that this is not enough, the negative eigenvalues of ``V + Z`` and ``V - Z`` are
+    clipped before. Unless `stretch` is False, everything is rescaled by the non-negative factor that minimises the
+    objective along the ray. Blocks that are missing, of another shape or not finite give the zero point. Z and V, of
+    shape (K, N, N), are symmetric, and every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal
+    `rho`, of shape (K,).
     """
     shape = (instance.n_matrices, instance.size, instance.size)
     Z_even, V_even, rho = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_matrices)
@@ -40,8 +40,8 @@ def repair(
         return Z_even, V_even, rho
     for k in range(instance.n_matrices):
         if np.any(Z[k]):
-            repaired = _padded_block(Z[k], 0.5 * (V[k] + W[k])) if cheap else None
-            Z_even[k], V_even[k], rho[k] = repaired or _repair_block(Z[k], 0.5 * (V[k] + W[k]))
+            own = _symmetric(Z[k]), _symmetric(0.5 * (V[k] + W[k]))
+            Z_even[k], V_even[k], rho[k] = _padded_block(*own) or _clipped_block(*own)
     if not stretch or not np.any(rho > 0.0):
         return Z_even, V_even, rho
     scale = _best_stretch(instance, instance.predictions(Z_even), instance.penalty * float(rho.sum()))
@@ -64,8 +64,7 @@ def along_gradient(instance: Instance) -> tuple[FloatArray, FloatArray]:
     return scale * M, scale * V
 
 
-def _repair_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    Z, V = _symmetric(Z), _symmetric(V)
+def _clipped_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     A, B = project_psd(V + Z), project_psd(V - Z)
     V = 0.5 * (A + B)
     rho = float(V.diagonal().max())
@@ -75,9 +74,8 @@ def _repair_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray,
 
 def _padded_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the block with a padded diagonal if no eigenvalue is below rounding, else None."""
-    Z, V = _symmetric(Z), _symmetric(V)
-    rho = float(V.diagonal().max())
-    rho += 2.0 * len(V) * EPS * rho
+    V = V.copy()
+    rho = (1.0 + 2.0 * len(V) * EPS) * float(V.diagonal().max())
     np.fill_diagonal(V, rho)
     try:
         for M in (V + Z, V - Z):
@@ -108,26 +106,13 @@ def _symmetric(M: FloatArray) -> FloatArray:
 
 
 def _best_stretch(instance: Instance, prediction: FloatArray, cost: float) -> float:
-    r"""Return the s >= 0 that minimises :math:`\ell(s \hat y, y) + s\,\mathrm{cost}`, by bisection."""
+    r"""Return the s >= 0 that minimises :math:`\ell(s \hat y, y) + s\,\mathrm{cost}`."""
     if instance.fit.quadratic:
         weighted = instance.fit.weighted(prediction)
         size = float(np.vdot(weighted, prediction))
         best = (float(np.vdot(weighted, instance.fit.target)) - 0.5 * cost) / size if size else 0.0
         return min(max(0.0, best), _LARGEST_STRETCH)
 
-    def slope(s: float) -> float:
-        return float(np.vdot(instance.fit.gradient(s * prediction), prediction)) + cost
-
-    def objective(s: float) -> float:
-        return instance.fit.value(s * prediction) + s * cost
-
-    low, high = 0.0, 1.0
-    while slope(high) < 0.0 and high < _LARGEST_STRETCH:
-        low, high = high, 2.0 * high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if slope(middle) < 0.0:
-            low = middle
-        else:
-            high = middle
-    return min((0.0, 1.0, low, high), key=objective)
+    best = instance.fit.line_minimum(np.zeros_like(prediction), prediction, cost)
+    trials = (0.0, 1.0, min(max(0.0, best), _LARGEST_STRETCH))
+    return min(trials, key=lambda s: instance.fit.value(s * prediction) + s * cost)

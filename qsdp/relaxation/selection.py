@@ -12,9 +12,9 @@ from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import SharedGram
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.rows import Cells, DistinctRows
+from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_with
 
@@ -194,7 +194,7 @@ class _Codes:
         low, high = y.min(axis=0), y.max(axis=0)
         if np.any((y != low) & (y != high)):
             return None
-        return cls(low, high, y.shape[1] > 1 and bool(np.all((y == high).sum(axis=1) == 1)))
+        return cls(low, high, bool(np.all((y == high).sum(axis=1) == 1)))
 
     def wrong(self, samples: TrainingProblem, outputs: FloatArray) -> FloatArray:
         """Return the misclassified weight of every sample; zero if the outputs give its class."""
@@ -236,15 +236,14 @@ class _Fold:
     def predict(self, beta: float) -> FloatArray:
         """Return the relaxation's outputs for the held-out samples, with `beta` scaled to the training set."""
         problem = self.training.with_beta(self.share * beta)
-        settings = Settings(_TOL, "two-block", None, gram=self.gram)
+        settings = Settings(_TOL, gram=self.gram)
         nearest = min(self.solved, key=lambda one: abs(np.log(one.problem.beta / problem.beta)), default=None)
         relaxation = solve_with(problem, "auto", settings, "tight", start=nearest, quiet=True)
         if np.any(relaxation.rho_stack > 0.0):
             solved = sorted([*self.solved, relaxation], key=lambda one: one.problem.beta)
             self.solved = [*solved[:1], *solved[1:][-1:]]
         prediction = relaxation.outputs(self.held_out.X)
-        loss = problem.loss
-        if not (loss.labels or loss.coupled):
+        if not problem.loss.for_classes:
             # Far from the data, a quadratic function can take any value; no target is beyond those seen.
             prediction = np.clip(prediction, problem.targets.min(axis=0), problem.targets.max(axis=0))
         return prediction

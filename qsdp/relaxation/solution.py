@@ -266,9 +266,7 @@ class _Feasible(NamedTuple):
 
 def _feasible(instance: Instance, raw: RawSolution, *, stretch: bool, certified: bool) -> _Feasible:
     """Return the repaired point of a solver; unless `stretch` is False, zero if that is better."""
-    # What follows a time limit is as cheap as it can be.
-    cheap = raw.status == "time limit"
-    Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified, cheap=cheap)
+    Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified)
     moved = bool(np.any(rho > 0.0))
     prediction = instance.predictions(Z) if moved else np.zeros_like(instance.target)
     objective = instance.fit.value(prediction) + instance.penalty * float(rho.sum())

@@ -17,14 +17,15 @@ from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.validation import check_choice, check_integer, check_jobs, check_real, check_verbose, warn
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
-from qsdp.relaxation.backends import BACKENDS, Backend, Settings, check_solver, choose_backend, low_rank_first
+from qsdp.relaxation.backends import BACKENDS, Backend, check_solver, choose_backend, low_rank_first
 from qsdp.relaxation.formulations import FORMS
-from qsdp.relaxation.incumbent import FINAL, Progress
+from qsdp.relaxation.incumbent import FINAL
 from qsdp.relaxation.instance import Instance, LinearInstance, Reduction, Units
 from qsdp.relaxation.joining import better_of
 from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.settings import Progress, Settings
 from qsdp.relaxation.shortfall import warn_of_shortfall
 from qsdp.relaxation.solution import Relaxation, finish, join_outputs
 
@@ -268,7 +269,7 @@ def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
     assert raw.Z is not None
     assert raw.V is not None
     parts = instance.parts
-    each = [instance.matrices_of(slice(None) if len(parts) == 1 else slice(k, k + 1)) for k in range(len(parts))]
+    each = [instance.matrices_of(instance.outputs_of(k)) for k in range(len(parts))]
     missing = [k for k, mine in enumerate(each) if not np.any(raw.Z[mine])]
     if not missing:
         return raw

@@ -55,7 +55,7 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
     roots = np.ones(n) if weights is None else np.sqrt(weights)
     masks = _free(instance.fit, nu).T
     # Coupled outputs share their free rows.
-    factors = [_Factor.of(features, mask, roots) for mask in (masks[:1] if instance.loss.coupled else masks)]
+    factors = [_Factor.of(features, mask, roots) for mask in masks[: instance.fit.n_parts]]
     factors *= len(masks) // len(factors)
     # The second correction removes the rounding of the first, the others what leaving the domain costs.
     for _ in range(4):

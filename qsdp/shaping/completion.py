@@ -110,9 +110,7 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
     if not math.isfinite(highest):
         return None
     weights, gap, c, found = np.full(N, 1.0 / N), _FIRST_GAP, least, None
-    for _ in range(_MAX_STEPS):
-        if deadline.over():
-            break
+    for _ in deadline.in_time(range(_MAX_STEPS)):
         P, lower, slope, curvature = _bounds(Z, weights, c)
         if P.diagonal().max() <= 1.0:
             least, found, gap = c, (c, P), _SHRINKAGE * (1.0 - lower)

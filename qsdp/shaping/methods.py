@@ -25,6 +25,9 @@ GAMMA = math.asinh(1.0)
 #: Relative error of the adaptive constant, from below; with replicas, the second one lowers the variance.
 _TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
 
+#: Most reweightings of a diagonal; its relative excess at which they end, and beyond which the given one is kept.
+_REWEIGHTINGS, _EXCESS, _LARGEST_EXCESS = 200, 1e-3, 2e-2
+
 
 def _identity(size: int) -> FloatArray:
     """Return the identity as windows of one row; as a full matrix, the zero point of 6000 inputs takes 1.2 GB."""
@@ -34,15 +37,7 @@ def _identity(size: int) -> FloatArray:
     return identity
 
 
-def smallest_diagonal(
-    Z: FloatArray,
-    V: FloatArray,
-    rho: float,
-    *,
-    rounds: int = 200,
-    tol: float = 1e-3,
-    largest_excess: float = 2e-2,
-) -> tuple[FloatArray, float]:
+def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatArray, float]:
     r"""Return V of nearly smallest trace with V +- Z positive semidefinite and diagonal at most rho.
 
     A time limit is checked before each reweighting.
@@ -52,10 +47,6 @@ def smallest_diagonal(
     Z, V : ndarray of shape (N, N)
         V is feasible with diagonal `rho`.
     rho : float
-    rounds : int, default=200
-        Largest number of reweightings.
-    tol, largest_excess : float, default=1e-3, 2e-2
-        Relative excess of the diagonal over `rho` at which to stop, and beyond which the given V is kept.
 
     Returns
     -------
@@ -70,16 +61,14 @@ def smallest_diagonal(
     it is exceeded. The remaining excess enters rho, and therefore the regulariser of the sampled network.
     """
     weights, largest = np.ones(len(Z)), math.inf
-    for _ in range(rounds):
-        if deadline.over():
-            break
+    for _ in deadline.in_time(range(_REWEIGHTINGS)):
         absolute, _, _ = weighted_absolute(Z, weights)
         excess = absolute.diagonal() / rho
         largest = float(absolute.diagonal().max())
-        if excess.max() <= 1.0 + tol:
+        if excess.max() <= 1.0 + _EXCESS:
             break
         weights = np.maximum(weights * np.square(excess), 1.0)
-    if largest > rho * (1.0 + largest_excess):
+    if largest > rho * (1.0 + _LARGEST_EXCESS):
         return V, rho
     return absolute, max(rho, largest)
 

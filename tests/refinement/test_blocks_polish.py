@@ -104,7 +104,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def single(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make products with the data of small problems run in single precision."""
-    monkeypatch.setattr("qsdp.refinement._samples._SINGLE_FROM", 0)
+    monkeypatch.setattr("qsdp.refinement._samples.SMALL", 0)
 
 
 @pytest.mark.parametrize("free", [False, True])
@@ -155,7 +155,7 @@ def test_rows_of_any_type_are_polished_as_doubles(dtype: str, large: None) -> No
 
 @pytest.mark.parametrize("single_precision", [False, True])
 def test_images_are_the_derivatives_of_outputs(single_precision: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp.refinement._samples._SINGLE_FROM", 0 if single_precision else 2**17)
+    monkeypatch.setattr("qsdp.refinement._samples.SMALL", 0 if single_precision else 2**17)
     monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
     problem = random_problem(3, n=20)
     network, data = random_network(problem, 9, 0), descent_data(problem)

@@ -14,6 +14,7 @@ from brute_force import (
     random_problem,
     random_vector_problem,
 )
+from enumerated_networks import enumerate_best
 from scipy.optimize import minimize_scalar
 
 import qsdp
@@ -32,11 +33,11 @@ def of_size(problem, m, **options):
     return result
 
 
-def enumerated(problem, m, **options):
-    result = of_size(problem, m, method="enumerate", **options)
-    assert result.optimal
-    assert result.starts == ()
-    return result
+def enumerated(problem, m, second_layer="shared"):
+    """Return a best network and its objective."""
+    network = enumerate_best(problem, m, second_layer == "shared")
+    assert network.n_neurons == m
+    return network, problem.objective(network)
 
 
 def shared_optimum(problem, m):
@@ -56,9 +57,9 @@ def shared_optimum(problem, m):
 def test_enumeration_of_shared_layers(loss):
     for seed, m, options in ((0, 1, {"levels": 3}), (1, 2, {}), (2, 1, {"activation": "relu_like"})):
         problem = random_problem(seed, 2, 12, loss, beta=0.05, **options)
-        result = enumerated(problem, m)
-        assert result.network.shared_alpha
-        assert result.objective == pytest.approx(shared_optimum(problem, m), rel=1e-6)
+        network, objective = enumerated(problem, m)
+        assert network.shared_alpha
+        assert objective == pytest.approx(shared_optimum(problem, m), rel=1e-6)
 
 
 def free_optimum(problem, m):
@@ -80,8 +81,8 @@ def free_optimum(problem, m):
 def test_enumeration_of_free_layers(loss):
     problem = random_problem(3, 2, 12, loss, beta=0.05, activation=(0.5, 1.0, 0.5))
     for m in (1, 2):
-        result = enumerated(problem, m, second_layer="free")
-        assert result.objective == pytest.approx(free_optimum(problem, m), rel=1e-6)
+        _, objective = enumerated(problem, m, second_layer="free")
+        assert objective == pytest.approx(free_optimum(problem, m), rel=1e-6)
 
 
 def test_enumeration_with_as_many_neurons_as_there_are_is_the_global_optimum():
@@ -89,14 +90,14 @@ def test_enumeration_with_as_many_neurons_as_there_are_is_the_global_optimum():
     count = len(atoms(problem)[0])
     optimum = global_optimum(problem)
     for m in (count, count + 2):
-        result = enumerated(problem, m, second_layer="free")
-        assert result.objective == pytest.approx(optimum.upper, rel=1e-7)
+        _, objective = enumerated(problem, m, second_layer="free")
+        assert objective == pytest.approx(optimum.upper, rel=1e-7)
 
 
 @pytest.mark.parametrize(("seed", "d"), [(0, 2), (1, 5), (2, 7)])
 def test_one_neuron_is_optimal(seed, d):
     problem = random_problem(seed, d, 30, beta=0.05)
-    optimum = enumerated(problem, 1).objective
+    _, optimum = enumerated(problem, 1)
     found = of_size(problem, 1, restarts=4)
     assert found.objective == pytest.approx(optimum, rel=1e-8)
     assert len(found.starts) == 4
@@ -108,7 +109,7 @@ def test_one_neuron_is_optimal(seed, d):
 def test_one_neuron_is_optimal_for_every_loss(seed, loss):
     options = ({}, {"levels": 3}, {"activation": "relu_like"})[seed % 3]
     problem = random_problem(seed, 3, 20, loss, beta=0.02, **options)
-    optimum = enumerated(problem, 1).objective
+    _, optimum = enumerated(problem, 1)
     assert of_size(problem, 1, restarts=4).objective == pytest.approx(optimum, rel=1e-7)
 
 
@@ -116,16 +117,15 @@ def test_one_neuron_is_optimal_for_every_loss(seed, loss):
 @pytest.mark.parametrize("m", [2, 3])
 def test_few_neurons_are_optimal(m, second_layer):
     problem = random_problem(m, 3, 20, beta=0.05)
-    optimum = enumerated(problem, m, second_layer=second_layer).objective
+    _, optimum = enumerated(problem, m, second_layer)
     found = of_size(problem, m, second_layer=second_layer, restarts=4)
     assert found.objective == pytest.approx(optimum, rel=1e-7)
-    assert not found.optimal
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_no_worse_than_enumeration_and_every_start(activation):
     problem = random_problem(4, 2, 20, beta=0.02, activation=activation, levels=3)
-    optimum = enumerated(problem, 2).objective
+    _, optimum = enumerated(problem, 2)
     found = of_size(problem, 2, restarts=6)
     assert optimum - 1e-9 * optimum <= found.objective <= min(found.starts) * (1 + 1e-9)
     assert found.objective == pytest.approx(optimum, rel=1e-6)
@@ -133,14 +133,14 @@ def test_no_worse_than_enumeration_and_every_start(activation):
 
 def test_vector_outputs():
     problem = random_vector_problem(1, 2, 20, 2, beta=0.05)
-    optimum = enumerated(problem, 3)
-    assert optimum.network.shared_alpha
-    assert np.count_nonzero(optimum.network.alpha, axis=0).tolist() == [2, 1]
+    best, optimum = enumerated(problem, 3)
+    assert best.shared_alpha
+    assert np.count_nonzero(best.alpha, axis=0).tolist() == [2, 1]
     found = of_size(problem, 3, restarts=4)
     assert found.network.shared_alpha
-    assert found.objective == pytest.approx(optimum.objective, rel=1e-7)
-    parts = [enumerated(problem.output(k), m).objective for k, m in enumerate((2, 1))]
-    assert optimum.objective == pytest.approx(sum(parts))
+    assert found.objective == pytest.approx(optimum, rel=1e-7)
+    parts = [enumerated(problem.output(k), m)[1] for k, m in enumerate((2, 1))]
+    assert optimum == pytest.approx(sum(parts))
     # Neurons of all outputs can do what neurons of one can.
     free = of_size(problem, 3, second_layer="free", restarts=2, starts=[found.network])
     assert free.objective <= found.objective
@@ -163,11 +163,7 @@ def test_zero_where_it_is_optimal():
     with pytest.warns(qsdp.QSDPWarning, match="zero network"):
         found = of_size(problem, 2)
     assert found.objective == pytest.approx(zero)
-    with pytest.warns(qsdp.QSDPWarning, match="zero network"):
-        assert enumerated(problem, 1).objective == zero
-    vector = random_vector_problem(1, 2, 15, 2, beta=1e4)
-    with pytest.warns(qsdp.QSDPWarning, match="zero network"):
-        assert enumerated(vector, 2).network.shared_alpha
+    assert enumerated(problem, 1)[1] == zero
 
 
 def test_starts_and_relaxation_are_used(monkeypatch):
@@ -203,13 +199,6 @@ def test_time_limit_still_returns_a_network():
     assert len(result.starts) == 1
 
 
-@pytest.mark.filterwarnings("ignore:the certified relative gap")
-def test_an_enumeration_is_finished_whatever_the_limit():
-    problem = random_problem(0, 2, 12, "hinge", beta=0.05)
-    free = {"second_layer": "free"}
-    assert enumerated(problem, 2, time_limit=1e-9, **free).objective == enumerated(problem, 2, **free).objective
-
-
 def test_interrupt_returns_the_best_so_far(monkeypatch):
     problem = random_problem(9, 5, 30, beta=0.05)
 
@@ -235,12 +224,10 @@ def test_interrupt_returns_the_best_so_far(monkeypatch):
         (2, {"restarts": 0}, "restarts must be at least 1"),
         (2, {"restarts": 0, "starts": []}, "restarts must be at least 1"),
         (2, {"time_limit": 0}, "time_limit must"),
-        (2, {"method": "exhaust"}, "method must"),
         (2, {"random_state": -1}, "random_state must"),
         (2, {"relaxation": 3}, "relaxation must be a Relaxation"),
         (2, {"starts": 3}, "starts must"),
         (2, {"starts": [None]}, r"starts\[0\]: network must be a BilinearNetwork"),
-        (20, {"method": "enumerate"}, "n_neurons=20 must have at most 200000 sets"),
     ],
 )
 def test_bad_arguments(m, options, message):
@@ -268,7 +255,3 @@ def test_what_does_not_fit():
     vector = random_vector_problem(0, 2, 10, 2)
     with pytest.raises(InvalidInputError, match="n_neurons must"):
         train_fixed_width(vector, 1)
-    with pytest.raises(InvalidInputError, match="'enumerate' must have one output"):
-        train_fixed_width(vector, 2, second_layer="free", method="enumerate")
-    with pytest.raises(InvalidInputError, match="at most 5000 sets"):
-        train_fixed_width(random_problem(0, 4, 10, "hinge"), 4, second_layer="free", method="enumerate", restarts=0)

@@ -423,7 +423,7 @@ def test_memory_on_large_data(loss, free, monkeypatch):
 @pytest.fixture
 def single(monkeypatch):
     """Make products with the data of small problems run in single precision."""
-    monkeypatch.setattr("qsdp.refinement._samples._SINGLE_FROM", 0)
+    monkeypatch.setattr("qsdp.refinement._samples.SMALL", 0)
 
 
 @pytest.mark.parametrize("free", [False, True])
@@ -444,7 +444,7 @@ def test_single_precision_finds_the_same_network(monkeypatch):
     problem = random_problem(4, 20, 400, beta=0.01)
     network = random_network(problem, 15, 0)
     expected = polish(network, problem)
-    monkeypatch.setattr("qsdp.refinement._samples._SINGLE_FROM", 0)
+    monkeypatch.setattr("qsdp.refinement._samples.SMALL", 0)
     found = polish(network, problem)
     np.testing.assert_array_equal(found.U, expected.U)
     np.testing.assert_array_equal(found.V, expected.V)
@@ -712,7 +712,7 @@ def test_neurons_that_cancel_up_to_rounding_are_polished():
 @pytest.mark.parametrize("loss", ["huber", "logistic", "absolute"])
 def test_free_weights_settle_in_single_precision(monkeypatch, loss):
     # Weights that are best for rounded outputs must not count as a fall in every other sweep.
-    monkeypatch.setattr("qsdp.refinement._samples._SINGLE_FROM", 0)
+    monkeypatch.setattr("qsdp.refinement._samples.SMALL", 0)
     rng = np.random.default_rng(3)
     X = rng.standard_normal((120, 6))
     y = X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(120)

@@ -9,12 +9,12 @@ from block_problems import LOSSES, enumerated_optimum, random_blocks, random_pro
 
 import qsdp
 from qsdp.exceptions import InvalidInputError
-from qsdp.relaxation.incumbent import Limits
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.joining import better_of, point_of, with_network
 from qsdp.relaxation.rows import DistinctRows
 from qsdp.relaxation.scaled import ScaledProblem
 from qsdp.relaxation.selection import choose_beta
+from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solvers.splitting import solve_splitting
 
@@ -107,7 +107,7 @@ def test_full_form_agrees(loss):
 def test_every_step_of_splitting_reaches_the_gap(loss, step):
     for values in CASES:
         problem, value, optimum = case(loss, *values)
-        raw = solve_splitting(Instance.of(problem).normalised()[0], Limits(1e-6, 5000), step=step)
+        raw = solve_splitting(Instance.of(problem).normalised()[0], Settings(1e-6), step=step)
         assert raw.status == "optimal"
         check(finish(ScaledProblem.of(problem), raw, solver="", tol=1e-6), value, optimum, 1e-5)
 

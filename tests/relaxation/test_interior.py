@@ -13,9 +13,9 @@ import qsdp
 from qsdp._utils import deadline
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
-from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.settings import Progress, Settings
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solvers.interior import solve_interior
 
@@ -42,7 +42,7 @@ def raw_solution(problem: qsdp.TrainingProblem, tol: float = 1e-8, **limits) -> 
 
     instance = Instance.of(problem).normalised()[0]
     with deadline.within(seconds):
-        return solve_interior(instance, Limits(tol, limits.pop("max_iter", 100), callback=callback)), told
+        return solve_interior(instance, Settings(tol, max_iter=limits.pop("max_iter", None), callback=callback)), told
 
 
 def solved(problem: qsdp.TrainingProblem, tol: float = 1e-8) -> Relaxation:

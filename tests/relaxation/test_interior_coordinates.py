@@ -13,7 +13,6 @@ from qsdp.relaxation.solvers.interior.coordinates import (
     Coordinates,
     FactorCoordinates,
     FormCoordinates,
-    FormFactor,
     MatrixCoordinates,
     SampleCoordinates,
 )
@@ -24,6 +23,8 @@ MAPS = (
     QuadraticMap(np.random.default_rng(1).standard_normal((57, 5)), (-0.7, 0.0, 0.0)),
     QuadraticMap(np.random.default_rng(2).standard_normal((57, 4)), (0.1, 0.5, 0.2), lifted=True),
     QuadraticMap(np.random.default_rng(3).standard_normal((1, 1))),
+    # A Gram matrix of low rank: squares of signs are one.
+    QuadraticMap(np.random.default_rng(6).choice([-1.0, 1.0], (57, 5))),
 )
 
 
@@ -37,8 +38,8 @@ def systems(data: QuadraticMap) -> list[Coordinates]:
     entries = MatrixCoordinates(data.size)
     rows = np.stack([entries.forward(data.adjoint(row)) for row in np.eye(data.n_rows)])
     gram = rows.T @ rows
-    alike: list[Coordinates] = [FormCoordinates(data.layout, data.features()), FormFactor(gram, data.layout)]
-    return [SampleCoordinates(data), entries, FactorCoordinates(gram, data.size), *alike]
+    alike: list[Coordinates] = [FormCoordinates(data.layout, data.features()), FactorCoordinates(gram, data.layout)]
+    return [SampleCoordinates(data), entries, *alike]
 
 
 @pytest.mark.parametrize("block", [1, 300, 2**19])

@@ -11,9 +11,10 @@ from test_interior import data, raw_solution
 import qsdp
 from qsdp._utils import deadline
 from qsdp.losses import LOSSES
-from qsdp.relaxation.incumbent import Incumbent, Limits
+from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solvers.interior import solve_interior
 
@@ -82,7 +83,7 @@ def test_iterates_are_certified_where_someone_may_see_them(monkeypatch):
     counts = []
     for seconds, callback in ((math.inf, None), (1e6, None), (math.inf, lambda progress: None)):
         with deadline.within(seconds):
-            raw = solve_interior(Instance.of(problem).normalised()[0], Limits(1e-6, 100, callback=callback))
+            raw = solve_interior(Instance.of(problem).normalised()[0], Settings(1e-6, callback=callback))
         assert_certified(problem, raw)
         counts.append((raw.iterations, len(offered)))
         offered.clear()
@@ -178,8 +179,8 @@ def test_warm_start_from_a_neighbouring_price(loss, n, d, ratio):
     problem, other = (problem_of(loss, n, d, beta=beta) for beta in (0.5, 0.5 * ratio))
     instance = Instance.of(problem).normalised()[0]
     given = in_units_of(problem, other, raw_solution(other, 1e-6)[0])
-    cold = solve_interior(instance, Limits(1e-6, 100))
-    warm = solve_interior(instance, Limits(1e-6, 100), given)
+    cold = solve_interior(instance, Settings(1e-6))
+    warm = solve_interior(instance, Settings(1e-6, start=given))
     assert warm.status == "optimal"
     assert warm.iterations <= cold.iterations + 10
     assert_certified(problem, warm)
@@ -192,8 +193,8 @@ def test_warm_start_of_several_outputs_with_a_zero_column():
     X[:, 2] = 0.0
     problem = qsdp.TrainingProblem(X, np.stack([y, y**2], axis=1), beta=0.5)
     instance = Instance.of(problem).normalised()[0]
-    given = solve_interior(instance, Limits(1e-8, 100))
-    warm = solve_interior(instance, Limits(1e-6, 100), given)
+    given = solve_interior(instance, Settings(1e-8))
+    warm = solve_interior(instance, Settings(1e-6, start=given))
     assert warm.status == "optimal"
     assert warm.iterations == 0
 
@@ -215,7 +216,7 @@ def test_warm_start_of_several_outputs_with_a_zero_column():
 def test_useless_starts_do_no_harm(changes):
     problem = problem_of("squared")
     instance = Instance.of(problem).normalised()[0]
-    given = replace(solve_interior(instance, Limits(1e-2, 100)), **changes)
-    raw = solve_interior(instance, Limits(1e-6, 100), given)
+    given = replace(solve_interior(instance, Settings(1e-2)), **changes)
+    raw = solve_interior(instance, Settings(1e-6, start=given))
     assert raw.status == "optimal"
     assert_certified(problem, raw)

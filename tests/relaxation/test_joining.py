@@ -12,12 +12,12 @@ from qsdp.options import TrainingOptions
 from qsdp.pipeline import sample_from
 from qsdp.relaxation import solve as solving
 from qsdp.relaxation.backends import choose_backend, low_rank_first
-from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.bounds import best_dual_bound, instance_bound
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.joining import better_of, point_of, with_network
 from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solve import _without_zeros
 
@@ -202,7 +202,7 @@ class TestChoiceInTime:
         monkeypatch.setattr("qsdp.relaxation.backends._operations", lambda backend, *rest: counts[backend.name])
         monkeypatch.setattr("qsdp.relaxation.backends._NEGLIGIBLE", 0.0)
         instance = ScaledProblem.of(problem_of()).instance
-        options = Settings(1e-6, "two-block", None)
+        options = Settings(1e-6)
         return options, instance, choose_backend("auto", instance, options)
 
     def test_the_choice_does_not_depend_on_the_time_left(self, monkeypatch):

@@ -11,9 +11,9 @@ from torch_devices import DEVICE, needs_torch
 import qsdp
 from qsdp._utils import deadline
 from qsdp.losses import LOSSES
-from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.settings import Progress, Settings
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solvers.lowrank import solve_low_rank
 from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData
@@ -40,9 +40,8 @@ def raw_solution(problem: qsdp.TrainingProblem, tol: float = 1e-6, start=None, *
         return stop(progress) if stop else None
 
     instance = Instance.of(problem).normalised()[0]
-    limits = Limits(tol, limits.pop("max_iter", 500), callback=callback)
     with deadline.within(seconds):
-        return solve_low_rank(instance, limits, start), told
+        return solve_low_rank(instance, Settings(tol, callback=callback, start=start, **limits)), told
 
 
 def solved(problem: qsdp.TrainingProblem, tol: float = 1e-6) -> Relaxation:
@@ -124,7 +123,7 @@ def test_products_in_torch(monkeypatch, activation):
     monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.objective._SMALL", 0)
     X, y = data(60, 5, "squared")
     problem = qsdp.TrainingProblem(X, y, beta=2.0, activation=activation)
-    raw = solve_low_rank(Instance.of(problem).normalised()[0], Limits(1e-5, 100), device=DEVICE)
+    raw = solve_low_rank(Instance.of(problem).normalised()[0], Settings(1e-5, device=DEVICE))
     assert raw.status == "optimal"
     assert_certified(problem, raw)
 

@@ -19,10 +19,9 @@ from qsdp.lifting import QuadraticMap
 from qsdp.losses import LOSSES
 from qsdp.relaxation import bounds
 from qsdp.relaxation.backends import BACKENDS, choose_backend
-from qsdp.relaxation.backends.base import Settings
-from qsdp.relaxation.incumbent import Limits
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solve import solve_with
 from qsdp.relaxation.solvers.interior.coordinates import FactorCoordinates
@@ -96,7 +95,7 @@ def test_after_a_limit_one_cheap_certificate_follows(solver, outputs, monkeypatc
 
     decompose = bounds.spectral_bound
     monkeypatch.setattr(bounds, "spectral_bound", lambda *args: decompositions.append(1) or decompose(*args))
-    settings = Settings(1e-9, "two-block", None, callback=expire)
+    settings = Settings(1e-9, callback=expire)
     with deadline.within(1e6) as scope:
         relaxation = solve_with(problem, solver, settings, "tight")
     assert relaxation.solver_status == "time limit"
@@ -163,7 +162,7 @@ def constant(n: int, d: int, loss: str) -> qsdp.TrainingProblem:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_auto_takes_low_rank_where_neither_kernel_nor_gram_matrix_has_room(loss):
     instance = Instance.of(constant(20_000, 300, loss)).normalised()[0]
-    chosen = choose_backend("auto", instance, Settings(1e-6, "two-block", None)).name
+    chosen = choose_backend("auto", instance, Settings(1e-6)).name
     assert chosen == ("low-rank" if LOSSES[loss].smooth else "splitting")
 
 
@@ -179,7 +178,7 @@ def test_auto_takes_low_rank_where_neither_kernel_nor_gram_matrix_has_room(loss)
 @pytest.mark.parametrize("time_limit", [math.inf, 1e-3])
 def test_auto_on_hundreds_of_inputs(n, d, outputs, expected, time_limit):
     problem = qsdp.TrainingProblem(np.ones((n, d)), np.ones((n, outputs)), beta=1.0)
-    settings = Settings(1e-2, "two-block", None)
+    settings = Settings(1e-2)
     with deadline.within(time_limit):
         assert choose_backend("auto", Instance.of(problem), settings).name == expected
 
@@ -287,7 +286,7 @@ def test_memory_of_low_rank_is_that_of_the_data_and_the_images_of_the_factors(mo
     instance = Instance.of(qsdp.TrainingProblem(X, y, beta=100.0)).normalised()[0]
     tracemalloc.start()
     try:
-        raw = solve_low_rank(instance, Limits(1e-6, 5))
+        raw = solve_low_rank(instance, Settings(1e-6, max_iter=5))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

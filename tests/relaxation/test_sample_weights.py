@@ -11,8 +11,8 @@ from test_interior import data, reference
 
 import qsdp
 from qsdp.losses import LOSSES, Huber, Logistic
-from qsdp.relaxation.incumbent import Limits
 from qsdp.relaxation.scaled import ScaledProblem
+from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solvers.interior import solve_interior
 from qsdp.relaxation.solvers.lowrank import solve_low_rank
@@ -40,7 +40,7 @@ def weighted(n: int, d: int, loss: str, *, vector: bool = False) -> tuple[qsdp.T
 def solved(problem: qsdp.TrainingProblem, solver: str, tol: float, max_iter: int = 200) -> Relaxation:
     scaled = ScaledProblem.of(problem)
     solve = {"interior": solve_interior, "splitting": solve_splitting, "low-rank": solve_low_rank}[solver]
-    raw = solve(scaled.instance, Limits(tol, max_iter))
+    raw = solve(scaled.instance, Settings(tol, max_iter=max_iter))
     return finish(scaled, raw, solver=solver, tol=tol)
 
 

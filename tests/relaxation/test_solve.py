@@ -13,9 +13,9 @@ import qsdp
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.backends import BACKENDS, choose_backend
-from qsdp.relaxation.backends.base import Settings
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 

@@ -18,9 +18,9 @@ from qsdp._utils.arrays import library_of
 from qsdp.gram import Gram
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
-from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.relaxation.settings import Progress, Settings
 from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solvers.splitting import data_step, solve_splitting
 from qsdp.relaxation.solvers.splitting import solve as splitting
@@ -45,9 +45,8 @@ def raw_solution(
         return given_callback(progress) if given_callback else None
 
     instance = Instance.of(problem).normalised()[0]
-    settings_ = Limits(tol, limits.pop("max_iter", 5000), callback=callback)
     with deadline.within(seconds):
-        return solve_splitting(instance, settings_, step=step, **limits), told
+        return solve_splitting(instance, Settings(tol, callback=callback, **limits), step=step), told
 
 
 # -- the step through the data ---------------------------------------------------------------------------
@@ -442,7 +441,7 @@ def test_start_without_duals():
     problem = problem_of("squared")
     instance = Instance.of(problem).normalised()[0]
     cold, _ = raw_solution(problem, 1e-6)
-    warm = solve_splitting(instance, Limits(1e-6, 5000), replace(cold, nu=None, z=None))
+    warm = solve_splitting(instance, Settings(1e-6, start=replace(cold, nu=None, z=None)))
     assert warm.status == "optimal"
 
 

@@ -19,7 +19,7 @@ from qsdp.baselines import TrainedLayer, quantize_layers
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
 from qsdp.exceptions import InvalidTypeError
 from qsdp.refinement.fixed_width import train_fixed_width
-from qsdp.relaxation.incumbent import Progress as Told
+from qsdp.relaxation.settings import Progress as Told
 
 X, Y = qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0)
 PROBLEM = qsdp.TrainingProblem(X, Y, beta=0.5)
@@ -107,10 +107,6 @@ LONG = {
         lambda **show: train_fixed_width(PROBLEM, 3, restarts=2, random_state=0, **show),
         ["solve", "search"],
         "12 of 12",
-    ),
-    "enumeration": (
-        lambda **show: train_fixed_width(qsdp.TrainingProblem(X[:, :2], Y, beta=0.5), 1, method="enumerate", **show),
-        ["search", "solve"], "gap",
     ),
     "polish": (lambda **show: qsdp.polish(RESULT.network, PROBLEM, **show), ["polish"], "sweep"),
     "refit": (lambda **show: qsdp.refit(RESULT.network, PROBLEM, **show), ["refit"], "gap"),

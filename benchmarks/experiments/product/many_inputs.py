@@ -98,7 +98,7 @@ def certified(case: dict[str, Any]) -> dict[str, Any]:
     X, X_test, y, y_test = data(case["data"], case["samples"])
     problem = qsdp.TrainingProblem(X, signs_of(y), beta=1.0)
     largest, relaxation, betas = qsdp.beta_max(problem), None, {}
-    settings = Settings(TOL, "two-block", None, gram=SharedGram())
+    settings = Settings(TOL, gram=SharedGram())
     for share in case["shares"]:
         own = problem.with_beta(share * largest)
         # Same as `relaxation_path`, which does not report CPU time.

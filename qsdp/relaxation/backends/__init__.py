@@ -11,11 +11,11 @@ from qsdp._utils.validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
-from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.backends.base import Backend
 from qsdp.relaxation.backends.conic import CONIC_BACKENDS
 from qsdp.relaxation.backends.own import INTERIOR, LOW_RANK, SPLITTING
-from qsdp.relaxation.incumbent import COARSE
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.settings import COARSE, Settings
 
 __all__ = [
     "BACKENDS",

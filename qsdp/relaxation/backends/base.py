@@ -2,54 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from qsdp.gram import SharedGram
 from qsdp.losses import Loss
-from qsdp.relaxation.incumbent import Limits, Progress
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.settings import Settings
 
-__all__ = ["Backend", "Settings"]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of one solve; None leaves the limit to the solver.
-
-    Attributes
-    ----------
-    tol : float
-        The solver's own accuracy (relative certified gap for solvers of this package).
-    form : {"two-block", "full"}
-    max_iter : int or None
-    callback : callable or None
-        Called with a `Progress` in the instance's units; returning True stops the solve. For solvers of this package.
-    start : RawSolution or None
-        Solution of a neighbouring instance, in the units of this instance. For solvers of this package.
-    device : str or None
-        Device for large matrix products, such as "cpu" or "cuda"; None means NumPy. For solvers that take a device.
-    gram : SharedGram or None
-        Gram matrix of solves with the same data, such as those of one path.
-    effort : float
-        Floating-point operations after which the low-rank method gives up.
-    """
-
-    tol: float
-    form: str
-    max_iter: int | None
-    callback: Callable[[Progress], object] | None = None
-    start: RawSolution | None = None
-    device: str | None = None
-    gram: SharedGram | None = None
-    effort: float = math.inf
-
-    def limits(self, max_iter: int) -> Limits:
-        """Return the limits of a method, with `max_iter` as its default limit on iterations."""
-        return Limits(self.tol, self.max_iter or max_iter, self.callback)
+__all__ = ["Backend"]
 
 
 @dataclass(frozen=True)

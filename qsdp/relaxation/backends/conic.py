@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qsdp._utils import deadline
-from qsdp.relaxation.backends.base import Backend, Settings
+from qsdp.relaxation.backends.base import Backend
 from qsdp.relaxation.formulations import formulate
 from qsdp.relaxation.instance import LinearInstance
 from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.settings import Settings
 
 __all__ = ["CONIC_BACKENDS", "was_interrupted"]
 

@@ -26,20 +26,16 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.cuts.odd import OddCuts
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
-from qsdp.relaxation.solvers.interior.coordinates import Coordinates, FormCoordinates
-from qsdp.relaxation.solvers.interior.newton import factored, solved
+from qsdp.relaxation.solvers.interior.coordinates import Coordinates
+from qsdp.relaxation.solvers.interior.newton import factored_with_shifts, solved
 
 __all__ = ["CutNewton"]
-
-#: Shares of the diagonal that are added to it, tried in turn: near the optimum, rounding destroys definiteness.
-_SHIFTS = (0.0, 1e-13, 1e-10)
 
 
 class CutNewton:
     """The system of given cuts, factored once for each scaling."""
 
     def __init__(self, coordinates: Coordinates, cuts: OddCuts) -> None:
-        assert not isinstance(coordinates, FormCoordinates)
         self._coordinates, self.cuts = coordinates, cuts
         n, m, N = coordinates.length, len(cuts), coordinates.size
         self._q, self._g, self._z = slice(0, n), slice(n, n + m), slice(n + m, n + m + N)
@@ -73,15 +69,13 @@ class CutNewton:
         diagonal = np.arange(len(K))
         K[diagonal[q], diagonal[q]] += compliance
         K[diagonal[g], diagonal[g]] += ratio
-        for shift in _SHIFTS:
+
+        def shifted(shift: float) -> FloatArray:
             system = K.copy()
             system[diagonal, diagonal] *= 1.0 + shift
-            try:
-                self._factor = factored(system)
-                break
-            except LinAlgError:
-                if shift == _SHIFTS[-1]:
-                    raise
+            return system
+
+        self._factor = factored_with_shifts(shifted)
         self._answer = solved(self._factor, self._ends)
         self._weight = float(self._ends @ self._answer)
         if not 0.0 < self._weight < np.inf:

@@ -10,29 +10,26 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp.lifting import DataMap
-from qsdp.relaxation.incumbent import FINAL, STOPS, Limits, Progress, zero_solution
+from qsdp.relaxation.incumbent import FINAL, STOPS, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.settings import Progress, Settings
 
 __all__ = ["SolvePart", "solve_parts"]
 
-#: Function that solves one output, given its index, instance, limits and start. Coupled outputs form one part, index 0.
-SolvePart = Callable[[int, Instance, Limits, RawSolution | None], RawSolution]
+#: Function that solves one output, given its index, instance and settings. Coupled outputs form one part, index 0.
+SolvePart = Callable[[int, Instance, Settings], RawSolution]
 
 
-def solve_parts(
-    instance: Instance, limits: Limits, start: RawSolution | None, prepare: Callable[[Instance], SolvePart]
-) -> RawSolution:
+def solve_parts(instance: Instance, settings: Settings, prepare: Callable[[Instance], SolvePart]) -> RawSolution:
     """Solve every output of an instance in the coordinates that enter its predictions, and join the solutions.
 
     Parameters
     ----------
     instance : Instance
         Normalised instance.
-    limits : Limits
-        Limits of all outputs together; `max_iter` applies to each output.
-    start : RawSolution or None
-        Solution of a neighbouring instance, in the units of this one.
+    settings : Settings
+        Settings of all outputs together; `max_iter` applies to each output.
     prepare : callable
         Do the work that all outputs share, for the instance in the kept coordinates, and return a `SolvePart`.
     """
@@ -44,19 +41,17 @@ def solve_parts(
         except tuple(STOPS) as error:
             return zero_solution(instance, STOPS[type(error)])
 
-        def solve_output(k: int, part: Instance, own: Limits) -> RawSolution:
-            return solve(k, part, own, _restrict_start(start, instance, kept, k))
+        def solve_output(k: int, part: Instance, own: Settings) -> RawSolution:
+            return solve(k, part, replace(own, start=_restrict_start(settings.start, instance, kept, k)))
 
-        raw = _solve_outputs(small, limits, solve_output)
+        raw = _solve_outputs(small, settings, solve_output)
     return raw if np.all(kept) else _expand(raw, kept)
 
 
 # -- outputs that do not interact --------------------------------------------------------------------------
 
 
-def _solve_outputs(
-    instance: Instance, limits: Limits, solve: Callable[[int, Instance, Limits], RawSolution]
-) -> RawSolution:
+def _solve_outputs(instance: Instance, settings: Settings, solve: SolvePart) -> RawSolution:
     start, parts = time.perf_counter(), instance.parts
     at_zero = [part.fit.value_at_zero for part in parts]
     solutions: list[RawSolution] = []
@@ -65,7 +60,7 @@ def _solve_outputs(
 
     def report_of(k: int) -> Callable[[Progress], object] | None:
         """Return the callback of output k, which reports on all outputs."""
-        callback = limits.callback
+        callback = settings.callback
         if callback is None:
             return None
 
@@ -86,7 +81,7 @@ def _solve_outputs(
             reason = reason or "time limit"
             solutions.append(zero_solution(part, reason))
             continue
-        own = replace(limits, callback=report_of(k))
+        own = replace(settings, callback=report_of(k))
         if reason is not None:
             # The remaining outputs keep the zero point and its bound.
             own = replace(own, max_iter=0, callback=None)
@@ -137,7 +132,7 @@ def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndar
         return None
     if not all(np.all(np.isfinite(array)) for array in (start.Z, start.V, start.nu, start.z)):
         return None
-    outputs = slice(None) if instance.loss.coupled else slice(k, k + 1)
+    outputs = instance.outputs_of(k)
     mine = instance.matrices_of(outputs)
     Z, V = (M[mine][:, kept][:, :, kept] for M in (start.Z, start.V))
     return RawSolution(Z, V, V, start.nu[:, outputs], start.z[mine][:, kept])

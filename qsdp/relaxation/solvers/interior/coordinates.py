@@ -18,6 +18,7 @@ by a zero. With :math:`k_{ij} = x_i^T W x_j`, :math:`s_i = x_i^T W e` and :math:
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +27,13 @@ from scipy.linalg.blas import dsyrk, dtrmm
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
-from qsdp.gram import GramFactor, symmetric_basis, to_matrices
+from qsdp.gram import GramFactor, symmetric_basis
 from qsdp.lifting import DataMap
 
 __all__ = [
     "Coordinates",
     "FactorCoordinates",
     "FormCoordinates",
-    "FormFactor",
     "MatrixCoordinates",
     "SampleCoordinates",
 ]
@@ -155,7 +155,7 @@ class SampleCoordinates:
 class MatrixCoordinates:
     """The matrix entries as coordinates: F is the identity, in the orthonormal basis of symmetric matrices.
 
-    The p entries of the upper triangle are stored row by row, or in a given order.
+    The p entries of the upper triangle are stored row by row, or those of a given order; others are zero.
     """
 
     def __init__(self, size: int, order: npt.NDArray[np.intp] | None = None) -> None:
@@ -165,12 +165,11 @@ class MatrixCoordinates:
         self._first, self._second, self._factors = first[self._order], second[self._order], factors[self._order]
         self.length = len(self._first)
         self.work = self.length**3 / 3.0
-        place = np.empty((size, size), dtype=np.intp)
+        place, inverse = np.zeros((size, size), dtype=np.intp), np.zeros((size, size))
         place[self._first, self._second] = place[self._second, self._first] = np.arange(self.length)
-        self._place = place
+        inverse[self._first, self._second] = inverse[self._second, self._first] = 1.0 / self._factors
+        self._place, self._inverse = place, inverse
         self._upper = self._first * size + self._second
-        self._inverse = np.full((size, size), math.sqrt(0.5))
-        np.fill_diagonal(self._inverse, 1.0)
         self.factors = self._factors
         self._columns: npt.NDArray[np.float64] = self._factors[:, None]
 
@@ -216,99 +215,54 @@ class MatrixCoordinates:
         return values
 
 
-class FactorCoordinates:
-    r"""The rows R of a factor of the Gram matrix as coordinates, see `GramFactor`."""
-
-    n_blocks = 1
-
-    def __init__(self, gram: FloatArray, size: int) -> None:
-        self.size, self._gram_factor = size, GramFactor(gram)
-        self._factor = self._gram_factor.lower
-        self.length = self._factor.shape[1]
-        self.work = 2.0 * self.length * len(gram) ** 2 + self.length**3 / 3.0
-        self._entries = MatrixCoordinates(size, self._gram_factor.order)
-        # The rows include the factors of the entries and the factor 1/2 of the kernel, see `plain_kernel`.
-        self._scaled = np.asfortranarray(self._factor * (np.sqrt(0.5) * self._entries.factors[:, None]))
-        self._full = np.empty((len(gram), len(gram)))
-
-    def forward(self, T: FloatArray) -> FloatArray:
-        """Return R t for a matrix of shape (1, N, N)."""
-        values: FloatArray = self._entries.forward(T) @ self._factor
-        return values
-
-    def adjoint(self, q: FloatArray) -> FloatArray:
-        """Return the matrix of coordinates R' q, of shape (1, N, N)."""
-        return self._entries.adjoint(self._factor @ q)[None]
-
-    def squares(self, vectors: FloatArray) -> FloatArray:
-        """Return the values, of shape (m, length), of the matrices v v' for the rows v of an (m, N) array."""
-        values: FloatArray = self._entries.squares(vectors) @ self._factor
-        return values
-
-    def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
-        """Write R K R' for the kernel K of the entries."""
-        self._entries.plain_kernel(W[0], self._full)
-        if self.length == len(self._full):
-            # The matrix is symmetric, and LAPACK takes its transpose without a copy.
-            half = dtrmm(1.0, self._scaled, self._full.T, side=1, lower=1)
-            out[...] = dtrmm(1.0, self._scaled, half, side=0, lower=1, trans_a=1, overwrite_b=1).T
-        else:
-            out[...] = self._scaled.T @ (self._full @ self._scaled)
-
-    def border(self, W: FloatArray) -> FloatArray:
-        """Return R times the border of the entries."""
-        border: FloatArray = self._factor.T @ self._entries.border(W[0])
-        return border
-
-    def targets(self, products: FloatArray) -> FloatArray:
-        """Return targets that have the given products with the rows, as far as such targets exist."""
-        return self._gram_factor.targets(products)
-
-    def coordinates_of(self, M: FloatArray) -> FloatArray:
-        """Return the multiplier whose adjoint is M, of shape (1, N, N), a matrix in the range of the adjoint."""
-        return self._gram_factor.multiplier(self._entries.forward(M))
-
-    def preimage(self, values: FloatArray) -> FloatArray:
-        """Return a matrix, of shape (1, N, N), that the map takes to `values`."""
-        return self._entries.adjoint(self._gram_factor.preimage(values))[None]
-
-
 class FormCoordinates:
     """Rows of packed entries as coordinates, for the R matrices of several blocks.
 
     The kernel is a sum over blocks, as each block has scalings of its own.
+
+    Parameters
+    ----------
+    layout : Layout
+    rows : ndarray of shape (length, P)
+        In an orthonormal basis of symmetric matrices.
+    order : ndarray of int of shape (P,), optional
+        Order of the entries in the rows of a single block.
     """
 
-    def __init__(self, layout: Layout, rows: FloatArray) -> None:
-        self.size, self.n_blocks, self._layout = layout.side, layout.n_blocks, layout
-        #: In an orthonormal basis of symmetric matrices.
-        self._rows = rows
-        self.length = len(rows)
+    def __init__(self, layout: Layout, rows: FloatArray, order: npt.NDArray[np.intp] | None = None) -> None:
+        self.size, self.n_blocks, self.length = layout.side, layout.n_blocks, len(rows)
         self.work = float(self.length**2 * layout.n_entries + self.length**3 / 3.0)
-        self._scaled = rows * (math.sqrt(0.5) * layout.factors)
-        self._half = np.empty_like(rows)
+        self._rows = rows
         self._blocks: list[tuple[int, slice, MatrixCoordinates]] = []
         for N, flat, *ends in zip(layout.sizes, layout.linear, layout.starts[:-1], layout.starts[1:], strict=True):
             # Of diagonal matrices, only the pairs (i, i) are coordinates.
-            pairs = np.cumsum([0, *range(N, 1, -1)]) if flat else None
+            pairs = np.cumsum([0, *range(N, 1, -1)]) if flat else order
             self._blocks.append((N, slice(*ends), MatrixCoordinates(N, pairs)))
+        self._scaled = rows * (math.sqrt(0.5) * np.concatenate([entries.factors for _, _, entries in self._blocks]))
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Return the values at matrices of shape (R, N, N)."""
-        values: FloatArray = self._rows @ (self._layout.entries(T)[0] * self._layout.factors)
+        values: FloatArray = self._rows @ self._packed(T)
         return values
 
     def adjoint(self, q: FloatArray) -> FloatArray:
         """Return the matrices of shape (R, N, N) of a multiplier."""
-        return self._layout.matrices((q @ self._rows / self._layout.factors)[None])
+        return self._unpacked(q @ self._rows)
+
+    def squares(self, vectors: FloatArray) -> FloatArray:
+        """Return the values, of shape (m, length), of the matrices v v' of a single block, for rows v of (m, N)."""
+        (_, _, entries), *_ = self._blocks
+        values: FloatArray = entries.squares(vectors) @ self._rows.T
+        return values
 
     def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
         """Write the sum of the kernels of the blocks."""
+        half = np.empty_like(self._rows)
         for r, (N, own, entries) in enumerate(self._blocks):
             K = np.empty((entries.length, entries.length))
             entries.plain_kernel(W[r, :, :N, :N], K)
-            np.matmul(self._scaled[:, own], K, out=self._half[:, own])
-        np.matmul(self._half, self._scaled.T, out=out)
+            np.matmul(self._scaled[:, own], K, out=half[:, own])
+        np.matmul(half, self._scaled.T, out=out)
 
     def border(self, W: FloatArray) -> FloatArray:
         """Return the borders of the blocks side by side, with zeros beyond their sides."""
@@ -317,15 +271,49 @@ class FormCoordinates:
             border[:, r, :N] = self._rows[:, own] @ entries.border(W[r, :, :N, :N])
         return border.reshape(self.length, -1)
 
+    def _packed(self, T: FloatArray) -> FloatArray:
+        """Return the entries of matrices of shape (R, N, N), in the order of the rows."""
+        parts = [entries.forward(T[r, :N, :N]) for r, (N, _, entries) in enumerate(self._blocks)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-class FormFactor(FormCoordinates):
-    """The rows of a factor of the Gram matrix of data in blocks as coordinates, see `GramFactor`."""
+    def _unpacked(self, values: FloatArray) -> FloatArray:
+        """Return the matrices of shape (R, N, N) with these entries."""
+        if len(self._blocks) == 1:
+            return self._blocks[0][2].adjoint(values)[None]
+        matrices = np.zeros((self.n_blocks, self.size, self.size))
+        for r, (N, own, entries) in enumerate(self._blocks):
+            matrices[r, :N, :N] = entries.adjoint(values[own])
+        return matrices
+
+
+class FactorCoordinates(FormCoordinates):
+    """The rows R of a factor of the Gram matrix as coordinates, see `GramFactor`."""
 
     def __init__(self, gram: FloatArray, layout: Layout) -> None:
-        self._factor = GramFactor(gram)
-        rows = np.empty((self._factor.lower.shape[1], len(gram)))
-        rows[:, self._factor.order] = self._factor.lower.T
+        self._factor = factor = GramFactor(gram)
+        #: Places of the entries of the factor among those of the rows, which keep its order if there is one matrix.
+        self._order: Any = factor.order
+        self._whole: FloatArray | None = None
+        if layout.n_blocks == 1 and not any(layout.linear):
+            self._order = slice(None)
+            super().__init__(layout, factor.lower.T, factor.order)
+            self.work = 2.0 * self.length * len(gram) ** 2 + self.length**3 / 3.0
+            self._whole = np.empty((len(gram), len(gram)))
+            return
+        rows = np.empty((factor.lower.shape[1], len(gram)))
+        rows[:, factor.order] = factor.lower.T
         super().__init__(layout, rows)
+
+    def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
+        """Write R K R' for the kernel K of the entries."""
+        if self._whole is None or self.length < len(self._whole):
+            super().kernel(G, W, out)
+            return
+        ((_, _, entries),) = self._blocks
+        entries.plain_kernel(W[0], self._whole)
+        # The rows are triangular, the matrix is symmetric, and LAPACK takes transposes without a copy.
+        half = dtrmm(1.0, self._scaled.T, self._whole.T, side=1, lower=1)
+        out[...] = dtrmm(1.0, self._scaled.T, half, side=0, lower=1, trans_a=1, overwrite_b=1).T
 
     def targets(self, products: FloatArray) -> FloatArray:
         """Return targets that have the given products with the rows, as far as such targets exist."""
@@ -333,16 +321,16 @@ class FormFactor(FormCoordinates):
 
     def coordinates_of(self, M: FloatArray) -> FloatArray:
         """Return the multiplier whose adjoint is M, of shape (R, N, N), if there is one."""
-        return self._factor.multiplier((self._layout.entries(M)[0] * self._layout.factors)[self._factor.order])
+        return self._factor.multiplier(self._packed(M)[self._order])
 
     def preimage(self, values: FloatArray) -> FloatArray:
         """Return matrices of shape (R, N, N) that the map takes to `values`."""
-        coordinates = np.empty(len(self._factor.order))
-        coordinates[self._factor.order] = self._factor.preimage(values)
-        return to_matrices(coordinates[:, None], self._layout)
+        entries = np.empty(self._rows.shape[1])
+        entries[self._order] = self._factor.preimage(values)
+        return self._unpacked(entries)
 
 
 #: Linear maps F from stacks of R symmetric N x N matrices (N is `size`) to `length` numbers. `work` estimates the
 #: floating-point operations of a kernel and of the factorisation of the Newton system. From W and its factors G, both
 #: of shape (R, 2, N, N), they compute at least the upper triangle of the kernel, and the border of shape (length, R N).
-Coordinates = SampleCoordinates | FactorCoordinates | FormCoordinates
+Coordinates = SampleCoordinates | FormCoordinates

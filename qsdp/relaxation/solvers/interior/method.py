@@ -37,7 +37,7 @@ from qsdp.relaxation.solvers.interior.cone import (
     scaling,
 )
 from qsdp.relaxation.solvers.interior.fits import Fit
-from qsdp.relaxation.solvers.interior.newton import Newton
+from qsdp.relaxation.solvers.interior.newton import Newton, Sides
 
 __all__ = ["State", "follow"]
 
@@ -133,7 +133,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
 
     def direction(R: FloatArray, error: FloatArray, known: FloatArray | None = None) -> tuple[FloatArray, ...]:
         """Return the scaled and the unscaled steps of the dual matrices, and the steps of z and r."""
-        dq, dz, dr = newton.solve(R, error, off, excess, known)
+        dq, dz, dr = newton.solve(Sides(R, error, off, excess, known))
         fit.direct(dq)
         moved = _dual_matrices(newton.adjoint(dq), dz)
         return transposed @ moved @ G, moved, dz, dr

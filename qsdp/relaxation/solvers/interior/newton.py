@@ -22,6 +22,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dtrsv
@@ -31,13 +35,51 @@ from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import Coordinates
 
-__all__ = ["BorderedSystem", "CoupledNewton", "Newton", "SingleNewton", "factored", "solved"]
+__all__ = [
+    "BorderedSystem",
+    "CoupledNewton",
+    "Newton",
+    "Sides",
+    "SingleNewton",
+    "Steps",
+    "factored",
+    "factored_with_shifts",
+    "solved",
+]
 
 #: Shares of the diagonal that are added to it, tried in turn: near the optimum rounding destroys definiteness.
 _SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
 
 #: Floor of the entries in a regularised diagonal: smaller probabilities count as zero.
 _SMALLEST = 1e-14
+
+
+#: Steps dq of the multipliers, dz of the weights and dr.
+Steps = tuple[FloatArray, FloatArray, FloatArray]
+
+
+class Sides(NamedTuple):
+    """Right-hand sides of the system.
+
+    Attributes
+    ----------
+    R : ndarray of shape (K, 2, N, N)
+        Of the steps of A and B.
+    error : ndarray of shape (C, n)
+        e, of the relation of multipliers and predictions.
+    off : ndarray of shape (K, N)
+        ``diag(A + B) - r``.
+    excess : ndarray of shape (K,)
+        ``sum(z) - c``.
+    values : ndarray of shape (C, n) or None
+        Values of F at ``R_B - R_A``, if they are known.
+    """
+
+    R: FloatArray
+    error: FloatArray
+    off: FloatArray
+    excess: FloatArray
+    values: FloatArray | None = None
 
 
 class Newton(ABC):
@@ -69,18 +111,8 @@ class Newton(ABC):
         """Factor the system for scaling factors of shape (K, 2, N, N) and a compliance of shape (C, n)."""
 
     @abstractmethod
-    def solve(
-        self,
-        R: FloatArray,
-        error: FloatArray,
-        off: FloatArray,
-        excess: FloatArray,
-        values: FloatArray | None = None,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the steps of the multipliers, of the weights and of r.
-
-        `values` are the values of F at ``R_B - R_A``, of shape (C, n), if they are known.
-        """
+    def solve(self, sides: Sides) -> Steps:
+        """Return the steps of the multipliers, of the weights and of r."""
 
 
 class BorderedSystem:
@@ -100,23 +132,14 @@ class BorderedSystem:
 
     def factor(self, G: FloatArray, compliance: FloatArray | float) -> None:
         """Factor the system for scaling factors G of shape (R, 2, N, N), if it is numerically positive definite."""
-        W = G @ G.swapaxes(-1, -2)
-        for shift in _SHIFTS:
-            self._assemble(G, W, compliance, shift)
-            try:
-                self._factor = factored(self._matrix)
-            except LinAlgError:
-                if shift == _SHIFTS[-1]:
-                    raise
-            else:
-                break
+        self._factor = factored_with_shifts(partial(self._assembled, G, G @ G.swapaxes(-1, -2), compliance))
         self._answers = _stacked([solved(self._factor, end) for end in self._ends])
         weights = self._answers @ self._ends.T
         if not all(0.0 < weight < math.inf for weight in weights.diagonal().tolist()):
             raise LinAlgError("the border of the Newton system underflowed")
         self._inverse: FloatArray = np.linalg.inv(weights) if len(weights) > 1 else 1.0 / weights  # type: ignore[assignment]
 
-    def _assemble(self, G: FloatArray, W: FloatArray, compliance: FloatArray | float, shift: float) -> None:
+    def _assembled(self, G: FloatArray, W: FloatArray, compliance: FloatArray | float, shift: float) -> FloatArray:
         n, matrix = self._n, self._matrix
         self._coordinates.kernel(G, W, matrix[:n, :n])
         self._diagonal += compliance
@@ -130,6 +153,7 @@ class BorderedSystem:
         if shift > 0.0:
             diagonal = np.arange(len(matrix))
             matrix[diagonal, diagonal] *= 1.0 + shift
+        return matrix
 
     def rhs(self, R: FloatArray, error: FloatArray, off: FloatArray, values: FloatArray | None = None) -> FloatArray:
         """Return the right-hand side for R of shape (R, 2, N, N), e, ``diag(A + B) - r`` and F at ``R_B - R_A``."""
@@ -140,7 +164,7 @@ class BorderedSystem:
         rhs[n:] += off.ravel()
         return rhs
 
-    def solve(self, rhs: FloatArray, excess: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def solve(self, rhs: FloatArray, excess: FloatArray) -> Steps:
         """Return dq, dz of shape (R, N) and dr of shape (R,) for ``excess = sum(z) - c``."""
         n = self._n
         solution = solved(self._factor, rhs)
@@ -167,17 +191,11 @@ class SingleNewton(Newton):
         """Factor the system."""
         self._system.factor(G, compliance[0])
 
-    def solve(
-        self,
-        R: FloatArray,
-        error: FloatArray,
-        off: FloatArray,
-        excess: FloatArray,
-        values: FloatArray | None = None,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def solve(self, sides: Sides) -> Steps:
         """Return the steps."""
-        rhs = self._system.rhs(R, error[0], off, None if values is None else values[0])
-        dq, dz, dr = self._system.solve(rhs, excess)
+        known = None if sides.values is None else sides.values[0]
+        rhs = self._system.rhs(sides.R, sides.error[0], sides.off, known)
+        dq, dz, dr = self._system.solve(rhs, sides.excess)
         return dq[None], dz, dr
 
 
@@ -198,26 +216,19 @@ class CoupledNewton(Newton):
         for system, scaling, diagonal in zip(self._systems, self._by_output(G), compliance, strict=True):
             system.factor(scaling, diagonal)
             total += system.response()
-        self._total = _factored_with_shift(total)
+        self._total = factored_with_shifts(partial(_shifted, total))
 
-    def solve(
-        self,
-        R: FloatArray,
-        error: FloatArray,
-        off: FloatArray,
-        excess: FloatArray,
-        values: FloatArray | None = None,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def solve(self, sides: Sides) -> Steps:
         """Return the steps."""
         n, systems = self.coordinates.length, self._systems
-        known = [None] * len(systems) if values is None else values
-        R, off, excess = (self._by_output(array) for array in (R, off, excess))
-        sides = [system.rhs(*given) for system, *given in zip(systems, R, error, off, known, strict=True)]
-        alone = [system.solve(side, e)[0] for system, side, e in zip(systems, sides, excess, strict=True)]
+        known = [None] * len(systems) if sides.values is None else sides.values
+        R, off, excess = (self._by_output(array) for array in (sides.R, sides.off, sides.excess))
+        rhs = [system.rhs(*given) for system, *given in zip(systems, R, sides.error, off, known, strict=True)]
+        alone = [system.solve(side, e)[0] for system, side, e in zip(systems, rhs, excess, strict=True)]
         shift = solved(self._total, -np.sum(alone, axis=0))
-        for side in sides:
+        for side in rhs:
             side[:n] += shift
-        steps = [system.solve(side, e) for system, side, e in zip(systems, sides, excess, strict=True)]
+        steps = [system.solve(side, e) for system, side, e in zip(systems, rhs, excess, strict=True)]
         dq, dz, dr = zip(*steps, strict=True)
         return np.stack(dq), np.concatenate(dz), np.concatenate(dr)
 
@@ -235,18 +246,22 @@ def _stacked(arrays: list[FloatArray]) -> FloatArray:
     return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
 
 
-def _factored_with_shift(matrix: FloatArray) -> FloatArray:
-    """Return the Cholesky factor, and raise the diagonal slightly if cancellation has destroyed definiteness."""
-    diagonal = np.arange(len(matrix))
-    for shift in _SHIFTS:
-        shifted = matrix.copy()
-        # Negative entries are noise as well.
-        shifted[diagonal, diagonal] = np.abs(matrix[diagonal, diagonal]) * (1.0 + shift) + shift * _SMALLEST
-        try:
-            return factored(shifted)
-        except LinAlgError:
-            continue
-    raise LinAlgError("the system that couples the outputs is not positive definite")
+def _shifted(matrix: FloatArray, shift: float) -> FloatArray:
+    """Return a copy whose diagonal is raised; negative entries, which cancellation leaves, are noise as well."""
+    shifted, diagonal = matrix.copy(), np.arange(len(matrix))
+    shifted[diagonal, diagonal] = np.abs(matrix[diagonal, diagonal]) * (1.0 + shift) + shift * _SMALLEST
+    return shifted
+
+
+def factored_with_shifts(assembled: Callable[[float], FloatArray]) -> FloatArray:
+    """Return the Cholesky factor of a system whose diagonal is raised by the smallest share of it that suffices.
+
+    `assembled` returns the system for a share, as `factored` takes and overwrites it.
+    """
+    for shift in _SHIFTS[:-1]:
+        with suppress(LinAlgError):
+            return factored(assembled(shift))
+    return factored(assembled(_SHIFTS[-1]))
 
 
 def factored(matrix: FloatArray) -> FloatArray:

@@ -25,7 +25,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.gram import symmetric_basis
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import MatrixCoordinates, SampleCoordinates
-from qsdp.relaxation.solvers.interior.newton import Newton, factored, solved
+from qsdp.relaxation.solvers.interior.newton import Newton, Sides, Steps, factored, solved
 
 __all__ = ["PrimalNewton"]
 
@@ -66,18 +66,12 @@ class PrimalNewton(Newton):
         if not 0.0 < self._ends.sum() < np.inf:
             raise LinAlgError("the border of the Newton system underflowed")
 
-    def solve(
-        self,
-        R: FloatArray,
-        error: FloatArray,
-        off: FloatArray,
-        excess: FloatArray,
-        values: FloatArray | None = None,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def solve(self, sides: Sides) -> Steps:
         """Return the steps after one correction by their residual in the equations of the multiplier.
 
         If the loss has a kink, C is near zero, and the multiplier is a quotient of small differences.
         """
+        R, error, off, excess, _ = sides
         nu, dz, dr = self._solve(R, error, off, excess)
         D, M = np.diag(dz[0]), self.adjoint(nu)[0]
         dA, dB = R[0, 0] - self._W[0] @ (D - M) @ self._W[0], R[0, 1] - self._W[1] @ (D + M) @ self._W[1]
@@ -86,9 +80,7 @@ class PrimalNewton(Newton):
         steps = self._solve(np.zeros_like(R), missed, uneven, excess + dz.sum())
         return nu + steps[0], dz + steps[1], dr + steps[2]
 
-    def _solve(
-        self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _solve(self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray) -> Steps:
         Q, entries = self._Q, self._entries
         given = entries.forward(self._inverse @ (R[0, 0] - R[0, 1]) @ self._inverse.T)
         pull = Q.T @ self._samples.adjoint(self._curvature * error[0])[0] @ Q

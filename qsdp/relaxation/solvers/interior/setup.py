@@ -19,7 +19,6 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.interior.coordinates import (
     FactorCoordinates,
     FormCoordinates,
-    FormFactor,
     SampleCoordinates,
 )
 from qsdp.relaxation.solvers.interior.newton import CoupledNewton, Newton, SingleNewton
@@ -55,13 +54,12 @@ class FactorCache:
 
     def __init__(self, instance: Instance, shared: SharedGram | None) -> None:
         data = instance.map
-        self._factor: FactorCoordinates | FormFactor | None = None
+        self._factor: FactorCoordinates | None = None
         if instance.fit.quadratic and takes_factor(data):
             gram = (shared or Gram).of(data, instance.target, instance.fit.weights, np.float64, None)
             self._gram, self._products = gram.into_basis()
             deadline.check()
-            several = data.n_blocks > 1 or any(data.layout.linear)
-            self._factor = FormFactor(self._gram, data.layout) if several else FactorCoordinates(self._gram, data.size)
+            self._factor = FactorCoordinates(self._gram, data.layout)
         elif isinstance(data, FormMap):
             self._samples: SampleCoordinates | FormCoordinates = FormCoordinates(data.layout, data.features())
         else:
@@ -114,7 +112,7 @@ def operations(instance: Instance, tol: float) -> float:
     """Estimate the number of floating-point operations of a solve; return infinity beyond the largest system."""
     data, N, (n, C) = instance.map, instance.size, (instance.map.n_rows, instance.target.shape[1])
     p = data.layout.n_entries
-    coupled = C if instance.loss.coupled else 1
+    coupled = C // instance.fit.n_parts
     # In several blocks, losses other than the squared one have the system of all samples.
     several = data.n_blocks > 1 and not instance.fit.quadratic
     if (n if several else min(n, p)) * coupled > _LARGEST:

@@ -9,17 +9,19 @@ combination of the cold start and the given point. The cold part keeps it off th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
-from qsdp.gram import SharedGram
 from qsdp.losses import DataFit
-from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits, dominating, zero_solution
+from qsdp.relaxation.incumbent import STOPS, Incumbent, dominating, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.settings import COARSE, Settings
 from qsdp.relaxation.solvers.interior.fits import fit_of
 from qsdp.relaxation.solvers.interior.method import State, follow
 from qsdp.relaxation.solvers.interior.newton import Newton
@@ -28,8 +30,8 @@ from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
 __all__ = ["cold_start", "solve_interior"]
 
-#: Dual radius in place of zero, as a share of what the dual vector at zero needs: with zero there is no central path.
-_LEAST_DUAL_RADIUS = 1e-9
+#: Largest number of iterations unless a caller sets one; usual are ten to twenty.
+_MOST_ITERATIONS = 100
 
 #: The start is this share of the dual vector at zero, times w to the power if the dual radius is a share w of what that
 #: needs; r is at most this multiple of the r that explains the targets. For the squared loss, other values are better.
@@ -46,27 +48,21 @@ _EVEN = 100.0
 _FAR, _LEAST_SHARE, _LARGEST_SHARE = 0.5, 1e-2, 0.3
 
 
-def solve_interior(
-    instance: Instance, limits: Limits, start: RawSolution | None = None, shared: SharedGram | None = None
-) -> RawSolution:
-    """Return the best certified pair of the interior-point method, see `solve_parts` for the arguments.
-
-    The Gram matrix is that of `shared`, which solves with the same data have in common.
-    """
+def solve_interior(instance: Instance, settings: Settings) -> RawSolution:
+    """Return the best certified pair of the interior-point method, see `solve_parts` for the arguments."""
 
     def prepare(small: Instance) -> SolvePart:
-        cache = FactorCache(small, shared)
-        return lambda k, part, own, given: _solve_part(cache, k, part, own, given)
+        return partial(_solve_part, FactorCache(small, settings.gram))
 
-    return solve_parts(instance, limits, start, prepare)
+    return solve_parts(instance, settings.limited(_MOST_ITERATIONS), prepare)
 
 
-def _solve_part(cache: FactorCache, k: int, part: Instance, limits: Limits, given: RawSolution | None) -> RawSolution:
+def _solve_part(cache: FactorCache, k: int, part: Instance, settings: Settings) -> RawSolution:
     incumbent: Incumbent | None = None
     try:
         setup = cache.setup(k, part)
-        incumbent = Incumbent(setup.evaluation, limits)
-        status = _follow(part, setup, incumbent, given)
+        incumbent = Incumbent(setup.evaluation, settings)
+        status = _follow(part, setup, incumbent, settings.start)
     except tuple(STOPS) as error:
         status = STOPS[type(error)]
     return zero_solution(part, status) if incumbent is None else incumbent.solution(status)
@@ -83,7 +79,8 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
         # The zero point is optimal, and its own dual vector proves it.
         incumbent.offer_dual(setup.candidate(nu), np.ones((part.n_matrices, part.size)))
         return incumbent.stop(0) or "stalled"
-    dual_radius = part.dual_radius or _LEAST_DUAL_RADIUS * largest
+    # With a radius of zero, there is no central path.
+    dual_radius = part.dual_radius or ROUNDING * largest
     if not (dual_radius > 0.0 and np.isfinite(largest)):
         return "stalled"
     value, by_rows = float(incumbent.objectives.sum()), _BY_ROWS if incumbent.tol >= COARSE else 0.0

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.numeric import largest_magnitude
+from qsdp._utils.numeric import ROUNDING, largest_magnitude
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import Curvature, DataFit
@@ -21,8 +21,6 @@ __all__ = ["Objective", "ObjectiveData", "Point"]
 _LARGEST_SINGLE, _SMALL = 1e9, 2**20
 #: Largest factor by which a step along the rays from zero changes a matrix; from 2 to 16 it does not matter.
 _LARGEST_SCALE = 4.0
-#: Share of the objective that is left to outputs that should vanish, as zero is stationary; 1e-11 to 1e-7 are as good.
-_LEAST_COST = 1e-9
 
 
 class ObjectiveData:
@@ -129,13 +127,14 @@ class Objective:
         """Return the scales of the outputs' predictions that minimise the objective, by Newton's method."""
         scales = np.ones(len(costs))
         value = self.fit.value(prediction) + float(costs.sum())
-        least = np.minimum(1.0, _LEAST_COST * abs(value) / np.maximum(costs, 1e-300))
+        # Outputs that should vanish keep a share of the objective, as zero is stationary.
+        least = np.minimum(1.0, ROUNDING * abs(value) / np.maximum(costs, 1e-300))
         for _ in range(30):
             at = prediction * scales
             gradient = np.sum(self.fit.gradient(at) * prediction, axis=0) + costs
             # Use an upper bound of the curvature of coupled outputs, whose steps may be cut individually. If the loss
             # is flat, a step is as long as the limit below allows.
-            bend = np.sum(self.fit.curvature(at).diagonal * prediction**2, axis=0) + 1e-9 * costs / scales + 1e-300
+            bend = np.sum(self.fit.curvature(at).diagonal * prediction**2, axis=0) + ROUNDING * costs / scales + 1e-300
             step = -gradient / bend
             if not np.all(np.isfinite(step)) or -float(gradient @ step) <= 1e-13 * abs(value):
                 break
@@ -233,7 +232,7 @@ class Point:
         if self._excess is not None:
             # The radii of the blocks of an output change independently; none vanishes, since zero is stationary.
             radii = self.factors.dot(E, E).mean(axis=0)
-            radii = np.maximum(radii, _LEAST_COST * radii.max())
+            radii = np.maximum(radii, ROUNDING * radii.max())
         return self.objective.at(self.factors.on_spheres(E, radii))
 
     def tangent(self, D: FloatArray) -> FloatArray:

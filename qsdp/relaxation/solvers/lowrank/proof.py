@@ -7,7 +7,7 @@ import scipy.linalg
 
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.inner_problem import grothendieck_bound, uninterrupted
+from qsdp.inner_problem import dominating_weights
 from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.instance import Instance
@@ -56,7 +56,8 @@ class CachedEvaluation(DirectEvaluation):
 def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol: float) -> list[Directions]:
     """Offer the point and its dual vector; return the eigenvectors that violate dual feasibility, for every matrix.
 
-    If the gap exceeds `tol`, better weights are computed.
+    If the gap exceeds `tol`, better weights are computed: the multipliers of the rows are the best ones only if the
+    point is optimal.
     """
     nu = evaluation.nu(point.nu)
     M = evaluation.adjoints(nu)
@@ -77,18 +78,8 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
     gap = float(incumbent.gaps.max())
     if gap > tol and not deadline.over():
         accuracy = min(_LARGEST_WEIGHT_GAP, _WEIGHT_SHARE * gap)
-        incumbent.offer_dual(nu, np.stack([_best_weights(matrix, accuracy) for matrix in M]))
+        incumbent.offer_dual(nu, np.stack([dominating_weights(matrix, accuracy) for matrix in M]))
     return directions
-
-
-def _best_weights(M: FloatArray, accuracy: float) -> FloatArray:
-    """Return weights of nearly minimal sum with ``Diag(z) +- M`` positive semidefinite.
-
-    The multipliers of the rows are such weights only if the point is optimal.
-    """
-    z = uninterrupted(grothendieck_bound(M, tol=accuracy)).z
-    weights: FloatArray = z[: len(M)] + z[len(M) :]
-    return weights
 
 
 def _raised(M: FloatArray, z: FloatArray, floor: float) -> FloatArray:

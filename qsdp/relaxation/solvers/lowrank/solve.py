@@ -10,9 +10,10 @@ from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
-from qsdp.relaxation.incumbent import COARSE, STOPS, Incumbent, Limits
+from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.settings import COARSE, Settings
 from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, factors_of
 from qsdp.relaxation.solvers.lowrank.method import follow
 from qsdp.relaxation.solvers.lowrank.objective import Objective, ObjectiveData
@@ -20,6 +21,9 @@ from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation
 from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
 __all__ = ["operations", "solve_low_rank", "unfit"]
+
+#: Largest number of iterations unless a caller sets one; usual are tens.
+_MOST_ITERATIONS = 500
 
 #: Expected Newton steps of a solve, its decompositions in N^3, products with the data, and columns of the factors.
 _STEPS, _DECOMPOSITIONS, _PRODUCTS, _COLUMNS = 15, 10.0, 2000, 80
@@ -52,47 +56,42 @@ def unfit(loss: Loss) -> str | None:
     return None if loss.has_curvature else "second derivatives (`curvature`)"
 
 
-def solve_low_rank(
-    instance: Instance,
-    limits: Limits,
-    start: RawSolution | None = None,
-    device: str | None = None,
-    effort: float = math.inf,
-) -> RawSolution:
+def solve_low_rank(instance: Instance, settings: Settings) -> RawSolution:
     """Return the best certified pair of the low-rank method, see `solve_parts` for the arguments.
 
-    Iterations are Newton steps of one output. The torch `device` computes products with the data. The solve ends after
+    Iterations are Newton steps of one output. The torch device computes products with the data. The solve ends after
     about `effort` floating-point operations; an output may use two shares of the operations left.
     """
 
     def prepare(small: Instance) -> SolvePart:
         deadline.check()
-        data = ObjectiveData(small.map, small.fit.weights, device)
+        data = ObjectiveData(small.map, small.fit.weights, settings.device)
 
-        def solve(k: int, part: Instance, own: Limits, given: RawSolution | None) -> RawSolution:
-            end = data.operations + min(1.0, 2.0 / (len(small.parts) - k)) * (effort - data.operations)
+        def solve(k: int, part: Instance, own: Settings) -> RawSolution:
+            share = min(1.0, 2.0 / (len(small.parts) - k))
+            end = data.operations + share * (settings.effort - data.operations)
             with deadline.after(None, interrupted=lambda: data.operations >= end):
-                return _solve_part(data, part, own, given)
+                return _solve_part(data, part, own)
 
         return solve
 
-    return solve_parts(instance, limits, start, prepare)
+    return solve_parts(instance, settings.limited(_MOST_ITERATIONS), prepare)
 
 
-def _solve_part(data: ObjectiveData, instance: Instance, limits: Limits, start: RawSolution | None) -> RawSolution:
+def _solve_part(data: ObjectiveData, instance: Instance, settings: Settings) -> RawSolution:
     evaluation = CachedEvaluation(instance, data)
-    incumbent = Incumbent(evaluation, limits)
-    status = incumbent.stop(0)
+    incumbent = Incumbent(evaluation, settings)
+    status, start = incumbent.stop(0), settings.start
     if status is None:
         try:
             if start is not None and start.Z is not None and start.V is not None:
                 # Solutions of other methods have full rank, mostly because of their errors.
-                share = min(_START * limits.tol, _START)
+                share = min(_START * settings.tol, _START)
                 factors = factors_of(start.V + start.Z, start.V - start.Z, share)
             else:
                 factors = _along_gradient(evaluation, data)
             objective = Objective(data, instance.fit, instance.dual_radius)
-            status = follow(objective, factors, incumbent, evaluation, limits.tol)
+            status = follow(objective, factors, incumbent, evaluation, settings.tol)
         except tuple(STOPS) as error:
             status = STOPS[type(error)]
     return incumbent.solution(status)

@@ -9,6 +9,24 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["Anderson"]
 
+#: Floats of the stored steps, and the smallest and largest number of stored steps.
+_FLOATS, _FEWEST, _MOST = 2**21, 5, 100
+
+#: Added to the squares of steps of unit length.
+_RIDGE = 1e-10
+
+#: Longest extrapolation, in norms of the residual: beyond it, steps are linearly dependent up to rounding.
+_LONGEST = 1e3
+
+#: Growth over the smallest residual from which the stored steps are dropped.
+_GROWTH = 2.0
+
+#: Factor by which a residual must fall to count as progress, and steps without any after which extrapolation pauses.
+_PROGRESS, _PATIENCE = 0.99, 10
+
+#: Steps without extrapolation, at first and at most.
+_FIRST_PAUSE, _LONGEST_PAUSE = 5, 200
+
 
 class Anderson:
     r"""Extrapolate to the fixed point of a map g from its last images g(v) and residuals f = g(v) - v.
@@ -17,43 +35,9 @@ class Anderson:
     Ni 2011). For a linearly convergent iteration this is a Krylov method. If the residual grows, the stored steps are
     dropped, the iteration continues from the last image that the map itself gave, and the map, which converges, is
     iterated without extrapolation for a while.
-
-    Parameters
-    ----------
-    floats, fewest, most : int
-        Number of floats of the stored steps, and the smallest and largest number of stored steps.
-    ridge : float
-        Added to the squares of steps of unit length.
-    longest : float
-        Longest extrapolation, in norms of the residual: beyond it the steps are linearly dependent up to rounding.
-    progress : float
-        Factor by which a residual must fall to count as progress.
-    patience : int
-        Steps without progress after which extrapolation pauses.
-    first_pause, longest_pause : int
-        Number of steps without extrapolation, at first and at most.
-    growth : float
-        Growth over the smallest residual at which the stored steps are dropped.
     """
 
-    def __init__(
-        self,
-        *,
-        floats: int = 2**21,
-        fewest: int = 5,
-        most: int = 100,
-        ridge: float = 1e-10,
-        longest: float = 1e3,
-        progress: float = 0.99,
-        patience: int = 10,
-        first_pause: int = 5,
-        longest_pause: int = 200,
-        growth: float = 2.0,
-    ) -> None:
-        self._floats, self._fewest, self._most = floats, fewest, most
-        self._ridge, self._longest, self._growth = ridge, longest, growth
-        self._progress, self._patience = progress, patience
-        self._first_pause, self._longest_pause = first_pause, longest_pause
+    def __init__(self) -> None:
         self._smallest = np.inf
         self._pause = self._rest = self._idle = 0
         self._forget()
@@ -66,20 +50,20 @@ class Anderson:
     def _give_up(self) -> None:
         """Drop the stored steps, and pause extrapolation for about twice as long as the last time."""
         self._forget()
-        self._pause = min(2 * self._pause + self._first_pause, self._longest_pause)
+        self._pause = min(2 * self._pause + _FIRST_PAUSE, _LONGEST_PAUSE)
         self._rest, self._idle = self._pause, 0
 
     def extrapolate(self, image: FloatArray, residual: FloatArray) -> FloatArray:
         """Return the next point, given the image and the residual of the last point (flat arrays)."""
         size = float(np.linalg.norm(residual))
-        if not size <= self._growth * self._smallest and self._plain is not None:
+        if not size <= _GROWTH * self._smallest and self._plain is not None:
             # The extrapolation failed: return to the last image of the map itself.
             plain = self._plain
             self._give_up()
             return plain
-        self._idle = 0 if size < self._progress * self._smallest else self._idle + 1
+        self._idle = 0 if size < _PROGRESS * self._smallest else self._idle + 1
         self._smallest = min(self._smallest, size)
-        if self._idle > self._patience:
+        if self._idle > _PATIENCE:
             self._give_up()
         if self._rest:
             self._rest -= 1
@@ -94,7 +78,7 @@ class Anderson:
             # Scale the steps to unit length: old steps are longer by orders of magnitude.
             scales = 1.0 / np.sqrt(np.diagonal(self._products)[:k])
             products = self._products[:k, :k] * np.outer(scales, scales)
-            products[np.diag_indices(k)] += self._ridge
+            products[np.diag_indices(k)] += _RIDGE
             try:
                 factor = scipy.linalg.cho_factor(products, check_finite=False)
             except scipy.linalg.LinAlgError:
@@ -104,7 +88,7 @@ class Anderson:
             )
             leap = weights @ self._images[:k]
         # Longer extrapolations come from steps that are linearly dependent up to rounding; NaN fails the test as well.
-        if not float(np.linalg.norm(leap)) <= self._longest * size:
+        if not float(np.linalg.norm(leap)) <= _LONGEST * size:
             self._give_up()
             return image
         self._plain = image
@@ -114,7 +98,7 @@ class Anderson:
     def _remember(self, image: FloatArray, residual: FloatArray) -> None:
         """Store a step in place of the oldest one."""
         if self._count == 0:
-            memory = min(max(self._floats // image.size, self._fewest), self._most)
+            memory = min(max(_FLOATS // image.size, _FEWEST), _MOST)
             self._images, self._residuals = np.zeros((memory, image.size)), np.zeros((memory, image.size))
             self._products = np.zeros((memory, memory))
         place = self._count % len(self._images)

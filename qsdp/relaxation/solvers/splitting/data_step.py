@@ -25,9 +25,9 @@ from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import to_matrices, to_vectors
 from qsdp.lifting import DataMap, QuadraticMap
-from qsdp.relaxation.incumbent import COARSE
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.products import Products
+from qsdp.relaxation.settings import COARSE
 
 __all__ = [
     "DataStep",

@@ -36,9 +36,10 @@ from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import Gram, SharedGram
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
-from qsdp.relaxation.incumbent import STOPS, Incumbent, Limits, zero_solution
+from qsdp.relaxation.incumbent import STOPS, Incumbent, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
+from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
 from qsdp.relaxation.solvers.splitting.data_step import (
     DataStep,
@@ -54,6 +55,9 @@ from qsdp.relaxation.solvers.splitting.data_step import (
 from qsdp.relaxation.solvers.splitting.metric import first_scales, norm_ratio, shape_of
 
 __all__ = ["solve_splitting"]
+
+#: Largest number of iterations unless a caller sets one; usual are hundreds.
+_MOST_ITERATIONS = 20_000
 
 #: Matrices up to this side are decomposed in one thread if the system of the data step has at least that side.
 _ONE_THREAD, _MANY_ROWS = 512, 2000
@@ -83,37 +87,28 @@ _WORTHWHILE = 1.1
 _SINGLE_MARGIN = 0.97
 
 
-def solve_splitting(
-    instance: Instance,
-    limits: Limits,
-    start: RawSolution | None = None,
-    shared: SharedGram | None = None,
-    device: str | None = None,
-    *,
-    step: str = "auto",
-) -> RawSolution:
+def solve_splitting(instance: Instance, settings: Settings, *, step: str = "auto") -> RawSolution:
     """Solve a normalised instance by operator splitting, all outputs together, and return the best certified pair.
 
-    `start` is a solution of a neighbouring instance, in the units of this one. The Gram matrix is
-    that of `shared`. The torch `device` computes the Gram matrix and its products with all outputs, the factorisations
-    of the data step and its passes over the data. See `data_step` for the steps "kernel", "gram" and "iterative".
+    The torch device computes the Gram matrix and its products with all outputs, the factorisations of the data step and
+    its passes over the data. See `data_step` for the steps "kernel", "gram" and "iterative".
     """
     began = time.perf_counter()
     incumbent: Incumbent | None = None
-    spent = 0.0
+    spent, start, settings = 0.0, settings.start, settings.limited(_MOST_ITERATIONS)
     try:
-        name = choose_step(instance, limits.tol) if step == "auto" else step
-        dtype = precision(name, instance, limits.tol)
-        data_step, evaluation = _make_steps(instance, name, dtype, shared, device)
+        name = choose_step(instance, settings.tol) if step == "auto" else step
+        dtype = precision(name, instance, settings.tol)
+        data_step, evaluation = _make_steps(instance, name, dtype, settings.gram, settings.device)
         if dtype == np.float32:
-            limits = replace(limits, tol=_SINGLE_MARGIN * limits.tol)
+            settings = replace(settings, tol=_SINGLE_MARGIN * settings.tol)
         # The search for weights costs little compared with iterations with large systems.
-        incumbent = Incumbent(evaluation, limits, distance=2 if data_step.side >= _MANY_ROWS else 10)
+        incumbent = Incumbent(evaluation, settings, distance=2 if data_step.side >= _MANY_ROWS else 10)
         # The first factorisation follows.
         deadline.check()
         iteration = _Iteration(instance, data_step, evaluation, start)
         spent = time.perf_counter() - began
-        status = _run(iteration, incumbent, limits)
+        status = _run(iteration, incumbent, settings)
     except tuple(STOPS) as error:
         status = STOPS[type(error)]
     if incumbent is None:
@@ -123,7 +118,7 @@ def solve_splitting(
     return replace(solution, timings={"compile": spent, **solution.timings})
 
 
-def _run(iteration: _Iteration, incumbent: Incumbent, limits: Limits) -> str:
+def _run(iteration: _Iteration, incumbent: Incumbent, settings: Settings) -> str:
     """Iterate until the tolerance or a limit is reached, and return the status.
 
     At first all outputs share a metric and its factorisations. Outputs that converge slowly in it are restarted, each
@@ -131,27 +126,30 @@ def _run(iteration: _Iteration, incumbent: Incumbent, limits: Limits) -> str:
     """
     if (status := incumbent.stop(0)) is not None:
         return status
-    shared = iteration.together
-    together = shared if incumbent.n_parts > 1 else limits.max_iter
-    k, status = _iterate(iteration, incumbent, limits, 0, together)
+    assert settings.max_iter is not None
+    shared, most = iteration.together, settings.max_iter
+    together = shared if incumbent.n_parts > 1 else most
+    k, status = _iterate(iteration, incumbent, settings, 0, together)
     while status is None:
-        slow = np.flatnonzero(incumbent.gaps > limits.tol)
+        slow = np.flatnonzero(incumbent.gaps > settings.tol)
         iteration.begin(slow[:1])
-        k, status = _iterate(iteration, incumbent, limits, k, k + max(shared, (limits.max_iter - k) // len(slow)))
+        k, status = _iterate(iteration, incumbent, settings, k, k + max(shared, (most - k) // len(slow)))
     return status
 
 
-def _iterate(iteration: _Iteration, incumbent: Incumbent, limits: Limits, k: int, last: int) -> tuple[int, str | None]:
+def _iterate(
+    iteration: _Iteration, incumbent: Incumbent, settings: Settings, k: int, last: int
+) -> tuple[int, str | None]:
     """Run iterations k + 1 .. `last` or until the active outputs are certified; return the count and the status."""
     first = k
     while k < last:
         k += 1
         iteration.advance()
-        if (k - first) % _check_distance(k - first) == 0 or k == limits.max_iter or deadline.over():
+        if (k - first) % _check_distance(k - first) == 0 or k == settings.max_iter or deadline.over():
             iteration.offer(incumbent)
             if (status := incumbent.stop(k)) is not None:
                 return k, status
-            if incumbent.n_parts > 1 and not iteration.keep(incumbent.gaps > limits.tol):
+            if incumbent.n_parts > 1 and not iteration.keep(incumbent.gaps > settings.tol):
                 return k, None
         iteration.renew_if_due()
     return k, None
@@ -234,8 +232,8 @@ class _Iteration:
         radii = np.array([_radius(matrix) for matrix in M]).reshape(self._shape[:2])
         ray = self._evaluation.point(M)
         # Coupled outputs have one value together.
-        radius, mine = ([radii.sum()], [0]) if instance.loss.coupled else (radii.sum(axis=1), own)
-        costs = instance.dual_radius * np.asarray(radius)
+        n_parts = instance.fit.n_parts
+        costs, mine = instance.dual_radius * radii.reshape(n_parts, -1).sum(axis=1), np.unique(own % n_parts)
         scales = ray.best(costs)
         if not self._squared:
             trials = 4.0 ** np.arange(-20, 8)
@@ -410,7 +408,8 @@ class _Iteration:
 
 def _positive_parts(stack: FloatArray) -> FloatArray:
     """Return the positive semidefinite part of each matrix of a stack of shape (C, R, N, N)."""
-    if stack.shape[1] != 1:
+    _, n_blocks, *_ = stack.shape
+    if n_blocks > 1:
         values, vectors = np.linalg.eigh(stack)
         parts: FloatArray = (vectors * np.maximum(values, 0.0)[..., None, :]) @ vectors.swapaxes(-1, -2)
         return parts

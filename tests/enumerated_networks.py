@@ -1,4 +1,4 @@
-"""Find the best network of a fixed size by enumerating all sets of neurons."""
+"""The best networks of a fixed size, by enumerating all sets of neurons."""
 
 from __future__ import annotations
 
@@ -12,21 +12,12 @@ import numpy.typing as npt
 from qsdp._utils.parallel import WORK_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import check_solvable, solve_restricted
-from qsdp.exceptions import InvalidInputError
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.refinement._descent import IntArray
 from qsdp.refinement._models import side_by_side
-from qsdp.refinement._second_layer import DOUBLINGS, line_minimum
-
-__all__ = ["MOST_COMBINATIONS", "MOST_SOLVES", "enumerate_best"]
-
-#: Most sets of neurons whose second layers are solved together, and most that are solved one by one.
-MOST_COMBINATIONS, MOST_SOLVES = 200_000, 5_000
-
-#: Halvings of the bracket of a magnitude, which determine it to the last bit.
-_HALVINGS = 60
+from qsdp.sampling import allocate
 
 
 class EnumeratedAtoms:
@@ -66,18 +57,30 @@ def n_atoms(problem: TrainingProblem) -> int:
 
 
 def enumerate_best(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwork:
-    """Return a best network of m neurons for a scalar problem."""
+    """Return a best network of m neurons; for vector targets, with a shared layer and a loss that adds up over outputs.
+
+    Outputs get equal numbers of neurons, as in `train_fixed_width`.
+    """
+    return _best(problem, m, shared) if problem.scalar else _best_of_outputs(problem, m)
+
+
+def _best_of_outputs(problem: TrainingProblem, m: int) -> BilinearNetwork:
+    sizes = allocate(m, [1.0] * problem.n_outputs)
+    parts = [_best(problem.output(k), size, shared=True) for k, size in enumerate(sizes)]
+    alpha = np.zeros((m, problem.n_outputs))
+    # An output of weight zero would be indistinguishable from an output without neurons.
+    values = np.concatenate([part.alpha for part in parts])
+    alpha[np.arange(m), np.repeat(np.arange(problem.n_outputs), sizes)] = np.where(
+        values == 0.0, np.finfo(np.float64).tiny, values
+    )
+    U, V = (np.concatenate([getattr(part, side) for part in parts]) for side in ("U", "V"))
+    return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
+
+
+def _best(problem: TrainingProblem, m: int, shared: bool) -> BilinearNetwork:
     if not shared:
         check_solvable(problem.loss)
     K = n_atoms(problem)
-    # Signs of neurons belong to the first layer if the second layer is shared, else to alpha.
-    count = math.comb(2 * K + m - 1, m) if shared else math.comb(K, min(m, K))
-    most = MOST_COMBINATIONS if shared or problem.loss.quadratic else MOST_SOLVES
-    if count > most:
-        raise InvalidInputError(
-            f"n_neurons={m} must have at most {most} sets of neurons for method 'enumerate'; "
-            f"got {count} of {K} different neurons: use method 'polish'"
-        )
     atoms = EnumeratedAtoms(problem)
     if shared:
         return _best_shared(problem, atoms, m, K)
@@ -101,7 +104,7 @@ def _best_shared(problem: TrainingProblem, atoms: EnumeratedAtoms, m: int, K: in
         i = int(np.argmin(values))
         if values[i] < best:
             best, chosen = float(values[i]), numbers[i]
-            magnitude = line_minimum(fit, np.zeros_like(fit.target), F[i][:, None], penalty)
+            magnitude = fit.line_minimum(np.zeros_like(fit.target), F[i][:, None], penalty)
     U, V = atoms.weights(chosen % K)
     U = U * np.where(chosen < K, np.int8(1), np.int8(-1))[:, None]
     return BilinearNetwork(U, V, np.full(m, magnitude), problem.levels, problem.activation)
@@ -125,12 +128,13 @@ def _magnitudes(fit: DataFit, F: FloatArray, penalty: float) -> FloatArray:
     start = slope(np.zeros(len(F)))
     sign = -np.sign(start)
     low, high = np.zeros(len(F)), np.ones(len(F))
-    for _ in range(DOUBLINGS):
+    for _ in range(40):
         falling = sign * slope(sign * high) + penalty < 0.0
         if not np.any(falling):
             break
         low, high = np.where(falling, high, low), np.where(falling, 2.0 * high, high)
-    for _ in range(_HALVINGS):
+    # To the last bit.
+    for _ in range(60):
         middle = 0.5 * (low + high)
         falling = sign * slope(sign * middle) + penalty < 0.0
         low, high = np.where(falling, middle, low), np.where(falling, high, middle)

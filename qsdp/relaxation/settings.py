@@ -1,0 +1,77 @@
+"""Settings of one solve, and the state that a callback receives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from qsdp._utils.gap import Gap
+from qsdp.gram import SharedGram
+from qsdp.relaxation.scaled import RawSolution
+
+__all__ = ["COARSE", "Progress", "Settings"]
+
+#: Relative gap from which a solve is coarse: its iterations are easier to predict, and single precision suffices.
+COARSE = 1e-3
+
+
+@dataclass(frozen=True, repr=False)
+class Progress(Gap):
+    """State of a solve, the argument of a callback.
+
+    Attributes
+    ----------
+    iteration : int
+    objective, lower_bound : float
+        Best objective of a feasible point and best proven lower bound so far, in the problem's units.
+    elapsed : float
+        Seconds since the start.
+    """
+
+    iteration: int
+    objective: float
+    lower_bound: float
+    elapsed: float
+
+    def __repr__(self) -> str:
+        return (
+            f"Progress(iteration={self.iteration}, objective={self.objective:.6g}, "
+            f"lower_bound={self.lower_bound:.6g}, relative_gap={self.relative_gap:.2g}, elapsed={self.elapsed:.3g})"
+        )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of one solve; None leaves the limit to the solver.
+
+    Attributes
+    ----------
+    tol : float
+        The solver's own accuracy (relative certified gap for solvers of this package).
+    form : {"two-block", "full"}
+    max_iter : int or None
+    callback : callable or None
+        Called with a `Progress` in the instance's units; returning True stops the solve. For solvers of this package.
+    start : RawSolution or None
+        Solution of a neighbouring instance, in the units of this instance. For solvers of this package.
+    device : str or None
+        Device for large matrix products, such as "cpu" or "cuda"; None means NumPy. For solvers that take a device.
+    gram : SharedGram or None
+        Gram matrix of solves with the same data, such as those of one path.
+    effort : float
+        Floating-point operations after which the low-rank method gives up.
+    """
+
+    tol: float
+    form: str = "two-block"
+    max_iter: int | None = None
+    callback: Callable[[Progress], object] | None = None
+    start: RawSolution | None = None
+    device: str | None = None
+    gram: SharedGram | None = None
+    effort: float = math.inf
+
+    def limited(self, max_iter: int) -> Settings:
+        """Return the settings with a limit on iterations, the given one by default."""
+        return self if self.max_iter is not None else replace(self, max_iter=max_iter)
