@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from qsdp.tabular import load_model
 
 import qsdp
-from qsdp.tabular import load_model
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of Linux: signals, limits, /proc")
 

@@ -12,11 +12,11 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from qsdp.tabular import load_model
 
 import qsdp
 from campaigns._processes import LAST, contents, ended, in_turn, started
 from campaigns._record import Outcome
-from qsdp.tabular import load_model
 
 Files = dict[str, bytes]
 _FIT = "fit TABLE --target label --refine none --force --output"

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from qsdp.tabular import load_model
 from typer.testing import CliRunner
 
 import qsdp
@@ -33,7 +34,6 @@ from campaigns._record import Outcome, one_thread
 from qsdp import cli
 from qsdp.networks import NETWORK_KINDS
 from qsdp.networks.storage import read_archive, write_archive
-from qsdp.tabular import load_model
 
 #: Largest time and growth of memory that a small file may cost.
 SECONDS, MEBIBYTES = 5.0, 64

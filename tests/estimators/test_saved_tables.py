@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from qsdp.tabular import TabularModel, load_model
 from tabular_data import replaced
 
 from qsdp.exceptions import StorageError
 from qsdp.networks.storage import read_archive, write_archive
-from qsdp.tabular import TabularModel, load_model
 
 WRONG = [None, True, -1, 1.5, "x", "\ud800", [], {}, ["a"], [1.0], float("nan"), float("inf"), -1.0]
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from fast_options import FAST, NUMBERS
 from mixed_table import mixed_table
+from qsdp.tabular import prepare, read_table
 from scipy.special import expit, softmax
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import VarianceThreshold
@@ -21,7 +22,6 @@ from qsdp.encoding import TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidTypeError, StorageError
 from qsdp.export import describe, encrypted, load_exportable, onnx_inputs, to_c, to_onnx, to_verilog
 from qsdp.options import TrainingOptions
-from qsdp.tabular import prepare, read_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
 

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from qsdp.tabular import Target
 from tabular_data import table
 
 from qsdp import QuantizedNetworkClassifier
 from qsdp.estimators.classes import class_probabilities, class_scores
 from qsdp.losses import LOSSES, get_loss
-from qsdp.tabular import Target
 
 SQUARED = get_loss("squared")
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from qsdp.tabular import file_batches, held_bytes, read_table, table_batches
 from tabular_data import write
 
 from qsdp.exceptions import InvalidInputError, MissingPackageError
-from qsdp.tabular import file_batches, held_bytes, read_table, table_batches
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])

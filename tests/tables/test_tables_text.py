@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from qsdp.tabular import DataTable, read_table
 
 from qsdp.exceptions import InvalidInputError
-from qsdp.tabular import DataTable, read_table
 
 TEXT = "größe;label\n1,5;ja\n2;nein\n"
 

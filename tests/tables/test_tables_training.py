@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from qsdp.tabular import Holdout, choose_encoding, prepare, read_table
 from tabular_data import table
 
 from qsdp.activations import get_activation
 from qsdp.encoding.scales import NO_GAIN
 from qsdp.estimators import EstimatorOptions
 from qsdp.exceptions import InvalidInputError, QSDPWarning
-from qsdp.tabular import Holdout, choose_encoding, prepare, read_table
 
 
 @pytest.mark.parametrize(

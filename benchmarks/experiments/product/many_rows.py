@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from qsdp.tabular import file_batches
 from scipy.optimize import nnls
 
 import qsdp
 from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, table_row, timed
 from benchmarks.experiments._process import in_own_process, peak
-from qsdp.tabular import file_batches
 
 Batch = tuple[np.ndarray, np.ndarray]
 Measured = dict[str, Any]
