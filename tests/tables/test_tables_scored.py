@@ -81,5 +81,5 @@ def test_the_parts_of_the_training_table_or_all_rows() -> None:
     np.testing.assert_array_equal(test.X, model.network_inputs(inputs_of(model, parts[1])))
     (others,), was_trained = scored_rows(model, rows[:20])
     assert (others.name, len(others.X), was_trained) == ("rows", 20, False)
-    with pytest.raises(InvalidInputError, match="data.csv' has no row in which the target 'label' is known"):
+    with pytest.raises(InvalidInputError, match=r"data\.csv' has no row in which the target 'label' is known"):
         scored_rows(model, rows[:3].assign(label=None))

@@ -108,7 +108,7 @@ def test_inputs_are_the_other_columns_by_name() -> None:
     model = trained("label")
     shuffled = rows[["colour", "grade", "smooth", "size"]]
     pd.testing.assert_frame_equal(inputs_of(model, shuffled), inputs_of(model, rows))
-    with pytest.raises(InvalidInputError, match="data.csv' has no columns 'size', 'smooth'; it has 'colour'"):
+    with pytest.raises(InvalidInputError, match=r"data\.csv' has no columns 'size', 'smooth'; it has 'colour'"):
         inputs_of(model, rows[["colour"]])
     with pytest.raises(InvalidInputError, match=r"the data frame has no column 'size'; .* did you mean 'sise'"):
         inputs_of(model, pd.DataFrame({"sise": [1.0], "colour": ["red"], "smooth": ["y"]}))
@@ -210,7 +210,7 @@ def test_another_table_has_another_problem(kind: str, tmp_path: Path) -> None:
     ):
         rows = read_table(write(tmp_path, other))
         assert not is_trained_on(model, rows)
-        with pytest.raises(InvalidInputError, match="not the file this model was trained on|labels that"):
+        with pytest.raises(InvalidInputError, match="not the file this model was trained on"):
             problem_on(model, rows)
     # Blanks and columns that are not used do not count.
     rows = read_table(
@@ -245,9 +245,7 @@ def test_streamed_rows_are_not_compared() -> None:
     model = trained("label")
     model.table_ = replace(model.table_, digest=None)
     assert not is_trained_on(model, rows_table())
-    with pytest.raises(
-        InvalidInputError, match="trained on statistics of a streamed file: .*data.csv' is not compared"
-    ):
+    with pytest.raises(InvalidInputError, match=r"statistics of a streamed file: .*data\.csv' is not compared"):
         problem_on(model, rows_table())
 
 
