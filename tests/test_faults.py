@@ -21,7 +21,6 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp.tabular import load_model
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of Linux: signals, limits, /proc")
 
@@ -84,7 +83,7 @@ def test_killed_while_it_writes(folder: Path) -> None:
         running.send_signal(signal.SIGKILL)
     assert (folder / "rows.qsdp").read_bytes() == before
     (left,) = set(os.listdir(folder)) - {"rows.csv", "rows.qsdp"}
-    assert load_model(folder / left).target.name == "y"
+    assert qsdp.load(folder / left).table_.target == "y"
 
 
 def test_a_full_disk(folder: Path) -> None:

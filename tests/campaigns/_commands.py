@@ -16,7 +16,6 @@ import numpy as np
 import qsdp
 from campaigns._processes import LAST, contents, ended, in_turn, started
 from campaigns._record import Outcome
-from qsdp.tabular import load_model
 
 Files = dict[str, bytes]
 _FIT = "fit TABLE --target label --refine none --force --output"
@@ -123,7 +122,7 @@ def _readable(path: Path, before: bytes | None) -> bool:
             return bool(json.loads(held))
         if path.suffix:
             return False  # the same model is the same file
-        qsdp.load_certificate(path) if path.name == "CERTIFICATE" else load_model(path)
+        qsdp.load_certificate(path) if path.name == "CERTIFICATE" else qsdp.load(path)
     except (qsdp.QSDPError, ValueError):
         return False
     return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_batches_of_any_size_and_empty_ones_give_the_same() -> None:
     first = QuantizedNetworkRegressor(**FAST).fit(batches(X, y, w))
     empty = (X[:0], y[:0], w[:0])
     for cuts in ([0, N_ROWS], [0, 1, 2, 290, N_ROWS]):
-        parts = [(X[a:b], y[a:b], w[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        parts = [(X[a:b], y[a:b], w[a:b]) for a, b in pairwise(cuts)]
         given = [empty, *parts[:1], empty, empty, *parts[1:], empty]
         other = QuantizedNetworkRegressor(**FAST).fit(RowBatches(lambda given=given: iter(given)))
         np.testing.assert_array_equal(other.network_inputs(X), first.network_inputs(X))
@@ -178,7 +179,7 @@ def test_a_pass_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("given", [None, 3, [(np.zeros((2, 1)), np.zeros(2))], iter([])])
 def test_batches_come_from_a_function(given: Any) -> None:
-    with pytest.raises(InvalidTypeError, match="batches must be a function that returns an iterator .* got"):
+    with pytest.raises(InvalidTypeError, match=r"batches must be a function that returns an iterator .* got"):
         RowBatches(given)
 
 

@@ -106,7 +106,7 @@ def test_it_is_that_of_a_resampled_network(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     X, y = frame(), targets("two")
     model = QuantizedNetworkClassifier(random_state=0).fit(X, y)
-    with pytest.raises(InvalidInputError, match="y must hold labels .* got 'maybe'"):
+    with pytest.raises(InvalidInputError, match=r"y must hold labels .* got 'maybe'"):
         model.training_problem(X, np.where(y == "no", "maybe", y))
     with pytest.raises(InvalidInputError, match="y must have 90 rows, as X has; got 89"):
         model.training_problem(X, y[:-1])
