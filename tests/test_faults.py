@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from qsdp.tabular import load_model
 
 import qsdp
 
@@ -84,7 +83,7 @@ def test_killed_while_it_writes(folder: Path) -> None:
         running.send_signal(signal.SIGKILL)
     assert (folder / "rows.qsdp").read_bytes() == before
     (left,) = set(os.listdir(folder)) - {"rows.csv", "rows.qsdp"}
-    assert load_model(folder / left).target.name == "y"
+    assert qsdp.load(folder / left).table_.target == "y"
 
 
 def test_a_full_disk(folder: Path) -> None:

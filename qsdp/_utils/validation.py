@@ -157,8 +157,8 @@ def check_targets(name: str, value: Any, *, length: int | None) -> FloatArray:
     return array
 
 
-def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None:
-    """Return sample weights (n,), which must be finite, >= 0 and not all zero; return None as it is."""
+def check_sample_weight(sample_weight: Any, n_samples: int, *, positive: bool = True) -> FloatArray | None:
+    """Return sample weights (n,), finite and >= 0, of which one is positive if asked for; return None as it is."""
     if sample_weight is None:
         return None
     weights = check_numbers("sample_weight", sample_weight, f"({n_samples},)")
@@ -168,10 +168,11 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None
         )
     if np.any(weights < 0.0):
         raise InvalidInputError(f"sample_weight must be >= 0; found {weights[weights < 0.0][0]:g}")
-    if not np.any(weights > 0.0):
+    counting = weights[weights > 0.0]
+    if len(counting):
+        check_magnitude("sample_weight", counting, "divide it by its mean and adapt beta")
+    elif positive:
         raise InvalidInputError("sample_weight must have a positive entry; all are zero")
-    positive = weights[weights > 0.0]
-    check_magnitude("sample_weight", positive, "divide it by its mean and adapt beta")
     return weights
 
 

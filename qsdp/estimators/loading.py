@@ -11,19 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.stored import Checks, are_texts, checked, is_list, is_number, is_positive, is_text
+from qsdp.activations import get_activation
 from qsdp.certificates import Certificate
 from qsdp.certificates.certificate import BOUND_TYPES
 from qsdp.encoding import Encoding, TableEncoder
 from qsdp.estimators.calibration import Calibration, Lines
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
+from qsdp.estimators.inputs import has_encoder
 from qsdp.estimators.network import QuantizedNetworkRegressor
-from qsdp.estimators.saving import CV_NUMBERS, LABELS
+from qsdp.estimators.saving import CV_NUMBERS, ENCODER_PARAMETERS, LABELS
 from qsdp.estimators.solution import TOLERANCE, Solution
 from qsdp.estimators.source import TableSource
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.losses import LOSSES
+from qsdp.losses import LOSSES, get_loss
 from qsdp.networks import NETWORK_KINDS, load_network, network_from_archive
 from qsdp.networks.storage import ESTIMATOR_KIND, read_archive
 from qsdp.options import REFINEMENTS
@@ -161,17 +163,20 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     width = model.n_features_in_ if model.encoder_ is None else model.encoder_.encoding_.width
     if model.network_.n_inputs != width + model._appends_constant:
         raise StorageError(f"the network has {model.network_.n_inputs} inputs, the encoding makes {width}")
+    if get_activation(model.activation) != model.network_.activation:
+        raise StorageError(f"the network has another activation than the estimator, {model.network_.activation!r}")
     model.certificate_ = _certificate(state["certificate"])
     model.provenance_, model._refined = state["provenance"], state["refined"]
     _read_targets(model, state, arrays)
     model._solution = None if state["relaxation"] is None else _solution(model, state["relaxation"], arrays)
-    arrays = {name: array for name, array in arrays.items() if not name.startswith("relaxation.")}
     model._input_ranges = tuple(_array(arrays, f"ranges.{end}", (width,)) for end in ("low", "high"))
     if "importances" in arrays:
         model._importances = _array(arrays, "importances", (model.n_features_in_,))
     _read_scores(model, state["cv"], arrays)
     if state["table"] is not None:
         model.table_ = TableSource.from_state(state["table"])
+        if model._solution is None:
+            raise StorageError("table: an estimator fitted to a table has the solution of its relaxation")
         if (model.table_.notation is None) != hasattr(model, "classes_"):
             raise StorageError("table: numbers have a notation, and classes have none")
         if names is None or {model.table_.target, model.table_.weights} & set(names):
@@ -187,6 +192,8 @@ def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[A
     if not is_number(beta) or beta < 0.0:
         raise StorageError(f"relaxation: beta cannot be {beta!r:.60}")
     solution = Solution.from_state(state, arrays, network.n_outputs, network.n_inputs + network.lifted)
+    for name in solution.arrays():
+        del arrays[name]
     if solution.activation != network.activation:
         raise StorageError(f"relaxation: its activation is not that of the network, {network.activation!r}")
     if solution.levels == network.levels and solution.best_bound != model.certificate_.lower_bound:
@@ -197,8 +204,10 @@ def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[A
 def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
     """Set labels, scaling and calibration of targets, and check that they fit the network's outputs."""
     classifier = hasattr(model, "predict_proba")
-    if classifier != (state["labels"] is not None):
+    if classifier != (state["labels"] is not None) or state["several"] > classifier:
         raise StorageError("labels belong to classifiers only")
+    if get_loss(model.loss).for_classes and not classifier:
+        raise StorageError(f"the loss {model.loss!r:.60} belongs to classifiers only")
     shape, one = model.network_.output_shape, model.network_.n_outputs
     offset, scale = (_array(arrays, f"scaling.{name}", (one,)).reshape(shape) for name in ("offset", "scale"))
     if not np.all(scale > 0.0):
@@ -210,6 +219,8 @@ def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArr
     outputs = len(model.classes_) if model._several or len(model.classes_) > 2 else one
     if one != outputs or one > 2 * len(model.classes_):
         raise StorageError(f"the network has {one} outputs for {len(model.classes_)} labels")
+    if model._several and (get_loss(model.loss).coupled or model.classes_.tolist() != list(range(one))):
+        raise StorageError("several labels are numbered, and their losses are added")
     if "class_factors" in arrays:
         model._class_factors = _array(arrays, "class_factors", (len(model.classes_),))
     model.calibration_ = None
@@ -234,9 +245,13 @@ def _read_scores(model: Any, numbers: dict[str, Any], arrays: dict[str, npt.NDAr
 
 
 def _encoder(state: Any, model: Any) -> TableEncoder | None:
+    if has_encoder(model.encoding) != (state is not None):
+        raise StorageError(f"the encoder contradicts encoding={model.encoding!r:.60}")
     if state is None:
         return None
     state = checked("encoder", state, _ENCODER)
+    if unknown := state["parameters"].keys() - ENCODER_PARAMETERS:
+        raise StorageError(f"the encoder has no parameters {sorted(unknown)}")
     encoder = TableEncoder(**{name: _parameter(value) for name, value in state["parameters"].items()})
     encoder._rule()
     encoder.encoding_, encoder.dropped_ = Encoding.from_state(state["encoding"]), state["dropped"]
@@ -245,6 +260,8 @@ def _encoder(state: Any, model: Any) -> TableEncoder | None:
     encoder.n_features_in_ = model.n_features_in_
     if hasattr(model, "feature_names_in_"):
         encoder.feature_names_in_ = model.feature_names_in_
+        if [column.name for column in encoder.encoding_.columns] != model.feature_names_in_.tolist():
+            raise StorageError("the columns of the encoding have other names")
     return encoder
 
 
@@ -253,7 +270,9 @@ def _labels(state: Any) -> npt.NDArray[Any]:
     kind = np.dtype(state["type"])
     expected = str if kind.kind == "O" else LABELS[kind.kind]
     labels = state["labels"]
-    if any(type(label) is not expected for label in labels) or labels != sorted(set(labels)):
+    if any(
+        type(label) is not expected or (expected is str and not is_text(label)) for label in labels
+    ) or labels != sorted(set(labels)):
         raise StorageError(f"labels must be distinct, sorted and of the type {expected.__name__}")
     classes = np.array(labels, dtype=kind)
     if classes.tolist() != labels:

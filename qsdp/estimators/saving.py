@@ -12,19 +12,23 @@ import numpy as np
 from qsdp._utils.validation import warn
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
+from qsdp.encoding import EncodingRule
 from qsdp.estimators.provenance import versions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss
 from qsdp.networks import network_archive
 from qsdp.networks.storage import ESTIMATOR_KIND, write_archive
 
-__all__ = ["CV_ARRAYS", "CV_NUMBERS", "LABELS", "save"]
+__all__ = ["CV_ARRAYS", "CV_NUMBERS", "ENCODER_PARAMETERS", "LABELS", "save"]
 
 #: Types of labels: text, booleans, integers and floats; other objects have no form in a file.
 LABELS: dict[str, type] = {"U": str, "b": bool, "i": int, "u": int, "f": float}
 
 #: Attributes of a cross-validated estimator that are numbers, and those that are arrays.
 CV_NUMBERS, CV_ARRAYS = ("beta_", "best_score_"), ("betas_", "scores_")
+
+#: Parameters of an encoder in a file: what its rule and its predictions depend on.
+ENCODER_PARAMETERS = {field.name for field in fields(EncodingRule)} | {"handle_unknown"}
 
 _INSTEAD = "; use joblib.dump for the whole estimator, or model.network_.save for its network"
 
@@ -107,9 +111,9 @@ def _plain(value: Any) -> Any:
 def _encoder_state(encoder: Any) -> dict[str, Any] | None:
     if encoder is None:
         return None
-    parameters = {name: value for name, value in encoder.get_params(deep=False).items() if name != "dtype"}
+    parameters = encoder.get_params(deep=False)
     return {
-        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "parameters": {name: _plain(parameters[name]) for name in sorted(ENCODER_PARAMETERS)},
         "encoding": encoder.encoding_.to_state(),
         "dropped": dict(encoder.dropped_),
     }

@@ -49,7 +49,7 @@ class Rows:
         """Check the lengths and numbers of a chunk, and return its rows of positive weight."""
         check_finite("X", X, missing=missing)
         check_finite("y", y)
-        target, weights = np.asarray(y), check_sample_weight(sample_weight, len(X))
+        target, weights = np.asarray(y), check_sample_weight(sample_weight, len(X), positive=False)
         if len(target) != len(X):
             raise InvalidInputError(f"y must have {len(X)} rows, as X has; got {len(target)}")
         return cls(X, target, weights).counting
@@ -86,8 +86,15 @@ class Rows:
             X = concat([self.X, other.X])
         else:
             X = np.concatenate([self.X, other.X])
-        weights = None if self.weights is None or other.weights is None else np.append(self.weights, other.weights)
+        parts = [np.ones(len(rows)) if rows.weights is None else rows.weights for rows in (self, other)]
+        weights = None if self.weights is other.weights is None else np.concatenate(parts)
         return Rows(X, np.concatenate([self.y, other.y]), weights)
+
+    def check_alike(self, first: Rows) -> None:
+        """Raise unless these rows have the columns and targets of others."""
+        for name, own, others in (("X", self.X, first.X), ("y", self.y, first.y)):
+            if (columns := _columns(own)) != (expected := _columns(others)):
+                raise InvalidInputError(f"{name} must have the columns of the first batch, {expected}; got {columns}")
 
 
 class RowBatches:
@@ -148,9 +155,16 @@ class RowBatches:
         if self._sample is not None:
             return self._sample
         found: RowSample[Rows] = RowSample(size, seed)
-        for number, batch in enumerate(self.stream(lambda number, *batch: batch)):
-            rows = _named(lambda number, *batch: Rows.of(*batch, missing=missing), number, *batch, what="batch")
+
+        def checked(number: int, *batch: Any) -> tuple[Any, ...]:
+            rows = Rows.of(*batch, missing=missing)
+            if len(rows) and found.rows is not None:
+                rows.check_alike(found.rows)
             found.add(rows, [number])
+            return (rows,)
+
+        for _ in self.stream(checked):
+            pass
         return _checked_sample(found)
 
 
@@ -258,6 +272,12 @@ class RowChunks:
             There is no such row, or a chunk has other numbers that are not finite. The message then names the chunk.
         """
         return _checked_sample(self.reduced(partial(_sampled, size, seed, missing), _merged_samples))
+
+
+def _columns(part: Any) -> str:
+    """Return names of columns, or their number."""
+    names = getattr(part, "columns", None)
+    return f"{part.shape[1:]}" if names is None else f"{list(map(str, names))!r:.200}"
 
 
 def _checked_sample(found: RowSample[Rows]) -> tuple[Rows, int]:

@@ -21,7 +21,10 @@ def named_frame(name: str, columns: dict[str, Any], rows: Iterable[int], unit: s
     """Return a data frame that knows the name of its file; its index numbers rows in units such as "line"."""
     import pandas as pd
 
-    frame = pd.DataFrame(columns, index=pd.Index(rows, name=unit, dtype="int64"), copy=False)
+    index = pd.Index(rows, name=unit, dtype="int64")
+    # New versions of pandas would convert objects to a type for text.
+    series = {label: pd.Series(column, index, dtype=column.dtype, copy=False) for label, column in columns.items()}
+    frame = pd.DataFrame(series, index, copy=False)
     frame.attrs["file"] = name
     return frame
 

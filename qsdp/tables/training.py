@@ -244,8 +244,11 @@ def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
             f"the model was trained on statistics of a streamed file: {title(table)} is not compared; "
             "its objective and bound are those that `qsdp fit` found"
         )
-    problem = coded_problem(model, split(source, table)[0])
-    if digest_of(problem) != source.digest:
+    training = split(source, table)[0]
+    labels = getattr(model, "classes_", np.zeros(0)).tolist()
+    known = not labels or set(labels).issuperset(targets_of(source, training, labels).tolist())
+    problem = coded_problem(model, training) if known else None
+    if problem is None or digest_of(problem) != source.digest:
         raise InvalidInputError(
             f"{title(table)} is not the file this model was trained on: its training rows differ; "
             "objective and bound are those of its own rows only"

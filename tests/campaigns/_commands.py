@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from qsdp.tabular import load_model
 
 import qsdp
 from campaigns._processes import LAST, contents, ended, in_turn, started
@@ -123,7 +122,7 @@ def _readable(path: Path, before: bytes | None) -> bool:
             return bool(json.loads(held))
         if path.suffix:
             return False  # the same model is the same file
-        qsdp.load_certificate(path) if path.name == "CERTIFICATE" else load_model(path)
+        qsdp.load_certificate(path) if path.name == "CERTIFICATE" else qsdp.load(path)
     except (qsdp.QSDPError, ValueError):
         return False
     return True

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from qsdp.tabular import load_model
 from typer.testing import CliRunner
 
 import qsdp
@@ -33,7 +32,7 @@ from campaigns._certificates import Arrays, Sample, body_of, file_of, samples, s
 from campaigns._record import Outcome, one_thread
 from qsdp import cli
 from qsdp.networks import NETWORK_KINDS
-from qsdp.networks.storage import read_archive, write_archive
+from qsdp.networks.storage import ESTIMATOR_KIND, read_archive, write_archive
 
 #: Largest time and growth of memory that a small file may cost.
 SECONDS, MEBIBYTES = 5.0, 64
@@ -389,7 +388,7 @@ def _others() -> list[tuple[str, bytes, Callable[[Path], Any]]]:
     problem = qsdp.TrainingProblem(X, y, beta=0.5)
     shared = qsdp.BilinearNetwork([[1, 1, -1], [1, -1, 1]], [[1, 1, 1], [-1, 1, 1]], [0.5, 0.5])
     rows = [f"{v:.3f},{'uv'[i % 2]},{'no' if v < 0 else 'yes'}" for i, v in enumerate(X[:, 0])]
-    readers = [qsdp.load_network] * 5 + [qsdp.SufficientStatistics.load, load_model]
+    readers = [qsdp.load] * 5 + [qsdp.SufficientStatistics.load, qsdp.load]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         qsdp.column_generation(problem).network.save(folder / "bilinear")
@@ -415,7 +414,7 @@ def _other_file(path: Path, rng: Random, outcome: Outcome) -> None:
         if _read(lambda: reader(path), kind, outcome) is not None and changed != contents:
             outcome.wrong("accepted", of=kind, attack="bytes")
         return
-    kinds = (*NETWORK_KINDS, "sufficient statistics", "tabular-model")
+    kinds = (*NETWORK_KINDS, ESTIMATOR_KIND, "sufficient statistics")
     stored, header, arrays = read_archive(path, *kinds)
     if rng.random() < 0.5 and arrays:
         name = str(rng.choice(list(arrays)))
@@ -437,11 +436,15 @@ def _other_file(path: Path, rng: Random, outcome: Outcome) -> None:
 def _used(read: Any) -> Any:
     if isinstance(read, qsdp.SufficientStatistics):
         return qsdp.TrainingProblem.from_statistics(read, beta=1.0).objective
-    network = getattr(read, "network", read)
-    if isinstance(network, qsdp.BlockNetwork):
-        rows = np.ones((2, network.n_inputs))
-        return network.predict(qsdp.Blocks(rows, network.sizes, network.kinds))
-    return network.predict(np.ones((2, network.n_inputs)))
+    if hasattr(read, "feature_names_in_"):
+        import pandas as pd
+
+        # The columns of the table, under the names that the file gives them.
+        return read.predict(pd.DataFrame([[0.5, "u"], [None, "w"]], columns=read.feature_names_in_))
+    if isinstance(read, qsdp.BlockNetwork):
+        rows = np.ones((2, read.n_inputs))
+        return read.predict(qsdp.Blocks(rows, read.sizes, read.kinds))
+    return read.predict(np.ones((2, read.n_inputs)))
 
 
 def _changed_header(header: dict[str, Any], rng: Random) -> dict[str, Any]:

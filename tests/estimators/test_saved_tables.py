@@ -1,4 +1,4 @@
-"""Files that are no models."""
+"""Files of estimators of tables in which any field or array is wrong."""
 
 from __future__ import annotations
 
@@ -8,13 +8,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from qsdp.tabular import TabularModel, load_model
-from tabular_data import replaced
+from table_files import KINDS, replaced, trained, write
 
+import qsdp
 from qsdp.exceptions import StorageError
-from qsdp.networks.storage import read_archive, write_archive
+from qsdp.networks.storage import ESTIMATOR_KIND, read_archive, write_archive
 
 WRONG = [None, True, -1, 1.5, "x", "\ud800", [], {}, ["a"], [1.0], float("nan"), float("inf"), -1.0]
+
+
+@pytest.fixture(params=KINDS)
+def model(request: pytest.FixtureRequest) -> Any:
+    return trained(request.param)
+
+
+def parts_of(model: Any, path: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    model.save(path)
+    kind, header, arrays = read_archive(path, ESTIMATOR_KIND)
+    return kind, header, dict(arrays)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -23,101 +34,106 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, child in children for place in places(child, (*path, key)))]
 
 
-#: Fields that are None in some model.
-MAY_BE_NONE = {
-    "notation",
-    "activation",
-    "improved_bound",
-    "column",
-    "class_weight",
-    "fill",
-    "categories",
-    "value",
-    "low",
-    "high",
-}
-
-
-def test_every_field_of_the_header_is_checked(model: TabularModel, tmp_path: Path) -> None:
+def test_every_field_of_the_header_is_checked(model: Any, tmp_path: Path) -> None:
     path = tmp_path / "model.qsdp"
-    model.save(path)
-    _, header, arrays = read_archive(path, "tabular-model")
-    header["provenance"] = {"random_state": "0"}
+    kind, header, arrays = parts_of(model, path)
     accepted, messages = [], set()
     for place in places(header)[1:]:
         for value in WRONG:
             try:
-                write_archive(path, "tabular-model", replaced(header, place, value), arrays)
+                write_archive(path, kind, replaced(header, place, value), arrays)
             except (ValueError, UnicodeEncodeError):  # cannot be written either
                 continue
             try:
-                load_model(path)
+                qsdp.load(path)
             except StorageError as error:
                 messages.add(str(error).split(":", 1)[0])
             else:
-                accepted.append(("markers" if "markers" in place else place[-1], value))
-    assert messages == {f"{str(path)!r} is not a valid model"}
-    # What remains are other texts where any text is right, and other numbers where any number is.
-    texts, any_number = {"name", "column", "digest", "random_state", 0, 1, 2, None}, {"fill", "center", "low", "high"}
-    not_negative = {"scale", "beta", "objective"}
-    for field, value in accepted:
-        allowed = (
-            (isinstance(value, str) and field in texts)
-            or (type(value) is float and field in any_number)
-            or (value == 1.5 and field in not_negative)
-            or (value is None and field in {1, 2, "objective", "classes"})
-            # What was there already.
-            or (value is None and field in MAY_BE_NONE)
-            # The first of two categories, which no expression names.
-            or (type(value) in {int, float, bool} and field == 0)
-            or (value == {} and field in {"dropped", "provenance"})
-            # Any numbers, and none for zeros.
-            or (value in ([], [1.0]) and field == "offset")
-            or (field == "markers" and (isinstance(value, str) or value in ([], ["a"])))
-            or (type(value) is float and field in {0, 1, 2})
-        )
-        assert allowed, (field, value)
+                accepted.append((place, value))
+    assert messages == {f"{str(path)!r} is not a valid estimator"}
+    for place, value in accepted:
+        assert replaced(header, place, value) == header or is_another(place, value), (place, value)
 
 
-def test_fields_that_contradict_each_other(model: TabularModel, tmp_path: Path) -> None:
+def is_another(place: tuple[Any, ...], value: Any) -> bool:
+    """Whether a value is of the kind that a place in a header may hold."""
+    *_, field = place
+    if place[0] == "parameters":
+        # What refitting would use; an old file without a parameter has its default.
+        return len(place) == 2 or value == {}
+    if place[0] == "provenance":
+        return isinstance(value, str) or value == {}
+    if place[:2] == ("table", "missing"):
+        return isinstance(value, str) or value in ([], ["a"])
+    if "categories" in place:
+        # The first of two categories, which no expression names.
+        return field == 0 and value is not None
+    texts = {("table", "target"), ("table", "weights"), ("labels", "labels", 1), ("labels", "labels", 2)}
+    absent = {("certificate", "objective"), ("table",), ("table", "digest")}
+    positive = {("constant",), ("relaxation", "beta"), ("encoder", "parameters", "cut")}
+    return (
+        (value == "x" and place in texts)
+        or (value is None and (place in absent or field in {"cut", "notation"}))
+        or (value == 1.5 and (place in positive or field == "scale"))
+        or (type(value) is float and field in {"fill", "center", "low", "high"})
+        or (value == {} and place in {("encoder", "dropped"), ("encoder", "parameters")})
+    )
+
+
+def test_fields_that_contradict_each_other(model: Any, tmp_path: Path) -> None:
     path = tmp_path / "model.qsdp"
-    model.save(path)
-    _, header, arrays = read_archive(path, "tabular-model")
-    columns = header["encoder"]["columns"]
+    kind, header, arrays = parts_of(model, path)
+    classes, columns = header["labels"] is not None, header["encoder"]["encoding"]["columns"]
+    place, bound = ("encoder", "encoding", "columns"), header["certificate"]["lower_bound"]
     contradictions = [
-        replaced(header, ("lower_bound",), header["objective"] * 1.1),
-        replaced(header, ("target", "name"), columns[0]["name"]),
-        replaced(header, ("encoder", "columns"), [*columns, columns[0]]),
-        replaced(header, ("encoder", "columns"), columns[:-1]),
-        replaced(header, ("encoder", "dropped"), {columns[0]["name"]: "constant"}),
-        replaced(header, ("target", "classes"), ["1", "1.0"]),
-        replaced(header, ("target", "scale"), -2.0),
+        replaced(header, ("certificate", "lower_bound"), header["certificate"]["objective"] * 1.1),
+        replaced(header, ("certificate", "lower_bound"), 0.5 * bound),
+        replaced(header, ("table", "target"), columns[0]["name"]),
+        replaced(header, ("table", "weights"), columns[0]["name"]),
+        replaced(header, ("table", "weights"), header["table"]["target"]),
+        replaced(header, ("table", "notation"), "number" if classes else None),
+        replaced(header, ("table", "test_size"), 1.0),
+        replaced(header, ("table", "seed"), -1),
+        replaced(header, ("table", "digest"), "0" * 63),
+        replaced(header, ("feature_names",), None),
+        replaced(header, ("feature_names",), [column["name"] for column in columns[::-1]]),
+        replaced(header, ("n_features",), 4),
+        replaced(header, place, [*columns, columns[0]]),
+        replaced(header, place, columns[:-1]),
+        replaced(header, (*place, 0, "name"), "other"),
+        replaced(header, ("encoder", "parameters", "categorical_features"), "from_dtype"),
+        replaced(header, ("parameters", "encoding"), "none"),
+        replaced(header, ("parameters", "activation"), "quadratic"),
+        replaced(header, ("several",), True),
+        replaced(header, ("relaxation",), None),
         replaced(header, ("relaxation", "lower_bound"), 0.0),
-        replaced(header, ("relaxation", "improved_bound"), header["lower_bound"]),
-        replaced(header, ("relaxation", "improved_bound"), 1.01 * header["lower_bound"]),
+        replaced(header, ("relaxation", "improved_bound"), bound),
+        replaced(header, ("relaxation", "improved_bound"), 1.01 * bound),
         replaced(header, ("relaxation", "levels"), 129),
         replaced(header, ("relaxation", "activation"), [0.0, 0.0, 0.0]),
         replaced(header, ("relaxation", "activation"), [1.0, 0.0, 0.0]),
         replaced(header, ("network", "activation"), "linear_quadratic"),
-        replaced(header, ("target", "classes"), ["a", "b", "c", "d"]),
+        replaced(header, ("labels",), {"type": "|O", "labels": ["a", "b", "c", "d"]}),
+        replaced(header, ("labels",), {"type": "|O", "labels": ["b", "a"]}),
+        replaced(header, ("estimator",), f"QuantizedNetwork{'Regressor' if classes else 'Classifier'}"),
         {**header, "more": 1},
-        {key: value for key, value in header.items() if key != "beta"},
+        *({key: value for key, value in header.items() if key != left_out} for left_out in header),
     ]
-    if model.target.classes is None:
-        contradictions += [replaced(header, ("loss",), loss) for loss in ("logistic", "cross_entropy")]
+    if classes:
+        contradictions.append(replaced(header, ("labels", "labels"), ["1", "1"]))
     else:
-        contradictions.append(replaced(header, ("target", "mean"), 0.5))
+        contradictions += [replaced(header, ("parameters", "loss"), loss) for loss in ("logistic", "cross_entropy")]
     for contradiction in contradictions:
-        write_archive(path, "tabular-model", contradiction, arrays)
-        with pytest.raises(StorageError, match="not a valid model"):
-            load_model(path)
+        write_archive(path, kind, contradiction, arrays)
+        with pytest.raises(StorageError, match="not a valid estimator"):
+            qsdp.load(path)
 
 
-def test_arrays_that_do_not_fit(model: TabularModel, tmp_path: Path) -> None:
+def test_arrays_that_do_not_fit(model: Any, tmp_path: Path) -> None:
     path = tmp_path / "model.qsdp"
-    model.save(path)
-    _, header, arrays = read_archive(path, "tabular-model")
+    kind, header, arrays = parts_of(model, path)
     Z, V, rho, weights = (arrays[f"relaxation.{name}"] for name in ("Z", "V", "rho", "weights"))
+    U, W = arrays["network.U"], arrays["network.V"]
     indefinite, too_large, asymmetric, unequal, broken = (array.copy() for array in (Z, Z, Z, V, V))
     # With magnitudes that correlations have, of signs that they cannot have together.
     indefinite[0, :3, :3] = 0.9 * rho[0] * np.array([[0, 1, 1], [1, 0, -1], [1, -1, 0]])
@@ -130,28 +146,39 @@ def test_arrays_that_do_not_fit(model: TabularModel, tmp_path: Path) -> None:
         *({"relaxation.V": wrong} for wrong in (unequal, broken, V[0], np.zeros_like(V))),
         *({"relaxation.rho": wrong} for wrong in (-rho, 0.0 * rho, 2.0 * rho, np.append(rho, 1.0), rho + math.inf)),
         *({"relaxation.weights": wrong} for wrong in (-weights, weights[:, :-1], weights * math.nan)),
-        {"U": arrays["U"][:-1]},
-        {"U": arrays["U"].astype(np.int8)},
-        {"V": np.hstack([arrays["V"]] * 2)},
-        {"U": np.full_like(arrays["U"], 255)},
-        {"U": arrays["U"][:0], "V": arrays["V"][:0]},
-        {"alpha": np.zeros(3)},
-        {"alpha": np.array([math.inf])},
-        {"alpha": np.array([1], dtype=np.int64)},
-        {"alpha": np.ones((len(arrays["U"]), 7))},
+        {"network.U": U[:-1]},
+        {"network.U": U.astype(np.int8)},
+        {"network.V": np.hstack([W] * 2)},
+        {"network.U": np.full_like(U, 255)},
+        {"network.U": U[:0], "network.V": W[:0]},
+        {"network.alpha": np.zeros(3)},
+        {"network.alpha": np.array([math.inf])},
+        {"network.alpha": np.array([1], dtype=np.int64)},
+        {"network.alpha": np.ones((len(U), 7))},
+        {"scaling.offset": arrays["scaling.offset"] * math.nan},
+        {"scaling.scale": -arrays["scaling.scale"]},
+        {"scaling.scale": np.ones(7)},
+        {"ranges.low": arrays["ranges.low"][:-1]},
+        {"ranges.high": arrays["ranges.high"] + math.inf},
+        {"importances": np.ones(7)},
+        {"class_factors": np.ones(7)},
         {"extra": np.zeros(1)},
+        {"relaxation.extra": np.zeros(1)},
+        {"network.extra": np.zeros(1)},
     ]
     for change in changes:
-        write_archive(path, "tabular-model", header, {**arrays, **change})
-        with pytest.raises(StorageError, match="not a valid model"):
-            load_model(path)
+        write_archive(path, kind, header, {**arrays, **change})
+        with pytest.raises(StorageError, match="not a valid estimator"):
+            qsdp.load(path)
     for missing in arrays:
-        write_archive(path, "tabular-model", header, {name: arrays[name] for name in arrays if name != missing})
-        with pytest.raises(StorageError, match="not a valid model"):
-            load_model(path)
+        if missing.startswith(("importances", "calibration")):
+            continue
+        write_archive(path, kind, header, {name: arrays[name] for name in arrays if name != missing})
+        with pytest.raises(StorageError, match="not a valid estimator"):
+            qsdp.load(path)
 
 
-def test_damaged_and_foreign_files(model: TabularModel, csv_file: Path, tmp_path: Path) -> None:
+def test_damaged_and_foreign_files(model: Any, tmp_path: Path) -> None:
     path = tmp_path / "model.qsdp"
     model.save(path)
     content = path.read_bytes()
@@ -164,9 +191,6 @@ def test_damaged_and_foreign_files(model: TabularModel, csv_file: Path, tmp_path
     for bad in damaged:
         path.write_bytes(bad)
         with pytest.raises(StorageError):
-            load_model(path)
-    model.network.save(path)
-    with pytest.raises(StorageError, match="expected a 'tabular-model'"):
-        load_model(path)
-    with pytest.raises(StorageError):
-        load_model(csv_file)
+            qsdp.load(path)
+    with pytest.raises(StorageError, match="not a qsdp file"):
+        qsdp.load(write(tmp_path, "a,b\n1,2\n"))

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from fast_options import FAST, NUMBERS
 from mixed_table import mixed_table
-from qsdp.tabular import prepare, read_table
 from scipy.special import expit, softmax
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import VarianceThreshold
@@ -15,13 +14,13 @@ from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from table_files import fit_to
 
-import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
 from qsdp.encoding import TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidTypeError, StorageError
 from qsdp.export import describe, encrypted, load_exportable, onnx_inputs, to_c, to_onnx, to_verilog
-from qsdp.options import TrainingOptions
+from qsdp.tables import read_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
 
@@ -196,15 +195,18 @@ def test_files(iris, tmp_path):
     frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.array(["x", "y", "z"])[y])
     frame.to_csv(tmp_path / "iris.csv", index=False)
     table = read_table(tmp_path / "iris.csv")
-    training = prepare(table, "kind", loss="cross_entropy")
-    result = qsdp.solve_and_sample(training.X, training.y, 30, 1.0, loss="cross_entropy", random_state=0)
-    model = training.model(result, TrainingOptions())
+    options = {**FAST, "loss": "cross_entropy", "encoding": "standard", "activation": None}
+    model = fit_to(QuantizedNetworkClassifier(**options), table, "kind")
     model.save(tmp_path / "model.qsdp")
-    description = describe(load_exportable(tmp_path / "model.qsdp"))
+    description = check(load_exportable(tmp_path / "model.qsdp"), frame[list("abcd")])
+    assert [column.name for column in description.encoding.columns] == list("abcd")
+    # From the typed columns as from the text of the file.
     scores = description.scores(description.columns(frame[list("abcd")]))
-    np.testing.assert_array_equal(description.predictions(description.decide(scores)), model.predict(table))
-    np.testing.assert_allclose(probabilities(description, scores), model.probabilities(model.outputs(table)))
-    result.network.save(tmp_path / "network.qsdp")
+    np.testing.assert_array_equal(description.scores(description.columns(table[list("abcd")])), scores)
+    np.testing.assert_array_equal(
+        description.predictions(description.decide(scores)), model.predict(table[list("abcd")])
+    )
+    model.network_.save(tmp_path / "network.qsdp")
     alone = describe(load_exportable(tmp_path / "network.qsdp"))
     assert (alone.encoding, alone.decision, alone.n_columns) == (None, "argmax", 5)
     (tmp_path / "other.qsdp").write_text("x")

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixed_table import mixed_table
 from networks.random_networks import random_network
-from qsdp.tabular import prepare, read_table
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+from table_files import fit_to
 
 import qsdp
 from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
@@ -24,7 +24,7 @@ from qsdp.encoding import TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export import FORMATS, describe, load_exportable, onnx_inputs, register_skl2onnx, to_onnx, to_qonnx
 from qsdp.export._integer_model import integer_model
-from qsdp.options import TrainingOptions
+from qsdp.tables import read_table
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -256,17 +256,15 @@ def test_files(iris, tmp_path):
     frame.to_csv(tmp_path / "iris.csv", index=False)
     table = read_table(tmp_path / "iris.csv")
     for loss in ("cross_entropy", "squared"):
-        training = prepare(table, "kind", loss=loss)
-        result = qsdp.solve_and_sample(training.X, training.y, 30, 1.0, loss=loss, random_state=0)
-        training.model(result, TrainingOptions()).save(tmp_path / "model.qsdp")
+        fitted = QuantizedNetworkClassifier(**{**FAST, "loss": loss, "encoding": "standard"})
+        fit_to(fitted, table, "kind").save(tmp_path / "model.qsdp")
         model = load_exportable(tmp_path / "model.qsdp")
         exported = FORMATS["onnx"].export(model, "model")
         graph = onnx.load_from_string(exported.contents["model.onnx"])
+        X = table[list("abcd")]
         found = run(graph, onnx_inputs(model, frame[list("abcd")]))
-        np.testing.assert_array_equal(found["label"], model.predict(table))
-        assert ("probabilities" in found) == (loss == "cross_entropy")
-        if loss == "cross_entropy":
-            np.testing.assert_allclose(found["probabilities"], model.probabilities(model.outputs(table)), atol=1e-12)
+        np.testing.assert_array_equal(found["label"], model.predict(X))
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=1e-12)
         assert ("outputs", ", ".join(found)) in exported.facts
 
 

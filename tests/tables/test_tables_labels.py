@@ -1,82 +1,70 @@
-"""What the output of the network stands for."""
+"""Labels come back as written, and are the same from text and from typed columns."""
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from qsdp.tabular import Target
-from tabular_data import table
+from hypothesis import given
+from hypothesis import strategies as st
+from table_files import fit_to, table
 
-from qsdp import QuantizedNetworkClassifier
-from qsdp.estimators.classes import class_probabilities, class_scores
-from qsdp.losses import LOSSES, get_loss
+import qsdp
+from qsdp.tables.training import inputs_of, labels_of
 
-SQUARED = get_loss("squared")
+
+def column(entries: list[Any]) -> pd.Series:
+    return pd.Series(entries, dtype=object)
 
 
 @pytest.mark.parametrize(
-    ("entries", "task", "classes"),
+    ("entries", "labels"),
     [
-        (["b", "a", "b", "a"], "auto", ("a", "b")),
-        (["10", "9", "10", "9"], "auto", ("9", "10")),
-        (["1", "1.0", "0", "0.0"], "auto", ("0", "1")),
-        (["1", "2", "3", "4"], "auto", None),
-        (["0", "1", "0", "1"], "regression", None),
-        (["0", "1", "1", "0"], "classification", ("0", "1")),
-        (["b", "c", "b", "a"], "auto", ("a", "b", "c")),
-        (["10", "9", "2.0", "2"], "classification", ("2.0", "9", "10")),
-        (["10", "9", "x", "2"], "auto", ("2", "9", "10", "x")),
+        (["b", "a", "b"], ["b", "a", "b"]),
+        (["5%", "10%", "none"], ["5%", "10%", "none"]),
+        (["2024-01-01", "2024-01-02"], ["2024-01-01", "2024-01-02"]),
+        (["007", "7"], ["007", "7"]),
+        (["1", "1.0", "0", "0.0"], [1, 1, 0, 0]),
+        (["1.0", "1", "2.0"], ["1", "1", "2.0"]),
+        (["10", "9", "-2"], [10, 9, -2]),
+        (["1.5", "2"], ["1.5", "2"]),
+        (["1", "x"], ["1", "x"]),
+        ([1.0, 2.0], [1, 2]),
+        ([1.5, 2.0], ["1.5", "2"]),
+        ([True, False], ["True", "False"]),
+        (["12345678901234567", "12345678901234568"], [12345678901234567, 12345678901234568]),
+        (["12345678901234567890", "1"], ["12345678901234567890", "1"]),
+        (["-0", "0"], [0, 0]),
     ],
 )
-def test_task_and_classes(entries: list[str | None], task: str, classes: tuple[str, ...] | None) -> None:
-    target = Target.fit(table({"y": entries}), "y", task, range(4)).scaled(table({"y": entries}), SQUARED, None)
-    assert target.classes == classes
-    if classes is None:
-        numbers = np.array([float(entry or "nan") for entry in entries])
-        assert (target.offset, target.scale) == ((numbers.mean(),), numbers.std())
-        np.testing.assert_allclose(target.decode(target.encode(table({"y": entries}), SQUARED)), numbers)
+def test_labels_are_integers_or_text_as_written(entries: list[Any], labels: list[Any]) -> None:
+    found = labels_of(column(entries))
+    assert found.tolist() == labels
+    assert found.dtype == (np.int64 if isinstance(labels[0], int) else object)
 
 
-def test_scores() -> None:
-    classes = Target("y", ("a", "b"))
-    truth = classes.truth(table({"y": ["a", "b", "other", "b"]}))
-    np.testing.assert_array_equal(truth, [0, 1, -1, 1])
-    assert classes.score(np.array([-1.0, 2.0, 3.0, -1.0]), truth) == 0.5
-    three = Target("y", ("a", "b", "c"))
-    assert three.score(np.array([[0.1, 0.2, 0.3], [2.0, 1.0, 1.0]]), np.array([2.0, 1.0])) == 0.5
-    number = Target("y", None, (1.0,), 2.0)
-    assert number.score(np.array([1.0, 2.0]), np.array([1.0, 2.0])) == 1.0
-    assert math.isnan(number.score(np.array([1.0, 2.0]), np.array([2.0, 2.0])))
+@given(st.lists(st.sampled_from(["1", "1.0", "01", "2.", "2", "x", "-3", "-3.00"]), min_size=1), st.randoms())
+def test_labels_do_not_depend_on_the_order_of_rows(entries: list[str], rng: Any) -> None:
+    found = dict(zip(entries, labels_of(column(entries)).tolist(), strict=True))
+    rng.shuffle(entries)
+    assert dict(zip(entries, labels_of(column(entries)).tolist(), strict=True)) == found
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("labels", [["a", "b", "b", "a"], ["a", "b", "c", "b"]])
-def test_classes_are_coded_and_decided_as_the_estimator_does(
-    monkeypatch: pytest.MonkeyPatch, loss: str, labels: list[str]
-) -> None:
-    fitted: list[np.ndarray] = []
-    monkeypatch.setattr(
-        QuantizedNetworkClassifier, "_fit", lambda self, samples, *rest: fitted.append(self._coded(samples)[0])
-    )
-    X = np.arange(4.0)[:, None]
-    estimator = QuantizedNetworkClassifier(loss=loss, encoding="standard").fit(X, labels)
-    target = Target("y", tuple(sorted(set(labels))))
-    coded = target.encode(table({"y": [*labels, "other", None]}), get_loss(loss))
-    np.testing.assert_array_equal(coded[:4], fitted[0])
-    assert np.all(np.isnan(coded[4:]))
-    assert target.output_shape(get_loss(loss)) == coded.shape[1:]
-    assert target.decode(coded[:4]) == labels
-    outputs = np.random.default_rng(0).normal(size=coded.shape) * 3.0
-    monkeypatch.setattr(QuantizedNetworkClassifier, "_output", lambda self, X: outputs)
-    assert target.decode(outputs) == estimator.predict(X).tolist()
-    np.testing.assert_array_equal(class_scores(outputs), estimator.decision_function(X))
-    if get_loss(loss).probabilistic:
-        estimator.calibration_ = None
-        np.testing.assert_array_equal(class_probabilities(outputs, get_loss(loss)), estimator.predict_proba(X))
+def test_labels_of_other_rows_are_written_as_those_of_training() -> None:
+    assert labels_of(column(["1.0", "2", "07"]), [1, 2]).tolist() == [1, 2, "07"]
+    assert labels_of(column(["1.0", "other"]), [1, 2]).tolist() == [1, "other"]
+    assert labels_of(column([1, 2]), ["1.0", "2.0"]).tolist() == ["1.0", "2.0"]
+    assert labels_of(column(["1", "2"]), [1, 2]).dtype == np.int64
 
 
-def test_probabilities_where_every_class_is_ruled_out() -> None:
-    probabilities = class_probabilities(np.full((1, 4), -1e4), get_loss("logistic"))
-    np.testing.assert_array_equal(probabilities, 0.25)
+@pytest.mark.parametrize("labels", [["5%", "10%", "none"], ["007", "7", "70"], ["1", "2", "3"], ["None.", "NO", "no"]])
+def test_predictions_are_labels_of_the_file(labels: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, 60)
+    rows = table({"a": [f"{code + 0.1 * rng.normal():.3f}" for code in codes], "y": [labels[code] for code in codes]})
+    model = fit_to(qsdp.QuantizedNetworkClassifier(random_state=0), rows, "y", task="classification", test_size=0.0)
+    predicted = model.predict(inputs_of(model, rows))
+    assert set(map(str, predicted.tolist())) == set(labels)
+    assert np.mean(predicted.astype(str) == rows["y"].to_numpy().astype(str)) > 0.9

@@ -1,20 +1,46 @@
-"""CSV files to tables."""
+"""Files as data frames."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
+import lzma
 import os
 import sys
 import threading
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from qsdp.tabular import file_batches, held_bytes, read_table, table_batches
-from tabular_data import write
+from table_files import write
 
-from qsdp.exceptions import InvalidInputError, MissingPackageError
+from qsdp.exceptions import InvalidInputError, MissingPackageError, QSDPWarning
+from qsdp.tables import MISSING, held_bytes, read_table, table_chunks
+
+
+def zipped(contents: bytes, *names: str) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name in names or ("data.csv",):
+            archive.writestr(name, contents)
+    return stream.getvalue()
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zip": zipped,
+}
+
+
+# -- text ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -23,30 +49,50 @@ from qsdp.exceptions import InvalidInputError, MissingPackageError
 def test_delimiters_newlines_and_byte_order_marks(tmp_path: Path, delimiter: str, newline: str, mark: bytes) -> None:
     lines = [delimiter.join(fields) for fields in [["a b", "ü"], ["1", "x"], ["2", '"y, z; |"']]]
     read = read_table(write(tmp_path, mark + (newline.join(lines) + newline).encode()))
-    assert read.columns == ("a b", "ü")
-    assert list(read.data) == [["1", "2"], ["x", "y, z; |"]]
-    assert list(read.lines) == [2, 3]
+    assert read.to_dict("list") == {"a b": ["1", "2"], "ü": ["x", "y, z; |"]}
+    assert (read.index.name, read.index.tolist()) == ("line", [2, 3])
 
 
 def test_decimal_commas_do_not_mislead_the_sniffer(tmp_path: Path) -> None:
-    read = read_table(write(tmp_path, "a;b\n1,5;2,5\n3,5;4,5\n"))
-    assert read.columns == ("a", "b")
-    read = read_table(write(tmp_path, "price, net;size\n1;2\n3;4\n5;6\n"))
-    assert read.columns == ("price, net", "size")
+    assert list(read_table(write(tmp_path, "a;b\n1,5;2,5\n3,5;4,5\n")).columns) == ["a", "b"]
+    assert list(read_table(write(tmp_path, "price, net;size\n1;2\n3;4\n5;6\n")).columns) == ["price, net", "size"]
+
+
+def test_a_first_line_of_excel_names_the_delimiter(tmp_path: Path) -> None:
+    for newline in ("\n", "\r\n"):
+        read = read_table(write(tmp_path, newline.join(["sep=;", "a,b;c", "1,2;3", ""])))
+        assert read.to_dict("list") == {"a,b": ["1,2"], "c": ["3"]}
+        assert read.index.tolist() == [3]
+
+
+def test_the_index_of_a_data_frame_is_left_out_with_a_line(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1.5, 2.5, 3.5], "b": list("xyz")})
+    frame.to_csv(tmp_path / "data.csv")
+    with pytest.warns(QSDPWarning, match="'.*data.csv': left out the first column, a data frame's index"):
+        read = read_table(tmp_path / "data.csv")
+    assert read.to_dict("list") == {"a": ["1.5", "2.5", "3.5"], "b": ["x", "y", "z"]}
+    for rows in ("u,1\nv,2\n", "1,1\n1,2\n"):
+        with pytest.raises(InvalidInputError, match="every column needs a name; number 1 has none, and is no index"):
+            read_table(write(tmp_path, f",a\n{rows}"))
 
 
 def test_quotes_blank_lines_spaces_and_lines_inside_fields(tmp_path: Path) -> None:
     text = '\n\na, "b ""c""",d\n\n"1,5", x ,"two\nlines"\n   \n2,y,z\n'
     read = read_table(write(tmp_path, text))
-    assert read.columns == ("a", 'b "c"', "d")
-    assert list(read.data) == [["1,5", "2"], ["x", "y"], ["two\nlines", "z"]]
-    assert list(read.lines) == [5, 8]
+    assert read.to_dict("list") == {"a": ["1,5", "2"], 'b "c"': ["x", "y"], "d": ["two\nlines", "z"]}
+    assert read.index.tolist() == [5, 8]
 
 
-def test_missing_tokens(tmp_path: Path) -> None:
-    tokens = ["", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
-    read = read_table(write(tmp_path, "a,b\n" + "".join(f"{token},1\n" for token in tokens)))
-    assert read.column("a") == [None] * len(tokens)
+def test_missing_entries_are_counted_and_may_be_named(tmp_path: Path) -> None:
+    tokens = ["", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "-", "missing", "unknown"]
+    assert set(tokens) == MISSING
+    path = write(tmp_path, "a,b\n" + "".join(f"{token},1\n" for token in [*tokens, "None"]))
+    read = read_table(path)
+    assert read["a"].tolist() == [None] * (len(tokens) + 1)
+    assert read.attrs["missing"] == {"a": {**dict.fromkeys(tokens, 1), "None": 2}}
+    read = read_table(path, missing={"", "-"})
+    assert read["a"].tolist() == [None if token in {"", "-"} else token for token in [*tokens, "None"]]
+    assert read.attrs["missing"] == {"a": {"": 1, "-": 1}}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +100,7 @@ def test_missing_tokens(tmp_path: Path) -> None:
     [
         ("", "data.csv' is empty"),
         ("\n \n", "data.csv' is empty"),
-        ("a,b\n", "no rows"),
+        ("a,b\n", "has a header line but no rows"),
         ("a,b\n1,2\n\n1,2,3\n", "data.csv', line 4: 3 fields; the header has 2"),
         ("a,b\n1\n", "line 2: 1 fields"),
         ("a,,b,\n1,2,3,4\n", "line 1: every column needs a name; number 2, 4 has none"),
@@ -79,86 +125,41 @@ def test_any_text_is_a_table_or_an_error_of_qsdp(tmp_path_factory: pytest.TempPa
         read = read_table(path)
     except InvalidInputError:
         return
-    assert all(len(column) == len(read) for column in read.data)
-    assert len(read.data) == len(read.columns)
+    assert len(read) > 0
+    assert read.columns.is_unique
+    assert all(entry is None or (type(entry) is str and entry == entry.strip()) for entry in read.to_numpy().ravel())
 
 
-def test_compressed_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", PACKERS)
+def test_compressed_text_whatever_its_name(tmp_path: Path, packed: str) -> None:
     text = "a,b\n" + "".join(f"{k},x\n" for k in range(100))
-    read = read_table(write(tmp_path, gzip.compress(text.encode()), "data.csv.gz"))
-    assert read.column("a") == [str(k) for k in range(100)]
-    with pytest.raises(InvalidInputError, match="is damaged or incomplete"):
-        read_table(write(tmp_path, gzip.compress(text.encode())[:-20], "cut.csv.gz"))
+    contents = PACKERS[packed](text.encode())
+    for name in (f"data.csv.{packed}", "data.csv"):
+        assert read_table(write(tmp_path, contents, name))["a"].tolist() == [str(k) for k in range(100)]
+    parts = list(table_chunks(tmp_path / "data.csv", 30))
+    assert [len(part) for part in parts] == [30, 30, 30, 10]
+    assert held_bytes(tmp_path / "data.csv") > len(contents)
+    with pytest.raises(InvalidInputError, match=r"cut\.csv' is damaged or incomplete"):
+        read_table(write(tmp_path, contents[:-20], "cut.csv"))
 
 
-def test_batches_are_the_table(tmp_path: Path) -> None:
+def test_a_zip_archive_holds_one_table(tmp_path: Path) -> None:
+    text = b"a,b\n1,2\n"
+    assert len(read_table(write(tmp_path, zipped(text, "data.csv", "__MACOSX/._data.csv")))) == 1
+    for names, count in ((["a.csv", "b.csv"], 2), (["__MACOSX/x"], 0)):
+        with pytest.raises(InvalidInputError, match=f"must hold one file, .* it holds {count}"):
+            read_table(write(tmp_path, zipped(text, *names)))
+
+
+def test_chunks_are_the_table(tmp_path: Path) -> None:
     path = write(tmp_path, "a,b\n\n" + "".join(f"{k},x{k}\n" for k in range(10)))
-    whole, parts = read_table(path), list(table_batches(path, 4))
+    whole, parts = read_table(path), list(table_chunks(path, 4))
     assert [len(part) for part in parts] == [4, 4, 2]
-    stacked = parts[0].stacked(parts[1]).stacked(parts[2])
-    assert (stacked.data, stacked.lines) == (whole.data, whole.lines)
+    pd.testing.assert_frame_equal(pd.concat(parts), whole)
     with pytest.raises(InvalidInputError, match="line 13: 1 fields"):
-        list(table_batches(write(tmp_path, path.read_text() + "1\n"), 4))
-
-
-def test_batches_of_numbers(tmp_path: Path) -> None:
-    path = write(tmp_path, "a,w,b,y\n1,2,3,4\n5,6,7,8\n9,10,11,12\n")
-    batches = list(file_batches(path, "y", weights="w", rows=2))
-    assert [part.tolist() for part in batches[0]] == [[[1.0, 3.0], [5.0, 7.0]], [4.0, 8.0], [2.0, 6.0]]
-    assert [part.tolist() for part in batches[1]] == [[[9.0, 11.0]], [12.0], [10.0]]
-    (X, y), _ = file_batches(path, "y", drop=("w",), rows=2)
-    assert (X.shape, y.tolist()) == ((2, 2), [4.0, 8.0])
-    with pytest.raises(InvalidInputError, match="line 3, column 'a': expected a number; got 'x'"):
-        list(file_batches(write(tmp_path, "a,y\n1,2\nx,3\n"), "y", rows=1))
-    with pytest.raises(InvalidInputError, match="no column besides 'y'"):
-        list(file_batches(write(tmp_path, "y\n1\n"), "y"))
-
-
-def test_parquet_and_arrow(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    parquet, feather = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow.feather")
-    columns = {
-        "n": pa.array([1, 2, None]),
-        "x": pa.array([0.5, float("nan"), -1e30]),
-        "t": pa.array(["a ", "?", None]),
-        "c": pa.array(["u", "v", "u"]).dictionary_encode(),
-        "b": pa.array([True, False, None]),
-        "d": pa.array([1, 2, 3], pa.decimal128(5, 2)),
-    }
-    parquet.write_table(pa.table(columns), tmp_path / "data.parquet")
-    feather.write_feather(pa.table(columns), str(tmp_path / "data.feather"))
-    (tmp_path / "parts").mkdir()
-    parquet.write_table(pa.table(columns), tmp_path / "parts" / "0.parquet")
-    for name in ("data.parquet", "data.feather", "parts"):
-        read = read_table(tmp_path / name)
-        assert read.columns == tuple(columns)
-        assert read.column("n") == ["1", "2", None]
-        assert read.column("x") == ["0.5", None, "-1e+30"]
-        assert read.column("t") == ["a", "?", None]
-        assert read.column("c") == ["u", "v", "u"]
-        assert read.column("b") == ["True", "False", None]
-        assert read.all_numbers("d").tolist() == [1.0, 2.0, 3.0]
-        assert [len(part) for part in table_batches(tmp_path / name, 2)] == [2, 1]
-    with pytest.raises(InvalidInputError, match="row 1, column 't': expected a number; got 'a'"):
-        read.all_numbers("t")
-    content = (tmp_path / "data.parquet").read_bytes()
-    with pytest.raises(InvalidInputError, match="is damaged or incomplete"):
-        read_table(write(tmp_path, content[:-40], "cut.parquet"))
-    parquet.write_table(pa.table({"l": [[1], [2]]}), tmp_path / "lists.parquet")
-    with pytest.raises(InvalidInputError, match="column 'l': entries must be numbers or text; got list"):
-        read_table(tmp_path / "lists.parquet")
-    parquet.write_table(pa.table(columns).slice(0, 0), tmp_path / "none.parquet")
-    with pytest.raises(InvalidInputError, match="columns but no rows"):
-        read_table(tmp_path / "none.parquet")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidInputError, match="a folder without Parquet files"):
-        read_table(tmp_path / "empty")
-
-
-def test_parquet_without_pyarrow_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
-    with pytest.raises(MissingPackageError, match="pip install pyarrow"):
-        read_table(write(tmp_path, b"PAR1....PAR1", "data.parquet"))
+        list(table_chunks(write(tmp_path, path.read_text() + "1\n"), 4))
+    with pytest.raises(InvalidInputError, match="rows must be an integer"):
+        list(table_chunks(path, 0))
 
 
 def test_a_pipe_is_read_once(tmp_path: Path) -> None:
@@ -167,5 +168,92 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     writer = threading.Thread(target=lambda: pipe.write_text("a,b\n1,2\n"))
     writer.start()
     assert held_bytes(pipe) == 0
-    assert read_table(pipe).data == [["1"], ["2"]]
+    assert read_table(pipe).to_dict("list") == {"a": ["1"], "b": ["2"]}
     writer.join()
+
+
+# -- Parquet, Arrow and Feather ---------------------------------------------------------------------------
+
+
+def test_parquet_and_arrow_keep_their_types(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet, feather = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow.feather")
+    columns = {
+        "n": pa.array([1, 2, None]),
+        "x": pa.array([0.5, float("nan"), -1e30]),
+        "h": pa.array(np.array([0.5, 1.5, -2.0], dtype=np.float16)),
+        "t": pa.array(["a ", "?", None]),
+        "c": pa.array(["u", "v", "u"]).dictionary_encode(),
+        "b": pa.array([True, False, None]),
+        "d": pa.array([1, 2, 3], pa.decimal128(5, 2)),
+        "when": pa.array([0, 86_400_000, None], pa.timestamp("ms")),
+        "day": pa.array([0, 1, None], pa.date32()),
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "data.parquet")
+    feather.write_feather(pa.table(columns), str(tmp_path / "data.feather"))
+    (tmp_path / "parts").mkdir()
+    parquet.write_table(pa.table(columns), tmp_path / "parts" / "0.parquet")
+    for name in ("data.parquet", "data.feather", "parts"):
+        read = read_table(tmp_path / name)
+        assert list(read.columns) == list(columns)
+        assert (read.index.name, read.index.tolist()) == ("row", [1, 2, 3])
+        np.testing.assert_array_equal(read["n"], [1.0, 2.0, np.nan])
+        np.testing.assert_array_equal(read["x"], [0.5, np.nan, -1e30])
+        np.testing.assert_array_equal(read["h"], [0.5, 1.5, -2.0])
+        # Text is text: only nulls are missing.
+        assert read["t"].tolist() == ["a", "?", None]
+        assert read["c"].tolist() == ["u", "v", "u"]
+        assert read["b"].tolist() == [True, False, None]
+        assert read["d"].tolist() == [1.0, 2.0, 3.0]
+        assert read["when"].tolist() == [pd.Timestamp(0), pd.Timestamp(86_400_000_000_000), pd.NaT]
+        assert [str(day) for day in read["day"]] == ["1970-01-01", "1970-01-02", "None"]
+        assert [len(part) for part in table_chunks(tmp_path / name, 2)] == [2, 1]
+        assert held_bytes(tmp_path / name) > 0
+        pd.testing.assert_frame_equal(pd.concat(table_chunks(tmp_path / name, 2)), read)
+
+
+def test_damaged_parquet_files_and_columns_of_lists(tmp_path: Path) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    plain = pa.table({"a": [1, 2]})
+    parquet.write_table(plain, tmp_path / "data.parquet")
+    content = (tmp_path / "data.parquet").read_bytes()
+    with pytest.raises(InvalidInputError, match="is damaged or incomplete"):
+        read_table(write(tmp_path, content[:-40], "cut.parquet"))
+    for kind, column in (("list", pa.array([[1], [2]])), ("binary", pa.array([b"a", b"b"]))):
+        parquet.write_table(pa.table({"l": column}), tmp_path / "lists.parquet")
+        with pytest.raises(InvalidInputError, match=f"column 'l': entries must be numbers or text; got {kind}"):
+            read_table(tmp_path / "lists.parquet")
+    parquet.write_table(plain.slice(0, 0), tmp_path / "none.parquet")
+    with pytest.raises(InvalidInputError, match="has columns but no rows"):
+        read_table(tmp_path / "none.parquet")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidInputError, match="a folder without Parquet files"):
+        read_table(tmp_path / "empty")
+
+
+def test_the_index_that_pandas_stores_is_left_out_with_a_line(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=[7, 5, 6])
+    frame.to_parquet(tmp_path / "unnamed.parquet")
+    frame.rename_axis("key").to_parquet(tmp_path / "named.parquet")
+    for name, index in (("unnamed", "__index_level_0__"), ("named", "key")):
+        with pytest.warns(QSDPWarning, match=rf"{name}\.parquet': left out '{index}', the index of a data frame"):
+            read = read_table(tmp_path / f"{name}.parquet")
+        assert list(read.columns) == ["a"]
+    frame.reset_index().to_parquet(tmp_path / "column.parquet")
+    assert list(read_table(tmp_path / "column.parquet").columns) == ["index", "a"]
+
+
+def test_the_columns_of_partitions_are_read(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "kind": list("uvuv"), "year": [2020, 2020, 2021, 2021]})
+    frame.to_parquet(tmp_path / "parts", partition_cols=["kind", "year"])
+    read = read_table(tmp_path / "parts")
+    rows = sorted(zip(read["a"], read["kind"], read["year"], strict=True))
+    assert rows == list(zip(frame["a"], frame["kind"], frame["year"], strict=True))
+
+
+def test_parquet_without_pyarrow_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
+    with pytest.raises(MissingPackageError, match="pip install pyarrow"):
+        read_table(write(tmp_path, b"PAR1....PAR1", "data.parquet"))

@@ -1,88 +1,88 @@
-"""Tables made ready for training."""
+"""Tables made ready for training: targets, weights, rows held out, and the problem of a model on them."""
 
 from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from qsdp.tabular import Holdout, choose_encoding, prepare, read_table
-from tabular_data import table
+from table_files import KINDS, REFINED, fit_to, rows_csv, rows_table, table, trained, write
 
-from qsdp.activations import get_activation
-from qsdp.encoding.scales import NO_GAIN
-from qsdp.estimators import EstimatorOptions
-from qsdp.exceptions import InvalidInputError, QSDPWarning
+import qsdp
+from qsdp.estimators.source import TableSource
+from qsdp.exceptions import InvalidInputError
+from qsdp.tables import read_table
+from qsdp.tables.training import (
+    beta_of,
+    inputs_in,
+    inputs_of,
+    is_trained_on,
+    problem_on,
+    source_of,
+    split,
+    targets_of,
+    weights_of,
+)
+
+# -- what a table is used for ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entries", "task", "notation"),
+    [
+        (["b", "a", "b", "a"], "auto", None),
+        (["10", "9", "10", "9"], "auto", None),
+        (["1", "1.0", "0", "0.0"], "auto", None),
+        (["1", "2", "3", "4"], "auto", "number"),
+        (["0", "1", "0", "1"], "regression", "number"),
+        (["0", "1", "1", "0"], "classification", None),
+        (["b", "c", "b", "a"], "auto", None),
+        (["10", "9", "2.0", "2"], "classification", None),
+        (["true", "false", "true", "false"], "auto", None),
+        (["1%", "2%", "3%", "4%"], "auto", "percent"),
+        (["1,5", "2,5", "3,5", "4"], "auto", "comma"),
+        (["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"], "auto", "date"),
+        ([1.0, 2.0, 3.0, 4.0], "auto", "number"),
+        ([True, False, True, False], "auto", None),
+    ],
+)
+def test_the_task_is_that_of_the_entries(entries: list[Any], task: str, notation: str | None) -> None:
+    source = source_of(table({"x": list("1234"), "y": entries}), "y", task=task)
+    assert source.notation == notation
 
 
 @pytest.mark.parametrize(
     ("entries", "task", "message"),
     [
-        (["a", "a", "a"], "auto", "holds only 'a'"),
+        (["a", "a", "a"], "auto", "target 'y' of 'data.csv' holds only 'a'; there is nothing to learn"),
         (["5", "5.0", "5"], "auto", "holds only '5'"),
         ([None, None, None], "auto", "has no values"),
         (["1", "two", "3"], "regression", "line 3, column 'y': expected a number; got 'two'"),
-        (["1", "inf", "3"], "regression", "line 3, column 'y': expected a finite number"),
+        (["1", "inf", "3"], "regression", "column 'y' contains infinity in line 3; numbers must be finite"),
+        (["1", "1e999", "3"], "regression", "column 'y' contains infinity in line 3"),
         (["1", "2", "3"], "ranking", "task must be one of"),
+        (["1,234", "12", "3"], "auto", "column 'y' holds"),
     ],
 )
-def test_targets_that_cannot_be_learned(entries: list[str | None], task: str, message: str) -> None:
+def test_targets_that_cannot_be_learned(entries: list[Any], task: str, message: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        prepare(table({"x": ["1", "2", "3"], "y": entries}), "y", task=task, test_size=0.0)
+        source_of(table({"x": ["1", "2", "3"], "y": entries}), "y", task=task)
     assert message in str(caught.value)
 
 
 def test_more_than_a_hundred_classes_are_refused_and_ten_listed() -> None:
-    labels: list[str | None] = [f"c{i:03}" for i in range(101)]
-    numbers: list[str | None] = [str(i) for i in range(101)]
+    labels = [f"c{i:03}" for i in range(101)]
+    numbers = [str(i) for i in range(101)]
     with pytest.raises(InvalidInputError, match=r"101 classes, at most 100 .*'c009' \(1\), and 91 more$"):
-        prepare(table({"x": numbers, "y": labels}), "y")
+        source_of(table({"x": numbers, "y": labels}), "y")
     with pytest.raises(InvalidInputError, match=r"'9' \(1\), and 91 more; use --task regression"):
-        prepare(table({"x": numbers, "y": numbers}), "y", task="classification")
-    assert prepare(table({"x": numbers[:100], "y": labels[:100]}), "y", test_size=0.0).y.shape == (100, 100)
-
-
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", "cross_entropy"])
-def test_losses_of_classes_are_refused_for_a_number(csv_file: Path, loss: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"loss '{loss}' is for classes, but target 'price' is a number"):
-        prepare(read_table(csv_file), "price", loss=loss)
-
-
-def test_the_constant_column_is_there_unless_the_activation_has_one(csv_file: Path) -> None:
-    read = read_table(csv_file)
-    plain = prepare(read, "label", drop=["price"])
-    for name, n_more in ((None, 1), ("quadratic", 1), ("relu_like", 0), ("linear_quadratic", 0)):
-        X = prepare(read, "label", drop=["price"], activation=get_activation(name)).X
-        assert X.shape[1] == plain.encoder.width + n_more
-        np.testing.assert_array_equal(X[:, : plain.encoder.width], plain.X[:, :-1])
-
-
-def test_a_chosen_encoding_has_the_inputs_that_help(tmp_path: Path) -> None:
-    X = np.random.default_rng(0).normal(size=(150, 6))
-    lines = [",".join(map(repr, [*row, row[0] * row[1] + row[0]])) for row in X.tolist()]
-    (tmp_path / "t.csv").write_text("\n".join(["a,b,c,d,e,f,y", *lines]))
-    options = EstimatorOptions(random_state=0)
-    standard = prepare(read_table(tmp_path / "t.csv"), "y", activation=get_activation(options.activation))
-    chosen = choose_encoding(standard, options)
-    names = [column.name for column in chosen.encoder.columns]
-    assert {"a", "b"} <= set(names) < set("abcdef")
-    assert chosen.encoder.dropped == {name: NO_GAIN for name in "abcdef" if name not in names}
-    np.testing.assert_array_equal(chosen.X, chosen.encoder.encode(chosen.train))
-
-
-def test_classes_without_a_training_row_are_left_out_with_a_warning() -> None:
-    held_out = Holdout(0, 0.2).split(10)[1]
-    labels: list[str | None] = [*"abababacab"]
-    labels[held_out[0]] = "rare"
-    labels = [label if i in held_out else "ab"[i % 2] for i, label in enumerate(labels)]
-    read = table({"x": list("0123456789"), "y": labels})
-    with pytest.warns(QSDPWarning, match="no training row has the class 'rare' of target 'y'"):
-        training = prepare(read, "y")
-    assert training.target.classes == ("a", "b")
-    assert -1.0 in training.target.truth(training.test)
+        source_of(table({"x": numbers, "y": numbers}), "y", task="classification")
+    assert source_of(table({"x": numbers[:100], "y": labels[:100]}), "y").notation is None
 
 
 @pytest.mark.parametrize(
@@ -91,53 +91,166 @@ def test_classes_without_a_training_row_are_left_out_with_a_warning() -> None:
         ({"target": "labl"}, "no column 'labl'; it has .*did you mean 'label'"),
         ({"drop": ["x", "y"]}, "no columns 'x', 'y'"),
         ({"drop": ["label"]}, "both the target and dropped"),
+        ({"weights": "label"}, "cannot be both the weights and the target or dropped"),
+        ({"weights": "size", "drop": ["size"]}, "cannot be both the weights and the target or dropped"),
         ({"drop": ["size", "colour", "smooth", "price", "grade"]}, "no column left to learn from"),
-        ({"test_size": 0.99}, "has 60 rows, 0 of them for training"),
     ],
 )
-def test_training_that_cannot_start(csv_file: Path, changes: dict[str, Any], message: str) -> None:
+def test_columns_that_contradict_each_other(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
-        prepare(read_table(csv_file), **{"target": "label", **changes})
+        source_of(rows_table(), **{"target": "label", **changes})
 
 
-def test_one_class_or_one_number_among_the_training_rows() -> None:
-    columns: dict[str, list[str | None]] = {"x": list("123456"), "y": ["a"] * 5 + ["b"]}
-    held_out = Holdout(0, 0.2).split(6)[1]
-    rare: list[str | None] = ["1"] * 6
-    rare[held_out[0]] = "2"
-    with pytest.raises(InvalidInputError, match="hold only one class"):
-        prepare(table({**columns, "y": rare}), "y")
-    with pytest.raises(InvalidInputError, match="constant in the 4 training rows"):
-        prepare(table({**columns, "y": rare}), "y", task="regression")
+def test_inputs_are_the_other_columns_by_name() -> None:
+    rows = rows_table()
+    source = source_of(rows, "label", weights="price", drop=["grade"])
+    assert list(inputs_in(source, ["grade"], rows).columns) == ["size", "colour", "smooth"]
+    model = trained("label")
+    shuffled = rows[["colour", "grade", "smooth", "size"]]
+    pd.testing.assert_frame_equal(inputs_of(model, shuffled), inputs_of(model, rows))
+    with pytest.raises(InvalidInputError, match=r"data\.csv' has no columns 'size', 'smooth'; it has 'colour'"):
+        inputs_of(model, rows[["colour"]])
+    with pytest.raises(InvalidInputError, match=r"the data frame has no column 'size'; .* did you mean 'sise'"):
+        inputs_of(model, pd.DataFrame({"sise": [1.0], "colour": ["red"], "smooth": ["y"]}))
 
 
-def test_rows_without_target_are_left_out_and_counted() -> None:
-    read = table({"x": list("123456"), "y": ["a", None, "b", "a", None, "b"]})
-    training = prepare(read, "y", test_size=0.0)
-    assert training.n_unlabelled == 2
-    assert training.X.shape == (4, 2)
-    np.testing.assert_array_equal(training.X[:, -1], 1.0)
+def test_columns_that_are_not_used_may_be_absent() -> None:
+    rows = table({"a": list("12345678"), "b": ["1"] * 8, "y": list("abbaabab")})
+    model = fit_to(qsdp.QuantizedNetworkClassifier(random_state=0, encoding="standard"), rows, "y", test_size=0.0)
+    assert model.encoder_.dropped_ == {"b": "constant"}
+    np.testing.assert_array_equal(model.predict(inputs_of(model, rows[["a"]])), model.predict(rows[["a", "b"]]))
+
+
+def test_weights_are_numbers_that_are_not_negative() -> None:
+    columns: dict[str, list[Any]] = {"x": list("1234"), "y": list("abab")}
+    source = TableSource("y", "w")
+    assert weights_of(TableSource("y"), table(columns)) is None
+    assert weights_of(source, table({**columns, "w": ["1", "0", "2.5", "1e3"]})).tolist() == [1.0, 0.0, 2.5, 1000.0]
+    for entries, message in (
+        (["1", "-1", "-2", "1"], "'data.csv', column 'w': 2 of 4 rows have a negative weight, the first in line 3"),
+        (["1", "1", None, "1"], "1 of 4 rows have no weight, the first in line 4; weights must be numbers >= 0"),
+        (["1", "many", "1", "1"], "line 3, column 'w': expected a number; got 'many'"),
+    ):
+        with pytest.raises(InvalidInputError) as caught:
+            weights_of(source, table({**columns, "w": entries}))
+        assert message in str(caught.value)
+
+
+# -- rows held out ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n", "share"), [(10, 0.9), (10, 0.2), (569, 0.2), (7, 0.0), (3, 0.5)])
 def test_the_split_is_seeded_and_complete(n: int, share: float) -> None:
-    train, test = Holdout(3, share).split(n)
-    assert sorted(train + test) == list(range(n))
+    rows = table({"x": [str(k) for k in range(n)], "y": ["a"] * n})
+    source = TableSource("y", seed=3, test_size=share)
+    train, test = split(source, rows)
+    assert sorted(train.index.tolist() + test.index.tolist()) == rows.index.tolist()
     assert len(train) == math.floor(round((1 - share) * n, 6))
-    assert Holdout(3, share).split(n) == (train, test)
+    again = split(source, rows)
+    for one, other in zip((train, test), again, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+    if n > 100:
+        assert split(replace(source, seed=4), rows)[0].index.tolist() != train.index.tolist()
+
+
+def test_rows_without_target_or_weight_are_left_out() -> None:
+    rows = table({"x": list("123456"), "y": ["a", None, "b", "a", None, "b"], "w": ["1", "1", "0", "2", "1", "1"]})
+    train, test = split(TableSource("y", "w"), rows)
+    assert sorted(train.index) == [2, 5, 7]
+    assert len(test) == 0
 
 
 def test_nothing_is_learned_from_the_held_out_rows() -> None:
     rng = np.random.default_rng(0)
-    columns: dict[str, list[str | None]] = {
-        "x": [f"{value:.3f}" for value in rng.normal(size=20)],
-        "c": [str(value) for value in rng.choice(["p", "q", "r"], 20)],
-        "y": [f"{value:.3f}" for value in rng.normal(size=20)],
+    columns: dict[str, list[Any]] = {
+        "x": [f"{value:.3f}" for value in rng.normal(size=40)],
+        "c": [str(value) for value in rng.choice(["p", "q", "r"], 40)],
+        "y": [f"{value:.3f}" for value in rng.normal(size=40)],
     }
-    before = prepare(table(columns), "y")
     changed = copy.deepcopy(columns)
-    for row in Holdout(0, 0.2).split(20)[1]:
-        changed["x"][row], changed["c"][row], changed["y"][row] = "99", "elsewhere", "-99"
-    after = prepare(table(changed), "y")
-    assert (before.encoder, before.target) == (after.encoder, after.target)
-    np.testing.assert_array_equal(before.X, after.X)
+    for line in split(TableSource("y", test_size=0.2), table(columns))[1].index:
+        changed["x"][line - 2], changed["c"][line - 2], changed["y"][line - 2] = "word", "elsewhere", "-99"
+    first, second = (
+        fit_to(qsdp.QuantizedNetworkRegressor(random_state=0), table(one), "y", test_size=0.2)
+        for one in (columns, changed)
+    )
+    assert first.encoder_.encoding_ == second.encoder_.encoding_
+    assert first.table_ == second.table_
+    np.testing.assert_array_equal(first.network_.U, second.network_.U)
+
+
+# -- the problem of a model ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *REFINED])
+def test_the_problem_on_its_table_is_that_of_the_fit(kind: str, tmp_path: Path) -> None:
+    model = trained(kind)
+    fitted = model.result_.problem
+    model.save(tmp_path / "model.qsdp")
+    for one in (model, qsdp.load(tmp_path / "model.qsdp")):
+        problem = problem_on(one, rows_table())
+        assert (problem.beta, problem.loss.name, problem.levels) == (fitted.beta, fitted.loss.name, fitted.levels)
+        assert problem.activation == fitted.activation
+        np.testing.assert_array_equal(problem.X, fitted.X)
+        np.testing.assert_array_equal(problem.y, fitted.y)
+        assert problem.sample_weight is fitted.sample_weight is None
+        assert problem.objective(one.network_) == model.certificate_.objective
+        assert beta_of(one) == fitted.beta
+        assert is_trained_on(one, rows_table())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_table_has_another_problem(kind: str, tmp_path: Path) -> None:
+    model, text = trained(kind), rows_csv()
+    for other in (
+        rows_csv(seed=1),
+        text.replace("red", "pink"),
+        text.rsplit("\n", 2)[0] + "\n",
+        text.replace(",small,", ",tiny,").replace(",low", ",none").replace(".", ".1"),
+    ):
+        rows = read_table(write(tmp_path, other))
+        assert not is_trained_on(model, rows)
+        with pytest.raises(InvalidInputError, match="not the file this model was trained on"):
+            problem_on(model, rows)
+    # Blanks and columns that are not used do not count.
+    rows = read_table(
+        write(tmp_path, text.replace(",", " , ").replace("size", "new,size", 1).replace("\n", "\n1,", 60))
+    )
+    assert is_trained_on(model, rows)
+    with pytest.raises(InvalidInputError, match="has no column"):
+        problem_on(model, table({"a": ["1"]}))
+
+
+def test_a_column_of_weights_belongs_to_the_problem(tmp_path: Path) -> None:
+    rows = rows_table()
+    weights = [str(k % 4) for k in range(len(rows))]
+    model = fit_to(
+        qsdp.QuantizedNetworkClassifier(random_state=0, class_weight="balanced"),
+        rows.assign(w=np.array(weights, dtype=object)),
+        "label",
+        ["price", "grade"],
+        weights="w",
+        test_size=0.2,
+    )
+    model.save(tmp_path / "model.qsdp")
+    loaded, fitted = qsdp.load(tmp_path / "model.qsdp"), model.result_.problem
+    problem = problem_on(loaded, rows.assign(w=weights))
+    np.testing.assert_array_equal(problem.sample_weight, fitted.sample_weight)
+    assert problem.objective(loaded.network_) == model.certificate_.objective
+    assert not is_trained_on(loaded, rows)
+    assert not is_trained_on(loaded, rows.assign(w="1"))
+
+
+def test_streamed_rows_are_not_compared() -> None:
+    model = trained("label")
+    model.table_ = replace(model.table_, digest=None)
+    assert not is_trained_on(model, rows_table())
+    with pytest.raises(InvalidInputError, match=r"statistics of a streamed file: .*data\.csv' is not compared"):
+        problem_on(model, rows_table())
+
+
+def test_targets_are_read_in_the_notation_of_training() -> None:
+    source = source_of(table({"x": list("1234"), "y": ["1,5", "2,5", "3,5", "4"]}), "y")
+    assert targets_of(source, table({"y": ["2", "7,25"]})).tolist() == [2.0, 7.25]
+    with pytest.raises(InvalidInputError, match="line 3, column 'y': expected a number; got '5%'"):
+        targets_of(source, table({"y": ["2", "5%"]}))

@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from qsdp.tabular import file_batches
 from scipy.optimize import nnls
 
 import qsdp
 from benchmarks._verdicts import Claim, exact
 from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, table_row, timed
 from benchmarks.experiments._process import in_own_process, peak
+from qsdp.tables import table_chunks
 
 Batch = tuple[np.ndarray, np.ndarray]
 Measured = dict[str, Any]
@@ -140,9 +140,14 @@ def parquet_files(planted: Planted) -> Path:
 def streamed(source: str, rows: int, part: int) -> Measured:
     """Return the cost of statistics of many generated or read rows in one process, and that of their network."""
     planted = Planted(rows, COLUMNS, "squared", BATCH // part)
-    stream = Timed(planted if source == "generated" else file_batches(parquet_files(planted), "y"))
+    stream = Timed(planted if source == "generated" else read(parquet_files(planted)))
     found, seconds = stream.beside(lambda: qsdp.SufficientStatistics.from_batches(stream))
     return {**described(found, seconds), "reading_seconds": stream.seconds, **trained(found)}
+
+
+def read(path: Path) -> Iterator[Batch]:
+    for part in table_chunks(path):
+        yield part.drop(columns="y").to_numpy(), part["y"].to_numpy()
 
 
 def by_dask(workers: int, rows: int, part: int) -> Measured:

@@ -1,0 +1,180 @@
+"""One table gives one model, whatever it is read from: text, Parquet, data frames, Dask or batches."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from table_files import fit_to
+from typer.testing import CliRunner
+
+import qsdp
+from qsdp.cli import app
+from qsdp.tables import read_table
+from qsdp.tables.training import inputs_of
+
+pytest.importorskip("pyarrow")
+dd = pytest.importorskip("dask.dataframe")
+
+N_ROWS = 160
+#: How the columns are read; `key` is an identifier, `city` holds categories.
+NOTATIONS = {
+    "count": "number",
+    "size": "number",
+    "rate": "percent",
+    "income": "thousands",
+    "member": "boolean",
+    "since": "date",
+    "day": "date",
+    "city": None,
+    "key": None,
+}
+
+
+def typed() -> pd.DataFrame:
+    """Return a table with columns of every type, missing entries and an identifier."""
+    rng = np.random.default_rng(0)
+    since = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, N_ROWS), unit="D")
+    frame = pd.DataFrame(
+        {
+            "count": rng.integers(0, 50, N_ROWS),
+            "size": rng.normal(3.0, 2.0, N_ROWS).round(3),
+            "rate": [f"{share}%" for share in rng.integers(1, 90, N_ROWS)],
+            "income": [f"{amount:,.2f}" for amount in rng.lognormal(9.0, 1.0, N_ROWS)],
+            "member": rng.random(N_ROWS) < 0.5,
+            "since": since,
+            "day": (since + pd.to_timedelta(rng.integers(0, 90, N_ROWS), unit="D")).date,
+            # Text that often means a missing entry.
+            "city": rng.choice(["Oslo", "Rome", "Bonn", "NA"], N_ROWS),
+            "key": [f"id-{k}" for k in range(N_ROWS)],
+        }
+    )
+    for row, name in enumerate(["size", "rate", "income", "since", "day", "city"]):
+        frame.loc[5 * row, name] = None
+    score = (frame["count"] - 25) / 15 * np.where(frame["member"], 1, -1) + (frame["city"] == "Rome")
+    score += 0.3 * frame["size"].fillna(3.0) + 0.2 * rng.standard_normal(N_ROWS)
+    frame["label"] = np.where(score > score.median(), "yes", "no")
+    return frame
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:
+    """Return the table as it is, and read from files of text and of types."""
+    folder, frame = tmp_path_factory.mktemp("one"), typed()
+    frame.to_csv(folder / "table.csv", index=False)
+    frame.to_parquet(folder / "table.parquet", index=False)
+    frame.to_feather(folder / "table.feather")
+    read = {name: read_table(folder / f"table.{name}") for name in ("parquet", "feather")}
+    return {"frame": frame, "csv": read_table(folder / "table.csv", missing={""}), **read}
+
+
+def classifier(loss: str, encoding: str) -> Any:
+    return qsdp.QuantizedNetworkClassifier(30, loss=loss, encoding=encoding, beta="5%", tol=1e-10, random_state=0)
+
+
+def dask_of(table: pd.DataFrame) -> tuple[Any, ...]:
+    rows = table.reset_index(drop=True)
+    return tuple(dd.from_pandas(part, npartitions=3) for part in (rows.drop(columns="label"), rows["label"]))
+
+
+def batches_of(table: pd.DataFrame, *lengths: int) -> tuple[Any, ...]:
+    cuts = np.cumsum([0, *lengths])
+    parts = [table.iloc[start:end] for start, end in pairwise(cuts)]
+    return (qsdp.RowBatches(lambda: ((part.drop(columns="label"), part["label"]) for part in parts)),)
+
+
+@pytest.mark.parametrize("encoding", ["auto", "standard", "both"])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_predictions_are_equal_from_everywhere(tables: dict[str, pd.DataFrame], loss: str, encoding: str) -> None:
+    fitted = {
+        name: classifier(loss, encoding).fit(table.drop(columns="label"), table["label"])
+        for name, table in tables.items()
+    }
+    first = fitted["frame"]
+    assert {column.name: column.notation for column in first.encoder_.encoding_.columns} == NOTATIONS
+    assert first.encoder_.dropped_["key"] == f"an identifier: {N_ROWS} texts are distinct"
+    expected = first.decision_function(tables["frame"].drop(columns="label"))
+    assert first.score(tables["frame"].drop(columns="label"), tables["frame"]["label"]) > 0.8
+    for name, model in fitted.items():
+        assert model.encoder_.encoding_ == first.encoder_.encoding_, name
+        np.testing.assert_array_equal(model.network_.U, first.network_.U, err_msg=name)
+        for other, table in tables.items():
+            X = table.drop(columns="label")
+            np.testing.assert_array_equal(model.decision_function(X), expected, err_msg=f"{name}, {other}")
+            np.testing.assert_array_equal(model.predict(X), np.where(expected > 0.0, "yes", "no"))
+
+
+@pytest.mark.parametrize("encoding", ["auto", "standard"])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_rows_that_are_elsewhere_give_the_same(tables: dict[str, pd.DataFrame], loss: str, encoding: str) -> None:
+    frame, text = tables["frame"], tables["csv"]
+    here = classifier(loss, encoding).fit(frame.drop(columns="label"), frame["label"])
+    problem = here.result_.problem
+    for arguments in (
+        dask_of(frame),
+        batches_of(frame, N_ROWS),
+        batches_of(tables["parquet"], 1, 0, 159),
+        batches_of(text, 50, 50, 60),
+    ):
+        there = classifier(loss, encoding).fit(*arguments)
+        assert there.encoder_.encoding_ == here.encoder_.encoding_
+        for X in (frame, text):
+            np.testing.assert_array_equal(
+                there.network_inputs(X.drop(columns="label")), here.network_inputs(X.drop(columns="label"))
+            )
+        assert there.certificate_.lower_bound == pytest.approx(here.certificate_.lower_bound, rel=1e-5)
+        assert there.certificate_.objective == pytest.approx(problem.objective(there.network_), rel=1e-9)
+        if (loss, encoding) == ("squared", "standard"):
+            # Many solutions of the relaxation are optimal, and rounding chooses between them.
+            continue
+        np.testing.assert_array_equal(there.network_.U, here.network_.U)
+        for table in (frame, text):
+            # Sums of statistics round in another order.
+            X = table.drop(columns="label")
+            expected = here.decision_function(X)
+            np.testing.assert_allclose(there.decision_function(X), expected, rtol=1e-9, atol=1e-9)
+            np.testing.assert_array_equal(there.predict(X), here.predict(X))
+        predicted = there.predict(dask_of(frame)[0]).compute()
+        np.testing.assert_array_equal(predicted, here.predict(frame.drop(columns="label")))
+
+
+def test_a_row_is_predicted_alike_alone_and_among_others(tables: dict[str, pd.DataFrame]) -> None:
+    model = classifier("squared", "both").fit(tables["csv"].drop(columns="label"), tables["csv"]["label"])
+    for table in tables.values():
+        X = table.drop(columns="label")
+        alone = np.concatenate([model.decision_function(X.iloc[[row]]) for row in range(0, N_ROWS, 7)])
+        np.testing.assert_allclose(alone, model.decision_function(X)[::7], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_the_command_line_gives_the_model_of_python(tmp_path: Path, loss: str) -> None:
+    def run(*arguments: Any) -> str:
+        result = CliRunner().invoke(app, [str(one) for one in arguments])
+        assert result.exit_code == 0, result.stderr
+        return result.stdout
+
+    typed().to_csv(tmp_path / "table.csv", index=False)
+    typed().to_parquet(tmp_path / "table.parquet", index=False)
+    rows, predictions = read_table(tmp_path / "table.csv", missing={""}), {}
+    model = fit_to(classifier(loss, "auto"), rows, "label", test_size=0.2, missing={""})
+    expected = model.decision_function(inputs_of(model, rows))
+    options = ["--target", "label", "--loss", loss, "--neurons", 30, "--beta", "5%", "--tol", 1e-10, "--na-values", ""]
+    for kind in ("csv", "parquet"):
+        for memory in ([], ["--memory", 0]):
+            path = tmp_path / f"{kind}{len(memory)}.qsdp"
+            run("fit", tmp_path / f"table.{kind}", *options, *memory, "--output", path)
+            for other in ("csv", "parquet"):
+                text = run("predict", path, tmp_path / f"table.{other}")
+                predictions[kind, len(memory), other] = text
+                loaded = qsdp.load(path)
+                scores = [float(line.split(",")[1]) for line in text.splitlines()[1:]]
+                X = inputs_of(loaded, read_table(tmp_path / f"table.{other}", missing={""}))
+                assert scores == loaded.decision_function(X).tolist()
+                if not memory:
+                    assert scores == expected.tolist()
+    for memory in (0, 2):
+        assert len({text for (_, own, _), text in predictions.items() if own == memory}) == 1
