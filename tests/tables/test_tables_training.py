@@ -66,7 +66,7 @@ def test_the_task_is_that_of_the_entries(entries: list[Any], task: str, notation
         (["1", "inf", "3"], "regression", "column 'y' contains infinity in line 3; numbers must be finite"),
         (["1", "1e999", "3"], "regression", "column 'y' contains infinity in line 3"),
         (["1", "2", "3"], "ranking", "task must be one of"),
-        (["1,234", "12", "3"], "auto", "column 'y' holds"),
+        (["1,234", "1200", "3"], "auto", "column 'y' holds"),
     ],
 )
 def test_targets_that_cannot_be_learned(entries: list[Any], task: str, message: str) -> None:
