@@ -9,7 +9,7 @@ import pytest
 import qsdp
 
 HEAVY = {
-    "IPython", "clarabel", "cvxopt", "cvxpy", "matplotlib", "mosek", "pandas", "rich", "scipy.optimize", "scipy.stats",
+    "IPython", "clarabel", "cvxopt", "cvxpy", "jinja2", "matplotlib", "mosek", "pandas", "rich", "scipy.optimize", "scipy.stats",
     "scs", "sklearn", "torch", "typer",
 }  # fmt: skip
 

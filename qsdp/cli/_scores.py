@@ -12,7 +12,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.cli._reports import score_figures
 from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.exceptions import QSDPWarning
-from qsdp.report._measure import ScoredRows
+from qsdp.report._scored import ScoredRows
 from qsdp.report.figures import Figure, show_score
 from qsdp.tabular import DataTable, TabularModel, Training
 

@@ -1,4 +1,4 @@
-"""Measurements for reports: scores of rows, and networks of other sizes from the same solution."""
+"""Rows of a table with known targets, and what a model of a table makes of them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.gap import relative
-from qsdp._utils.outputs import squeezed
 from qsdp._utils.validation import FloatArray
 from qsdp.estimators.classes import choose_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
-from qsdp.sampling import sample_network
 from qsdp.tabular import DataTable, TabularModel
 
-__all__ = ["ScoredRows", "Sizes", "measure_sizes", "scored_rows"]
-
-#: Numbers of neurons of the sampled networks.
-_SIZES = (10, 30, 100, 300, 1000, 3000)
+__all__ = ["ScoredRows", "scored_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,43 +92,3 @@ def scored_rows(model: TabularModel, table: DataTable) -> tuple[list[ScoredRows]
         if not len(named["rows"]):
             raise InvalidInputError(f"{table.path!r} has no row in which the target {model.target.name!r} is known")
     return [ScoredRows.of(name, model, part) for name, part in named.items() if len(part)], trained
-
-
-@dataclass(frozen=True, eq=False)
-class Sizes:
-    """Networks of several sizes.
-
-    Attributes
-    ----------
-    neurons : ndarray of float of shape (K,)
-    bits : ndarray of int of shape (K,)
-    scores : ndarray of shape (K, R)
-    gaps : ndarray of shape (K, R) or None
-        Relative gaps; None if the training set is not known.
-    """
-
-    neurons: FloatArray
-    bits: npt.NDArray[np.intp]
-    scores: FloatArray
-    gaps: FloatArray | None
-
-
-def measure_sizes(model: TabularModel, rows: ScoredRows, table: DataTable | None, n_draws: int) -> Sizes:
-    """Sample `n_draws` networks of each size from the solution of a model, with scores on rows.
-
-    Gaps need the training table; they are left out if `table` is None.
-    """
-    rng = np.random.default_rng(model.holdout.seed)
-    problem = None if table is None else model.problem(table)
-    sizes = [size for size in _SIZES if size >= model.network.n_outputs]
-    covariance = squeezed(model.solution.covariances(model.network.levels), model.network.output_shape)
-    drawn = [
-        [sample_network(covariance, size, rng, allocation=model.allocation) for _ in range(n_draws)] for size in sizes
-    ]
-    scores = np.array([[rows.score(network) for network in networks] for networks in drawn])
-    gaps = None
-    if problem is not None:
-        objectives = np.array([[problem.objective(network) for network in networks] for networks in drawn])
-        gaps = np.vectorize(relative)(objectives - model.lower_bound, objectives)
-    bits = np.array([networks[0].n_bits for networks in drawn])
-    return Sizes(np.array(sizes, dtype=np.float64), bits, scores, gaps)
