@@ -29,4 +29,5 @@ rm -r qsdp qsdp_check.py
 qsdp demo --neurons 8 --refine none > /dev/null
 export OPENBLAS_NUM_THREADS=1
 python -m pytest -q -p no:cacheprovider tests/test_import.py tests/test_problem.py tests/cli/test_cli_predict.py \
+    tests/report/test_report.py \
     tests/test_pipeline.py::test_resample_with_other_levels_needs_no_solve

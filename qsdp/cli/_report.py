@@ -13,13 +13,14 @@ from qsdp.cli._flags import Force
 from qsdp.cli._reports import print_facts
 from qsdp.cli._streams import destination, stage
 from qsdp.report import make_report
-from qsdp.report._report import RENDERINGS
-from qsdp.report.figures import score_name, show_score
+from qsdp.report._content import leading
+from qsdp.report._rendering import RENDERINGS
+from qsdp.report.figures import show_measure
 
 
 def report(
     model_file: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A model of `qsdp fit`, or a network, a certificate or statistics.")
+        Path, typer.Argument(metavar="MODEL", help="A saved model, or a network, a certificate or statistics.")
     ],
     data: Annotated[
         Path | None, typer.Argument(metavar="[DATA.csv]", help="The training file, or another with the same columns.")
@@ -48,10 +49,9 @@ def report(
         destination(path, force=force, inputs=inputs)
     with stage("Reporting"):
         made = make_report(model_file, data, n_draws=draws)
-        write_together({path: made.rendered(path.suffix) for path in paths})
+        write_together({path: made.rendered(path.suffix).encode() for path in paths})
     facts = [("model", str(model_file)), ("saved", ", ".join(map(str, paths)))]
-    if made.scores:
-        number = made.task == "tabular-regression"
-        scores = [f"{show_score(score, number=number)} of {rows}" for rows, score in made.scores]
-        facts.append((score_name(number=number), ", ".join(scores)))
+    for measure in leading(list(next(iter(made.scores.values())))) if made.scores else []:
+        scores = [f"{show_measure(measure, score[measure])} of {rows}" for rows, score in made.scores.items()]
+        facts.append((measure.removesuffix(" accuracy"), ", ".join(scores)))
     print_facts(facts)

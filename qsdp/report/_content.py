@@ -1,37 +1,37 @@
-"""The sections of a report."""
+"""What the templates show of a model: texts and numbers by name."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from qsdp._utils.summary import format_bits, format_number, format_share
+from qsdp._utils.gap import relative
+from qsdp._utils.outputs import squeezed
+from qsdp._utils.summary import first_few, format_bits, format_count, format_number, format_share
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
-from qsdp.certificates import Certificate
 from qsdp.encoding import Encoding, Expression
-from qsdp.losses import get_loss
+from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.networks import BilinearNetwork, Effects
-from qsdp.report._blocks import BarChart, Block, Curve, Grid, Interval, Paragraph, Scatter, Section, TextTable
-from qsdp.report._measure import Sizes
-from qsdp.report.figures import score_name, show_score, stored_sizes
-from qsdp.tables.scored import ScoredRows, class_names
-from qsdp.tables.training import beta_of
+from qsdp.report._charts import curve, scatter
+from qsdp.report._model import (
+    Judged,
+    column_names,
+    loss_and_beta,
+    options_of,
+    refinement_of,
+    solution_of,
+    table_of,
+)
+from qsdp.report.figures import WITHOUT_PERCENT, show_measure, stored_sizes
+from qsdp.sampling import sample_network
+from qsdp.tables.scored import class_names
 
-__all__ = [
-    "accuracy_section",
-    "bound_bar",
-    "certificate_section",
-    "encoding_section",
-    "interaction_section",
-    "network_section",
-    "sizes_section",
-    "sizes_table",
-]
+__all__ = ["facts_of_model", "leading", "measured", "measures", "sizes_of"]
 
 #: Largest number of classes in a confusion matrix, of columns in the grid of interactions, and of scatter points.
 _CLASSES, _COLUMNS, _POINTS = 12, 10, 1000
@@ -39,235 +39,275 @@ _CLASSES, _COLUMNS, _POINTS = 12, 10, 1000
 #: Largest number of lines of a list, and of listed thresholds or categories of a column.
 _LINES, _LISTED = 12, 6
 
+#: Classes are uneven if the largest has this many times the rows of the smallest; two, because chance makes less.
+_UNEVEN = 2.0
 
-def certificate_section(model: Any) -> Section:
-    """Return lower bound, objective and gap, with their meaning."""
-    kind = "binary first-layer weights" if model.network_.levels == 2 else f"{model.network_.levels} first-layer levels"
-    meaning = (
-        f"The lower bound holds for every network with {kind} and any number of neurons, however it is found, on these "
-        "training rows with this encoding, loss and beta: none has a smaller training objective."
+#: Numbers of neurons of the sampled networks.
+_SIZES = (10, 30, 100, 300, 1000, 3000)
+
+
+def facts_of_model(model: Any, judged: Judged | None, n_draws: int) -> dict[str, Any]:
+    """Return the facts about a model, and about its rows if it was judged on a table."""
+    network, certificate, classes, encoder = (
+        model.network_,
+        model.certificate_,
+        class_names(model),
+        model.encoder_,
     )
-    check = (
-        "The certificate is about the training objective; it does not say how well rows are predicted that were not "
-        "seen. `qsdp certify MODEL TRAIN.csv` recomputes bound and objective from the data and writes a file that "
-        "`qsdp-check` verifies with NumPy alone."
-    )
-    proven = model.certificate_
-    bound = format_number(proven.lower_bound)
-    if math.isnan(proven.objective):
-        unknown = "The objective of this network is not known: give the file it was trained on."
-        facts = TextTable((), [("lower bound", bound, "of every network"), ("objective", "not known", "")])
-        return Section("Certificate", [Paragraph(meaning), Paragraph(unknown), facts, Paragraph(check)])
-    share = format_share(proven.relative_gap, ".3g")
-    units = "" if class_names(model) else ", for the standardised target"
-    rows = [
-        ("lower bound", bound, "of every network"),
-        ("objective", format_number(proven.objective), f"of this network{units}"),
-        ("gap", format_number(proven.gap, 4), f"{share} of the objective"),
-    ]
-    return Section(
-        "Certificate",
-        [
-            Paragraph(f"{meaning} No network of this kind improves on this objective by more than {share}."),
-            bound_bar(proven),
-            TextTable((), rows, numbers=frozenset({1})),
-            Paragraph(check),
-        ],
-    )
-
-
-def bound_bar(certificate: Certificate) -> Interval:
-    """Return lower bound and objective on one scale."""
-    share = format_share(certificate.relative_gap, ".3g")
-    scale = "Solid: the lower bound for every network. Hatched: the largest possible improvement, "
-    return Interval(certificate.lower_bound, certificate.objective, f"{scale}{share}.")
-
-
-def network_section(model: Any) -> Section:
-    """Return a description of the network, and its bits beside those of the equivalent quadratic form."""
-    network = model.network_
+    source = table_of(model)
+    kind = ("any of {} labels" if getattr(model, "_several", False) else "one of {} classes").format(len(classes or ()))
+    kind = kind if classes else "a number" if network.n_outputs == 1 else f"{network.n_outputs} numbers"
+    encoding = None if encoder is None else encoder.encoding_
+    columns = [] if encoding is None else _columns(encoding)
     activation = network.activation
-    polynomial = "" if activation is None else f": {activation}"
-    facts = [
-        ("neurons", f"{network.n_neurons:,}"),
-        ("inputs", f"{network.n_inputs}, made of {len(model.encoder_.encoding_.used)} columns"),
-        ("outputs", str(network.n_outputs)),
-        ("first-layer weights", "binary" if network.levels == 2 else f"{network.levels} levels"),
-        ("second-layer weights", "one magnitude for each output" if network.shared_alpha else "free"),
-        ("activation", activation_name(activation) + polynomial),
-        ("loss", f"{get_loss(model.loss).name}, beta {beta_of(model):g}"),
-    ]
-    return Section("Network and size", [TextTable((), facts), sizes_table(network)])
+    inputs = f"{network.n_inputs}, made of {len(columns)} columns" if columns else str(network.n_inputs)
+    facts = {
+        "neurons": f"{network.n_neurons:,}",
+        "inputs": inputs,
+        "outputs": f"{network.n_outputs}, for {kind}" + (f": {first_few(classes)}" if classes else ""),
+        "first-layer weights": "binary" if network.levels == 2 else f"{network.levels} levels",
+        "second-layer weights": "one magnitude for each output" if network.shared_alpha else "free",
+        "activation": activation_name(activation) + ("" if activation is None else f": {activation}"),
+        "loss": loss_and_beta(model),
+    }
+    importances = None if judged else getattr(model, "feature_importances_", None)
+    return {
+        "network": network,
+        "certificate": certificate,
+        "known": not math.isnan(certificate.objective),
+        "classes": classes,
+        "target": None if source is None else source.target,
+        "predicts": kind,
+        "size": format_count(network.n_neurons, network.n_inputs, network.n_outputs),
+        "network_facts": list(facts.items()),
+        "stored_sizes": sizes_of(network),
+        "refined": refinement_of(model),
+        "columns": columns,
+        "width": None if encoding is None else encoding.width,
+        "dropped": [] if encoder is None else list(encoder.dropped_.items()),
+        "options": options_of(model),
+        "trained_with": getattr(model, "provenance_", {}),
+        "judged": _judged_facts(judged, n_draws) if judged else None,
+        "effects": _effects(judged.effects, judged.parts[0].name) if judged else None,
+        "importances": [] if importances is None else _bars(column_names(model), importances),
+    }
 
 
-def sizes_table(network: BilinearNetwork) -> TextTable:
+def sizes_of(network: BilinearNetwork) -> list[tuple[str, str]]:
     """Return the bits of a network and of equivalent forms."""
-    sizes = [(what, format_bits(bits)) for what, bits in stored_sizes(network)]
-    return TextTable(("stored as", "size"), sizes)
+    return [(what, format_bits(bits)) for what, bits in stored_sizes(network)]
 
 
-def accuracy_section(model: Any, parts: Sequence[ScoredRows]) -> Section:
-    """Return the score of each set of rows, with the confusion matrix or the residuals of the last set."""
-    classes, judged = class_names(model), parts[-1]
-    number = classes is None
-    label = score_name(number=number)
-    scores = [[one.name, str(len(one.truth)), show_score(one.score(), number=number)] for one in parts]
-    header: tuple[str, ...] = ("rows", "number", label)
-    if not number:
-        header += ("most frequent class alone",)
-        for row, one in zip(scores, parts, strict=True):
-            row.append(show_score(one.common_share(), number=False))
-    blocks: list[Block] = [TextTable(header, scores, numbers=frozenset(range(1, len(header))))]
-    if judged.weights is not None:
-        blocks.append(Paragraph(f"Rows are weighted by the column `{model.table_.weights}`."))
-    blocks += _residuals(judged) if classes is None else _confusion(judged, classes)
-    return Section("Accuracy", blocks)
+# -- accuracy ----------------------------------------------------------------------------------------------
 
 
-def _confusion(rows: ScoredRows, classes: Sequence[str]) -> list[Block]:
+def measures(judged: Judged) -> tuple[str, ...]:
+    """Return the names of the measures, the one that a reader must see first before the others."""
+    classes = class_names(judged.model)
+    if classes is None:
+        return ("R²",)
+    by_class = ("AUC", "balanced accuracy") if len(classes) == 2 else ("balanced accuracy",)
+    return (*by_class, "accuracy") if _is_uneven(judged) else ("accuracy", *by_class)
+
+
+def leading(names: Sequence[str]) -> Sequence[str]:
+    """Return the measures that a summary shows: all of uneven classes, else the first."""
+    return names[:1] if names[0] in {"R²", "accuracy"} else names
+
+
+def measured(model: Any, rows: Any, measure: str, network: Any = None) -> float:
+    """Return a measure of the predictions of the model's network, or another, for rows; nan if it is not defined."""
+    from sklearn.metrics import recall_score, roc_auc_score
+
+    network = model.network_ if network is None else network
+    if measure in {"R²", "accuracy"}:
+        return float(rows.score(network))
+    known = rows.truth >= 0
+    truth, weights = rows.truth[known], None if rows.weights is None else rows.weights[known]
+    outputs = rows.outputs if network is model.network_ else network.predict(rows.X)
+    values, labels = model.target_scaling_.decode(outputs)[known], np.unique(truth)
+    if measure == "balanced accuracy":
+        chosen = choose_classes(values)
+        recalls = recall_score(truth, chosen, labels=labels, average=None, sample_weight=weights, zero_division=0.0)
+        return float(np.mean(recalls))
+    return float(roc_auc_score(truth, class_scores(values), sample_weight=weights)) if len(labels) == 2 else math.nan
+
+
+def _is_uneven(judged: Judged) -> bool:
+    truth = np.concatenate([rows.truth for rows in judged.parts]).astype(np.intp)
+    counts = np.bincount(truth[truth >= 0], minlength=len(class_names(judged.model) or ()))
+    return bool(counts.max(initial=0) >= _UNEVEN * counts.min(initial=len(truth)))
+
+
+def _judged_facts(judged: Judged, n_draws: int) -> dict[str, Any]:
+    model, rows, names = judged.model, judged.parts[-1], measures(judged)
+    classes, source = class_names(model), table_of(model)
+    scores = [[show_measure(name, measured(model, part, name)) for name in names] for part in judged.parts]
+    table = [[part.name, str(len(part.truth)), *row] for part, row in zip(judged.parts, scores, strict=True)]
+    facts = {
+        "rows": rows.name,
+        # Where classes are even, the other measures add nothing to the accuracy.
+        "scores": ", ".join(f"{name} {text}" for name, text in zip(leading(names), scores[-1], strict=False)),
+        "uneven": len(leading(names)) > 1,
+        "table": table,
+        "header": ["rows", "number", *names],
+        "weighted_by": None if rows.weights is None else source.weights,
+        **_sizes(judged, names[0], n_draws),
+    }
+    if classes is None:
+        return facts | _residuals(rows, source.target)
+    facts["header"].append("most frequent class alone")
+    shares = [_most_frequent(part) for part in judged.parts]
+    for line, (_, share) in zip(table, shares, strict=True):
+        line.append(format_share(share))
+    largest, common = shares[-1]
+    return facts | {"largest": classes[largest], "common": common} | _confusion(rows, classes)
+
+
+def _most_frequent(rows: Any) -> tuple[int, float]:
+    """Return the class of the largest weight, and its share of the rows."""
+    weights = np.ones(len(rows.truth)) if rows.weights is None else rows.weights
+    known = rows.truth >= 0
+    totals = np.bincount(rows.truth[known].astype(np.intp), weights[known], minlength=1)
+    return int(totals.argmax()), float(totals.max() / weights.sum())
+
+
+def _confusion(rows: Any, classes: Sequence[str]) -> dict[str, Any]:
+    """Return the recalls and precisions of classes, and their confusion: a matrix for few, the largest of many."""
     counts = rows.confusion()
     hits, true, predicted = np.diagonal(counts), counts.sum(axis=1), counts.sum(axis=0)
-    each = [
-        (name, str(n), _share(hit, n), _share(hit, m))
-        for name, n, m, hit in zip(classes, true.tolist(), predicted.tolist(), hits.tolist(), strict=True)
-    ]
-    found = TextTable(
-        ("class", rows.name, "recall", "precision"),
-        each,
-        numbers=frozenset({1, 2, 3}),
-        caption="Recall: the share of a class that is predicted as such. "
-        "Precision: the share of predictions of a class that are correct.",
-        folded=len(classes) > _CLASSES,
-    )
-    if len(classes) <= _CLASSES:
-        texts = [list(map(str, row)) for row in counts.tolist()]
-        caption = f"Numbers of {rows.name}: true class by line, predicted class by column."
-        return [Grid(classes, classes, counts.astype(np.float64), texts, "true \\ predicted", caption), found]
-    wrong = [
-        (classes[i], classes[j], str(counts[i, j]))
-        for i, j in sorted(np.argwhere(counts).tolist(), key=lambda pair: -int(counts[pair[0], pair[1]]))
-        if i != j
-    ]
-    caption = f"Most frequent confusions of {rows.name}."
-    return [TextTable(("true", "predicted", "rows"), wrong[:_LINES], frozenset({2}), caption), found]
-
-
-def _residuals(rows: ScoredRows) -> list[Block]:
-    predicted, true = rows.values(), rows.true_values()
-    errors = predicted - true
-    quantiles = np.quantile(np.abs(errors), [0.5, 0.9, 0.99]).tolist()
-    name = rows.model.table_.target
-    facts = [
-        ("root mean square error", format_number(float(np.sqrt(np.average(errors**2, weights=rows.weights))), 4)),
-        ("mean absolute error", format_number(float(np.average(np.abs(errors), weights=rows.weights)), 4)),
-        ("half, 90 %, 99 % of errors are below", ", ".join(format_number(value, 4) for value in quantiles)),
-    ]
-    shown = np.linspace(0, len(true) - 1, min(len(true), _POINTS)).astype(np.intp)
-    caption = f"{rows.name}, {len(shown)} of {len(true)}; on the line: exact." if len(shown) < len(true) else ""
-    caption = caption or f"{rows.name}; on the line: exact."
-    scatter = Scatter(true[shown], predicted[shown], f"true {name}", f"predicted {name}", caption)
-    return [TextTable((), facts, caption=f"Errors of {rows.name}."), scatter]
+    each = zip(classes, true.tolist(), predicted.tolist(), hits.tolist(), strict=True)
+    pairs = sorted(np.argwhere(counts).tolist(), key=lambda pair: -int(counts[pair[0], pair[1]]))
+    wrong = [(classes[i], classes[j], str(counts[i, j])) for i, j in pairs if i != j]
+    few = len(classes) <= _CLASSES
+    return {
+        "by_class": [(name, str(n), _share(hit, n), _share(hit, m)) for name, n, m, hit in each],
+        "confusion": _shaded(counts.astype(np.float64), "{:.0f}".format) if few else [],
+        "confused": wrong[:_LINES],
+    }
 
 
 def _share(part: int, whole: int) -> str:
     return format_share(part / whole) if whole else "-"
 
 
-def sizes_section(model: Any, sizes: Sizes, rows: ScoredRows) -> Section:
-    """Return gap and score against the number of neurons."""
-    network, number = model.network_, class_names(model) is None
-    label = score_name(number=number)
-    draws = sizes.scores.shape[1]
-    refined = model.refined_
-    star = "this network" if refined == "none" else f"this network, refined by {refined}"
-    words = "Networks of other sizes are samples of the same solution of the relaxation, without another solve"
-    words += "." if refined == "none" else f" and without the refinement ({refined}) that this network had."
-    negative = ", shown as 0 where it is negative" if number and sizes.scores.min() < 0.0 else ""
-    names = ("number of neurons", f"{label} of {rows.name}{negative}")
-    line, charts = f"mean and range of {draws} sampled networks", list[Block]()
-    header, cells = ["neurons", "bits"], [[f"{m:,.0f}" for m in sizes.neurons], [f"{bits:,}" for bits in sizes.bits]]
-    if sizes.gaps is not None:
-        point = (float(network.n_neurons), model.certificate_.relative_gap)
-        charts.append(Curve(sizes.neurons, sizes.gaps, names[0], "relative gap", point, star, line, True))
-        header.append("relative gap")
-        cells.append([format_share(float(value)) for value in sizes.gaps.mean(axis=1)])
-    point = (float(network.n_neurons), rows.score())
-    shown = np.maximum(sizes.scores, 0.0) if number else sizes.scores
-    charts.append(Curve(sizes.neurons, shown, *names, point, star, line, not number))
-    header.append(label)
-    cells.append([show_score(float(value), number=number) for value in sizes.scores.mean(axis=1)])
-    table = TextTable(
-        header, list(zip(*cells, strict=True)), frozenset(range(1, len(header))), "The means as a table", True
-    )
-    return Section("Other numbers of neurons", [Paragraph(words), *charts, table])
+def _residuals(rows: Any, name: str) -> dict[str, Any]:
+    predicted, true = rows.values(), rows.true_values()
+    errors = np.abs(predicted - true)
+    shown = np.linspace(0, len(true) - 1, min(len(true), _POINTS)).astype(np.intp)
+    some = f", {len(shown)} of {len(true)}" if len(shown) < len(true) else ""
+    quantiles = np.quantile(errors, [0.5, 0.9, 0.99]).tolist()
+    return {
+        "errors": [
+            ("root mean square error", format_number(float(np.sqrt(np.average(errors**2, weights=rows.weights))), 4)),
+            ("mean absolute error", format_number(float(np.average(errors, weights=rows.weights)), 4)),
+            ("half, 90 %, 99 % of errors are below", ", ".join(format_number(value, 4) for value in quantiles)),
+        ],
+        "scatter": scatter(
+            true[shown],
+            predicted[shown],
+            x_label=f"true {name}",
+            y_label=f"predicted {name}",
+            caption=f"{rows.name}{some}; on the line: exact.",
+        ),
+    }
 
 
-def interaction_section(effects: Effects, target: str, name: str, *, number: bool) -> Section:
+# -- other sizes -------------------------------------------------------------------------------------------
+
+
+def _sizes(judged: Judged, measure: str, n_draws: int) -> dict[str, Any]:
+    """Return gaps and a measure of networks of other sizes that are sampled from the same solution.
+
+    Gaps need the problem of the training.
+    """
+    model, rows, network = judged.model, judged.parts[-1], judged.model.network_
+    rng, bound = np.random.default_rng(table_of(model).seed), model.certificate_.lower_bound
+    covariance = squeezed(solution_of(model).covariances(network.levels), network.output_shape)
+    sizes = [size for size in _SIZES if size >= network.n_outputs]
+    drawn = [
+        [sample_network(covariance, size, rng, allocation=model.allocation) for _ in range(n_draws)] for size in sizes
+    ]
+    refined, here = refinement_of(model), float(network.n_neurons)
+    texts = {
+        "x_label": "number of neurons",
+        "caption": f"mean and range of {n_draws} sampled networks",
+        "star_name": "this network" if refined == "none" else f"this network, refined by {refined}",
+    }
+    table = {"neurons": [f"{size:,}" for size in sizes], "bits": [f"{networks[0].n_bits:,}" for networks in drawn]}
+    curves = []
+    if judged.problem is not None:
+        objectives = np.array([[judged.problem.objective(one) for one in networks] for networks in drawn])
+        gaps = np.vectorize(relative)(objectives - bound, objectives)
+        point = here, model.certificate_.relative_gap
+        curves.append(curve(sizes, gaps, point, percent=True, y_label="relative gap", **texts))
+        table["relative gap"] = [format_share(float(value)) for value in gaps.mean(axis=1)]
+    scores = np.array([[measured(model, rows, measure, one) for one in networks] for networks in drawn])
+    table[measure] = [show_measure(measure, float(value)) for value in scores.mean(axis=1)]
+    if np.all(np.isfinite(scores)):
+        label = f"{measure} of {rows.name}" + (", shown as 0 where it is negative" if scores.min() < 0.0 else "")
+        point = here, measured(model, rows, measure)
+        percent = measure not in WITHOUT_PERCENT
+        curves.append(curve(sizes, np.maximum(scores, 0.0), point, percent=percent, y_label=label, **texts))
+    return {"curves": curves, "sizes": list(zip(*table.values(), strict=True)), "sizes_header": list(table)}
+
+
+# -- effects -----------------------------------------------------------------------------------------------
+
+
+def _effects(effects: Effects, rows: str) -> dict[str, Any]:
     """Return importances of columns, and sizes of main effects and interactions."""
-    several, G = len(effects.outputs) > 1, len(effects.columns)
+    G = len(effects.columns)
     main = np.sqrt((effects.main.reshape(-1, G) ** 2).sum(axis=0))
     pairs = np.sqrt((effects.interactions.reshape(-1, G, G) ** 2).sum(axis=0))
-    importances = effects.importances
-    order = np.argsort(-importances, kind="stable")
-    order = order[: max(1, np.count_nonzero(importances))]
-    shown = order[:_COLUMNS]
-    what = f"prediction of `{target}`" if number else f"score of `{target}`"
-    words = (
-        f"{'Every' if several else 'The'} {what} is a constant, plus a function of each column (its main effect), plus "
-        "a function of each pair of columns (their interaction): exactly, with nothing left over. The size of an "
-        f"effect is its standard deviation over the {name}, in the units of the {'prediction' if number else 'score'}"
-    )
-    words += "; those of all outputs are added as squares." if several else "."
-    bars = [
-        (effects.columns[j], float(importances[j]), format_share(float(importances[j])))
-        for j in order[:_LINES].tolist()
+    shown = np.argsort(-effects.importances, kind="stable")[:_COLUMNS]
+    sizes = np.where(np.tri(len(shown), k=-1, dtype=bool), np.nan, pairs[np.ix_(shown, shown)] + np.diag(main[shown]))
+    bars = _bars(effects.columns, effects.importances)
+    return {
+        "several": len(effects.outputs) > 1,
+        "rows": rows,
+        "bars": bars,
+        "left": f", the first {len(bars)} of {G}" if len(bars) < G else "",
+        "names": [effects.columns[j] for j in shown.tolist()],
+        "cells": _shaded(sizes, _short),
+        "largest": _largest_effects(effects.columns, main, pairs),
+    }
+
+
+def _bars(names: Sequence[str], importances: FloatArray) -> list[tuple[str, float, str]]:
+    """Return the columns of the largest importances, with these as numbers and as text."""
+    order = np.argsort(-importances, kind="stable")[:_LINES].tolist()
+    values = [(names[j], float(importances[j])) for j in order if importances[j] > 0.0]
+    return [(name, value, format_share(value)) for name, value in values]
+
+
+def _largest_effects(columns: Sequence[str], main: FloatArray, pairs: FloatArray) -> list[tuple[str, str, str]]:
+    places = [*((j, j) for j in range(len(columns))), *combinations(range(len(columns)), 2)]
+    sizes = np.array([main[i] if i == j else pairs[i, j] for i, j in places])
+    shares = sizes**2 / (float((sizes**2).sum()) or 1.0)
+    largest = [(*places[k], float(sizes[k]), float(shares[k])) for k in np.argsort(-sizes, kind="stable")[:_LINES]]
+    return [
+        (columns[i] if i == j else f"{columns[i]} * {columns[j]}", _short(size), format_share(share))
+        for i, j, size, share in largest
     ]
-    left = f", the first {len(bars)} of {len(order)}" if len(bars) < len(order) else ""
-    return Section(
-        "Effects and interactions",
-        [
-            Paragraph(words),
-            BarChart(
-                bars, f"Importance: share of a column in all effects, half of an interaction to each column{left}."
-            ),
-            _effect_grid([effects.columns[j] for j in shown.tolist()], main[shown], pairs[np.ix_(shown, shown)]),
-            _largest_effects(effects.columns, main, pairs),
-        ],
-    )
 
 
-def _effect_grid(names: Sequence[str], main: FloatArray, pairs: FloatArray) -> Grid:
-    sizes = np.where(np.tri(len(main), k=-1, dtype=bool), np.nan, pairs + np.diag(main))
-    texts = [["" if np.isnan(size) else _short(size) for size in row] for row in sizes.tolist()]
-    caption = "Sizes of main effects, on the diagonal, and of interactions."
-    return Grid(names, names, sizes, texts, caption=caption)
+def _shaded(values: FloatArray, show: Callable[[float], str]) -> list[list[tuple[float, str]]]:
+    """Return non-negative numbers as shades from 0 to 1 with texts; nan has no text."""
+    largest = float(np.nanmax(values, initial=0.0)) or 1.0
+    return [[(value / largest, "" if math.isnan(value) else show(value)) for value in row] for row in values.tolist()]
 
 
 def _short(size: float) -> str:
     return f"{size:,.0f}" if abs(size) >= 1000.0 else f"{size:.3g}"
 
 
-def _largest_effects(columns: Sequence[str], main: FloatArray, pairs: FloatArray) -> TextTable:
-    places = [*((j, j) for j in range(len(columns))), *combinations(range(len(columns)), 2)]
-    sizes = np.array([main[i] if i == j else pairs[i, j] for i, j in places])
-    total = float((sizes**2).sum()) or 1.0
-    rows = [
-        (
-            columns[i] if i == j else f"{columns[i]} * {columns[j]}",
-            _short(float(sizes[place])),
-            format_share(float(sizes[place] ** 2) / total),
-        )
-        for place in np.argsort(-sizes, kind="stable")[:_LINES].tolist()
-        for i, j in [places[place]]
-        if sizes[place] > 0.0
-    ]
-    return TextTable(("effect", "size", "share"), rows, frozenset({1, 2}), "The largest effects", folded=True)
+# -- encoding ----------------------------------------------------------------------------------------------
 
 
-def encoding_section(encoder: Any) -> Section:
-    """Return the inputs of the network by column."""
-    encoding = encoder.encoding_.trimmed()
-    rows = [
+def _columns(encoding: Encoding) -> list[tuple[str, str, str, str]]:
+    """Return the name of each column, how it is read, its inputs, and what missing entries count as."""
+    return [
         (
             column.name,
             "number" if column.categories is None else "text",
@@ -276,16 +316,6 @@ def encoding_section(encoder: Any) -> Section:
         )
         for position, column in enumerate(encoding.columns)
     ]
-    blocks: list[Block] = [
-        Paragraph(
-            f"{len(encoding.columns)} columns become {encoding.width} inputs. Entries of text that training did "
-            "not have count as none of the categories."
-        ),
-        TextTable(("column", "read as", "inputs", "missing entries"), rows),
-    ]
-    if encoder.dropped_:
-        blocks.append(TextTable(("column not used", "why"), list(encoder.dropped_.items())))
-    return Section("Encoding of columns", blocks)
 
 
 def _inputs(encoding: Encoding, position: int) -> str:

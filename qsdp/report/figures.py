@@ -9,15 +9,19 @@ from qsdp.networks import BilinearNetwork
 
 __all__ = [
     "SINGLE",
+    "WITHOUT_PERCENT",
     "Figure",
     "bound_figure",
     "certificate_figures",
     "network_fact",
-    "score_name",
+    "show_measure",
     "show_score",
     "size_figures",
     "stored_sizes",
 ]
+
+#: Measures of predictions that are not shown as percentages.
+WITHOUT_PERCENT = frozenset({"AUC", "R²"})
 
 #: Bits of a number in single precision, in which models are usually stored.
 SINGLE = 32
@@ -47,14 +51,14 @@ def bound_figure(lower_bound: float, note: str = "on the global optimum, over ne
     return "lower bound", f"{lower_bound:.6g}", note
 
 
-def score_name(*, number: bool) -> str:
-    """Return the name of the score of predictions."""
-    return "R²" if number else "accuracy"
+def show_measure(measure: str, value: float) -> str:
+    """Return a measure of predictions as text: a percentage, unless it is the AUC or R^2."""
+    return f"{value:.3f}" if measure in WITHOUT_PERCENT else format_share(value)
 
 
 def show_score(score: float, *, number: bool) -> str:
     """Return an R^2 (if the target is a number) or an accuracy as text."""
-    return f"{score:.3f}" if number else format_share(score)
+    return show_measure("R²" if number else "accuracy", score)
 
 
 def size_figures(network: BilinearNetwork) -> list[Figure]:

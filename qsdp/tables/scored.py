@@ -88,7 +88,7 @@ class ScoredRows:
 
 def class_names(model: Any) -> list[str] | None:
     """Return the labels of a classifier as text, or None for a regressor."""
-    return [str(label) for label in model.classes_.tolist()] if hasattr(model, "classes_") else None
+    return [str(label) for label in model.classes_] if hasattr(model, "classes_") else None
 
 
 def truth_of(model: Any, table: pandas.DataFrame) -> npt.NDArray[Any]:

@@ -1,0 +1,170 @@
+"""Reports: which measure leads, models of estimators, and text that stays text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+
+import qsdp
+from qsdp.exceptions import InvalidInputError
+from qsdp.report import make_report
+from qsdp.report._charts import Axis, curve, scatter
+from qsdp.report._content import measured, measures
+from qsdp.report._model import Judged
+from qsdp.report._rendering import RENDERINGS, render
+
+HOSTILE = "<script>alert('x')</script> | `a` & *b* {{ 7 * 7 }} {% raw %}\n# heading"
+
+
+class Rows:
+    """Rows as `ScoredRows` has them, with scores of classes as outputs."""
+
+    def __init__(self, truth: np.ndarray, outputs: np.ndarray, weights: np.ndarray | None = None) -> None:
+        self.truth, self.outputs, self.weights, self.name, self.X = truth, outputs, weights, "rows", outputs
+
+    def score(self, network: object) -> float:
+        return float(np.average((self.outputs > 0) == self.truth, weights=self.weights))
+
+
+def model_of(classes: list[str]) -> SimpleNamespace:
+    network = SimpleNamespace(predict=lambda X: -X)
+    return SimpleNamespace(
+        network_=network, classes_=classes, target_scaling_=SimpleNamespace(decode=lambda outputs: outputs)
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_measures_are_those_of_scikit_learn(weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    truth, outputs = rng.integers(0, 2, 60), rng.standard_normal(60)
+    weights = rng.uniform(0.1, 3.0, 60) if weighted else None
+    model = model_of(["a", "b"])
+    other = SimpleNamespace(predict=lambda X: X**3 - 0.2)
+    for network, scores in ((None, outputs), (other, outputs**3 - 0.2)):
+        found = [measured(model, Rows(truth, outputs, weights), name, network) for name in ("AUC", "balanced accuracy")]
+        expected = (
+            roc_auc_score(truth, scores, sample_weight=weights),
+            balanced_accuracy_score(truth, scores > 0, sample_weight=weights),
+        )
+        assert found == pytest.approx(expected, rel=1e-12)
+    # Rows of classes that training did not have belong to no recall and no curve.
+    unknown = Rows(np.r_[truth, -1, -1], np.r_[outputs, 9.0, -9.0])
+    known = Rows(truth, outputs)
+    for name in ("AUC", "balanced accuracy"):
+        assert measured(model, unknown, name) == measured(model, known, name)
+    assert np.isnan(measured(model, Rows(np.ones(4), np.ones(4)), "AUC"))
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ((50, 50), ("accuracy", "AUC", "balanced accuracy")),
+        ((65, 35), ("accuracy", "AUC", "balanced accuracy")),
+        ((90, 10), ("AUC", "balanced accuracy", "accuracy")),
+        ((30, 30, 31), ("accuracy", "balanced accuracy")),
+        ((60, 30, 30), ("balanced accuracy", "accuracy")),
+        ((60, 60, 0), ("balanced accuracy", "accuracy")),
+    ],
+)
+def test_uneven_classes_are_led_by_what_they_do_not_flatter(counts: tuple[int, ...], expected: tuple[str, ...]) -> None:
+    truth = np.repeat(np.arange(len(counts)), counts)
+    # Training and test rows count together.
+    parts = [Rows(some, np.zeros(len(some))) for some in (truth[::3], np.r_[truth[1::3], truth[2::3]])]
+    assert measures(Judged(model_of(["a", "b", "c"][: len(counts)]), parts, None, None)) == expected
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with saved estimators of Python: of a data frame with hostile names and labels, and of an array."""
+    pd = pytest.importorskip("pandas")
+    folder = tmp_path_factory.mktemp("saved")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({HOSTILE: rng.standard_normal(80), "b": rng.choice(["<i>x</i>", "y|`"], 80)})
+    y = np.where(X[HOSTILE] + (X["b"] == "y|`") > 0.3, HOSTILE, "<b>no</b>")
+    settings = {"encoding": "standard", "refine": "none", "beta": "5%", "random_state": 0}
+    qsdp.QuantizedNetworkClassifier(40, **settings).fit(X, y).save(folder / "hostile.qsdp")
+    numbers, target = rng.standard_normal((60, 3)), rng.standard_normal(60)
+    regressor = qsdp.QuantizedNetworkRegressor(40, **{**settings, "encoding": "none"})
+    regressor.fit(numbers, target).save(folder / "arrays.qsdp")
+    regressor.fit(numbers, numbers @ np.ones((3, 2))).save(folder / "two.qsdp")
+    del settings["beta"]
+    qsdp.QuantizedNetworkClassifierCV(40, betas=3, cv=2, **settings).fit(X, y).save(folder / "cv.qsdp")
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore:the certified gap is")
+@pytest.mark.parametrize("name", ["hostile", "arrays", "two", "cv"])
+def test_saved_estimators_have_reports(saved: Path, name: str) -> None:
+    path = saved / f"{name}.qsdp"
+    model, report = qsdp.load(path), make_report(path)
+    page, card = report.to_html(), report.to_card()
+    for text in (page, card):
+        assert f"{model.certificate_.lower_bound:.6g}" in text
+        assert f"{model.certificate_.objective:.6g}" in text
+        assert f"{model.network_.n_bits:,} bits" in text
+        assert f"{100.0 * max(model.feature_importances_):.1f} %" in text
+    assert report.task == ("tabular-classification" if hasattr(model, "classes_") else "tabular-regression")
+    assert report.scores == {}
+    with pytest.raises(InvalidInputError, match="does not know which column is its target"):
+        make_report(path, "none.csv")
+
+
+@pytest.mark.filterwarnings("ignore:the certified gap is")
+def test_hostile_names_and_labels_stay_text(saved: Path) -> None:
+    report = make_report(saved / "hostile.qsdp")
+    page, card = report.to_html(), report.to_card()
+    assert "<script" not in page
+    assert not re.search(r"<[bi]>", page)
+    assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;" in page
+    assert not re.search("<[a-z]", card)
+    assert "\n# heading" not in card
+    # Nothing that a name says is run as a template.
+    assert "{{ 7 * 7 }}" in page
+    assert "49" not in re.sub(r"[0-9a-f]{64}|\d\.\d+", "", page)
+
+
+@pytest.mark.parametrize("ending", RENDERINGS)
+@pytest.mark.parametrize("target", ["name", HOSTILE])
+def test_values_in_code_and_cells_are_escaped(saved: Path, ending: str, target: str) -> None:
+    report = make_report(saved / "arrays.qsdp")
+    facts = {**report.facts, "target": target, "kind": "model", "name": target, "task": report.task, "results": []}
+    facts |= {"columns": [(target,) * 4], "width": 1, "dropped": [(target, target)], "options": [(target, target)]}
+    text = render(ending, facts)
+    if target is HOSTILE:
+        assert "<script" not in text
+        if ending == ".md":
+            assert "\n# heading" not in text
+            rows = [line for line in text.splitlines() if line.startswith("| &lt;script")]
+            assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [5, 3, 3]
+
+
+@pytest.mark.parametrize("make", [Axis.around, Axis.around_sizes])
+@pytest.mark.parametrize("values", [[1.0], [2.0, 2.0], [1e-9, 3e9], [0.93, 0.97], [10.0, 3000.0], [1e6, 1.0001e6]])
+def test_axes_hold_their_values(make, values: list[float]) -> None:
+    axis = make(np.array(values))
+    shares = axis.shares(values)
+    assert np.all((shares > 0.0) & (shares < 1.0))
+    ticks = axis.ticks()
+    assert len(ticks) <= 25
+    assert np.all((axis.shares(ticks) >= -1e-9) & (axis.shares(ticks) <= 1.0 + 1e-9))
+    if make == Axis.around:
+        assert len(ticks) >= 3
+
+
+def test_charts_are_drawn_to_scale() -> None:
+    values = np.array([[0.0, 1.0], [1.0, 1.0]])
+    chart = curve([10, 1000], values, (100.0, 0.5), percent=True)
+    (left, low), (right, high) = chart["line"]
+    # The lines and the point are on common scales, the horizontal one logarithmic; up is less in SVG.
+    assert chart["star"] == pytest.approx((0.5 * (left + right), low), abs=0.11)
+    assert high < low
+    assert chart["band"] == [(left, 2 * low - high), (right, high), (right, high), (left, high)]
+    assert {text[-1] for _, text in chart["y_ticks"]} == {"%"}
+    flat = scatter(np.zeros(3), np.zeros(3))
+    assert flat["dots"] == [(241.0, 119.0)] * 3
+    assert flat["line"] == [(56.0, 226.0), (426.0, 12.0)]
