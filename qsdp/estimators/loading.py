@@ -270,9 +270,8 @@ def _labels(state: Any) -> npt.NDArray[Any]:
     kind = np.dtype(state["type"])
     expected = str if kind.kind == "O" else LABELS[kind.kind]
     labels = state["labels"]
-    if any(
-        type(label) is not expected or (expected is str and not is_text(label)) for label in labels
-    ) or labels != sorted(set(labels)):
+    typed = all(is_text(label) if expected is str else type(label) is expected for label in labels)
+    if not typed or labels != sorted(set(labels)):
         raise StorageError(f"labels must be distinct, sorted and of the type {expected.__name__}")
     classes = np.array(labels, dtype=kind)
     if classes.tolist() != labels:

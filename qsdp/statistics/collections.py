@@ -86,15 +86,18 @@ class Rows:
             X = concat([self.X, other.X])
         else:
             X = np.concatenate([self.X, other.X])
-        parts = [np.ones(len(rows)) if rows.weights is None else rows.weights for rows in (self, other)]
-        weights = None if self.weights is other.weights is None else np.concatenate(parts)
+        weights = None
+        if self.weights is not None or other.weights is not None:
+            weights = np.concatenate([np.ones(len(r)) if r.weights is None else r.weights for r in (self, other)])
         return Rows(X, np.concatenate([self.y, other.y]), weights)
 
     def check_alike(self, first: Rows) -> None:
         """Raise unless these rows have the columns and targets of others."""
         for name, own, others in (("X", self.X, first.X), ("y", self.y, first.y)):
             if (columns := _columns(own)) != (expected := _columns(others)):
-                raise InvalidInputError(f"{name} must have the columns of the first batch, {expected}; got {columns}")
+                raise InvalidInputError(
+                    f"{name} must have the columns of the first batch, {expected:.200}; got {columns:.200}"
+                )
 
 
 class RowBatches:
@@ -277,7 +280,7 @@ class RowChunks:
 def _columns(part: Any) -> str:
     """Return names of columns, or their number."""
     names = getattr(part, "columns", None)
-    return f"{part.shape[1:]}" if names is None else f"{list(map(str, names))!r:.200}"
+    return f"{part.shape[1:]}" if names is None else f"{list(map(str, names))!r}"
 
 
 def _checked_sample(found: RowSample[Rows]) -> tuple[Rows, int]:

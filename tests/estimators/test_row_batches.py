@@ -220,6 +220,27 @@ def test_bad_batches_are_named(given: Any, error: type[Exception], message: str,
         model.fit(RowBatches(lambda: iter(given)))
 
 
+def test_frames_of_other_columns_are_named() -> None:
+    X, y, _ = rows()
+    frame = pd.DataFrame(X, columns=[f"{name} {'long ' * 20}" for name in "abcd"])
+    for other in (frame.iloc[:, :3], frame.rename(columns={frame.columns[3]: "e"}), frame.iloc[:, ::-1]):
+        given = [(frame, y), (other, y)]
+        with pytest.raises(InvalidInputError, match="batch 1 of rows: X must have the columns of the first batch"):
+            QuantizedNetworkRegressor(**FAST).fit(RowBatches(lambda given=given: iter(given)))
+
+
+def test_batches_without_weights_weigh_one() -> None:
+    X, y, w = rows()
+    mixed = [(X[:100], y[:100]), (X[100:], y[100:], w[100:])]
+    weights = np.concatenate([np.ones(100), w[100:]])
+    for loss in ("squared", "absolute"):
+        there = QuantizedNetworkRegressor(loss=loss, **FAST).fit(RowBatches(lambda: iter(mixed)))
+        here = QuantizedNetworkRegressor(loss=loss, **FAST).fit(X, y, weights)
+        np.testing.assert_array_equal(there.network_inputs(X), here.network_inputs(X))
+        objective = here.result_.problem.objective(there.network_)
+        assert there.certificate_.objective == pytest.approx(objective, rel=1e-9)
+
+
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize(
     ("labels", "other"),
