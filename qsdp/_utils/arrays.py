@@ -18,7 +18,10 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, UnavailableSolverError
 
-__all__ = ["ON_PROCESSOR", "ArrayLibrary", "check_device", "library_of", "squared_rows"]
+__all__ = ["LARGEST_SINGLE", "ON_PROCESSOR", "ArrayLibrary", "check_device", "library_of", "squared_rows"]
+
+#: Largest entry of data for products in single precision, where sums of fourth powers must fit.
+LARGEST_SINGLE = 1e8
 
 #: Floats of a temporary array on a device, where products reach full speed only for larger arrays.
 _DEVICE_FLOATS = 2**24
