@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.numeric import CANCELLED
 from qsdp._utils.validation import LARGEST, SMALLEST, FloatArray, check_choice, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -212,7 +213,7 @@ def _simplest(coefficients: FloatArray, points: FloatArray, size: float) -> list
     """
     for mask in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)):
         kept = coefficients * mask
-        if kept.any() and np.abs(np.polyval(kept - coefficients, points)).max() <= 1e-13 * size:
+        if kept.any() and np.abs(np.polyval(kept - coefficients, points)).max() <= CANCELLED * size:
             break
     short = np.array([float(f"{value:.14g}") for value in kept])
     if np.abs(np.polyval(short - kept, points)).max() <= 1e-11 * size:

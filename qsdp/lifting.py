@@ -27,8 +27,8 @@ __all__ = ["DataMap", "QuadraticMap", "append_constant", "bordered", "quadratic_
 #: Least columns of a strip of a triangular matrix, and most strips: narrower products are slow.
 _STRIP, _MOST_STRIPS = 64, 8
 
-#: Entries from which data is copied only if necessary: if norms of rows, or their inverses, exceed the second number.
-_LARGE, _MODERATE = 2**20, 2.0**10
+#: Norms of rows up to this one, and their inverses, need no other unit.
+_MODERATE = 2.0**10
 
 
 def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
@@ -321,7 +321,7 @@ class QuadraticMap(ReadOnlyArrays):
         """
         row = power_of_two(math.sqrt(self.X.shape[1]) * _root_mean_square(self.X, weights))
         moderate = 1.0 / _MODERATE <= row <= _MODERATE
-        kept = moderate and not self.lifted and self.X.size > _LARGE
+        kept = moderate and not self.lifted and self.X.size > WORK_FLOATS
         return self if kept else self.in_units(row)
 
     def scaled(self, factor: float) -> QuadraticMap:

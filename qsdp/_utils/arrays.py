@@ -18,17 +18,26 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, UnavailableSolverError
 
-__all__ = ["ON_PROCESSOR", "ArrayLibrary", "check_device", "library_of", "squared_rows"]
+__all__ = ["LARGEST_SINGLE", "ON_PROCESSOR", "ArrayLibrary", "check_device", "library_of", "squared_rows"]
+
+#: Largest entry of data for products in single precision, where sums of fourth powers must fit.
+LARGEST_SINGLE = 1e8
 
 #: Floats of a temporary array on a device, where products reach full speed only for larger arrays.
 _DEVICE_FLOATS = 2**24
 
 
 class ArrayLibrary:
-    """NumPy as array library; an array that already has the precision is returned as it is."""
+    """NumPy as array library; an array that already has the precision is returned as it is.
+
+    Functions that torch has by the same name are called through `_module`, with new arrays as in `_new`.
+    """
+
+    _module: Any = np
 
     def __init__(self, dtype: Any = np.float64) -> None:
         self.dtype = dtype
+        self._new: dict[str, Any] = {"dtype": dtype}
 
     def take(self, array: Any) -> Any:
         """Convert an array to one of the library, in its precision and on its device."""
@@ -40,27 +49,27 @@ class ArrayLibrary:
 
     def joined(self, arrays: Sequence[Any]) -> Any:
         """Concatenate arrays of the library along the first axis."""
-        return np.concatenate(arrays)
+        return self._module.concatenate(list(arrays))
 
     def zeros(self, shape: tuple[int, ...]) -> Any:
         """Return zeros in double precision, in which to accumulate products."""
-        return np.zeros(shape)
+        return self._module.zeros(shape, **{**self._new, "dtype": self._module.float64})
 
     def ones(self, shape: tuple[int, ...]) -> Any:
         """Return ones in the library's precision."""
-        return np.ones(shape, dtype=self.dtype)
+        return self._module.ones(shape, **self._new)
 
     def empty(self, shape: tuple[int, ...]) -> Any:
         """Return an uninitialised array in the library's precision."""
-        return np.empty(shape, dtype=self.dtype)
+        return self._module.empty(shape, **self._new)
 
     def multiply(self, first: Any, second: Any, into: Any) -> None:
         """Write the elementwise product of two arrays to an array, or to a part of one."""
-        np.multiply(first, second, out=into)
+        self._module.multiply(first, second, out=into)
 
     def product(self, first: Any, second: Any, into: Any) -> None:
         """Write the product of two matrices to an array."""
-        np.matmul(first, second, out=into)
+        self._module.matmul(first, second, out=into)
 
     def scale(self, A: Any, factors: FloatArray, into: Any) -> None:
         """Multiply the rows and columns of a matrix by factors, and write the result to `into`."""
@@ -93,11 +102,11 @@ class ArrayLibrary:
 
     def einsum(self, subscripts: str, *arrays: Any) -> Any:
         """Return the sum of products given by subscripts, as in `numpy.einsum`."""
-        return np.einsum(subscripts, *arrays)
+        return self._module.einsum(subscripts, *arrays)
 
     def roots(self, array: Any) -> Any:
         """Return square roots; negative entries give zero."""
-        return np.sqrt(np.maximum(array, 0.0))
+        return self._module.sqrt(array.clip(min=0.0))
 
     def chunks(self, count: int, floats: int) -> Iterator[slice]:
         """Yield slices of `count` items with `floats` floats each; the products of a slice are computed at once."""
@@ -111,71 +120,46 @@ class _Torch(ArrayLibrary):
             torch = importlib.import_module("torch")
         except ImportError as error:
             raise UnavailableSolverError(f"device={device!r} needs torch: pip install torch") from error
-        self._torch = torch
-        self._dtype = {"float32": torch.float32, "float64": torch.float64}[np.dtype(dtype).name]
+        self._module = torch
         try:
-            self._device = torch.device(device)
+            self._new = {"dtype": getattr(torch, np.dtype(dtype).name), "device": torch.device(device)}
             # Copy there and back: the device "meta" keeps no numbers, and others do not support this precision.
-            torch.zeros(1, dtype=self._dtype, device=self._device).cpu()
+            self.ones((1,)).cpu()
         except (RuntimeError, AssertionError, TypeError) as error:
             raise InvalidInputError(f"device {device!r} is not available to torch: {error}") from error
 
     def take(self, array: Any) -> Any:
-        if not isinstance(array, self._torch.Tensor):
+        if not isinstance(array, self._module.Tensor):
             # Read-only arrays are copied, because torch would share their memory.
             array = np.asarray(array)
             array = np.ascontiguousarray(array if array.flags.writeable else array.copy())
-        return self._torch.as_tensor(array, dtype=self._dtype, device=self._device)
+        return self._module.as_tensor(array, **self._new)
 
     def give(self, array: Any) -> FloatArray:
         return np.asarray(array.cpu().numpy(), dtype=np.float64)
 
-    def joined(self, arrays: Sequence[Any]) -> Any:
-        return self._torch.cat(list(arrays))
-
-    def zeros(self, shape: tuple[int, ...]) -> Any:
-        return self._torch.zeros(shape, dtype=self._torch.float64, device=self._device)
-
-    def ones(self, shape: tuple[int, ...]) -> Any:
-        return self._torch.ones(shape, dtype=self._dtype, device=self._device)
-
-    def empty(self, shape: tuple[int, ...]) -> Any:
-        return self._torch.empty(shape, dtype=self._dtype, device=self._device)
-
-    def multiply(self, first: Any, second: Any, into: Any) -> None:
-        self._torch.mul(first, second, out=into)
-
-    def product(self, first: Any, second: Any, into: Any) -> None:
-        self._torch.matmul(first, second, out=into)
-
     def scale(self, A: Any, factors: FloatArray, into: Any) -> None:
         own = self.take(factors)
-        self._torch.mul(A, own, out=into)
+        self.multiply(A, own, into)
         into *= own[:, None]
 
     def add_to_diagonal(self, A: Any, values: Any) -> None:
         A.diagonal().add_(self.take(values))
 
     def factored(self, A: Any) -> Any:
-        factor, info = self._torch.linalg.cholesky_ex(A)
+        factor, info = self._module.linalg.cholesky_ex(A)
         if int(info):
             raise np.linalg.LinAlgError(f"the leading minor of order {int(info)} is not positive definite")
         return factor
 
     def solved(self, factor: Any, b: FloatArray) -> FloatArray:
-        return self.give(self._torch.cholesky_solve(self.take(b), factor))
+        return self.give(self._module.cholesky_solve(self.take(b), factor))
 
     def mean(self, array: Any, weights: FloatArray | None = None) -> float:
         array = self.take(array)
         if weights is not None:
             array = array @ self.take(weights) / float(np.sum(weights))
         return float(array.mean())
-
-    def einsum(self, subscripts: str, *arrays: Any) -> Any:
-        return self._torch.einsum(subscripts, *arrays)
-
-    def roots(self, array: Any) -> Any:
-        return array.clamp(min=0.0).sqrt()
 
     def chunks(self, count: int, floats: int) -> Iterator[slice]:
         return chunks(count, floats, work=_DEVICE_FLOATS)

@@ -9,6 +9,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 
 __all__ = [
+    "CANCELLED",
     "EPS",
     "LARGEST_INTEGER",
     "ROUNDING",
@@ -33,6 +34,9 @@ UNIT = 2.0**-53
 
 #: Distance from 1.0 to the next larger float, 2.2e-16; the relative rounding error is at most half of it.
 EPS = float(np.finfo(np.float64).eps)
+
+#: Sums below this share of their terms, 1.1e-13, are rounding errors: moves that gain less could alternate forever.
+CANCELLED = 512.0 * EPS
 
 
 def exponent_of(value: float) -> int:

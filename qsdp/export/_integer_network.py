@@ -16,7 +16,7 @@ from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
 from qsdp.networks.quadratic_form import form_of_neurons
 from qsdp.networks.weights import shared_columns
 
-__all__ = ["EXACT", "IntegerNetwork", "integer_network"]
+__all__ = ["EXACT", "IntegerNetwork", "common_unit", "integer_network"]
 
 #: Relative error below which a number counts as a multiple of a unit.
 EXACT = 1e-12
@@ -325,14 +325,21 @@ def _quantized(weights: FloatArray, rest: FloatArray, digits: int, common: bool)
     return units, alpha
 
 
+def common_unit(sizes: FloatArray, digits: int) -> float | None:
+    """Return the smallest of positive numbers if all are multiples of it, none above 2^digits times; else None."""
+    smallest = float(sizes.min())
+    ratios = sizes / smallest
+    exact = ratios.max() <= 2**digits and np.all(np.abs(ratios - np.rint(ratios)) <= EXACT * ratios)
+    return smallest if exact else None
+
+
 def _unit(weights: FloatArray, rest: FloatArray, digits: int) -> float:
     sizes = np.abs(weights[weights != 0.0])
     if not sizes.size:
         return float(np.abs(rest).max()) / 2**digits or 1.0
-    smallest, largest = float(sizes.min()), float(sizes.max())
-    ratios = sizes / smallest
-    if largest > 2**digits * smallest or np.any(np.abs(ratios - np.rint(ratios)) > EXACT * ratios):
-        return float(largest / (2**digits - 1))
+    smallest = common_unit(sizes, digits)
+    if smallest is None:
+        return float(sizes.max() / (2**digits - 1))
     misfit = rest / smallest
     if np.any(np.abs(misfit - np.rint(misfit)) > ROUNDING) and np.all(np.abs(misfit) < 2.0**digits):
         return float(smallest / 2**_REST_BITS)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.exceptions import ExportError
 from qsdp.export._integer_model import DIGITS, checked_range
-from qsdp.export._integer_network import EXACT
+from qsdp.export._integer_network import EXACT, common_unit
 from qsdp.export._model import describe
 from qsdp.export._onnx_graph import Graph, Tensor, require_onnx
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
@@ -140,11 +140,10 @@ def _fitting(network: BilinearNetwork | PolynomialNetwork, largest: int) -> _Net
 def _units(weights: FloatArray) -> list[float]:
     """Return units to try: the common unit of the weights and fractions of it, else fractions of the largest weight."""
     sizes = np.abs(weights[weights != 0.0])
-    smallest, largest = float(sizes.min(initial=np.inf)), float(sizes.max(initial=0.0))
-    ratios = sizes / smallest
-    if largest > 2 ** DIGITS[0] * smallest or np.any(np.abs(ratios - np.rint(ratios)) > EXACT * ratios):
-        return [largest / (2**digits - 1) for digits in DIGITS]
-    return [(smallest if sizes.size else 1.0) / 2**digits for digits in range(DIGITS[0])]
+    smallest = common_unit(sizes, DIGITS[0]) if sizes.size else 1.0
+    if smallest is None:
+        return [float(sizes.max()) / (2**digits - 1) for digits in DIGITS]
+    return [smallest / 2**digits for digits in range(DIGITS[0])]
 
 
 def _rounded(

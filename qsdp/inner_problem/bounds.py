@@ -18,6 +18,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from qsdp._utils import deadline
+from qsdp._utils.numeric import CANCELLED
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
@@ -342,11 +343,11 @@ class _Reduced:
         return z, Y
 
 
-def _is_symmetric(matrix: Matrix, tol: float = 1e-13) -> bool:
-    """Return whether a matrix of any shape is symmetric up to rounding, at most `tol` of its magnitudes."""
+def _is_symmetric(matrix: Matrix) -> bool:
+    """Return whether a matrix of any shape is symmetric up to rounding."""
     if matrix.shape[0] != matrix.shape[1]:
         return False
-    return float(abs(matrix - matrix.T).sum()) <= tol * float(abs(matrix).sum())
+    return float(abs(matrix - matrix.T).sum()) <= CANCELLED * float(abs(matrix).sum())
 
 
 def _added(a: FloatArray, b: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from qsdp._utils.numeric import CANCELLED
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.form import Matrix, is_sparse
@@ -51,8 +52,7 @@ def _flip(B: Any, X: FloatArray) -> FloatArray:
     """Improve the rows of X in place, one best flip at a time, until none gains; return X B."""
     products: FloatArray = np.ascontiguousarray((B @ X.T).T)
     diagonal = B.diagonal()
-    # A flip must gain more than rounding, or flips could cycle.
-    least = 1e-13 * float(abs(B).sum())
+    least = CANCELLED * float(abs(B).sum())
     active = np.arange(len(X))
     while len(active):
         # A quarter of the gain of each flip.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import CANCELLED
 from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import Checks, checked, is_activation, is_count
@@ -206,8 +207,7 @@ def merged_network(
     sums, sizes = np.zeros((len(rows), alpha.shape[1])), np.zeros((len(rows), alpha.shape[1]))
     np.add.at(sums, inverse.ravel(), alpha)
     np.add.at(sizes, inverse.ravel(), np.abs(alpha))
-    # Sums below this share of their terms are rounding errors.
-    sums[np.abs(sums) <= 1e-14 * sizes] = 0.0
+    sums[np.abs(sums) <= CANCELLED * sizes] = 0.0
     constant = ~rows.any(axis=1)
     bias = activation.c * sums[constant].sum(axis=0)
     kept = ~constant & np.any(sums != 0.0, axis=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils import deadline
+from qsdp._utils.numeric import CANCELLED
 from qsdp._utils.validation import FloatArray, check_flag, check_integer
 from qsdp.pricing.form_tree import FormTree
 from qsdp.pricing.oracle import Oracle
@@ -108,7 +109,7 @@ def ascend(
                 vertex = -h[concave] / curvature[concave]
                 new[concave] = np.clip(2.0 * np.rint(0.5 * (vertex + top)) - top, -top, top)
             gain = (new - old) * (2.0 * h + curvature * (new + old))
-            better = gain > 1e-13 * (np.abs(h) + np.abs(curvature))
+            better = gain > CANCELLED * (np.abs(h) + np.abs(curvature))
             moved = np.flatnonzero(better)
             if 4 * len(moved) > len(better):
                 # Updating all columns is cheaper than selecting the changed ones.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.numeric import CANCELLED, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import CoordinateDescent, IntArray, Neurons
@@ -17,9 +17,6 @@ _LARGEST_BATCH = 32
 
 #: Number of weights of a batch that are tried in pairs.
 _PAIRED = 128
-
-#: A fall below this share of a second derivative plus a gradient is rounding: moves could alternate forever.
-_CANCELLED = 1e-13
 
 
 class MomentDescent(CoordinateDescent):
@@ -114,7 +111,7 @@ def best_moves(
         Whether to move two weights together when no single move helps, among the weights whose own moves cost least.
     """
     own = curvature.diagonal().copy()
-    tolerance = max(tolerance, _CANCELLED * float(own.max() + np.abs(gradient).max()))
+    tolerance = max(tolerance, CANCELLED * float(own.max() + np.abs(gradient).max()))
     count, total = 0, 0.0
     while True:
         steps, falls = moves(weights, gradient, own, largest)

@@ -6,6 +6,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import is_solvable, solve_restricted
 from qsdp.refinement._descent import CoordinateDescent
@@ -28,8 +29,8 @@ _STIFFER = 1.05
 #: Penalty for beta near zero, which keeps weights bounded, as a share of the least value that makes zero optimal.
 LEAST_PENALTY = 1e-7
 
-#: Most entries of a convex problem, and multiplications per iteration.
-_MOST_ENTRIES, _MOST_WORK = 2**22, 2e9
+#: Most multiplications per iteration of a convex problem.
+_MOST_WORK = 2e9
 
 
 def rescale(descent: CoordinateDescent, shrinkage: float = SHRINKAGE) -> None:
@@ -166,7 +167,7 @@ def resolve(descent: CoordinateDescent) -> bool:
     fit, (m, outputs) = descent.fit, descent.alpha.shape
     together = outputs // len(fit.parts)
     n, k = len(descent.f), 2 * m * together
-    if n * k > _MOST_ENTRIES or n * k * min(n, k) > _MOST_WORK or deadline.over() or not is_solvable(fit.loss):
+    if n * k > LARGE_FLOATS or n * k * min(n, k) > _MOST_WORK or deadline.over() or not is_solvable(fit.loss):
         return False
     images = descent.images()
     columns = np.hstack([images, -images])

@@ -32,9 +32,6 @@ MOST_SWEEPS = 50
 #: Smallest and largest share of the weights that a restart perturbs; half or twice is as good.
 _PERTURBATION = (0.02, 0.2)
 
-#: Share of moved sides up to which a thorough sweep follows a cheap one; a quarter or five times give the same.
-_FEW = 0.002
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -325,7 +322,6 @@ class Run:
 
 def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.Generator) -> Iterator[bool]:
     """Run sweeps of one descent until no single move helps, and yield after each sweep."""
-    few = _FEW * 2 * len(descent.U)
     thorough = False
     if shared and not np.any(descent.alpha):
         _raise_from_zero(descent)
@@ -346,7 +342,7 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
         if finished:
             return
         # Thorough sweeps cost more if many moves are almost downhill, so a cheap one follows each that finds a move.
-        thorough = accepted <= few and not thorough
+        thorough = accepted == 0 and not thorough
 
 
 def _raise_from_zero(descent: CoordinateDescent) -> None:

@@ -42,9 +42,6 @@ _BATCH = 50
 #: For the squared loss and large data, up to this many neurons enter at once if there are twice as many samples.
 _MOST_COMPRESSED = 4000
 
-#: Accuracy of the final weights; a tenth or a thousand times gives the same.
-_ACCURATE = 1e-12
-
 
 def refit(
     network: Any,
@@ -141,7 +138,7 @@ def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) 
         with suppress(TimeOver), deadline.fraction(0.5):
             factor = _triangular_factor(network, problem)
         if factor is not None:
-            return network_of(problem, *_compressed(network, problem, factor))
+            return network_of(problem, *_compressed(network, problem, factor, tol))
     ones, shared = problem.parts, SharedSums(problem.targets)
     parts = []
     for k, one in enumerate(ones):
@@ -162,7 +159,9 @@ def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
     return large and problem.loss.quadratic and few
 
 
-def _compressed(network: BilinearNetwork, problem: TrainingProblem, factor: FloatArray) -> tuple[Atoms, FloatArray]:
+def _compressed(
+    network: BilinearNetwork, problem: TrainingProblem, factor: FloatArray, tol: float
+) -> tuple[Atoms, FloatArray]:
     r"""Return the neurons and weights of optimal second layers for the squared loss, by the triangular factor.
 
     With :math:`[F, Y] = Q [R_F, R_Y]`, the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2` up to a constant.
@@ -181,7 +180,7 @@ def _compressed(network: BilinearNetwork, problem: TrainingProblem, factor: Floa
         if problem.beta == 0.0:
             penalty = LEAST_PENALTY * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
         fit = DataFit(problem.loss, target[:, None])
-        found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=_ACCURATE).weights
+        found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=tol).weights
         signed = found[:m] - found[m:]
         used = np.flatnonzero(np.abs(signed) > ROUNDING * np.abs(signed).max())
         signs = np.where(signed[used] < 0.0, -1, 1)

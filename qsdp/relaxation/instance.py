@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,7 +136,8 @@ class Instance(LinearInstance):
             fit, value = replace(fit, weights=fit.weights / unit), value * unit
         in_rows = self.map.in_units_of_rows(self.fit.weights)
         size = power_of_two(in_rows.mean_size(self.fit.weights))
-        weight = _product(self.dual_radius, prediction / size / value)
+        # Beyond 1e300, zero is optimal for any data, so the clipped instance has the same solution.
+        weight = min(self.dual_radius * (prediction / size / value), 1e300)
         # A regulariser far below the loss would be lost in a solver's absolute tolerance: dividing the map by less
         # raises the regulariser to one.
         if 0.0 < weight < 1.0:
@@ -146,7 +146,7 @@ class Instance(LinearInstance):
         normal = Instance(
             in_rows.scaled(1.0 / size),
             fit,
-            _product(self.penalty, units.weight / units.value),
+            min(self.penalty * (units.weight / units.value), 1e300),
         )
         return normal, units
 
@@ -196,8 +196,3 @@ class Reduction:
         coordinates[self._factor.order] = self._factor.preimage((nu - 2.0 * reduced.target)[:, 0] / ratio)
         moved = normal.map.forwards(to_matrices(coordinates[:, None], normal.map.layout))
         return normal.fit.weighted(2.0 * normal.target + moved)
-
-
-def _product(beta: float, factor: float) -> float:
-    # Beyond 1e300, zero is optimal for any data, so the clipped instance has the same solution.
-    return beta * factor if beta == 0.0 or math.log10(beta) + math.log10(factor) < 300 else 1e300

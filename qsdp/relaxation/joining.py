@@ -55,7 +55,9 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
         bound=dual,
         **seconds,
     )
-    return replace(joined, status=verdict(joined.relative_gap, best.tol, bool(np.any(joined.rho_stack > 0.0))))
+    return replace(
+        joined, status=verdict(joined.relative_gap, best.tol, bool(np.any(joined.rho_stack > 0.0)), certified=True)
+    )
 
 
 def with_network(relaxation: Relaxation, network: BilinearNetwork | BlockNetwork) -> Relaxation:

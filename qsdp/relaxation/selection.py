@@ -18,7 +18,7 @@ from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_with
 
-__all__ = ["MOST_SAMPLES", "BetaChoice", "beta_choice", "choose_beta"]
+__all__ = ["MOST_SAMPLES", "BetaChoice", "beta_choice"]
 
 #: Shares of `beta_max`, from large to small.
 SHARES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
@@ -57,8 +57,8 @@ class BetaChoice:
     expected_loss: float = 0.0
 
 
-def choose_beta(problem: TrainingProblem, *, bar: ProgressBar = NO_BAR) -> float:
-    r"""Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
+def beta_choice(problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoice:
+    """Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
 
     The search goes downhill along a grid of shares, starting in the middle. For each share, the relaxation is solved
     coarsely on the rows outside a fold. Unless the loss takes labels, predictions are clipped to the targets' range.
@@ -75,11 +75,6 @@ def choose_beta(problem: TrainingProblem, *, bar: ProgressBar = NO_BAR) -> float
     bar : ProgressBar
         Bar that shows how many shares are done.
     """
-    return beta_choice(problem, bar).beta
-
-
-def beta_choice(problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoice:
-    """Return the beta of `choose_beta` with its expected loss."""
     with deadline.fraction(0.3):
         largest = useful_beta_max(problem)
     if largest == 0.0:
@@ -210,7 +205,7 @@ class _Codes:
 def held_out_predictions(problem: TrainingProblem) -> Iterator[tuple[TrainingProblem, FloatArray]]:
     """Yield the held-out samples of every fold and the outputs (n, C) of a coarse relaxation of the other samples.
 
-    The folds are those of `choose_beta`. If there are too few distinct samples for folds, one fold trains and predicts
+    The folds are those of `beta_choice`. If there are too few distinct samples for folds, one fold trains and predicts
     on all samples. After a time limit, no fold but the first is started.
     """
     for k, fold in enumerate(_folds(problem) or [_Fold(problem, problem, np.ones(problem.n_samples), 1.0)]):

@@ -22,7 +22,10 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 
-__all__ = ["Relaxation", "finish", "join_outputs"]
+__all__ = ["FAR", "Relaxation", "finish", "join_outputs"]
+
+#: Multiple of the tolerance beyond which a gap is far from it; solvers with other measures of accuracy may reach it.
+FAR = 100.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -235,7 +238,7 @@ def _finish_part(
         objective=objective,
         lower_bound=bound,
         bound=DualBound(bound, dual.nu * (units.value / units.prediction), dual.z * (units.value / units.weight)),
-        status=verdict(relative(objective - bound, objective), tol if certified else 100.0 * tol, usable),
+        status=verdict(relative(objective - bound, objective), tol, usable, certified=certified),
         solver=solver,
         solver_status=raw.status,
         iterations=raw.iterations,
@@ -313,7 +316,7 @@ def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation], *, certi
         objective=objective,
         lower_bound=bound,
         bound=DualBound(bound, nu, np.concatenate([part.bound.z for part in parts])),
-        status=verdict(relative(objective - bound, objective), first.tol if certified else 100.0 * first.tol, usable),
+        status=verdict(relative(objective - bound, objective), first.tol, usable, certified=certified),
         solver=", ".join(sorted({part.solver for part in parts})),
         solver_status=", ".join(sorted({part.solver_status for part in parts})),
         iterations=sum(iterations) if iterations else None,
@@ -327,8 +330,9 @@ def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation], *, certi
     )
 
 
-def verdict(relative_gap: float, largest: float, usable: bool) -> str:
-    return "optimal" if relative_gap <= largest else "inaccurate" if usable else "failed"
+def verdict(gap: float, tol: float, usable: bool, *, certified: bool) -> str:
+    largest = tol if certified else FAR * tol
+    return "optimal" if gap <= largest else "inaccurate" if usable else "failed"
 
 
 def _residuals(raw: RawSolution) -> dict[str, float]:

@@ -27,7 +27,7 @@ from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.settings import Progress, Settings
 from qsdp.relaxation.shortfall import warn_of_shortfall
-from qsdp.relaxation.solution import Relaxation, finish, join_outputs
+from qsdp.relaxation.solution import FAR, Relaxation, finish, join_outputs
 
 __all__ = ["check_callback", "solve_relaxation", "solve_with"]
 
@@ -37,8 +37,8 @@ _TIGHTENINGS, _MARGINS = (1.0, 1e-2, 1e-4), (1.0, 0.3, 0.03)
 #: A solve with fewer floating-point operations uses one thread.
 _SMALL = 5e10
 
-#: Multiple of the tolerance beyond which "auto" tries splitting, and its iterations; three times as many are no better.
-_FAR, _ANOTHER_TRY = 100.0, 3000
+#: Iterations of splitting that "auto" tries if a gap is far from the tolerance; three times as many are no better.
+_ANOTHER_TRY = 3000
 
 #: Fraction of the time left that a first try with low rank gets.
 _FIRST_TRY_TIME = 0.3
@@ -282,7 +282,7 @@ def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
 def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
     """Return whether the interior-point method stalled far from the tolerance, as on columns of very unlike sizes."""
     stalled = relaxation.solver == "interior" and relaxation.solver_status == "stalled"
-    far = relaxation.relative_gap > _FAR * settings.tol
+    far = relaxation.relative_gap > FAR * settings.tol
     return stalled and relaxation.problem.beta > 0.0 and far and not deadline.over()
 
 

@@ -120,7 +120,7 @@ def test_outputs_are_solved_one_after_the_other(loss):
 @needs_torch
 @pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_products_in_torch(monkeypatch, activation):
-    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.objective._SMALL", 0)
+    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.objective.WORK_FLOATS", 0)
     X, y = data(60, 5, "squared")
     problem = qsdp.TrainingProblem(X, y, beta=2.0, activation=activation)
     raw = solve_low_rank(Instance.of(problem).normalised()[0], Settings(1e-5, device=DEVICE))

@@ -15,7 +15,7 @@ from qsdp import QuantizedNetworkClassifier, TrainingProblem
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.rows import Cells, DistinctRows
-from qsdp.relaxation.selection import FALLBACK, SHARES, START, _Codes, _folds, _ShareSearch, beta_choice, choose_beta
+from qsdp.relaxation.selection import FALLBACK, SHARES, START, _Codes, _folds, _ShareSearch, beta_choice
 
 
 def cells_of(problem: TrainingProblem) -> Cells:
@@ -105,7 +105,7 @@ def test_rows_that_repeat_take_a_smaller_beta() -> None:
         TrainingProblem(X[rows], y[rows], beta=1.0, activation="relu_like")
         for rows in (np.arange(60), again, np.tile(np.arange(60), 2))
     )
-    shares = [choose_beta(one) / qsdp.beta_max(one) for one in (once, repeated, twice)]
+    shares = [beta_choice(one).beta / qsdp.beta_max(one) for one in (once, repeated, twice)]
     assert shares[1] < 0.5 * shares[0]
     assert shares[2] == pytest.approx(shares[0], rel=1e-6)
 
@@ -211,7 +211,7 @@ def test_classes_of_weighted_samples_take_the_beta_of_repeated_ones(seed: int) -
     loss = "logistic" if seed == 7 else "squared"
     weighted = TrainingProblem(X, y, beta=1.0, loss=loss, sample_weight=counts.astype(float))
     repeated = TrainingProblem(np.repeat(X, counts, axis=0), np.repeat(y, counts), beta=1.0, loss=loss)
-    assert choose_beta(weighted) == pytest.approx(choose_beta(repeated), rel=1e-3)
+    assert beta_choice(weighted).beta == pytest.approx(beta_choice(repeated).beta, rel=1e-3)
 
 
 def test_what_was_measured_in_part_is_measured_in_full_once() -> None:
@@ -248,7 +248,7 @@ def test_no_time_takes_the_fallback() -> None:
     X = np.random.default_rng(0).normal(size=(40, 3))
     problem = TrainingProblem(X, X[:, 0], beta=1.0)
     with deadline.within(0.0):
-        beta = choose_beta(problem)
+        beta = beta_choice(problem).beta
     # Nor is the largest beta known to the last digit: its bound is from the first iteration.
     assert 1.0 - 1e-9 < beta / (FALLBACK * qsdp.beta_max(problem)) < 2.0
 

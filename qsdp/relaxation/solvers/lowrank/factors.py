@@ -16,6 +16,9 @@ __all__ = ["Directions", "Factors", "cold_factors", "factors_of", "renewed"]
 #: Columns per sign at the start, and largest number of new ones at a time; half or twice is as good.
 _FIRST_COLUMNS, _NEW_COLUMNS = 16, 8
 
+#: Moves of all rows at the start; a quarter or half of them is as good.
+_SWEEPS = 20
+
 #: New columns for the factors of A and of B of one matrix.
 Directions = tuple[FloatArray, FloatArray]
 
@@ -99,7 +102,7 @@ def joined(parts: Sequence[tuple[FloatArray, FloatArray]], radii: FloatArray) ->
     return factors.on_spheres(factors.E, radii)
 
 
-def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Generator, sweeps: int = 20) -> Factors:
+def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Generator) -> Factors:
     """Return factors of radius one with a large inner product with M: they move the predictions towards the targets.
 
     Each row moves to the maximum of its inner product, as in the mixing method, but all rows move at once. `decomposed`
@@ -117,7 +120,7 @@ def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Genera
         E += 0.1 * (np.abs(E).mean() or 1.0) * rng.standard_normal(E.shape)
         signs = np.repeat([1.0, -1.0], count)
         E = _unit_rows(E)
-        for _ in range(sweeps):
+        for _ in range(_SWEEPS):
             pull = matrix @ (E * signs)
             E = _unit_rows(pull + 0.1 * np.linalg.norm(pull, axis=1, keepdims=True) * E)
         # Keep the rows inside the sphere, so that the slack column is no stationary point.

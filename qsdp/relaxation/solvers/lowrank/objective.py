@@ -8,7 +8,9 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.numeric import ROUNDING, largest_magnitude
+from qsdp._utils.arrays import LARGEST_SINGLE
+from qsdp._utils.numeric import CANCELLED, ROUNDING, largest_magnitude
+from qsdp._utils.parallel import WORK_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import Curvature, DataFit
@@ -17,8 +19,6 @@ from qsdp.relaxation.solvers.lowrank.factors import Factors
 
 __all__ = ["Objective", "ObjectiveData", "Point"]
 
-#: Entries above which single precision overflows in products, and number of entries below which it saves no time.
-_LARGEST_SINGLE, _SMALL = 1e9, 2**20
 #: Largest factor by which a step along the rays from zero changes a matrix; from 2 to 16 it does not matter.
 _LARGEST_SCALE = 4.0
 
@@ -40,7 +40,8 @@ class ObjectiveData:
             return
         self.exact = Products(data, np.float64, device)
         largest = max(largest_magnitude(data.X), *(abs(value) for value in data.coefficients))
-        single = largest < _LARGEST_SINGLE and data.X.size > _SMALL
+        # Single precision saves time only if the data do not fit into one temporary array.
+        single = largest < LARGEST_SINGLE and data.X.size > WORK_FLOATS
         self.quick = Products(data, np.float32, device) if single else self.exact
 
     @property
@@ -136,7 +137,7 @@ class Objective:
             # is flat, a step is as long as the limit below allows.
             bend = np.sum(self.fit.curvature(at).diagonal * prediction**2, axis=0) + ROUNDING * costs / scales + 1e-300
             step = -gradient / bend
-            if not np.all(np.isfinite(step)) or -float(gradient @ step) <= 1e-13 * abs(value):
+            if not np.all(np.isfinite(step)) or -float(gradient @ step) <= CANCELLED * abs(value):
                 break
             aim = np.clip(scales + step, np.maximum(scales / _LARGEST_SCALE, least), scales * _LARGEST_SCALE)
             for _ in range(30):

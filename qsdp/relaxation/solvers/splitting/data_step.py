@@ -20,7 +20,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils import deadline
-from qsdp._utils.arrays import ArrayLibrary, library_of
+from qsdp._utils.arrays import LARGEST_SINGLE, ArrayLibrary, library_of
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import to_matrices, to_vectors
@@ -44,8 +44,8 @@ __all__ = [
 #: Largest memory, in bytes, of a kernel or a Gram matrix together with its factor.
 _MEMORY = 3 * 2**30
 
-#: Smallest side for single precision in coarse solves, and largest entry of the data, whose fourth power must fit.
-_LARGE, _LARGEST_SINGLE = 2000, 1e8
+#: Smallest side for single precision in coarse solves.
+_LARGE = 2000
 
 #: Numbers of factorisations and iterations that a solve is expected to need: the numbers of easy problems.
 _FACTORISATIONS, _ITERATIONS = 4, 100
@@ -242,7 +242,7 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     if step == "iterative" or tol < COARSE or side < _LARGE or not data.has_rows:
         return np.float64
     largest = largest_magnitude(data.X) if isinstance(data, QuadraticMap) else data.largest_entry / data.scale
-    return np.float32 if largest < _LARGEST_SINGLE else np.float64
+    return np.float32 if largest < LARGEST_SINGLE else np.float64
 
 
 def _costs(instance: Instance, tol: float) -> dict[str, float]:
