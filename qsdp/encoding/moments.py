@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.options import StoredArguments
 from qsdp._utils.parallel import CACHE_FLOATS, chunks
+from qsdp._utils.stored import is_list, is_positive
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.blocks import Blocks, Layout, check_layout
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import BlockNetwork
 
 __all__ = ["SCALINGS", "BlockEncoder", "MomentEncoder", "block_values"]
@@ -48,6 +49,14 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
     @abstractmethod
     def values(self, samples: Any, network: BlockNetwork) -> FloatArray:
         """Return the outputs (n, C) of a network at checked samples."""
+
+    @abstractmethod
+    def to_state(self) -> dict[str, Any]:
+        """Return what `fit` learned as JSON values, for `restore`."""
+
+    @abstractmethod
+    def restore(self, state: Any) -> None:
+        """Learn the state of another encoder of the same parameters, or raise StorageError if it is invalid."""
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn the shape of the samples and the units of the blocks; y is ignored."""
@@ -99,10 +108,23 @@ class MomentEncoder(BlockEncoder):
     def _vectors(self, some: Any) -> Iterator[FloatArray]:
         """Yield the vectors of some samples at the positions of each block, of shape (b, K, N)."""
 
+    @abstractmethod
+    def _learned(self) -> dict[str, Any]:
+        """Return the attributes that `_learn` sets, as JSON values."""
+
+    @abstractmethod
+    def _relearn(self, state: dict[str, Any]) -> None:
+        """Set these attributes from a file, or raise StorageError."""
+
     @property
     @abstractmethod
-    def _sides(self) -> list[int]:
-        """Sides of the blocks."""
+    def _side(self) -> int:
+        """Side N of the blocks."""
+
+    @property
+    @abstractmethod
+    def _n_blocks(self) -> int:
+        """Number R of blocks."""
 
     @property
     @abstractmethod
@@ -132,17 +154,30 @@ class MomentEncoder(BlockEncoder):
             self.__dict__.pop(name, None)
         samples = self.samples(X)
         self._learn(samples)
-        self._set_layout(np.ones(len(self._sides)))
+        self._set_layout(np.ones(self._n_blocks))
         rows = self.encoded(samples)
-        omega = self._units if self.scaling == "none" else _mean_sizes(rows, self.layout_) / self._sides
+        omega = self._units if self.scaling == "none" else _mean_sizes(rows, self.layout_) / self._side
         self._set_layout(omega)
         return Blocks.of(rows, self._layout_of(samples))
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what `fit` learned as JSON values, for `restore`."""
+        return {**self._learned(), "omega": list(self.layout_.omega)}
+
+    def restore(self, state: Any) -> None:
+        """Learn the state of another encoder of the same parameters, or raise StorageError if it is invalid."""
+        fields = dict(state) if type(state) is dict else {}
+        omega = fields.pop("omega", None)
+        self._relearn(fields)
+        if not is_list(omega) or len(omega) != self._n_blocks or not all(map(is_positive, omega)):
+            raise StorageError(f"encoder: omega must be {self._n_blocks} positive numbers")
+        self._set_layout(np.array(omega))
 
     def _layout_of(self, samples: Any) -> Layout:
         return replace(self.layout_, patches=self._geometry(samples))
 
     def _set_layout(self, omega: FloatArray) -> None:
-        self.layout_ = check_layout(self._sides, omega=omega)
+        self.layout_ = check_layout([self._side] * self._n_blocks, omega=omega)
 
     def transform(self, X: Any) -> Blocks:
         """Return the blocks of samples, which must have the shape of those of `fit`."""

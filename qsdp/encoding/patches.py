@@ -10,11 +10,17 @@ import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.parallel import chunks
+from qsdp._utils.stored import Checks, checked, is_count, is_list, is_number
 from qsdp._utils.validation import FloatArray, check_integer, check_real
 from qsdp.encoding.moments import MomentEncoder, in_cache
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["Patches"]
+
+_LEARNED: Checks = {
+    "image_shape": lambda value: is_list(value) and len(value) == 3 and all(map(is_count, value)),
+    "constant": lambda value: is_number(value) and value >= 0.0,
+}
 
 
 class Patches(MomentEncoder):
@@ -66,8 +72,9 @@ class Patches(MomentEncoder):
     -----
     **Exact integers.** Packed rows are sums over the pixels of a square and over the patches of a region, not means;
     `omega` makes up for the numbers of both. For images of integers with an integer `centre` and `constant`, they are
-    exact: int32 if the type of the images guarantees that they fit, else float64. Certificates then hold the geometry, from which ``qsdp-check --data`` recomputes the rows from the images, see `qsdp.Certificate.save`. Rows of
-    single-precision images are rounded to single precision.
+    exact: int32 if the type of the images guarantees that they fit, else float64. Certificates then hold the geometry,
+    from which ``qsdp-check --data`` recomputes the rows from the images. Rows of single-precision images are rounded to
+    single precision.
 
     **Memory.** Images are read in chunks, which alone are converted to double precision: memory maps may be larger than
     memory. `transform` of a part of the images gives the same part of the rows, for `qsdp.SufficientStatistics`.
@@ -125,23 +132,29 @@ class Patches(MomentEncoder):
         return images
 
     def _learn(self, samples: npt.NDArray[Any]) -> None:
+        self._check_parameters()
+        self.image_shape_ = samples.shape[1:]
+        self._check_regions()
+        low, high = float(samples.min()), float(samples.max())
+        largest = max(abs(low - self.centre), abs(high - self.centre))
+        self.constant_ = largest if self.constant is None else check_real("constant", self.constant)
+        self.n_features_in_ = int(np.prod(self.image_shape_))
+        self._dtype(samples)
+
+    def _check_parameters(self) -> None:
         for name, least in (("size", 1), ("stride", 1), ("padding", 0), ("regions", 1), ("downsample", 1)):
             check_integer(name, getattr(self, name), minimum=least)
         if self.padding >= self.size:
             raise InvalidInputError(f"padding must be less than size={self.size}; got {self.padding}")
         check_real("centre", self.centre, minimum=-np.inf)
-        self.image_shape_ = samples.shape[1:]
+
+    def _check_regions(self) -> None:
         for side, count in zip(("height", "width"), self._counts, strict=True):
             if count < self.regions:
                 raise InvalidInputError(
                     f"regions must be at most the number of positions of a patch along the {side} of the images, "
                     f"{max(count, 0)} for images of shape {self.image_shape_[:2]}; got {self.regions}"
                 )
-        low, high = float(samples.min()), float(samples.max())
-        largest = max(abs(low - self.centre), abs(high - self.centre))
-        self.constant_ = largest if self.constant is None else check_real("constant", self.constant)
-        self.n_features_in_ = int(np.prod(self.image_shape_))
-        self._dtype(samples)
 
     @property
     def _counts(self) -> list[int]:
@@ -160,9 +173,12 @@ class Patches(MomentEncoder):
         return np.outer(*(np.diff(edges) for edges in self._edges)).ravel()
 
     @property
-    def _sides(self) -> list[int]:
-        side = self.size**2 * self.image_shape_[2] + (self.constant_ > 0.0)
-        return [side] * self.regions**2
+    def _side(self) -> int:
+        return int(self.size**2 * self.image_shape_[2] + (self.constant_ > 0.0))
+
+    @property
+    def _n_blocks(self) -> int:
+        return int(self.regions**2)
 
     @property
     def _units(self) -> FloatArray:
@@ -212,7 +228,7 @@ class Patches(MomentEncoder):
             x = x.reshape(len(x), height, self.downsample, width, self.downsample, -1).sum(axis=(2, 4))
         area, channels, counts = self.downsample**2, x.shape[3], self._counts
         x = np.pad(x, ((0, 0), (self.padding,) * 2, (self.padding,) * 2, (0, 0))) - self.centre * area
-        p = np.empty((len(x), *counts, self._sides[0]))
+        p = np.empty((len(x), *counts, self._side))
         ends = [self.stride * (count - 1) + 1 for count in counts]
         for k, (a, b) in enumerate(np.ndindex(self.size, self.size)):
             p[..., k * channels : (k + 1) * channels] = x[
@@ -224,9 +240,15 @@ class Patches(MomentEncoder):
         for a, b in np.ndindex(self.regions, self.regions):
             yield p[:, rows[a] : rows[a + 1], columns[b] : columns[b + 1]].reshape(len(p), -1, p.shape[3])
 
-    def state(self) -> dict[str, Any]:
-        """Return what `fit` learned, as JSON values."""
+    def _learned(self) -> dict[str, Any]:
         return {"image_shape": list(self.image_shape_), "constant": float(self.constant_)}
+
+    def _relearn(self, state: dict[str, Any]) -> None:
+        fields = checked("encoder", state, _LEARNED)
+        self._check_parameters()
+        self.image_shape_, self.constant_ = tuple(fields["image_shape"]), fields["constant"]
+        self._check_regions()
+        self.n_features_in_ = int(np.prod(self.image_shape_))
 
 
 def _checked_shape(shape: Any) -> tuple[int, ...] | None:

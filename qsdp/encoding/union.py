@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
+from qsdp._utils.stored import checked, is_list
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Blocks, Layout
 from qsdp.encoding.moments import BlockEncoder, MomentEncoder
-from qsdp.exceptions import InvalidTypeError
+from qsdp.exceptions import InvalidTypeError, StorageError
 from qsdp.networks import BlockNetwork
 
 __all__ = ["Union"]
@@ -70,9 +71,12 @@ class Union(BlockEncoder):
         del y, parameters
         encoders = self._checked()
         blocks = [one.fit_transform(X) for one in encoders]
+        self._set(encoders)
+        return Blocks.of(np.hstack([one.rows for one in blocks]), self.layout_)
+
+    def _set(self, encoders: list[MomentEncoder]) -> None:
         self.encoders_, self.layout_ = encoders, _joined([one.layout_ for one in encoders])
         self.n_features_in_ = encoders[0].n_features_in_
-        return Blocks.of(np.hstack([one.rows for one in blocks]), self.layout_)
 
     def encoded(self, samples: list[Any]) -> npt.NDArray[Any]:
         """Return the packed rows of checked samples."""
@@ -91,9 +95,19 @@ class Union(BlockEncoder):
             first += layout.n_blocks
         return total
 
-    def state(self) -> dict[str, Any]:
-        """Return nothing: the encoders have learned all."""
-        return {}
+    def to_state(self) -> dict[str, Any]:
+        """Return what `fit` learned as JSON values, for `restore`."""
+        return {"encoders": [one.to_state() for one in self.encoders_]}
+
+    def restore(self, state: Any) -> None:
+        """Learn the state of another encoder of the same parameters, or raise StorageError if it is invalid."""
+        parts = checked("encoder", state, {"encoders": is_list})["encoders"]
+        encoders = self._checked()
+        if len(parts) != len(encoders):
+            raise StorageError(f"encoder: there must be {len(encoders)} encoders")
+        for one, part in zip(encoders, parts, strict=True):
+            one.restore(part)
+        self._set(encoders)
 
 
 def _joined(layouts: list[Layout]) -> Layout:

@@ -8,11 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils.stored import Checks, checked, is_list, is_number, is_positive
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_numbers, check_real
 from qsdp.encoding.moments import MomentEncoder, in_cache
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
 __all__ = ["Windows"]
+
+_LEARNED: Checks = {
+    "mean": lambda value: is_list(value) and bool(value) and all(map(is_number, value)),
+    "scale": lambda value: is_list(value) and bool(value) and all(map(is_positive, value)),
+}
 
 
 class Windows(MomentEncoder):
@@ -131,9 +137,12 @@ class Windows(MomentEncoder):
     def _count(self, length: int, lag: int) -> int:
         return int((length - (self.size - 1) * lag - 1) // self.stride + 1)
 
-    def _learn(self, samples: Any) -> None:
+    def _check_parameters(self) -> None:
         check_flag("standardize", self.standardize)
         check_real("constant", self.constant)
+
+    def _learn(self, samples: Any) -> None:
+        self._check_parameters()
         channels = samples[0].shape[0]
         self.mean_, self.scale_ = np.zeros(channels), np.ones(channels)
         if self.standardize:
@@ -144,19 +153,22 @@ class Windows(MomentEncoder):
         self.n_features_in_ = channels
 
     @property
-    def _sides(self) -> list[int]:
-        side = self.size * len(self.mean_) + (self.constant > 0.0)
-        return [side] * (len(self._checked_lags) * self.segments)
+    def _side(self) -> int:
+        return int(self.size * len(self.mean_) + (self.constant > 0.0))
+
+    @property
+    def _n_blocks(self) -> int:
+        return int(len(self._checked_lags) * self.segments)
 
     @property
     def _units(self) -> FloatArray:
-        return np.full(len(self._sides), (self.constant or 1.0) ** 2)
+        return np.full(self._n_blocks, (self.constant or 1.0) ** 2)
 
     def _of_block(self, products: FloatArray, count: int) -> FloatArray:
         return products / count
 
     def _chunks(self, samples: Any) -> Iterator[Any]:
-        side = self._sides[0]
+        side = self._side
         if isinstance(samples, np.ndarray):
             yield from in_cache(len(samples), side * samples.shape[2])
             return
@@ -171,7 +183,7 @@ class Windows(MomentEncoder):
         n, channels, length = x.shape
         for lag in self._checked_lags:
             count = self._count(length, lag)
-            windows = np.empty((n, count, self._sides[0]))
+            windows = np.empty((n, count, self._side))
             for k in range(self.size):
                 end = k * lag + self.stride * (count - 1) + 1
                 windows[..., k * channels : (k + 1) * channels] = x[:, :, k * lag : end : self.stride].swapaxes(1, 2)
@@ -181,6 +193,13 @@ class Windows(MomentEncoder):
             for first, last in pairwise(edges):
                 yield windows[:, first:last]
 
-    def state(self) -> dict[str, Any]:
-        """Return what `fit` learned, as JSON values."""
+    def _learned(self) -> dict[str, Any]:
         return {"mean": self.mean_.tolist(), "scale": self.scale_.tolist()}
+
+    def _relearn(self, state: dict[str, Any]) -> None:
+        fields = checked("encoder", state, _LEARNED)
+        self._check_parameters()
+        self.mean_, self.scale_ = np.array(fields["mean"]), np.array(fields["scale"])
+        if len(self.mean_) != len(self.scale_):
+            raise StorageError("encoder: there must be a mean and a scale for each channel")
+        self.n_features_in_ = len(self.mean_)

@@ -4,10 +4,9 @@ from qsdp.networks.bilinear import (
     BilinearNetwork,
     from_polynomial,
     is_narrow,
-    network_archive,
     to_polynomial,
 )
-from qsdp.networks.block_network import BlockNetwork
+from qsdp.networks.block_network import BlockNetwork, blocks_from_archive
 from qsdp.networks.effects import Effect, Effects
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.polynomial import PolynomialNetwork
@@ -23,10 +22,10 @@ __all__ = [
     "IntegerForm",
     "PolynomialNetwork",
     "QuadraticForm",
+    "blocks_from_archive",
     "from_polynomial",
     "is_narrow",
     "load_network",
-    "network_archive",
     "network_from_archive",
     "to_polynomial",
 ]

@@ -184,6 +184,10 @@ class BlockNetwork(NeuronFunction):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network to `path` in `n_bits` bits with a strict header, readable by `qsdp.load_network`."""
+        write_archive(path, KIND, *self.archive())
+
+    def archive(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the header and the arrays of the network's file."""
         header = {
             "n_neurons": self.n_neurons,
             "sizes": list(self.layout.sizes),
@@ -199,7 +203,7 @@ class BlockNetwork(NeuronFunction):
         inside, quadratic = self.signed
         parts = [bits_of_integers(values, width).ravel() for values, width in numbers]
         parts += [(self.U[inside] > 0).astype(np.uint8), (self.V[quadratic] > 0).astype(np.uint8)]
-        write_archive(path, KIND, header, {"neurons": np.packbits(np.concatenate(parts)), **arrays})
+        return header, {"neurons": np.packbits(np.concatenate(parts)), **arrays}
 
     def to_quadratic_form(self) -> NoReturn:
         """Raise `InvalidInputError`: a network on blocks is no function of columns."""
