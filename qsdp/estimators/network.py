@@ -416,10 +416,10 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         X = as_table(X) if self._takes_frames else X
         return validate_data(self, X, reset=False, **self._entries(X))
 
-    def _encoded(self, X: Any) -> FloatArray:
+    def _encoded(self, X: Any) -> Any:
         return X if self.encoder_ is None else encoded(self.encoder_, X)
 
-    def _inputs(self, X: FloatArray) -> FloatArray:
+    def _inputs(self, X: Any) -> Any:
         columns = self._encoded(X)
         return append_constant(columns, self.constant_) if self._appends_constant else columns
 
