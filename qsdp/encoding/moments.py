@@ -214,11 +214,12 @@ def block_values(network: BlockNetwork, r: int, vectors: FloatArray) -> FloatArr
 
     Vectors have the shape (b, K, N). By neurons, there are 2 m N products a position; by moments, N^2.
     """
-    mine = np.flatnonzero(network.block == r)
+    side = vectors.shape[2]
+    neurons = isinstance(network, BlockNetwork)
+    mine = np.flatnonzero(network.block == r) if neurons else np.zeros(side)
     if not len(mine):
         return None
-    side = vectors.shape[2]
-    if 2 * len(mine) < side:
+    if neurons and 2 * len(mine) < side:
         U, V = (signs[mine, :side].T.astype(np.float64) for signs in (network.U, network.V))
         values: FloatArray = ((vectors @ U) * (vectors @ V)).sum(axis=1)
         return values @ network.output_weights[mine]

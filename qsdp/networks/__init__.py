@@ -6,6 +6,7 @@ from qsdp.networks.bilinear import (
     is_narrow,
     to_polynomial,
 )
+from qsdp.networks.block_form import BlockForm
 from qsdp.networks.block_network import BlockNetwork, blocks_from_archive
 from qsdp.networks.effects import Effect, Effects
 from qsdp.networks.integer_form import IntegerForm
@@ -16,6 +17,7 @@ from qsdp.networks.reading import NETWORK_KINDS, load_network, network_from_arch
 __all__ = [
     "NETWORK_KINDS",
     "BilinearNetwork",
+    "BlockForm",
     "BlockNetwork",
     "Effect",
     "Effects",

@@ -111,9 +111,9 @@ def refit(
     factor of their outputs, and no n x m array is formed.
 
     **Bounds.** With another loss or beta, the second layer minimises another problem. A bound for the loss of `problem`
-    says nothing about it, and such a network has no bound of its own until ``qsdp.certify`` compares it with the
-    optimum of its own problem, of any first layer. A network rounded to `alpha_bits` keeps the bound of its problem, and
-    its own objective and gap are those of the rounded weights, as `qsdp.certify` computes them.
+    says nothing about it, and such a network has no bound of its own until `qsdp.certify` compares it with the optimum
+    of its own problem, over all first layers. A network rounded to `alpha_bits` keeps the bound of its problem; its
+    objective and gap are those of the rounded weights, as `qsdp.certify` computes them.
 
     With ``beta = 0``, the penalty is a ten-millionth of the value that makes zero optimal, to keep weights bounded.
 

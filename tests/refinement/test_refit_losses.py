@@ -126,5 +126,5 @@ def test_targets_that_name_no_classes_are_refused() -> None:
         with pytest.raises(InvalidInputError, match="name no classes"):
             qsdp.refit(network, problem, loss=loss)
     alone = problem.output(0)
-    with pytest.raises(InvalidInputError, match="name no classes|single output"):
+    with pytest.raises(InvalidInputError, match=r"name no classes|single output"):
         alone.with_loss("cross_entropy")
