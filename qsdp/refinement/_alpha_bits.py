@@ -12,7 +12,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.networks import BlockNetwork
 from qsdp.problem import TrainingProblem
 
-__all__ = ["in_bits"]
+__all__ = ["in_bits", "nearest_integers"]
 
 #: Scales tried for each output, as shares of the one that clips nothing; ten times as many change no digit that counts.
 _SHARES = np.linspace(0.3, 1.0, 36)
@@ -33,7 +33,7 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
     for c, column in enumerate(alpha.T):
         used = np.flatnonzero(column)
         if len(used):
-            rounded[used, c] = _rounded(column[used], gram[np.ix_(used, used)], 2 ** (bits - 1) - 1)
+            rounded[used, c] = nearest_integers(column[used], gram[np.ix_(used, used)], 2 ** (bits - 1) - 1)
     kept = np.flatnonzero(rounded.any(axis=1))
     if not len(kept):
         # A network has at least one neuron.
@@ -61,7 +61,7 @@ def _gram(network: Any, problem: TrainingProblem) -> FloatArray:
     return gram
 
 
-def _rounded(alpha: FloatArray, gram: FloatArray, largest: int) -> FloatArray:
+def nearest_integers(alpha: FloatArray, gram: FloatArray, largest: int) -> FloatArray:
     """Return the nearest weights q s with integers up to `largest`, in the norm of a Gram matrix."""
     scales = (np.abs(alpha).max() / largest * _SHARES).astype(np.float32).astype(np.float64)
     scales = scales[scales > 0.0]
