@@ -289,7 +289,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         The file holds parameters, encoder, labels, network, the solution of the relaxation, the certificate without its
         proof, and versions of packages; safetensors with a strict header, no pickle. Probabilities of losses that need
         a calibration are calibrated first, if they have not been. A loaded estimator predicts the same bit for bit, and
-        `resample` draws other networks.
+        `resample` draws other networks, except those of networks on blocks, whose solutions are not stored.
 
         Raises
         ------
@@ -453,7 +453,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
 
     Attributes
     ----------
-    network_ : BilinearNetwork
+    network_ : BilinearNetwork or BlockNetwork
         Fitted network on the encoded inputs; the constant column, if appended, is one more input.
     encoder_ : transformer or None
         Fitted transformer of columns to inputs; see `encoding`.
@@ -490,7 +490,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkRegressor:
-        """Fit the network to data (n, d) and targets (n,) or (n, C), with sample weights (n,) >= 0 if given.
+        """Fit the network to data (n, d), or images or series, and targets (n,) or (n, C), with sample weights if given.
 
         All may be Dask collections.
         """
