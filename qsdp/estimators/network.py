@@ -490,7 +490,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkRegressor:
-        """Fit the network to data (n, d), or images or series, and targets (n,) or (n, C), with sample weights if given.
+        """Fit the network to data (n, d), or images or series, and targets (n,) or (n, C), with weights if given.
 
         All may be Dask collections.
         """
