@@ -60,7 +60,7 @@ print(f"accuracy on the other images: {model.score(images[rest], digits[rest]):.
 # of its region. Those that cost most:
 
 # %% tags=["thumbnail"]
-display = FiltersDisplay.from_estimator(model, n_shown=12, image=images[3])
+filters = FiltersDisplay.from_estimator(model, n_shown=12, image=images[3])
 
 # %% [markdown]
 # Move the slider to another class; it needs a running kernel.
