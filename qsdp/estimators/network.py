@@ -51,6 +51,7 @@ from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
+from qsdp.networks import BlockNetwork
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.relaxation.rows import DistinctRows
@@ -387,7 +388,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     def _output(self, X: Any) -> FloatArray:
         """Return the outputs in the units of the targets, of shape (n, C)."""
         check_is_fitted(self)
-        if makes_blocks(self.encoder_):
+        # Relaxations, whose predictions are scored too, need the blocks themselves.
+        if makes_blocks(self.encoder_) and isinstance(self.network_, BlockNetwork):
             outputs: FloatArray = self.encoder_.outputs(self.network_, self.encoder_.samples(X))
             return self.target_scaling_.decode(outputs)
         return self.target_scaling_.decode(self.network_.outputs(self._inputs(self._checked(X)), n_jobs=self.n_jobs))

@@ -149,6 +149,18 @@ def test_forged_encoders_are_refused(fitted: Any, tmp_path: Path) -> None:
         assert "pickle" not in json.dumps(archive.metadata())
 
 
+@pytest.mark.parametrize("evaluate", ["relaxation", "network"])
+def test_cross_validation_scores_images(evaluate: str) -> None:
+    model = qsdp.QuantizedNetworkClassifierCV(
+        encoding=Patches(3, regions=2), betas=[1.0, 1e4], cv=2, refine="exact", evaluate=evaluate, random_state=0
+    )
+    model.fit(IMAGES[FEW][:80], LABELS[FEW][:80])
+    assert model.beta_ == 1.0
+    assert model.best_score_ > 0.8 > model.scores_.mean(axis=1).min()
+    alone = classifier(beta=1.0).fit(IMAGES[FEW][:80], LABELS[FEW][:80])
+    assert np.array_equal(model.predict(IMAGES), alone.predict(IMAGES))
+
+
 def test_dask_rows_of_images() -> None:
     da = pytest.importorskip("dask.array")
     flat = IMAGES[FEW].reshape(-1, 64)
