@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -58,10 +58,9 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
     def restore(self, state: Any) -> None:
         """Learn the state of another encoder of the same parameters, or raise StorageError if it is invalid."""
 
+    @abstractmethod
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn the shape of the samples and the units of the blocks; y is ignored."""
-        self.fit_transform(X, y)
-        return self
 
     @abstractmethod
     def fit_transform(self, X: Any, y: Any = None, **parameters: Any) -> Blocks:
@@ -149,16 +148,32 @@ class MomentEncoder(BlockEncoder):
     def fit_transform(self, X: Any, y: Any = None, **parameters: Any) -> Blocks:
         """Return the blocks of the samples from which this learns; y is ignored."""
         del y, parameters
+        samples = self._begin(X)
+        rows = self.encoded(samples)
+        self._end(rows[some] for some in chunks(*rows.shape))
+        return Blocks.of(rows, self._layout_of(samples))
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn the shape of the samples and the units of the blocks, without the rows of all; y is ignored."""
+        del y
+        samples = self._begin(X)
+        self._end(self.encoded(_taken(samples, some)) for some in self._chunks(samples))
+        return self
+
+    def _begin(self, X: Any) -> Any:
+        """Learn what the rows depend on, and return the checked samples."""
         check_choice("scaling", self.scaling, SCALINGS)
         for name in ("layout_", "n_features_in_"):
             self.__dict__.pop(name, None)
         samples = self.samples(X)
         self._learn(samples)
         self._set_layout(np.ones(self._n_blocks))
-        rows = self.encoded(samples)
-        omega = self._units if self.scaling == "none" else _mean_sizes(rows, self.layout_) / self._side
+        return samples
+
+    def _end(self, parts: Iterable[npt.NDArray[Any]]) -> None:
+        """Learn the factors of the blocks in the penalty, from all rows if these decide them."""
+        omega = self._units if self.scaling == "none" else _mean_sizes(parts, self.layout_) / self._side
         self._set_layout(omega)
-        return Blocks.of(rows, self._layout_of(samples))
 
     def to_state(self) -> dict[str, Any]:
         """Return what `fit` learned as JSON values, for `restore`."""
@@ -239,11 +254,12 @@ def _taken(samples: Any, some: Any) -> Any:
     return samples[some] if isinstance(some, slice) else [samples[i] for i in some]
 
 
-def _mean_sizes(rows: npt.NDArray[Any], layout: Layout) -> FloatArray:
+def _mean_sizes(parts: Iterable[npt.NDArray[Any]], layout: Layout) -> FloatArray:
     """Return the root mean squares of the Frobenius norms of the matrices of each block, one if they are zero."""
-    squares = np.zeros(layout.n_blocks)
-    for some in chunks(*rows.shape):
-        part = np.square(rows[some].astype(np.float64)) * layout.counts
+    squares, n = np.zeros(layout.n_blocks), 0
+    for rows in parts:
+        part = np.square(rows.astype(np.float64)) * layout.counts
         squares += np.add.reduceat(part, layout.starts[:-1], axis=1).sum(axis=0)
-    sizes = np.sqrt(squares / len(rows))
+        n += len(rows)
+    sizes = np.sqrt(squares / n)
     return np.where(sizes > 0.0, sizes, 1.0)

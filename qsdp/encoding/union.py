@@ -66,6 +66,12 @@ class Union(BlockEncoder):
             raise InvalidTypeError(f"encoders must be a list of Patches or Windows; got {self.encoders!r:.60}")
         return [clone(one) for one in listed]
 
+    def fit(self, X: Any, y: Any = None) -> Union:
+        """Fit the encoders; y is ignored."""
+        del y
+        self._set([one.fit(X) for one in self._checked()])
+        return self
+
     def fit_transform(self, X: Any, y: Any = None, **parameters: Any) -> Blocks:
         """Return the blocks of the samples from which this learns; y is ignored."""
         del y, parameters

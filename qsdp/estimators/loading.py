@@ -164,7 +164,9 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     model.certificate_ = _certificate(state["certificate"])
     _read_targets(model, state, arrays)
     model._solution = None
-    if state["relaxation"] is not None and not makes_blocks(model.encoder_):
+    if state["relaxation"] is not None:
+        if makes_blocks(model.encoder_):
+            raise StorageError("the solution of a relaxation on blocks is not stored")
         size = model.network_.n_inputs + model.network_.lifted
         beta = state["relaxation"].pop("beta", None)
         if not is_number(beta) or beta < 0.0:

@@ -78,6 +78,17 @@ def test_size_scaling_makes_mean_sizes_equal() -> None:
         assert np.sqrt(squares.mean()) == pytest.approx(omega * blocks.sizes[r], rel=1e-12)
 
 
+@pytest.mark.parametrize("scaling", ["none", "size"])
+def test_fit_learns_the_same_without_the_rows_of_all(scaling: str) -> None:
+    images = RNG.integers(0, 256, (300, 20, 20)).astype(np.uint8)
+    for encoder in (Patches(5, regions=2, scaling=scaling), Union([Patches(3, scaling=scaling)])):
+        omega = clone(encoder).fit_transform(images).omega
+        np.testing.assert_allclose(encoder.fit(images).layout_.omega, omega, rtol=1e-12)
+    series = [RNG.standard_normal((2, k)) for k in RNG.integers(9, 20, 30)]
+    omega = Windows(3, scaling=scaling).fit_transform(series).omega
+    np.testing.assert_allclose(Windows(3, scaling=scaling).fit(series).layout_.omega, omega, rtol=1e-12)
+
+
 def test_images_of_all_kinds_give_the_same_rows(tmp_path: Path) -> None:
     images = IMAGES[..., 0]
     expected = Patches(3, regions=2).fit_transform(images)

@@ -135,6 +135,7 @@ def test_forged_encoders_are_refused(fitted: Any, tmp_path: Path) -> None:
         ("encoder", {**header["encoder"], "more": 1}),
         ("encoder", None),
         ("n_features", 63),
+        ("relaxation", {"beta": 1.0}),
         ("parameters", {**header["parameters"], "encoding": {"encoder": "Path", "parameters": {}}}),
         ("parameters", {**header["parameters"], "encoding": {"encoder": "Patches", "parameters": {"side": 3}}}),
         ("parameters", {**header["parameters"], "encoding": {"encoder": "Patches", "parameters": {"size": -3}}}),
