@@ -18,6 +18,7 @@ CPU time of one thread; fit includes the moments, and predict is that of 10000 i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -213,15 +214,15 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
-KEYS = ("bits", "second_share")
-
-
 def shown(records: Records) -> list[Any]:
     """Return an entry for each network, and the proofs."""
     proofs = where(records, kind="proof")
     own = where(records, kind=("certified", "refit", "form"))
     names = ("fit_seconds", "refit_seconds", "predict_seconds", "encoding_seconds")
-    return [*unfolded(own, "entries", "bits", shared=names), *proofs]
+    entries = unfolded(own, "entries", "bits", shared=names)
+    parameters = {"bits", "second_share"}
+    measured = [{name: one for name, one in r.measured.items() if name not in parameters} for r in entries]
+    return [*(replace(r, measured=kept) for r, kept in zip(entries, measured, strict=True)), *proofs]
 
 
 #: Methods whose versions are stored with the records.
