@@ -1,8 +1,9 @@
 """Certified convolutions: accuracy of binary convolutional networks at bytes on disk, and proofs for larger patches.
 
 Networks have one hidden layer of products of two +-1 filters on patches, averaged over 4 x 4 or 7 x 7 regions, of any
-width, with an l1 price of the second layer. They are trained on the first 50000 training images, without augmentation.
-Everything is chosen by the other 10000; test images are looked at once, for what was chosen.
+width, with an l1 price of the second layer. Patches end in a constant, and no constant column is appended. Networks are
+trained on the first 50000 training images, without augmentation. Everything is chosen by the other 10000; claims are of
+the test images for what was chosen.
 
     certified   column generation for the cross-entropy of all ten classes; after rounding of the second layer, every
                 network has a bound of its own: that of column generation, for networks of any width and weights
