@@ -18,7 +18,7 @@ from qsdp._utils.stored import is_list, is_positive
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.blocks import Blocks, Layout, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks import BlockNetwork
+from qsdp.networks import BlockForm, BlockNetwork
 
 __all__ = ["SCALINGS", "BlockEncoder", "MomentEncoder", "block_values"]
 
@@ -47,7 +47,7 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
         """Return the packed rows of checked samples."""
 
     @abstractmethod
-    def values(self, samples: Any, network: BlockNetwork) -> FloatArray:
+    def values(self, samples: Any, network: BlockNetwork | BlockForm) -> FloatArray:
         """Return the outputs (n, C) of a network at checked samples."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
         check_is_fitted(self, "layout_")
         return Blocks.of(self.encoded(self.samples(X)), self.layout_)
 
-    def predict(self, network: BlockNetwork, X: Any) -> FloatArray:
+    def predict(self, network: BlockNetwork | BlockForm, X: Any) -> FloatArray:
         """Return ``network.predict(encoder.transform(X))`` without the blocks of all samples in memory.
 
         In blocks with few neurons, their filters are applied to the vectors of each position; in others, products of
@@ -82,7 +82,7 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
         outputs = self.outputs(network, self.samples(X))
         return outputs if network.output_shape else outputs[:, 0]
 
-    def outputs(self, network: BlockNetwork, samples: Any) -> FloatArray:
+    def outputs(self, network: BlockNetwork | BlockForm, samples: Any) -> FloatArray:
         """Return the outputs (n, C) of a network at checked samples, see `predict`."""
         layout = getattr(network, "layout", None)
         if layout is None or (layout.sizes, layout.linear) != (self.layout_.sizes, self.layout_.linear):
@@ -213,7 +213,7 @@ class MomentEncoder(BlockEncoder):
                 rows[some, entries] = self._of_block(products.take(upper, axis=1), count)
         return rows
 
-    def values(self, samples: Any, network: BlockNetwork) -> FloatArray:
+    def values(self, samples: Any, network: BlockNetwork | BlockForm) -> FloatArray:
         """Return the outputs (n, C) of a network at checked samples."""
         values = np.zeros((len(samples), network.n_outputs))
         for some in self._chunks(samples):
@@ -224,20 +224,20 @@ class MomentEncoder(BlockEncoder):
         return values
 
 
-def block_values(network: BlockNetwork, r: int, vectors: FloatArray) -> FloatArray | None:
+def block_values(network: BlockNetwork | BlockForm, r: int, vectors: FloatArray) -> FloatArray | None:
     """Return the sums over positions of the values (b, C) of the neurons of a block, None if it has no neurons.
 
     Vectors have the shape (b, K, N). By neurons, there are 2 m N products a position; by moments, N^2.
     """
     side = vectors.shape[2]
-    neurons = isinstance(network, BlockNetwork)
-    mine = np.flatnonzero(network.block == r) if neurons else np.zeros(side)
-    if not len(mine):
-        return None
-    if neurons and 2 * len(mine) < side:
-        U, V = (signs[mine, :side].T.astype(np.float64) for signs in (network.U, network.V))
-        values: FloatArray = ((vectors @ U) * (vectors @ V)).sum(axis=1)
-        return values @ network.output_weights[mine]
+    if isinstance(network, BlockNetwork):
+        mine = np.flatnonzero(network.block == r)
+        if not len(mine):
+            return None
+        if 2 * len(mine) < side:
+            U, V = (signs[mine, :side].T.astype(np.float64) for signs in (network.U, network.V))
+            values: FloatArray = ((vectors @ U) * (vectors @ V)).sum(axis=1)
+            return values @ network.output_weights[mine]
     layout = network.layout
     entries = slice(layout.starts[r], layout.starts[r + 1])
     products = np.matmul(vectors.transpose(0, 2, 1), vectors).reshape(len(vectors), -1)

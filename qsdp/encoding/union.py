@@ -14,7 +14,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Blocks, Layout
 from qsdp.encoding.moments import BlockEncoder, MomentEncoder
 from qsdp.exceptions import InvalidTypeError, StorageError
-from qsdp.networks import BlockNetwork
+from qsdp.networks import BlockForm, BlockNetwork
 
 __all__ = ["Union"]
 
@@ -88,8 +88,10 @@ class Union(BlockEncoder):
         """Return the packed rows of checked samples."""
         return np.hstack([one.encoded(part) for one, part in zip(self.encoders_, samples, strict=True)])
 
-    def values(self, samples: list[Any], network: BlockNetwork) -> FloatArray:
+    def values(self, samples: list[Any], network: BlockNetwork | BlockForm) -> FloatArray:
         """Return the outputs (n, C) of a network at checked samples."""
+        if not isinstance(network, BlockNetwork):
+            return network.outputs(Blocks.of(self.encoded(samples), self.layout_))
         total, first = np.zeros((len(samples[0]), network.n_outputs)), 0
         for one, part in zip(self.encoders_, samples, strict=True):
             layout = one.layout_
