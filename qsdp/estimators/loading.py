@@ -9,16 +9,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
 from qsdp._utils.stored import Checks, are_texts, checked, is_list, is_number, is_positive, is_text
 from qsdp.activations import get_activation
 from qsdp.certificates import Certificate
 from qsdp.certificates.certificate import BOUND_TYPES
-from qsdp.encoding import Encoding, TableEncoder
+from qsdp.encoding import Encoding, Patches, TableEncoder, Union, Windows
+from qsdp.encoding.moments import BlockEncoder
 from qsdp.estimators.calibration import Calibration, Lines
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
-from qsdp.estimators.inputs import has_encoder
+from qsdp.estimators.inputs import has_encoder, makes_blocks
 from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.saving import CV_NUMBERS, ENCODER_PARAMETERS, LABELS
 from qsdp.estimators.solution import TOLERANCE, Solution
@@ -26,7 +28,7 @@ from qsdp.estimators.source import TableSource
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, get_loss
-from qsdp.networks import NETWORK_KINDS, load_network, network_from_archive
+from qsdp.networks import NETWORK_KINDS, blocks_from_archive, load_network, network_from_archive
 from qsdp.networks.storage import ESTIMATOR_KIND, read_archive
 from qsdp.options import REFINEMENTS
 
@@ -44,6 +46,9 @@ _CLASSES: dict[str, Any] = {
         QuantizedNetworkRegressorCV,
     )
 }
+
+
+_ENCODERS: dict[str, Any] = {one.__name__: one for one in (Patches, Windows, Union)}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -85,7 +90,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
     try:
         return _estimator(header, dict(arrays))
-    except (KeyError, TypeError, ValueError, IndexError, InvalidInputError, StorageError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, InvalidInputError, StorageError) as error:
         raise StorageError(f"{os.fspath(path)!r} is not a valid estimator: {error}") from None
 
 
@@ -99,6 +104,8 @@ def _parameter(state: Any) -> Any:
         return float(state["float"])
     if state.keys() == {"loss", "parameters"}:
         return LOSSES[state["loss"]](*state["parameters"])
+    if state.keys() == {"encoder", "parameters"}:
+        return _ENCODERS[state["encoder"]](**{name: _parameter(one) for name, one in state["parameters"].items()})
     if state.keys() == {"pairs"}:
         return {_parameter(key): _parameter(value) for key, value in state["pairs"]}
     raise StorageError(f"parameter cannot be {state!r:.60}")
@@ -122,7 +129,7 @@ _HEADER: Checks = {
     "feature_names": _is_optional(lambda value: is_list(value) and all(map(is_text, value))),
     "constant": is_positive,
     "network": _is_mapping,
-    "relaxation": _is_optional(_is_mapping),
+    "relaxation": _is_mapping,
     "certificate": _is_mapping,
     "cv": lambda value: type(value) is dict and all(map(is_number, value.values())),
     "provenance": are_texts,
@@ -159,16 +166,15 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     model.encoder_ = _encoder(state["encoder"], model)
     model.constant_ = state["constant"]
     own = {name.removeprefix("network."): arrays.pop(name) for name in list(arrays) if name.startswith("network.")}
-    model.network_ = network_from_archive(state["network"], own)
-    width = model.n_features_in_ if model.encoder_ is None else model.encoder_.encoding_.width
-    if model.network_.n_inputs != width + model._appends_constant:
-        raise StorageError(f"the network has {model.network_.n_inputs} inputs, the encoding makes {width}")
-    if get_activation(model.activation) != model.network_.activation:
+    read = blocks_from_archive if makes_blocks(model.encoder_) else network_from_archive
+    model.network_ = read(state["network"], own)
+    width = _check_width(model)
+    if not makes_blocks(model.encoder_) and get_activation(model.activation) != model.network_.activation:
         raise StorageError(f"the network has another activation than the estimator, {model.network_.activation!r}")
     model.certificate_ = _certificate(state["certificate"])
     model.provenance_, model._refined = state["provenance"], state["refined"]
     _read_targets(model, state, arrays)
-    model._solution = None if state["relaxation"] is None else _solution(model, state["relaxation"], arrays)
+    model._solution = _solution(model, state["relaxation"], arrays)
     model._input_ranges = tuple(_array(arrays, f"ranges.{end}", (width,)) for end in ("low", "high"))
     if "importances" in arrays:
         model._importances = _array(arrays, "importances", (model.n_features_in_,))
@@ -186,11 +192,16 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     return model
 
 
-def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> tuple[Solution, float]:
-    """Return the solution that the network was sampled from, and its beta."""
+def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> tuple[Solution, float] | None:
+    """Return the solution that the network was sampled from and its beta, which alone is stored for blocks."""
     network, beta = model.network_, state.pop("beta", None)
     if not is_number(beta) or beta < 0.0:
         raise StorageError(f"relaxation: beta cannot be {beta!r:.60}")
+    model._beta = beta
+    if makes_blocks(model.encoder_):
+        if state:
+            raise StorageError("the solution of a relaxation on blocks is not stored")
+        return None
     solution = Solution.from_state(state, arrays, network.n_outputs, network.n_inputs + network.lifted)
     for name in solution.arrays():
         del arrays[name]
@@ -199,6 +210,19 @@ def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[A
     if solution.levels == network.levels and solution.best_bound != model.certificate_.lower_bound:
         raise StorageError("certificate: the lower bound is not that of the relaxation")
     return solution, beta
+
+
+def _check_width(model: Any) -> int:
+    """Return the number of encoded columns, 0 for blocks, and raise unless the network is one on them."""
+    if makes_blocks(model.encoder_):
+        expected, layout = model.encoder_.layout_, getattr(model.network_, "layout", None)
+        if layout is None or (layout.sizes, layout.linear) != (expected.sizes, expected.linear):
+            raise StorageError("the network is not one on the blocks of the encoder")
+        return 0
+    width: int = model.n_features_in_ if model.encoder_ is None else model.encoder_.encoding_.width
+    if model.network_.n_inputs != width + model._appends_constant:
+        raise StorageError(f"the network has {model.network_.n_inputs} inputs, the encoding makes {width}")
+    return width
 
 
 def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
@@ -244,11 +268,17 @@ def _read_scores(model: Any, numbers: dict[str, Any], arrays: dict[str, npt.NDAr
             raise StorageError("there must be scores for every beta")
 
 
-def _encoder(state: Any, model: Any) -> TableEncoder | None:
+def _encoder(state: Any, model: Any) -> TableEncoder | BlockEncoder | None:
     if has_encoder(model.encoding) != (state is not None):
         raise StorageError(f"the encoder contradicts encoding={model.encoding!r:.60}")
     if state is None:
         return None
+    if makes_blocks(model.encoding):
+        blocks: BlockEncoder = clone(model.encoding)
+        blocks.restore(state)
+        if blocks.n_features_in_ != model.n_features_in_:
+            raise StorageError(f"the encoder has {blocks.n_features_in_} inputs")
+        return blocks
     state = checked("encoder", state, _ENCODER)
     if unknown := state["parameters"].keys() - ENCODER_PARAMETERS:
         raise StorageError(f"the encoder has no parameters {sorted(unknown)}")
