@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from qsdp._utils.numeric import CANCELLED
 from qsdp._utils.truncated_newton import newton_step
 from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.solvers.lowrank.factors import Directions, Factors, renewed
@@ -14,6 +13,9 @@ from qsdp.relaxation.solvers.lowrank.objective import Objective
 from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation, offer
 
 __all__ = ["follow"]
+
+#: Changes of the objective below this share of it are rounding.
+_ROUNDING = 1e-13
 
 # Steps; none of the following numbers changes what is certified.
 
@@ -167,7 +169,7 @@ class _LowRankIteration:
             accuracy=accuracy,
             most=most,
         )
-        rounding = CANCELLED * abs(point.value)
+        rounding = _ROUNDING * abs(point.value)
         share = 1.0
         for _ in range(_ATTEMPTS):
             trial = point.moved(share * step.direction)
