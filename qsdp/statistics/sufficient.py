@@ -34,7 +34,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.batches import accumulate, check_finite
 from qsdp.statistics.files import read_statistics, write_statistics
-from qsdp.statistics.moments import EXACT_SIZE, PackedSums, monomials, n_monomials, packed_size
+from qsdp.statistics.moments import EXACT_SIZE, ROWS_AT_ONCE, PackedSums, monomials, n_monomials, packed_size
 from qsdp.statistics.reduction import reduced_blocks, reduced_rows
 from qsdp.statistics.sample import RowSample, WeightedRows
 
@@ -91,9 +91,9 @@ class SufficientStatistics:
     Notes
     -----
     Columns are centred at round numbers near their means, if these are far from zero, and divided by powers of two.
-    Products of thirty thousand rows at a time enter a compensated sum. The sums therefore have an error of a few
-    roundoffs of the sizes of the (centred) products, for any number, division and order of rows. The sums are kept as
-    one packed triangle and computed with level-3 BLAS.
+    Products of two thousand rows at a time enter a compensated sum. The sums therefore have an error of a few roundoffs
+    of the sizes of the (centred) products, for any number, division and order of rows. Lower bounds allow for the worst
+    case, so that they hold for the rows. The sums are kept as one packed triangle and computed with level-3 BLAS.
 
     Packed entries of blocks are neither centred nor scaled, and converted to double precision in chunks of rows. Their
     sums are exact if entries and targets are integers, of any data type, of magnitudes up to 2^24, without weights.
@@ -231,7 +231,7 @@ class SufficientStatistics:
             # Recentre whenever the number of rows has doubled: the first rows may have been few or different.
             self._move(self._basis.recentred(table))
         self._move(self._basis.reaching(table))
-        library, step = self._sums.library, max(_MIN_ROWS, WORK_FLOATS // self._sums.side)
+        library, step = self._sums.library, min(max(_MIN_ROWS, WORK_FLOATS // self._sums.side), ROWS_AT_ONCE)
         parts = (slice(start, start + step) for start in range(0, len(table), step))
         for rows in parts if self.device is None else library.chunks(len(table), self._sums.side):
             chunk = self._basis.apply(table[rows])
@@ -344,10 +344,24 @@ class SufficientStatistics:
         self._check_rows("have a problem")
         d, C, n = self.n_features_in_, self.n_outputs_, self.n_samples_seen_
         if self.blocks_ is not None:
-            rows, target = reduced_blocks(self.blocks_, self._sums.triangle(), n)
+            rows, target = reduced_blocks(self.blocks_, self._sums, n)
         else:
-            rows, target = reduced_rows(self._basis, self._sums.triangle(), d, activation, n)
+            rows, target = reduced_rows(self._basis, self._sums, d, activation, n)
         return rows, read_only(np.ascontiguousarray(target[:, -1] if C is None else target))
+
+    def sums(self) -> tuple[FloatArray, float]:
+        r"""Return the sums of products of entries and targets of blocks, and a bound on their rounding.
+
+        Returns
+        -------
+        sums : ndarray of shape (q, q)
+        rounding : float
+            Errors of entries (i, j) relative to the roots of the entries (i, i) and (j, j); zero for sums of integers
+            that nothing has rounded.
+        """
+        self._check_rows("have sums")
+        lower = np.tril(self._sums.triangle())
+        return lower + np.tril(lower, -1).T, self._sums.rounding(self.n_samples_seen_)
 
     def kept_problem(
         self,
@@ -402,6 +416,7 @@ class SufficientStatistics:
             "random_state": self.random_state,
             "encoding": self.encoding,
             "blocks": self.blocks_,
+            "exact": self._sums.exact,
         }
         write_statistics(path, fields, self._basis, self._sums, self._kept)
 
@@ -461,11 +476,13 @@ def _counting(table: FloatArray, weights: FloatArray | None) -> tuple[FloatArray
     return table[kept], weights[kept]
 
 
-def _exact_parts(table: FloatArray) -> Iterator[tuple[FloatArray, float]]:
+def _exact_parts(table: FloatArray) -> Iterator[tuple[FloatArray, float | None]]:
     """Yield parts of a chunk of rows for `PackedSums.add`, each with its largest sum of squares if it has integers."""
-    if not len(table) or np.any(table[0] != np.rint(table[0])):
-        yield table, 0.0
-    elif (size := float(np.einsum("ij,ij->j", table, table).max())) <= EXACT_SIZE or len(table) <= _FEWEST_ROWS:
+    if len(table) and (np.any(table[0] != np.rint(table[0])) or np.any(table != np.rint(table))):
+        yield table, None
+        return
+    size = float(np.einsum("ij,ij->j", table, table).max(initial=0.0))
+    if size <= EXACT_SIZE or len(table) <= _FEWEST_ROWS:
         yield table, size
     else:
         count = min(math.ceil(size / EXACT_SIZE), len(table) // _FEWEST_ROWS)
