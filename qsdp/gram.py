@@ -45,7 +45,7 @@ _COLUMNS = 16
 _ONE_GROUP = 24
 
 #: Least-squares steps; with the factor of a singular matrix, the second one reaches the limits of doubles.
-_CORRECTIONS = 3
+_CORRECTIONS = 2
 
 #: Minimum number of rows of a batch: each batch updates all sums.
 _LEAST_ROWS = 2048

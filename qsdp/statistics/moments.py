@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -13,17 +15,29 @@ from qsdp._utils.numeric import EPS, LARGEST_INTEGER
 from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["EXACT_SIZE", "ROWS_AT_ONCE", "PackedSums", "changed", "monomials", "n_monomials", "packed_size", "root", "root_rounding"]
+__all__ = [
+    "ROWS_AT_ONCE",
+    "PackedSums",
+    "changed",
+    "monomials",
+    "n_monomials",
+    "packed_size",
+    "root",
+    "root_rounding",
+]
 
 #: Number of rows whose products are summed before they enter the compensated sum. Bounds allow for the rounding of as
 #: many additions, and passes over the triangle take a twentieth of the time.
 ROWS_AT_ONCE = 2**11
 
-#: Allowance, in units of EPS, for the rounding of the terms and of the compensated sum.
-_TERMS = 16
+#: Allowance, in units of EPS, for the rounding of centres, root weights, monomials, and of the compensated sum.
+_TERMS = 8
+
+#: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
+_FEWEST_ROWS = 16
 
 #: Largest sum of squares of integers for which all sums of their products are exact in any order.
-EXACT_SIZE = 0.99 * LARGEST_INTEGER
+_EXACT_SIZE = 0.99 * LARGEST_INTEGER
 
 
 def n_monomials(d: int) -> int:
@@ -84,6 +98,8 @@ class PackedSums:
         Torch device on which products are summed; None means NumPy.
     exact : bool
         Whether all terms so far were integers whose sums nothing has rounded.
+    at_once : int
+        Number of rows whose products are summed before they enter the compensated sum.
     """
 
     def __init__(
@@ -93,8 +109,10 @@ class PackedSums:
         low: FloatArray | None = None,
         device: str | None = None,
         exact: bool = True,
+        at_once: int = ROWS_AT_ONCE,
     ) -> None:
-        self.side, self.high, self.low, self.device, self.exact = side, high, low, device, exact
+        self.side, self.high, self.low, self.device = side, high, low, device
+        self.exact, self.at_once = exact, at_once
         #: Products of the last rows, packed, or full on a device, and the number of these rows.
         self._recent: FloatArray | None = None
         self._full: Any = None
@@ -115,7 +133,7 @@ class PackedSums:
     def rounding(self, n: int) -> float:
         r"""Bound the errors of the entries of `triangle`, of n rows, relative to the roots of two diagonal entries."""
         if not self.exact:
-            return EPS * (0.5 * min(n, ROWS_AT_ONCE) + _TERMS)
+            return EPS * (0.5 * min(n, self.at_once) + _TERMS)
         return 0.0 if self.triangle().diagonal().max() <= LARGEST_INTEGER else EPS
 
     def add(self, F: Any, size: float | None = None) -> None:
@@ -123,12 +141,17 @@ class PackedSums:
 
         For integers, `size` is the largest entry of F F': the sum then stays exact.
         """
-        for start in range(0, F.shape[1], ROWS_AT_ONCE):
-            self._add(F[:, start : start + ROWS_AT_ONCE], size)
+        for start in range(0, F.shape[1], self.at_once):
+            self._add(F[:, start : start + self.at_once], size)
+
+    def add_rows(self, table: FloatArray) -> None:
+        """Add the products of the columns of rows, exactly if they are integers."""
+        for part, size in _exact_parts(table):
+            self.add(self.library.take(part).T, size)
 
     def _add(self, F: Any, size: float | None) -> None:
-        self.exact &= size is not None and size <= EXACT_SIZE
-        if self._size + (size or 0.0) > EXACT_SIZE or self._rows + F.shape[1] > ROWS_AT_ONCE:
+        self.exact &= size is not None and size <= _EXACT_SIZE
+        if self._size + (size or 0.0) > _EXACT_SIZE or self._rows + F.shape[1] > self.at_once:
             self.fold()
         self._size += size or 0.0
         if self.device is not None:
@@ -202,6 +225,20 @@ class PackedSums:
     def _unpacked(self, packed: FloatArray) -> FloatArray:
         full, _ = dtfttr(self.side, packed, uplo="L")
         return np.asarray(full)
+
+
+def _exact_parts(table: FloatArray) -> Iterator[tuple[FloatArray, float | None]]:
+    """Yield parts of some rows for `PackedSums.add`, each with its largest sum of squares if all are integers."""
+    if len(table) and (np.any(table[0] != np.rint(table[0])) or np.any(table != np.rint(table))):
+        yield table, None
+        return
+    size = float(np.einsum("ij,ij->j", table, table).max(initial=0.0))
+    if size <= _EXACT_SIZE or len(table) <= _FEWEST_ROWS:
+        yield table, size
+    else:
+        count = min(math.ceil(size / _EXACT_SIZE), len(table) // _FEWEST_ROWS)
+        for part in np.array_split(table, max(2, count)):
+            yield from _exact_parts(part)
 
 
 def root(triangle: FloatArray) -> FloatArray:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.batches import accumulate, check_finite
 from qsdp.statistics.files import read_statistics, write_statistics
-from qsdp.statistics.moments import EXACT_SIZE, ROWS_AT_ONCE, PackedSums, monomials, n_monomials, packed_size
+from qsdp.statistics.moments import ROWS_AT_ONCE, PackedSums, monomials, n_monomials, packed_size
 from qsdp.statistics.reduction import reduced_blocks, reduced_rows
 from qsdp.statistics.sample import RowSample, WeightedRows
 
@@ -42,9 +41,6 @@ __all__ = ["SufficientStatistics", "load_or_create"]
 
 #: Minimum number of rows in a chunk of monomials: each product reads and writes the triangle.
 _MIN_ROWS = 256
-
-#: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
-_FEWEST_ROWS = 16
 
 
 class SufficientStatistics:
@@ -219,8 +215,7 @@ class SufficientStatistics:
             self._keep(table, own)
             if own is not None:
                 table *= np.sqrt(own)[:, None]
-            for part, size in _exact_parts(table):
-                self._sums.add(self._sums.library.take(part).T, size)
+            self._sums.add_rows(table)
 
     def _add(self, table: FloatArray, weights: FloatArray | None) -> None:
         """Add columns of data and targets to the sums, in chunks of rows."""
@@ -349,20 +344,6 @@ class SufficientStatistics:
             rows, target = reduced_rows(self._basis, self._sums, d, activation, n)
         return rows, read_only(np.ascontiguousarray(target[:, -1] if C is None else target))
 
-    def sums(self) -> tuple[FloatArray, float]:
-        r"""Return the sums of products of entries and targets of blocks, and a bound on their rounding.
-
-        Returns
-        -------
-        sums : ndarray of shape (q, q)
-        rounding : float
-            Errors of entries (i, j) relative to the roots of the entries (i, i) and (j, j); zero for sums of integers
-            that nothing has rounded.
-        """
-        self._check_rows("have sums")
-        lower = np.tril(self._sums.triangle())
-        return lower + np.tril(lower, -1).T, self._sums.rounding(self.n_samples_seen_)
-
     def kept_problem(
         self,
         *,
@@ -474,20 +455,6 @@ def _counting(table: FloatArray, weights: FloatArray | None) -> tuple[FloatArray
     if weights is None or np.all(kept := weights > 0.0):
         return table, weights
     return table[kept], weights[kept]
-
-
-def _exact_parts(table: FloatArray) -> Iterator[tuple[FloatArray, float | None]]:
-    """Yield parts of a chunk of rows for `PackedSums.add`, each with its largest sum of squares if it has integers."""
-    if len(table) and (np.any(table[0] != np.rint(table[0])) or np.any(table != np.rint(table))):
-        yield table, None
-        return
-    size = float(np.einsum("ij,ij->j", table, table).max(initial=0.0))
-    if size <= EXACT_SIZE or len(table) <= _FEWEST_ROWS:
-        yield table, size
-    else:
-        count = min(math.ceil(size / EXACT_SIZE), len(table) // _FEWEST_ROWS)
-        for part in np.array_split(table, max(2, count)):
-            yield from _exact_parts(part)
 
 
 def _memory(side: int, device: str | None) -> int:
