@@ -521,9 +521,8 @@ def exact_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def rounding_of(f: dict[str, Array]) -> float:
-    """Return the rounding of sums or statistics that a file states."""
-    need("rounding" in f, "it does not state the rounding of its sums, as files of older versions: save it again")
-    rounding = float(f["rounding"])
+    """Return the rounding of sums or statistics that a file states, or the worst case of older files."""
+    rounding = float(f.get("rounding", (int(f["n_samples"]) + 16) * EPS))
     need(0 <= rounding < np.inf, "the rounding of its sums is no number >= 0")
     return rounding
 
@@ -732,8 +731,9 @@ class Rows:
     def rounded(self, nu: Array, k: int) -> Array:
         """Return what the rounding of statistics can change in entries of M(nu); add what it takes of -l*(-nu)."""
         f, y = self.f, self.loss.y.reshape(len(nu), -1)
-        rounding = rounding_of(f)
-        W, c = f["table"].astype(float), f["expansion"].astype(float)
+        rounding, W = rounding_of(f), np.asarray(f.get("table", np.hstack([self.X, y])), dtype=float)
+        # Older files have no expansion.
+        c = f["expansion"].astype(float) if "expansion" in f else np.linalg.lstsq(W, self.nu.reshape(y.shape))[0].T
         need(W.shape == (len(nu), c.shape[-1]) and c.shape == (y.shape[1], W.shape[1]), "the expansion does not fit")
         need(np.all(np.isfinite(W)) and np.all(np.isfinite(c)), "some numbers are not finite")
         rest, a = nu - W @ c[k], float(norms_of(W) @ np.abs(c[k]))
@@ -792,7 +792,9 @@ def check(
         bound -= math.fsum(values * weights)
     bound = max(0.0, bound)
     claimed = float(f["lower_bound"])
-    need(bound >= claimed - tolerance, f"only {bound:.12g} is proven, not {claimed:.12g} as claimed")
+    old = "n_samples" in f and "rounding" not in f
+    why = "; older versions did not allow for the rounding of sums: save the certificate again" if old else ""
+    need(bound >= claimed - tolerance, f"only {bound:.12g} is proven, not {claimed:.12g} as claimed{why}")
     need(claimed <= objective + tolerance, "the lower bound exceeds the objective")
     return objective, bound, value, penalty
 

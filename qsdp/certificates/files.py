@@ -11,7 +11,7 @@ arrays are, with N the side of the matrices, C outputs, T trees (one for each ou
 ``n_samples``         number of samples that these matrices stand for
 ``rounding``          with ``forms`` or ``gram``: :math:`\gamma` for which sums of products of two columns, of packed
                       entries and targets, differ from those of the samples by at most :math:`\gamma` times the norms of
-                      both columns; files of statistics or sums that lack it are refused
+                      both columns; in files that lack it, n eps
 ``table``             (n, q) with ``forms``: columns of which the same is true, and of which forms and targets consist
 ``expansion``         (C, q): coefficients c with which these columns give nu, up to a rest orthogonal to all of them
 ``sample_weight``     (n,), unless all weights are one
