@@ -38,6 +38,7 @@ _HEADER: Checks = {
     "random_state": _is_count(0),
     "encoding": lambda value: value is None or is_text(value),
     "blocks": lambda value: value is None or type(value) is dict,
+    "exact": lambda value: type(value) is bool,
 }
 
 
@@ -73,7 +74,7 @@ def read_statistics(
     """
     _, header, arrays = read_archive(path, STATISTICS_KIND)
     try:
-        fields = checked("header", {"encoding": None, "blocks": None, **header}, _HEADER)
+        fields = checked("header", {"encoding": None, "blocks": None, "exact": False, **header}, _HEADER)
         d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))
         if names is not None and len(names) != d:
             raise TypeError(f"{len(names)} names for {d} columns")
@@ -104,4 +105,4 @@ def read_statistics(
     sample: RowSample[WeightedRows] = RowSample(fields["keep"], fields["random_state"])
     if kept is not None:
         sample = RowSample(sample.size, sample.seed, kept[:, 0], WeightedRows(kept[:, 2:], kept[:, 1]))
-    return fields, basis, PackedSums(side, high, low), sample
+    return fields, basis, PackedSums(side, high, low, exact=fields["exact"]), sample
