@@ -20,7 +20,13 @@ from benchmarks.quadratic_theory.counts import (
     resnet_parameters,
 )
 from benchmarks.quadratic_theory.dimension import DimensionBounds, FamilyDimension, dimension_bounds, family_dimension
-from benchmarks.quadratic_theory.jacobians import amplification, input_jacobian, layer_jacobian, output_range
+from benchmarks.quadratic_theory.jacobians import (
+    amplification,
+    input_jacobian,
+    layer_jacobian,
+    output_change,
+    output_range,
+)
 from benchmarks.quadratic_theory.pieces import Piece, polynomial_pieces
 from benchmarks.quadratic_theory.separability import Separation, separate
 from benchmarks.quadratic_theory.splines import spline_error_constant, spline_network, spline_parameters
@@ -44,6 +50,7 @@ __all__ = [
     "input_jacobian",
     "layer_jacobian",
     "network_operations",
+    "output_change",
     "output_range",
     "polynomial_pieces",
     "printed_extra_memory",
