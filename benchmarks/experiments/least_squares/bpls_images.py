@@ -7,12 +7,12 @@ competitor's best epoch; its last epoch is shown too. The paper has 100 runs of 
 epochs with batch 1; there are fewer runs here, and fewer epochs with batch 1, as the tables show.
 
 The paper gives the desired value of a hidden neuron for one output, and does not say what to do with ten. Three
-readings follow the rest of it as printed, except for its matrix inverse (`literal=True`: no ridge, desired values cut at
-1e-6, the last pass counts): the target of the first output, the mean over outputs, and the least-squares target
-with the step that overshoots by the number of neurons per output relaxed. They make as many passes as the paper shows
-(9 and 4), because its stop rule as printed never ends before the last pass allowed. Their best pass on the test
-images counts, which favours them. The repaired readings have the relaxed target, a ridge, a higher cut, a stop rule,
-and keep the pass with the fewest training errors.
+readings follow the rest of it as printed, except for its matrix inverse (`literal=True`: no ridge, desired values cut
+at 1e-6, the last pass counts): the target of the first output, the mean over outputs, and the least-squares target with
+the step that overshoots by the number of neurons per output relaxed. They make as many passes as the paper shows (9 and
+4), because its stop rule as printed never ends before the last pass allowed. Their best pass on the test images counts,
+which favours them. The repaired readings have the relaxed target, a ridge, a higher cut, a stop rule, and keep the pass
+with the fewest training errors.
 
 The first reading is trained on the paper's 40 000 images. All readings are compared on the first 8000 images of MNIST,
 where a reading takes seconds.
@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks._verdicts import Claim, compare, exact, judged, within
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import Records, by, experiment_in, grouped, where
-from benchmarks.experiments._data import Split, images
+from benchmarks.data.sets import Split, images
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import Records, by, experiment_in, grouped, where
+from benchmarks.machinery.verdicts import Claim, compare, exact, judged, within
 from qsdp.baselines.bpls import BPLSClassifier
 from qsdp.baselines.bpls._network import Network, random_weights
 from qsdp.bench import Record

@@ -8,8 +8,8 @@ For the linear network, the method is ordinary least squares for any random weig
 inverse in the printed equation 6 does not exist here: three hidden neurons on two inputs have rank two. The non-linear
 network has sigmoid hidden and output layers. "as printed" is the printed pass except for that inverse, with targets cut
 at 1e-3 and desired hidden values at 1e-6. The paper gives the desired value of a hidden neuron for one output only: the
-readings for two are that of the first output, and the least-squares target of both with the step relaxed. The repairs are the relaxed target, a ridge, a higher cut, a refit of the last layer, and keeping the best
-network.
+readings for two are that of the first output, and the least-squares target of both with the step relaxed. The repairs
+are the relaxed target, a ridge, a higher cut, a refit of the last layer, and keeping the best network.
 
 Competitors are named by their optimiser; "inverse" is the linear network by the printed equation 6. There is no beta,
 and times are not shown. Competitors train for 1,000 epochs in each of 1,000 runs.
@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import Claim, compare, exact, judged
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import Records, experiment_in, grid, where
 from benchmarks.experiments.least_squares.bpls_images import SOURCE, optimizer_of
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import Records, experiment_in, grid, where
+from benchmarks.machinery.verdicts import Claim, compare, exact, judged
 from qsdp.baselines.bpls import BPLSRegressor
 from qsdp.baselines.bpls._network import random_weights
 

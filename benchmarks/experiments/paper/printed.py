@@ -9,8 +9,8 @@ objective after 30 epochs. Where every network chooses its own beta, and for cla
 each trained from the same start, in batches of 64; "rounded backpropagation" is the last of these with weights rounded
 to signs and one scale. "program and sampling" is (25) as printed, solved by SCS, with the covariance of (27) and m
 sampled neurons. "ReLU network" has 2 m neurons; "rounded ReLU network" has signs in the first layer and a scale per
-neuron. Panels show accuracies on the rows of training and on those of testing against CPU seconds of one thread, without
-the search of the learning rate: means over the splits, with deviations.
+neuron. Panels show accuracies on the rows of training and on those of testing against CPU seconds of one thread,
+without the search of the learning rate: means over the splits, with deviations.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import (
+from benchmarks.data.sets import standardised, with_constant
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import (
     PAPER,
     Records,
     accuracy,
@@ -36,8 +37,7 @@ from benchmarks.experiments._common import (
     unfolded,
     where,
 )
-from benchmarks.experiments._data import standardised, with_constant
-from benchmarks.experiments._methods import outputs_of
+from benchmarks.methods.networks import outputs_of
 from qsdp.bench import Record
 
 #: Figure, set, neurons, beta of the program, rival, and beta of the rival.

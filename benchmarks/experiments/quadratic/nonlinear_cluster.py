@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import REPETITIONS, Claim, compare, exact, judged
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import Records, by, experiment_in, grid, where
-from benchmarks.quadratic_theory import classify_conics
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import Records, by, experiment_in, grid, where
+from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, exact, judged
+from benchmarks.methods.quadratic_theory import classify_conics
 from qsdp.baselines.quadratic import MultiStart, QuadraticNetworkClassifier
 from qsdp.bench import Record
 from qsdp.datasets import make_nonlinear_clusters

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import REPETITIONS, Claim, compare, exact, judged, not_measured, share
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import Records, experiment_in, grouped, where
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import Records, experiment_in, grouped, where
+from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, exact, judged, not_measured, share
 from qsdp.bench import Record
 from qsdp.datasets import split_digits
 
@@ -209,7 +209,7 @@ def claims(records: Records) -> list[Claim]:
 
 
 def plot(records: Records) -> Any:
-    """Draw test errors against the hyper-parameter of each way to train the quadratic part, as in the paper's Fig. 2."""
+    """Draw test errors against the hyper-parameter of the quadratic part, for each way to train it (Fig. 2)."""
     panels: dict[str, dict[str, dict[float, Any]]] = {}
     plain = [*errors(where(records, setting="conventional")).values()]
     for name, title in TITLES.items():

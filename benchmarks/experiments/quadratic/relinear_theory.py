@@ -2,10 +2,10 @@
 
 Fig. 1: outputs on [-1, 1] of 1-10-10-10-10-1 ReLU networks whose parameters are all N(0, s²), with the same draws for
 every s; as numbers, the growth of their range from s = 0.01 to 0.03 in 100 draws, and as a figure, their outputs less
-that at 0 for s = 0.01, 0.02 and 0.03 in the first four draws. Equation (33): factors of the layers in the bound on the gradient at zero, for unit Gaussian
-parameters. Parameters are counted from the networks themselves. Splines, their constants, and dimensions of sets of
-functions are exact: `tests/benchmarks` checks them, and the errata list misprints. No finite run can decide
-Propositions 3 and 4, on limits of training.
+that at 0 for s = 0.01, 0.02 and 0.03 in the first four draws. Equation (33): factors of the layers in the bound on the
+gradient at zero, for unit Gaussian parameters. Parameters are counted from the networks themselves. Splines, their
+constants, and dimensions of sets of functions are exact: `tests/benchmarks` checks them, and the errata list misprints.
+No finite run can decide Propositions 3 and 4, on limits of training.
 
 The series are the families of neurons. Nothing is trained or split, no column is appended, and times are not shown. Of
 the networks of Tables III to VIII, only the residual network (`QResNet`) is part of this package, with all training
@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import Claim, compare, exact, judged, not_measured
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import Records, experiment_in, grid, where
-from benchmarks.quadratic_theory import amplification, output_change, output_range
+from benchmarks.data import FOLDER
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import Records, experiment_in, grid, where
+from benchmarks.machinery.verdicts import Claim, compare, exact, judged, not_measured
+from benchmarks.methods.quadratic_theory import amplification, output_change, output_range
 from qsdp.baselines import AffineForm, TrainedLayer, relu
 from qsdp.baselines.quadratic import get_family
 from qsdp.bench import Record
@@ -40,7 +40,7 @@ DEPTHS = (1, 2, 3, 4, 5, 6)
 RESNETS = {
     (family, int(depth), int(width), rezero == "1"): parameters
     for family, depth, width, rezero, parameters, _ in map(
-        str.split, Path(__file__).with_name("resnets.txt").read_text(encoding="utf-8").splitlines()[1:]
+        str.split, (FOLDER / "resnets.txt").read_text(encoding="utf-8").splitlines()[1:]
     )
 }
 
@@ -93,7 +93,7 @@ def gradients(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def resnet(case: dict[str, Any]) -> dict[str, Any]:
-    from benchmarks.quadratic_theory import resnet_parameters
+    from benchmarks.methods.quadratic_theory import resnet_parameters
     from qsdp.baselines.relinear import QResNet, count_trainable
 
     options = {name: case[name] for name in ("family", "width", "rezero")}

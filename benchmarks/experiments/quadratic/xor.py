@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import Claim, exact, judged, share
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import Records, experiment_in, grid, where
-from benchmarks.quadratic_theory import classify_conic
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import Records, experiment_in, grid, where
+from benchmarks.machinery.verdicts import Claim, exact, judged, share
+from benchmarks.methods.quadratic_theory import classify_conic
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork
 from qsdp.bench import Record
 from qsdp.datasets import make_xor

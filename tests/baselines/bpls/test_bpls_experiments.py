@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 import qsdp
-from benchmarks._verdicts import Claim
+from benchmarks.machinery.verdicts import Claim
 from qsdp.bench import Record, Results, run_experiment
 from qsdp.datasets import load_mnist
 from qsdp.exceptions import DatasetError
@@ -84,7 +84,7 @@ def test_quick_run_of_images(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"activation": "softmax"}, {"hidden": [50, 50]}])
 def test_every_pass_is_in_every_list(options: dict[str, Any]) -> None:
-    data = importlib.import_module("benchmarks.experiments._data")
+    data = importlib.import_module("benchmarks.data.sets")
     found = images.least_squares(data.digits(), {"ridge": 1e-3, **options}, 0)
     assert [len(found[name]) for name in ("cpu", "curve")] == [found["epochs"]] * 2
     assert found["curve"][-1] == found["test"]

@@ -86,7 +86,7 @@ def boundaries(
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(
-        1, len(panels), figsize=(4.0 * len(panels) + 1.5, 4.2), layout="constrained", squeeze=False, dpi=120
+        1, len(panels), figsize=(max(4.0 * len(panels), 6.0) + 3.0, 4.2), layout="constrained", squeeze=False, dpi=120
     )
     colours, entries = mpl.colormaps["tab10"].colors, {}
     low, high = X.min(axis=0), X.max(axis=0)
