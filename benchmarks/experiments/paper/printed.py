@@ -9,7 +9,7 @@ objective after 30 epochs. Where every network chooses its own beta, and for cla
 each trained from the same start, in batches of 64; "rounded backpropagation" is the last of these with weights rounded
 to signs and one scale. "program and sampling" is (25) as printed, solved by SCS, with the covariance of (27) and m
 sampled neurons. "ReLU network" has 2 m neurons; "rounded ReLU network" has signs in the first layer and a scale per
-neuron. Panels show accuracies on the rows of training and on those of testing against CPU seconds of one thread,
+neuron. Panels show accuracies on the rows of training and on those of testing against CPU time of one thread,
 without the search of the learning rate: means over the splits, with deviations.
 """
 
