@@ -2,10 +2,10 @@
 
 Each is a file in the folder of its topic in `benchmarks/experiments/`. Its measurements are stored in
 `benchmarks/results/NAME.json`. Tables, figures, `benchmarks/RESULTS.md`, `docs/results/` and the quotes in READMEs and
-some pages of the documentation (`_quotes.py`) are generated from these records, never written by hand. `run` continues
-where an earlier run stopped. A record names the versions of its experiment and of the methods it measures
-(`versions.py`): those of another version of the experiment are ignored, and those of other versions of the methods
-are stale, which `list` reports and `run` measures again.
+some pages of the documentation (`machinery/quotes.py`) are generated from these records, never written by hand. `run`
+continues where an earlier run stopped. A record names the versions of its experiment and of the methods it measures
+(`versions.py`): those of another version of the experiment are ignored, and those of other versions of the methods are
+stale, which `list` reports and `run` measures again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import _tried
-from benchmarks._commit import commit
-from benchmarks._quotes import Quoted, filled
-from benchmarks._report import Study, claims_of, markdown_of, print_report, summary_of
-from benchmarks._verdicts import Claim, corrected
 from benchmarks.experiments import TOPICS
+from benchmarks.machinery import tried
+from benchmarks.machinery.commit import commit
+from benchmarks.machinery.quotes import Quoted, filled
+from benchmarks.machinery.report import Study, claims_of, markdown_of, print_report, summary_of
+from benchmarks.machinery.verdicts import Claim, corrected
 from qsdp.bench import Results, load_results, run_experiment
 from qsdp.exceptions import QSDPError
 
@@ -192,7 +192,7 @@ def quotes_of(known: list[tuple[Study, Results, Path]]) -> Quoted:
     def found(name: str) -> tuple[Mapping[str, str], bool]:
         """Return all quotes of a name, and whether all of its cases are measured."""
         if name == "campaigns":
-            return _tried.quotes(), True
+            return tried.quotes(), True
         module, (experiment, results) = module_of(name), measured[name]
         cases = list(experiment.cases(results.quick))
         records = results.of(cases)

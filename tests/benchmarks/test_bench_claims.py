@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks._report import Study, claims_of, markdown_of
-from benchmarks._verdicts import Claim, exact
+from benchmarks.machinery.report import Study, claims_of, markdown_of
+from benchmarks.machinery.verdicts import Claim, exact
 from qsdp.bench import Record, Results
 
 main = pytest.importorskip("benchmarks.__main__", reason="not in the installed package")

@@ -18,8 +18,8 @@ ROOTS = '''
 """Square roots."""
 
 from benchmarks.experiments.{topic}.{name} import __name__ as here
-from benchmarks._report import Study
-from benchmarks._verdicts import exact
+from benchmarks.machinery.report import Study
+from benchmarks.machinery.verdicts import exact
 from qsdp.bench import Table
 
 

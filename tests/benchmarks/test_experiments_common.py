@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-common = pytest.importorskip("benchmarks.experiments._common", reason="not in the installed package")
+common = pytest.importorskip("benchmarks.machinery.common", reason="not in the installed package")
 
 
 def test_what_is_shorter_than_the_step_of_a_clock_takes_that() -> None:

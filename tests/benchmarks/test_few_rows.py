@@ -12,7 +12,7 @@ from qsdp.bench import Record
 
 few_shot = pytest.importorskip("benchmarks.experiments.accuracy.few_shot", reason="not in the installed package")
 mixed_integer = pytest.importorskip("benchmarks.experiments.accuracy.mixed_integer")
-equal_bits = pytest.importorskip("benchmarks.experiments.accuracy._equal_bits")
+equal_bits = pytest.importorskip("benchmarks.methods.equal_bits")
 
 
 def test_draws_of_images_are_apart_and_hold_every_class_as_often() -> None:

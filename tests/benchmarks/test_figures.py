@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from qsdp.bench import Record
 from qsdp.bench._results import key_of
 
-pytest.importorskip("benchmarks.experiments._common", reason="not in the installed package")
+pytest.importorskip("benchmarks.machinery.common", reason="not in the installed package")
 
 NAMES = ("fig1", "accuracy_time", "fig4", "objectives")
 

@@ -13,7 +13,7 @@ import pytest
 from qsdp.bench import Record
 
 study = pytest.importorskip("benchmarks.experiments.product.anytime", reason="not in the installed package")
-process = pytest.importorskip("benchmarks.experiments._process", reason="not in the installed package")
+process = pytest.importorskip("benchmarks.machinery.process", reason="not in the installed package")
 
 PROBLEM = "planted 1000 x 60"
 

@@ -11,7 +11,7 @@ import qsdp
 from qsdp.bench import Record
 
 study = pytest.importorskip("benchmarks.experiments.product.many_inputs", reason="not in the installed package")
-data = pytest.importorskip("benchmarks.experiments._data", reason="not in the installed package")
+data = pytest.importorskip("benchmarks.data.sets", reason="not in the installed package")
 
 
 @pytest.mark.parametrize("side", [4, 14])

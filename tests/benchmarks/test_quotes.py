@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-common = pytest.importorskip("benchmarks.experiments._common", reason="not in the installed package")
-quotes = pytest.importorskip("benchmarks._quotes", reason="not in the installed package")
+common = pytest.importorskip("benchmarks.machinery.common", reason="not in the installed package")
+quotes = pytest.importorskip("benchmarks.machinery.quotes", reason="not in the installed package")
 
 
 @pytest.mark.parametrize(

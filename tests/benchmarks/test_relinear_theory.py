@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline, PPoly, make_interp_spline
 from scipy.special import euler
 
-from benchmarks.quadratic_theory import (
+from benchmarks.methods.quadratic_theory import (
     amplification,
     dimension_bounds,
     family_dimension,
@@ -25,7 +25,7 @@ from benchmarks.quadratic_theory import (
     spline_network,
     spline_parameters,
 )
-from benchmarks.quadratic_theory.dimension import PRIME, modular_rank
+from benchmarks.methods.quadratic_theory.dimension import PRIME, modular_rank
 from qsdp import QuadraticForm
 from qsdp.baselines import AffineForm, QuadraticNetworkClassifier, ReLUNetworkRegressor, TrainedLayer, relu
 from qsdp.baselines.quadratic import get_family

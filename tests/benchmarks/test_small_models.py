@@ -9,15 +9,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import qsdp
-from benchmarks.experiments import _bits as bits
-from benchmarks.experiments.accuracy import _rounding as rounding
+from benchmarks.methods import bits, rounding
 from qsdp.bench import Record, run_experiment
 from qsdp.bench.uci.data import SETS, prepare
 from qsdp.encoding import TableEncoder
 
 study = pytest.importorskip("benchmarks.experiments.accuracy.small_models", reason="not in the installed package")
 # Of the same folder, which is there if that is.
-from benchmarks.experiments.accuracy import _models as models  # noqa: E402
+from benchmarks.methods import models  # noqa: E402
 
 
 def signs(m: int, D: int, seed: int = 0) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ import scipy.sparse
 import qsdp
 from qsdp.bench import Record
 
-peers = pytest.importorskip("benchmarks.experiments.solvers._peers", reason="not in the installed package")
+peers = pytest.importorskip("benchmarks.methods.peers", reason="not in the installed package")
 study = pytest.importorskip("benchmarks.experiments.solvers.inner", reason="not in the installed package")
 
 

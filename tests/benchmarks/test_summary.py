@@ -9,7 +9,7 @@ import pytest
 
 from qsdp.bench import Record
 
-summary = pytest.importorskip("benchmarks.experiments._summary", reason="not in the installed package").summary
+summary = pytest.importorskip("benchmarks.machinery.summary", reason="not in the installed package").summary
 
 
 def record(measured: dict[str, Any], **case: Any) -> Record:

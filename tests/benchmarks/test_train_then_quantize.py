@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks._verdicts import Claim
+from benchmarks.machinery.verdicts import Claim
 from qsdp.bench import Record
 
 pytest.importorskip("torch")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks._verdicts import (
+from benchmarks.machinery.verdicts import (
     Claim,
     Evidence,
     compare,

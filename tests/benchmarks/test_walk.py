@@ -1,7 +1,7 @@
 """The way of a call through the modules."""
 
 import qsdp
-from benchmarks.walk import CALLS, walk
+from benchmarks.machinery.walk import CALLS, walk
 
 
 def test_returns_are_counted_in_the_order_of_first_entries() -> None:

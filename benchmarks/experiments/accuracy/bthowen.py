@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from benchmarks._verdicts import REPETITIONS, Claim, not_measured, paired_claim
-from benchmarks.experiments._common import TARGET, Records, by, experiment_in, over_sets, where
-from benchmarks.experiments.accuracy._equal_bits import rounded
-from benchmarks.experiments.accuracy._models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
+from benchmarks.machinery.common import TARGET, Records, by, experiment_in, over_sets, where
+from benchmarks.machinery.verdicts import REPETITIONS, Claim, not_measured, paired_claim
+from benchmarks.methods.equal_bits import rounded
+from benchmarks.methods.models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
 from benchmarks.versions import ESTIMATORS
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads

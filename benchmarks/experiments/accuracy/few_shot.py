@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from benchmarks._verdicts import Claim
-from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, where
-from benchmarks.experiments._data import images, pooled
-from benchmarks.experiments.accuracy._equal_bits import FAMILIES, printed_claim, rival_claims, tables
-from benchmarks.experiments.accuracy._models import Sample
+from benchmarks.data.sets import images, pooled
+from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, where
+from benchmarks.machinery.verdicts import Claim
+from benchmarks.methods.equal_bits import FAMILIES, printed_claim, rival_claims, tables
+from benchmarks.methods.models import Sample
 from benchmarks.versions import ESTIMATORS
 from qsdp.bench.uci.data import Split
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import Claim, paired_claim
-from benchmarks.experiments._bits import network_bits
-from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid, over_sets, timed, where
+from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, where
+from benchmarks.machinery.verdicts import Claim, paired_claim
+from benchmarks.methods.bits import network_bits
 from benchmarks.versions import ESTIMATORS
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from benchmarks._verdicts import Claim
-from benchmarks.experiments._common import TARGET, Records, experiment_in, where
-from benchmarks.experiments.accuracy._equal_bits import FAMILIES, printed_claim, rival_claims, tables
-from benchmarks.experiments.accuracy._models import Sample
+from benchmarks.machinery.common import TARGET, Records, experiment_in, where
+from benchmarks.machinery.verdicts import Claim
+from benchmarks.methods.equal_bits import FAMILIES, printed_claim, rival_claims, tables
+from benchmarks.methods.models import Sample
 from benchmarks.versions import ESTIMATORS
 from qsdp.bench.uci.data import Split, load
 

@@ -2,8 +2,8 @@
 
 The sets, splits, validation folds and standardised columns are those of the UCI suite. Our models are
 `QuantizedNetworkClassifier()`, whose encoding is "auto", the same with `encoding="standard"` (other parameters are
-defaults), and networks of other sizes drawn from their solutions. The rivals are in `_models.py`; `_bits.py`
-defines the bits of a model.
+defaults), and networks of other sizes drawn from their solutions. The rivals are in `methods/models.py`;
+`methods/bits.py` defines the bits of a model.
 
 The series "default" uses the encoding "auto", and "standard" the other encoding. A number in a name is the number of
 neurons per output; "relaxed" is the quadratic form of the relaxation; "i bits" is a model rounded to i bits. No
@@ -20,10 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import REPETITIONS, Claim, exact, paired_claim
-from benchmarks.experiments import _bits as sizes
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import (
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import (
     TARGET,
     Records,
     experiment_in,
@@ -33,9 +31,11 @@ from benchmarks.experiments._common import (
     medians,
     table_row,
 )
-from benchmarks.experiments._summary import summary
-from benchmarks.experiments.accuracy._equal_bits import rounded
-from benchmarks.experiments.accuracy._models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
+from benchmarks.machinery.summary import summary
+from benchmarks.machinery.verdicts import REPETITIONS, Claim, exact, paired_claim
+from benchmarks.methods import bits as sizes
+from benchmarks.methods.equal_bits import rounded
+from benchmarks.methods.models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
 from benchmarks.versions import ESTIMATORS
 from qsdp.bench import Record, Table
 from qsdp.bench.uci.data import SETS, prepare, split_cases

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks._verdicts import Claim, paired_claim
-from benchmarks.experiments import _common as common
-from benchmarks.experiments._common import PAPER, Records, by, experiment_in, grid, where
-from benchmarks.experiments._data import standardised, targets_of, with_constant
+from benchmarks.data.sets import standardised, targets_of, with_constant
+from benchmarks.machinery import common
+from benchmarks.machinery.common import PAPER, Records, by, experiment_in, grid, where
+from benchmarks.machinery.verdicts import Claim, paired_claim
 
 SETS = ("breast-cancer", "ionosphere", "credit-approval", "heart", "pima", "vehicle")
 SYSTEMS, SPLITS, M = ("relaxation", "backprop", "straight-through"), 10, 250

@@ -24,10 +24,10 @@ from sklearn.metrics import r2_score
 
 import qsdp
 import qsdp.baselines as baselines
-from benchmarks._verdicts import Claim, paired_claim
-from benchmarks.experiments._common import Records, by, experiment_in, grid, over_sets, timed, where
-from benchmarks.experiments._data import quarter
-from benchmarks.experiments._methods import outputs_of
+from benchmarks.data.sets import quarter
+from benchmarks.machinery.common import Records, by, experiment_in, grid, over_sets, timed, where
+from benchmarks.machinery.verdicts import Claim, paired_claim
+from benchmarks.methods.networks import outputs_of
 from benchmarks.versions import ESTIMATORS
 from qsdp.datasets import load_bundled, make_planted
 

@@ -1,8 +1,8 @@
 """The UCI suite of the package, `qsdp bench --suite uci`, whose results are stored here."""
 
-from benchmarks._report import Study
-from benchmarks._verdicts import Claim, exact, not_measured, paired_claim
-from benchmarks.experiments._common import Records, kilobits, table_row
+from benchmarks.machinery.common import Records, kilobits, table_row
+from benchmarks.machinery.report import Study
+from benchmarks.machinery.verdicts import Claim, exact, not_measured, paired_claim
 from benchmarks.versions import ESTIMATORS, versions_of
 from qsdp.bench.uci import EXPERIMENT as SUITE
 from qsdp.bench.uci.report import means, shared_splits

@@ -15,10 +15,10 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import Records, experiment_in, grid, timed, values, where
-from benchmarks.experiments._process import in_own_process
 from benchmarks.experiments.least_squares.rls_curves import SOURCE, perceptron, recurrent
+from benchmarks.machinery.common import Records, experiment_in, grid, timed, values, where
+from benchmarks.machinery.process import in_own_process
+from benchmarks.machinery.verdicts import Claim, exact
 
 #: For each network, with batches of 128: timed steps, and the printed ratio of the running time to Adam's.
 NETWORKS = {"784-512-10": (40, 1.1), "mini-VGG": (3, 1.4), "LSTM 2 x 512": (3, 1.1)}

@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks._verdicts import Claim, Evidence, compare, either, judged, not_measured
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import Records, experiment_in, grouped, where
-from benchmarks.experiments._data import digits, images
+from benchmarks.data.sets import digits, images
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import Records, experiment_in, grouped, where
+from benchmarks.machinery.verdicts import Claim, Evidence, compare, either, judged, not_measured
 from qsdp.bench import Record
 
 SOURCE = "Zhang et al. 2021"

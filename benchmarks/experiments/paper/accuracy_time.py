@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks._verdicts import Claim, paired_claim
-from benchmarks.experiments._common import (
+from benchmarks.data.sets import standardised, targets_of, with_constant
+from benchmarks.machinery.common import (
     PAPER,
     Records,
     What,
@@ -48,8 +48,8 @@ from benchmarks.experiments._common import (
     unfolded,
     where,
 )
-from benchmarks.experiments._data import standardised, targets_of, with_constant
-from benchmarks.experiments._methods import Predict, fits, fourth, outputs_of
+from benchmarks.machinery.verdicts import Claim, paired_claim
+from benchmarks.methods.networks import Predict, fits, fourth, outputs_of
 from qsdp.baselines._budget import BUDGET, chosen_by
 from qsdp.baselines._choice import Choice
 from qsdp.bench import Record

@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks._verdicts import Claim, paired_claim
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import (
+from benchmarks.data.sets import planted
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import (
     PAPER,
     Records,
     approach_claim,
@@ -45,8 +45,8 @@ from benchmarks.experiments._common import (
     values,
     where,
 )
-from benchmarks.experiments._data import planted
-from benchmarks.experiments._methods import fits, fourth_of, outputs_of
+from benchmarks.machinery.verdicts import Claim, paired_claim
+from benchmarks.methods.networks import fits, fourth_of, outputs_of
 from qsdp.baselines._budget import BUDGET, chosen_by
 from qsdp.bench import Record
 from qsdp.bench.uci.bits import plain_bits

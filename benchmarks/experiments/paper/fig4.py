@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks._verdicts import Claim
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import (
+from benchmarks.data.sets import standardised, targets_of, with_constant
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import (
     PAPER,
     Records,
     accuracy,
@@ -30,7 +30,7 @@ from benchmarks.experiments._common import (
     values,
     where,
 )
-from benchmarks.experiments._data import standardised, targets_of, with_constant
+from benchmarks.machinery.verdicts import Claim
 from qsdp.bench import Record
 from qsdp.bench.uci.bits import plain_bits
 

@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import Claim, compare, exact, judged, share
-from benchmarks.experiments._common import Records, What, experiment_in, grid, medians, values, where
-from benchmarks.experiments.paper._theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
+from benchmarks.machinery.common import Records, What, experiment_in, grid, medians, values, where
+from benchmarks.machinery.verdicts import Claim, compare, exact, judged, share
+from benchmarks.methods.theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
 from qsdp.bench import Record
 
 THEORY = "Theory: Bartan, Pilanci"

@@ -30,11 +30,11 @@ from unittest import mock
 import numpy as np
 
 import qsdp
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments import draw
-from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid, grouped, timed, where
-from benchmarks.experiments._data import images, pooled, targets_of, with_constant
-from benchmarks.experiments._process import in_own_process, processor_clock
+from benchmarks.data.sets import images, pooled, targets_of, with_constant
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, grouped, timed, where
+from benchmarks.machinery.process import in_own_process, processor_clock
+from benchmarks.machinery.verdicts import Claim, exact
 from qsdp.encoding import ThresholdEncoder
 from qsdp.relaxation.cuts import CuttingPlanes
 

@@ -30,10 +30,10 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import TARGET, Records, accuracy, experiment_in, timed, where
-from benchmarks.experiments._data import images, pooled, targets_of
-from benchmarks.experiments._process import in_own_process, peak
+from benchmarks.data.sets import images, pooled, targets_of
+from benchmarks.machinery.common import TARGET, Records, accuracy, experiment_in, timed, where
+from benchmarks.machinery.process import in_own_process, peak
+from benchmarks.machinery.verdicts import Claim, exact
 
 SQUARED, COUPLED = "squared", "cross_entropy"
 #: Share of `beta_max` and largest number of seconds in which all classes are proven.

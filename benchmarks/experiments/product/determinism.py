@@ -22,8 +22,8 @@ import sklearn
 from threadpoolctl import threadpool_info
 
 import qsdp
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import TARGET, Records, experiment_in
+from benchmarks.machinery.common import TARGET, Records, experiment_in
+from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.versions import ESTIMATORS
 
 NAMES = ("python", "numpy", "scipy", "sklearn", "kernels", "threads")

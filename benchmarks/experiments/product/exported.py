@@ -36,9 +36,9 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, timed, where
-from benchmarks.experiments._process import installed
+from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, timed, where
+from benchmarks.machinery.process import installed
+from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.versions import ESTIMATORS
 from qsdp.export import EncryptedClient, encrypted, onnx_inputs, to_onnx, to_qonnx
 

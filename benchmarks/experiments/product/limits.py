@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import TARGET, Records, experiment_in, grid, timed, where
-from benchmarks.experiments._process import begin_peak, in_own_process, peak
+from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, timed, where
+from benchmarks.machinery.process import begin_peak, in_own_process, peak
+from benchmarks.machinery.verdicts import Claim, exact
 from qsdp.relaxation.memory import least_memory
 
 #: Time limits in seconds, and by how much a call may take longer: once the limit and some seconds.

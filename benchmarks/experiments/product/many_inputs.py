@@ -30,11 +30,11 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import TARGET, Records, accuracy, duration, experiment_in, table_row, timed, where
-from benchmarks.experiments._data import images, pooled, targets_of, with_constant
-from benchmarks.experiments._process import in_own_process, peak
-from benchmarks.experiments.solvers._peers import class_gaps
+from benchmarks.data.sets import images, pooled, targets_of, with_constant
+from benchmarks.machinery.common import TARGET, Records, accuracy, duration, experiment_in, table_row, timed, where
+from benchmarks.machinery.process import in_own_process, peak
+from benchmarks.machinery.verdicts import Claim, exact
+from benchmarks.methods.peers import class_gaps
 from qsdp.encoding import ThresholdEncoder
 from qsdp.gram import SharedGram
 from qsdp.relaxation.backends import Settings

@@ -30,9 +30,9 @@ import numpy as np
 from scipy.optimize import nnls
 
 import qsdp
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, table_row, timed
-from benchmarks.experiments._process import in_own_process, peak
+from benchmarks.machinery.common import TARGET, Records, duration, experiment_in, table_row, timed
+from benchmarks.machinery.process import in_own_process, peak
+from benchmarks.machinery.verdicts import Claim, exact
 from qsdp.tables import table_chunks
 
 Batch = tuple[np.ndarray, np.ndarray]

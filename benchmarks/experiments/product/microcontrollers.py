@@ -30,15 +30,16 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 import qsdp
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import TARGET, Records, by, experiment_in, grid
-from benchmarks.experiments._data import Split
-from benchmarks.experiments._process import installed
+from benchmarks.data import FOLDER
+from benchmarks.data.sets import Split
+from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid
+from benchmarks.machinery.process import installed
+from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.versions import ESTIMATORS
 from qsdp.export import to_c
 
 PROGRAMS = ("avr-gcc", "avr-size", "simavr", "arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")
-FIRMWARE = Path(__file__).parents[2] / "firmware"
+FIRMWARE = FOLDER / "firmware"
 SETS = ("breast-cancer-wisconsin", "vehicle", "banknote")
 
 #: Rows that a device predicts, repetitions on the emulated Cortex-M3, and instructions per tick of its timer.

@@ -15,8 +15,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import qsdp
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import (
+from benchmarks.data.sets import standardised, with_constant
+from benchmarks.machinery.common import (
     TARGET,
     Records,
     duration,
@@ -27,7 +27,7 @@ from benchmarks.experiments._common import (
     timed,
     where,
 )  # fmt: skip
-from benchmarks.experiments._data import standardised, with_constant
+from benchmarks.machinery.verdicts import Claim, exact
 
 _NAMES = "banknote pima breast-cancer glass wine-quality heart adult credit-approval letter vehicle ionosphere"
 SETS = tuple(_NAMES.split())

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import TARGET, Records, by, experiment_in, timed
-from benchmarks.experiments._data import pooled
-from benchmarks.experiments._process import installed
+from benchmarks.data.sets import pooled
+from benchmarks.machinery.common import TARGET, Records, by, experiment_in, timed
+from benchmarks.machinery.process import installed
+from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.versions import ESTIMATORS
 from qsdp.encoding import ThresholdEncoder
 from qsdp.export import to_verilog

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import REPETITIONS, Claim, compare, judged, within
-from benchmarks.experiments._common import Records, experiment_in, grid, over_sets
-from benchmarks.experiments._data import images
+from benchmarks.data import FOLDER
+from benchmarks.data.sets import images
 from benchmarks.experiments.quadratic.nonlinear_cluster import train_starts
+from benchmarks.machinery.common import Records, experiment_in, grid, over_sets
+from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, judged, within
 from qsdp.baselines.quadratic import QuadraticNetworkClassifier
 from qsdp.bench import Record
 
@@ -33,7 +33,7 @@ EPOCHS = (5, 10, 20)
 #: Printed mean, deviation, best and worst in percent, by images, epochs, hidden neurons and output layer.
 TABLE_4: dict[tuple[int, int, int, str], list[float]] = {
     (int(row[0]), int(row[1]), int(row[2]), head): row[3 + 4 * k : 7 + 4 * k].tolist()
-    for row in np.loadtxt(Path(__file__).with_name("table4.txt"))
+    for row in np.loadtxt(FOLDER / "table4.txt")
     for k, head in enumerate(HEADS)
 }
 #: Standard deviations of starting weights: by fan-in, which is this package's default, and a small one.

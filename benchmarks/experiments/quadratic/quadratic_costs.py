@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import Records, by, experiment_in, grid, timed, where
-from benchmarks.quadratic_theory import network_operations
+from benchmarks.machinery.common import Records, by, experiment_in, grid, timed, where
+from benchmarks.machinery.verdicts import Claim, exact
+from benchmarks.methods.quadratic_theory import network_operations
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork, get_family, starting_parameters
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal"

@@ -8,6 +8,9 @@ Runs with the same seed share conventional starts and splits.
 
 The series are the settings: a family of neurons and how its quadratic weights are trained; "value" is the
 hyper-parameter that varies. There are biases and no other constant column. There are ten seeds. Times are not shown.
+
+The figure is the paper's Fig. 2 for these networks: test errors against the hyper-parameter by which the quadratic part
+is let in, for the three ways to do so, beside the conventional network of the same shape. Means and deviations.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import REPETITIONS, Claim, compare, exact, judged, not_measured, share
-from benchmarks.experiments._common import Records, experiment_in, grouped, where
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import Records, experiment_in, grouped, where
+from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, exact, judged, not_measured, share
 from qsdp.bench import Record
 from qsdp.datasets import split_digits
 
@@ -30,6 +34,11 @@ STAGES = (1, 2, 3)
 #: Ways to shrink the quadratic part: the parameter of each, used for weights and biases, and its values.
 SHRUNK = {"sg": ("gamma", RATES), "sw-l1": ("alpha", RATES), "sw-l2": ("beta", BETAS)}
 WEIGHTS = ("sw-l1", "sw-l2")
+TITLES = {
+    "sg": "gradients times gamma (sg)",
+    "sw-l1": "weights shrunk by alpha (sw-l1)",
+    "sw-l2": "weights times beta (sw-l2)",
+}
 RANDOM = {"variant": "none", "start": "random"}
 
 
@@ -197,6 +206,22 @@ def claims(records: Records) -> list[Claim]:
         ),
         _transition_claim(records),
     ]
+
+
+def plot(records: Records) -> Any:
+    """Draw test errors against the hyper-parameter of the quadratic part, for each way to train it (Fig. 2)."""
+    panels: dict[str, dict[str, dict[float, Any]]] = {}
+    plain = [*errors(where(records, setting="conventional")).values()]
+    for name, title in TITLES.items():
+        lines: dict[str, dict[float, Any]] = {}
+        for (value,), group in grouped(where(records, setting=name), "value").items():
+            # The network at 0 is the conventional one, and has no place on the axis.
+            if value:
+                lines.setdefault("quadratic network by ReLinear", {})[value] = [*errors(group).values()]
+                lines.setdefault("conventional network", {})[value] = plain
+        if lines and plain:
+            panels[title] = lines
+    return draw.curves(panels, "hyper-parameter", "test error, %", "xy") if panels else None
 
 
 def _stage_claim(runs: dict[tuple[str, float | None], dict[int, bool]]) -> Claim:

@@ -1,10 +1,11 @@
 """Measurements of what Fan et al. state on quadratic against conventional networks: amplification and sizes.
 
-Fig. 1, as numbers: outputs on [-1, 1] of 1-10-10-10-10-1 ReLU networks whose parameters are all N(0, s²), with the same
-draws for every s. Equation (33): factors of the layers in the bound on the gradient at zero, for unit Gaussian
-parameters. Parameters are counted from the networks themselves. Splines, their constants, and dimensions of sets of
-functions are exact: `tests/benchmarks` checks them, and the errata list misprints. No finite run can decide
-Propositions 3 and 4, on limits of training.
+Fig. 1: outputs on [-1, 1] of 1-10-10-10-10-1 ReLU networks whose parameters are all N(0, s²), with the same draws for
+every s; as numbers, the growth of their range from s = 0.01 to 0.03 in 100 draws, and as a figure, their outputs less
+that at 0 for s = 0.01, 0.02 and 0.03 in the first four draws. Equation (33): factors of the layers in the bound on the
+gradient at zero, for unit Gaussian parameters. Parameters are counted from the networks themselves. Splines, their
+constants, and dimensions of sets of functions are exact: `tests/benchmarks` checks them, and the errata list misprints.
+No finite run can decide Propositions 3 and 4, on limits of training.
 
 The series are the families of neurons. Nothing is trained or split, no column is appended, and times are not shown. Of
 the networks of Tables III to VIII, only the residual network (`QResNet`) is part of this package, with all training
@@ -15,26 +16,31 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import Claim, compare, exact, judged, not_measured
-from benchmarks.experiments._common import Records, experiment_in, grid, where
-from benchmarks.quadratic_theory import amplification, output_range
+from benchmarks.data import FOLDER
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import Records, experiment_in, grid, where
+from benchmarks.machinery.verdicts import Claim, compare, exact, judged, not_measured
+from benchmarks.methods.quadratic_theory import amplification, output_change, output_range
 from qsdp.baselines import AffineForm, TrainedLayer, relu
 from qsdp.baselines.quadratic import get_family
+from qsdp.bench import Record
 
 PAPER = "Fan et al."
 SCALES = (0.01, 0.03)
+#: Deviations and inputs of the curves.
+DRAWN, INPUTS = (0.01, 0.02, 0.03), np.linspace(-1.0, 1.0, 101)
+WIDTHS = [1, 10, 10, 10, 10, 1]
 DEPTHS = (1, 2, 3, 4, 5, 6)
 
 #: Printed numbers of parameters of residual networks, by family, depth, width of the first stage, and ReZero or not.
 RESNETS = {
     (family, int(depth), int(width), rezero == "1"): parameters
     for family, depth, width, rezero, parameters, _ in map(
-        str.split, Path(__file__).with_name("resnets.txt").read_text(encoding="utf-8").splitlines()[1:]
+        str.split, (FOLDER / "resnets.txt").read_text(encoding="utf-8").splitlines()[1:]
     )
 }
 
@@ -43,6 +49,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     draws, depths = (10, DEPTHS[:3]) if quick else (100, DEPTHS)
     return [
         *grid(kind="range", family=("conventional", "quadratic"), draws=draws, seed=0),
+        *grid(kind="curves", family=("conventional", "quadratic"), draws=2 if quick else 4, seed=0),
         *grid(kind="gradient", depth=depths, width=20, draws=draws, seed=0),
         *(
             {"kind": "resnet", "family": family, "depth": depth, "width": width, "rezero": rezero}
@@ -59,13 +66,21 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 def output_ranges(case: dict[str, Any]) -> dict[str, Any]:
     """Return the growth of the output range between the scales, for draws whose neurons are not all dead."""
     ranges = [
-        [
-            output_range(_layers([1, 10, 10, 10, 10, 1], scale, rng, case["family"] == "quadratic"))
-            for rng in _streams(case)
-        ]
+        [output_range(_layers(WIDTHS, scale, rng, case["family"] == "quadratic")) for rng in _streams(case)]
         for scale in SCALES
     ]
     return {"growth": [last / first for first, last in zip(*ranges, strict=True) if first > 0.0 < last]}
+
+
+def curves(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the outputs at `INPUTS` less that at 0, by draw and scale."""
+    quadratic = case["family"] == "quadratic"
+    return {
+        "outputs": [
+            [output_change(_layers(WIDTHS, scale, rng, quadratic), INPUTS).tolist() for rng in _streams(case)]
+            for scale in DRAWN
+        ]
+    }
 
 
 def gradients(case: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +93,7 @@ def gradients(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def resnet(case: dict[str, Any]) -> dict[str, Any]:
-    from benchmarks.quadratic_theory import resnet_parameters
+    from benchmarks.methods.quadratic_theory import resnet_parameters
     from qsdp.baselines.relinear import QResNet, count_trainable
 
     options = {name: case[name] for name in ("family", "width", "rezero")}
@@ -91,6 +106,7 @@ def resnet(case: dict[str, Any]) -> dict[str, Any]:
 
 CHECKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "range": output_ranges,
+    "curves": curves,
     "gradient": gradients,
     "resnet": resnet,
 }
@@ -121,6 +137,20 @@ def _as_printed(measured: dict[str, Any]) -> bool:
     unit = 10.0 ** -len(size.partition(".")[2])
     counts = (measured["parameters"], measured["parameters_with_separate_biases"])
     return any(abs(count / 1e6 - float(size)) < unit for count in counts)
+
+
+def shown(records: Records) -> list[Record]:
+    return [record for record in records if record.case["kind"] != "curves"]
+
+
+def plot(records: Records) -> Any:
+    """Draw the outputs of a family and a deviation per panel, a curve per draw, as in the paper's Fig. 1."""
+    panels = {}
+    for record in where(records, kind="curves"):
+        for scale, outputs in zip(DRAWN, record.measured["outputs"], strict=True):
+            lines = {f"draw {k + 1}": dict(zip(INPUTS, own, strict=True)) for k, own in enumerate(outputs)}
+            panels[f"{record.case['family']}, parameters N(0, {scale:g}²)"] = lines
+    return draw.curves(panels, "input", "output less that at 0", per_row=3, marks=False) if panels else None
 
 
 def claims(records: Records) -> list[Claim]:

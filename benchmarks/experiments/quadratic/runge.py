@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import Claim, Evidence, compare, exact, judged
-from benchmarks.experiments._common import Records, experiment_in, grid
+from benchmarks.machinery.common import Records, experiment_in, grid
+from benchmarks.machinery.verdicts import Claim, Evidence, compare, exact, judged
 from qsdp.bench import Record
 
 SOURCE = "Fan et al., Table II"
@@ -123,7 +123,7 @@ def stacked(networks: Sequence[Any]) -> Any:
 
 def _sizes(network: Any) -> list[float]:
     """Return the mean magnitude over polynomial pieces of the coefficient of every power."""
-    from benchmarks.quadratic_theory import polynomial_pieces
+    from benchmarks.methods.quadratic_theory import polynomial_pieces
 
     pieces = polynomial_pieces(network.trained_layers(), -5.0, 5.0)
     return [float(f"{size:.4g}") for size in np.mean([np.abs(piece.coefficients) for piece in pieces], axis=0)]

@@ -2,20 +2,26 @@
 
 The four points are trained in order for 200 epochs from w = 0 and b = 0, with the binary cross-entropy. The series are
 the starts of the quadratic part: "identity" at two learning rates, and "random", which stands for 50 symmetric Gaussian
-matrices. There is a bias, but no constant column, split or penalty, and times are not shown.
+matrices. There is a bias, but no constant column, split or penalty, and times are not shown. The figure shows the
+points and boundaries: of the first random start after 200 epochs, and of the identity, at the first epoch after which
+all points are right and after 200 epochs.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import Claim, exact, judged, share
-from benchmarks.experiments._common import Records, experiment_in, grid, where
-from benchmarks.quadratic_theory import classify_conic
+from benchmarks.machinery import draw
+from benchmarks.machinery.common import Records, experiment_in, grid, where
+from benchmarks.machinery.verdicts import Claim, exact, judged, share
+from benchmarks.methods.quadratic_theory import classify_conic
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork
+from qsdp.bench import Record
 from qsdp.datasets import make_xor
+from qsdp.networks import QuadraticForm
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Fig. 1"
 
@@ -39,12 +45,35 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     for epoch in range(1, case["epochs"] + 1):
         descent.epoch(np.arange(4))
         if measured["solved"] is None and ((network.decision(X)[0, :, 0] > 0) == y).all():
-            measured = {"solved": epoch, "conic": _conic(network)}
-    return measured | {"final_conic": _conic(network)}
+            measured = {"solved": epoch, "conic": _conic(network), "form": _coefficients(network)}
+    return measured | {"final_conic": _conic(network), "final_form": _coefficients(network)}
+
+
+def _coefficients(network: QuadraticNetwork) -> dict[str, np.ndarray]:
+    form = network.start(0).to_layers()[0].form
+    return {"S": form.S, "s": form.s, "s0": form.s0}
 
 
 def _conic(network: QuadraticNetwork) -> str:
     return classify_conic(network.start(0).to_layers()[0].form)
+
+
+def shown(records: Records) -> list[Record]:
+    """Return the measurements without the coefficients, which are in the figure."""
+    return [replace(one, measured={k: v for k, v in one.measured.items() if "form" not in k}) for one in records]
+
+
+def plot(records: Records) -> Any:
+    """Draw the four points and the boundary of one neuron per panel, as in the paper's Figure 1."""
+    X, y = make_xor()
+    panels = {}
+    for record in [*where(records, start="random")[:1], *where(records, start="identity")]:
+        case, found = record.case, record.measured
+        moments = {"final_": case["epochs"]} | ({"": found["solved"]} if case["start"] == "identity" else {})
+        for moment, epochs in sorted(moments.items()):
+            title = f"start {case['start']}, rate {case['rate']:g}\n{found[f'{moment}conic']} after {epochs} epochs"
+            panels[title] = {"quadratic neuron": QuadraticForm(**found[f"{moment}form"])}
+    return draw.boundaries(panels, X, y, ("false", "true"))
 
 
 def claims(records: Records) -> list[Claim]:
@@ -70,4 +99,4 @@ def claims(records: Records) -> list[Claim]:
 
 #: Methods whose versions are stored with the records.
 MEASURED = ("quadratic",)
-EXPERIMENT = experiment_in(__name__, "XOR by one quadratic neuron", SOURCE)
+EXPERIMENT = experiment_in(__name__, "XOR by one quadratic neuron", SOURCE, version=2)

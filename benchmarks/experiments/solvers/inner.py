@@ -8,9 +8,9 @@ bound have the sign of a minimisation.
 
 Cases of one thread are timed in CPU time, which does not depend on other processes, and those of two threads by the
 wall clock on an idle machine. One-thread solvers are the mixing method (coordinate ascent over unit vectors) and the
-method of SDPLR (low-rank factors, an augmented Lagrangian and SciPy's L-BFGS), both written in NumPy in `_peers.py`,
-and the conic solvers through CVXPY on the dual program, which has n variables. Each process has 150 seconds of CPU time
-and is stopped after that.
+method of SDPLR (low-rank factors, an augmented Lagrangian and SciPy's L-BFGS), both written in NumPy in
+`methods/peers.py`, and the conic solvers through CVXPY on the dual program, which has n variables. Each process has 150
+seconds of CPU time and is stopped after that.
 
 The series are the solvers. Matrices of graphs have no rows to split, no columns to append and no beta.
 """
@@ -30,11 +30,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, grid, small, table_row, where
-from benchmarks.experiments._process import available_gib, in_own_process, processor_clock
-from benchmarks.experiments.solvers._peers import climbed, inner, inner_cutnorm, missing
 from benchmarks.experiments.solvers.solvers import LEVEL, LIMIT, PATIENCE, THREADS, faster_claim, intervals_claim
+from benchmarks.machinery.common import TARGET, Records, duration, experiment_in, grid, small, table_row, where
+from benchmarks.machinery.process import available_gib, in_own_process, processor_clock
+from benchmarks.machinery.verdicts import Claim, exact
+from benchmarks.methods.peers import climbed, inner, inner_cutnorm, missing
 
 GRAPHS = ("mcp100", "mcp124-1", "G1")
 SOLVERS = ("qsdp", "scs", "csdp", "cutnorm")

@@ -1,9 +1,10 @@
 """The relaxation by this package's solvers, by CVXPY with SCS and by other solvers, at equal certified gaps.
 
 The data are four UCI sets (beta = 10), planted data (1000 x 60 and 5000 x 100, beta = 1), and principal components of
-60000 MNIST images, ten classes at once: 30 components (beta = 10) and 50 (four betas). `_peers` brings every solver to
-a relative gap of 1e-4, recomputed from the data by the same code. Seconds are medians of the wall time of whole calls,
-with compilation and, for our solvers, certification. Every case, with its peak memory, has its own process.
+60000 MNIST images, ten classes at once: 30 components (beta = 10) and 50 (four betas). `methods/peers.py` brings every
+solver to a relative gap of 1e-4, recomputed from the data by the same code. Seconds are medians of the wall time of
+whole calls, with compilation and, for our solvers, certification. Every case, with its peak memory, has its own
+process.
 
 The series are the solvers: "auto", "interior" and "splitting" of this package, and "scs", "clarabel", "cvxopt" and
 "sdpa" through CVXPY. UCI sets are the training part of the paper's first split, standardised; they and the principal
@@ -21,11 +22,11 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks._verdicts import Claim, exact, not_measured
-from benchmarks.experiments._common import TARGET, Records, duration, experiment_in, small, table_row, values, where
-from benchmarks.experiments._data import first_class, standardised, targets_of, with_constant
-from benchmarks.experiments._process import available_gib, in_own_process, peak
-from benchmarks.experiments.solvers._peers import class_gaps, missing, reach, solve
+from benchmarks.data.sets import first_class, standardised, targets_of, with_constant
+from benchmarks.machinery.common import TARGET, Records, duration, experiment_in, small, table_row, values, where
+from benchmarks.machinery.process import available_gib, in_own_process, peak
+from benchmarks.machinery.verdicts import Claim, exact, not_measured
+from benchmarks.methods.peers import class_gaps, missing, reach, solve
 
 UCI = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 OURS, OTHERS = ("auto", "interior", "splitting"), ("clarabel", "cvxopt", "sdpa")

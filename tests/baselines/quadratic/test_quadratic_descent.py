@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from quadratic_reference import Counted, LoopLayer, TorchNetwork, counted, plain, random_layer, random_network, since
 
-from benchmarks.quadratic_theory import (
+from benchmarks.methods.quadratic_theory import (
     count_cached,
     count_operations,
     count_parameters,

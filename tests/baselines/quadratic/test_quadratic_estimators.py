@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
-from benchmarks.quadratic_theory import classify_conic
+from benchmarks.methods.quadratic_theory import classify_conic
 from qsdp.baselines.quadratic import (
     FAMILIES,
     LOSSES,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import qsdp
-from benchmarks.quadratic_theory import classify_conics, separate
+from benchmarks.methods.quadratic_theory import classify_conics, separate
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression, QuadraticNetworkClassifier
 from qsdp.datasets import make_nonlinear_clusters, split_digits
 

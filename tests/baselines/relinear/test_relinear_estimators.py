@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
-from benchmarks.quadratic_theory import polynomial_pieces
+from benchmarks.methods.quadratic_theory import polynomial_pieces
 from qsdp import QSDPWarning
 from qsdp.baselines._history import train_epochs
 from qsdp.baselines.relinear import ReLinearClassifier, ReLinearRegressor, training

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.quadratic_theory import family_dimension, resnet_parameters
+from benchmarks.methods.quadratic_theory import family_dimension, resnet_parameters
 from qsdp.baselines import AffineForm
 from qsdp.baselines.relinear import (
     QResNet,

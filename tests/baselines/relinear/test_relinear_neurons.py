@@ -11,7 +11,7 @@ from relinear_reference import fan_backward, fan_forward, value
 from torch import nn
 from torch.nn import functional
 
-from benchmarks.quadratic_theory import layer_jacobian
+from benchmarks.methods.quadratic_theory import layer_jacobian
 from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.baselines.quadratic import get_family
 from qsdp.baselines.relinear import CompactConv2d, FanConv2d, FanLinear, SquareActivationLinear

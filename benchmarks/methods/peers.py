@@ -26,8 +26,8 @@ import scipy.optimize
 import scipy.sparse
 
 import qsdp
-from benchmarks.experiments._common import timed
-from benchmarks.experiments._process import peak, program
+from benchmarks.machinery.common import timed
+from benchmarks.machinery.process import peak, program
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import Relaxation, finish
 
@@ -326,12 +326,12 @@ def _inner_csdp(M, tolerance, time_limit):
 
 
 def inner_cutnorm(M, level, python):
-    """Return the first tolerance of `_cutnorm.py` whose gap is at most the level, else that of the smallest gap."""
+    """Return the first tolerance of `cutnorm.py` whose gap is at most the level, else that of the smallest gap."""
     dense, bounds = _dense(M), []
     with tempfile.TemporaryDirectory() as home:
         paths = [str(Path(home, name)) for name in ("matrix.npy", "answer.npz")]
         np.save(paths[0], dense)
-        script = Path(__file__).with_name("_cutnorm.py")
+        script = Path(__file__).with_name("cutnorm.py")
         _, largest, status = program([python, script, *paths])
         if status:
             raise RuntimeError(f"{script.name} ended with exit status {status}")

@@ -56,7 +56,7 @@ def count_parameters(family: str, n: int, m: int) -> int:
     --------
     A network 784 - 30 - 10 with a linear hidden layer:
 
-    >>> from benchmarks.quadratic_theory import count_parameters
+    >>> from benchmarks.methods.quadratic_theory import count_parameters
     >>> [count_parameters("linear", 784, 30) + count_parameters(head, 30, 10) for head in ("linear", "qnn", "rpqnn")]
     [23860, 28510, 24170]
     """

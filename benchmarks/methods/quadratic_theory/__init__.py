@@ -6,9 +6,9 @@ and Oswal and after Fan, Li, Wang, Lai and Wang, as corrected. PyTorch is import
 
 from __future__ import annotations
 
-from benchmarks.quadratic_theory.conics import classify_conic, classify_conics
-from benchmarks.quadratic_theory.constructions import ball_neurons, ellipsoid_neurons
-from benchmarks.quadratic_theory.counts import (
+from benchmarks.methods.quadratic_theory.conics import classify_conic, classify_conics
+from benchmarks.methods.quadratic_theory.constructions import ball_neurons, ellipsoid_neurons
+from benchmarks.methods.quadratic_theory.counts import (
     Operations,
     count_cached,
     count_operations,
@@ -19,11 +19,22 @@ from benchmarks.quadratic_theory.counts import (
     printed_total_operations,
     resnet_parameters,
 )
-from benchmarks.quadratic_theory.dimension import DimensionBounds, FamilyDimension, dimension_bounds, family_dimension
-from benchmarks.quadratic_theory.jacobians import amplification, input_jacobian, layer_jacobian, output_range
-from benchmarks.quadratic_theory.pieces import Piece, polynomial_pieces
-from benchmarks.quadratic_theory.separability import Separation, separate
-from benchmarks.quadratic_theory.splines import spline_error_constant, spline_network, spline_parameters
+from benchmarks.methods.quadratic_theory.dimension import (
+    DimensionBounds,
+    FamilyDimension,
+    dimension_bounds,
+    family_dimension,
+)
+from benchmarks.methods.quadratic_theory.jacobians import (
+    amplification,
+    input_jacobian,
+    layer_jacobian,
+    output_change,
+    output_range,
+)
+from benchmarks.methods.quadratic_theory.pieces import Piece, polynomial_pieces
+from benchmarks.methods.quadratic_theory.separability import Separation, separate
+from benchmarks.methods.quadratic_theory.splines import spline_error_constant, spline_network, spline_parameters
 
 __all__ = [
     "DimensionBounds",
@@ -44,6 +55,7 @@ __all__ = [
     "input_jacobian",
     "layer_jacobian",
     "network_operations",
+    "output_change",
     "output_range",
     "polynomial_pieces",
     "printed_extra_memory",

@@ -6,7 +6,7 @@ import functools
 import subprocess
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """The solver inside the package `cutnorm` on an inner problem, run by the Python that has the package.
 
-    python _cutnorm.py matrix.npy answer.npz
+    python cutnorm.py matrix.npy answer.npz
 
 The script imports only NumPy and `cutnorm`. For each of a few tolerances, from coarse to fine, it writes the median
 time of three random starts and the last point. The first run, which compiles, is not counted.

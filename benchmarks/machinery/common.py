@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._report import Study
-from benchmarks._verdicts import Claim, compare, judged, not_measured
-from benchmarks.experiments import draw
-from benchmarks.experiments._summary import summary
+from benchmarks.machinery import draw
+from benchmarks.machinery.report import Study
+from benchmarks.machinery.summary import summary
+from benchmarks.machinery.verdicts import Claim, compare, judged, not_measured
 from benchmarks.versions import versions_of
 from qsdp.bench import Record
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
-from benchmarks.experiments._common import timed
+from benchmarks.machinery.common import timed
 
 Predict = Callable[[np.ndarray], np.ndarray]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-RECORDS = Path(__file__).resolve().parents[1] / "tests" / "campaigns" / "records"
+RECORDS = Path(__file__).resolve().parents[2] / "tests" / "campaigns" / "records"
 
 
 def quotes() -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks._verdicts import KINDS, LEVEL, PAPERS, REPETITIONS, THEORY, VERDICTS, Claim, corrected
+from benchmarks.machinery.verdicts import KINDS, LEVEL, PAPERS, REPETITIONS, THEORY, VERDICTS, Claim, corrected
 from qsdp import bench
 from qsdp.bench import Experiment, Record, Results
 from qsdp.bench._report import markdown_table

@@ -72,7 +72,7 @@ def family_dimension(
 
     Examples
     --------
-    >>> from benchmarks.quadratic_theory import family_dimension
+    >>> from benchmarks.methods.quadratic_theory import family_dimension
     >>> family_dimension([2, 2, 1])
     FamilyDimension(dimension=12, n_parameters=27)
     >>> family_dimension([2, 2, 1], "square_act")

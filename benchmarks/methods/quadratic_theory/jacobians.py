@@ -77,17 +77,23 @@ def amplification(layers: Sequence[TrainedLayer]) -> FloatArray:
     return np.array([np.linalg.norm(layer.form.s) for layer in layers])
 
 
-def output_range(layers: Sequence[TrainedLayer], low: float = -1.0, high: float = 1.0, n_points: int = 1001) -> float:
-    """Return the largest minus the smallest output of a network of one input and one output, on an interval.
+def output_change(layers: Sequence[TrainedLayer], x: FloatArray) -> FloatArray:
+    """Return the outputs of a network of one input and one output at ascending inputs, less that at zero.
 
     Notes
     -----
     The outputs are integrated from the derivative by the trapezoidal rule. Their differences are therefore found even
     where they are far below the rounding errors of the outputs themselves.
     """
-    x = np.linspace(low, high, check_integer("n_points", n_points, minimum=2))
     slopes = input_jacobian(layers, x[:, None])
     if slopes.shape[1] != 1:
         raise InvalidInputError(f"layers must end in one output; got {slopes.shape[1]}")
     values = cumulative_trapezoid(slopes[:, 0, 0], x, initial=0)
+    change: FloatArray = values - np.interp(0.0, x, values)
+    return change
+
+
+def output_range(layers: Sequence[TrainedLayer], low: float = -1.0, high: float = 1.0, n_points: int = 1001) -> float:
+    """Return the largest minus the smallest output of a network of one input and one output, on an interval."""
+    values = output_change(layers, np.linspace(low, high, check_integer("n_points", n_points, minimum=2)))
     return float(values.max() - values.min())

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._verdicts import Claim, paired_claim
-from benchmarks.experiments import _bits as sizes
-from benchmarks.experiments._common import TARGET, Records, by, grouped, timed, unfolded, where
-from benchmarks.experiments._summary import summary
-from benchmarks.experiments.accuracy._models import (
+from benchmarks.machinery.common import TARGET, Records, by, grouped, timed, unfolded, where
+from benchmarks.machinery.summary import summary
+from benchmarks.machinery.verdicts import Claim, paired_claim
+from benchmarks.methods import bits as sizes
+from benchmarks.methods.models import (
     Measured,
     Sample,
     logistic_of_columns,
@@ -25,7 +25,7 @@ from benchmarks.experiments.accuracy._models import (
     relaxed_forms,
     trees,
 )
-from benchmarks.experiments.accuracy._rounding import PRECISIONS
+from benchmarks.methods.rounding import PRECISIONS
 from qsdp import QuantizedNetworkClassifier
 from qsdp.baselines._budget import BUDGET, InteriorSearch
 from qsdp.bench import Table

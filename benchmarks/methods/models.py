@@ -19,9 +19,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.experiments import _bits as sizes
-from benchmarks.experiments._common import timed
-from benchmarks.experiments.accuracy._rounding import PRECISIONS, best_rounded, fit_logistic, fit_squares
+from benchmarks.machinery.common import timed
+from benchmarks.methods import bits as sizes
+from benchmarks.methods.rounding import PRECISIONS, best_rounded, fit_logistic, fit_squares
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench.uci.data import Split, validation_splits

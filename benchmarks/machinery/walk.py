@@ -1,4 +1,4 @@
-"""The path of a call through the modules of qsdp: `python -m benchmarks.walk [CALL ...]`, all calls by default.
+"""The path of a call through the modules of qsdp: `python -m benchmarks.machinery.walk [CALL ...]`, all by default.
 
 Prints the modules in the order in which control first enters them, each with the number of its returns: how often
 control enters it again from another module of the library. Only calls between functions of qsdp in this thread count,

@@ -1,0 +1,6 @@
+"""Data sets of the experiments, numbers printed in papers, and firmware."""
+
+from pathlib import Path
+
+#: Folder of the printed numbers and the firmware.
+FOLDER = Path(__file__).resolve().parent

@@ -1,0 +1,1 @@
+"""Verdicts, reports, pages and figures."""

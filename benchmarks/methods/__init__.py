@@ -1,0 +1,1 @@
+"""Methods that experiments measure beside this package, and what several of them share."""
