@@ -9,8 +9,8 @@ import pytest
 import qsdp
 
 HEAVY = {
-    "IPython", "clarabel", "cvxopt", "cvxpy", "jinja2", "matplotlib", "mosek", "pandas", "rich", "scipy.optimize", "scipy.stats",
-    "scs", "sklearn", "torch", "typer",
+    "IPython", "clarabel", "cvxopt", "cvxpy", "jinja2", "matplotlib", "mosek", "pandas", "rich",
+    "scipy.optimize", "scipy.stats", "scs", "sklearn", "torch", "typer",
 }  # fmt: skip
 
 SOLVE = """

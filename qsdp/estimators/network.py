@@ -52,6 +52,7 @@ from qsdp.losses import Loss, get_loss
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.relaxation.rows import DistinctRows
+from qsdp.relaxation.shortfall import warn_of_choices
 from qsdp.sampling import sample_network
 from qsdp.statistics.collections import Rows, is_collection, map_rows
 
@@ -171,7 +172,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             seconds = time.perf_counter() - began
             result = self._train(samples, inputs, coded, weights, options, **routed)
             self._result = result.timed("encoding", seconds) if chosen else result
-        warn_of_gap(self.result_)
+            warn_of_choices()
+            warn_of_gap(self.result_)
         self._expose()
 
     def _train(
@@ -210,7 +212,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
                 encoder = fit_rule(rule, counting.X, counting.weights)
                 yield candidate(encoder, encoded(encoder, counting.X))
 
-        with options.choosing():
+        with options.choosing("inputs"):
             encoder, problem, fit = first_clear_best(candidates(), rows)
             width = encoder.encoding_.width
             kept = useful_inputs(problem, rows, width, fit)

@@ -184,7 +184,7 @@ def choose_encoding(training: Training, options: TrainingOptions) -> Training:
     activation = get_activation(options.activation)
     tables = chain([training], (training.by_rule(rule, activation) for rule in rules))
     candidates = ((one, one.problem(options)) for one in tables)
-    with options.choosing():
+    with options.choosing("inputs"):
         best, problem, fit = first_clear_best(candidates, rows)
         kept = useful_inputs(problem, rows, best.encoder.width, fit)
     return best if len(kept) == best.encoder.width else best.restricted(kept, activation)
