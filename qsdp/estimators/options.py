@@ -121,6 +121,16 @@ class ClassifierOptions(EstimatorOptions):
         check_class_weight,
         "balanced gives all classes the same total weight.",
     )
+    probability: bool = option(
+        False,
+        "bool",
+        """
+        Whether `fit` calibrates probabilities for losses that do not give log odds, such as the squared loss, on
+        held-out rows. Otherwise the first `predict_proba` does so, with a warning, if the training data are still
+        there. It takes at most a minute, which does not count for `time_limit`; the probabilities are the same.
+        """,
+        check_flag,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
