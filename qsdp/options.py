@@ -234,10 +234,11 @@ class TrainingOptions(Options):
         _check_random_state,
         "Random seed of the train/test split and of the sampling.",
     )
-    verbose: bool | int = option(
+    # Estimators add None, which functions take without saying so.
+    verbose: Any = option(
         False,
         "bool or int",
-        "Show a progress bar for every stage, on standard error or in a notebook (which needs ``ipywidgets``).",
+        "Show a progress bar for every stage, on standard error or in a notebook.",
         lambda name, value: check_verbose(value),
     )
 

@@ -106,8 +106,13 @@ def check_flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def check_verbose(verbose: object) -> bool:
-    """Return whether `verbose`, a boolean or an integer >= 0 as in scikit-learn, asks for progress bars."""
+def check_verbose(verbose: object) -> bool | None:
+    """Return whether `verbose`, a boolean or an integer >= 0 as in scikit-learn, asks for progress bars.
+
+    None, the default of estimators, stays None; see `progress`.
+    """
+    if verbose is None:
+        return None
     if isinstance(verbose, (bool, np.bool_)):
         return bool(verbose)
     if not _is_integral(verbose):

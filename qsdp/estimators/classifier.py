@@ -122,7 +122,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         random_state: RandomState = ClassifierOptions.random_state,
         warm_start: bool = ClassifierOptions.warm_start,
         keep_data: bool = ClassifierOptions.keep_data,
-        verbose: bool | int = ClassifierOptions.verbose,
+        verbose: bool | int | None = ClassifierOptions.verbose,
     ) -> None:
         self._keep(locals())
 

@@ -87,7 +87,7 @@ class _CrossValidated:
         device: str | None = CrossValidationOptions.device,
         keep_data: bool = CrossValidationOptions.keep_data,
         random_state: RandomState = CrossValidationOptions.random_state,
-        verbose: bool | int = CrossValidationOptions.verbose,
+        verbose: bool | int | None = CrossValidationOptions.verbose,
     ) -> None:
         self._keep(locals())
 
@@ -368,7 +368,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
         device: str | None = ClassifierCrossValidationOptions.device,
         keep_data: bool = ClassifierCrossValidationOptions.keep_data,
         random_state: RandomState = ClassifierCrossValidationOptions.random_state,
-        verbose: bool | int = ClassifierCrossValidationOptions.verbose,
+        verbose: bool | int | None = ClassifierCrossValidationOptions.verbose,
     ) -> None:
         self._keep(locals())
 

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._utils.options import StoredArguments, documented
 from qsdp._utils.outputs import squeezed
+from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
@@ -102,7 +103,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         random_state: RandomState = EstimatorOptions.random_state,
         warm_start: bool = EstimatorOptions.warm_start,
         keep_data: bool = EstimatorOptions.keep_data,
-        verbose: bool | int = EstimatorOptions.verbose,
+        verbose: bool | int | None = EstimatorOptions.verbose,
     ) -> None:
         self._keep(locals())
 
@@ -156,10 +157,11 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         target, weights = self._coded(counting)
         self.target_scaling_ = self._scaling(target, weights)
         coded = self.target_scaling_.encode(target)
-        with options.limit():
+        with options.limit(), progress(options.verbose) as stages:
             began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
             if chosen:
-                self.encoder_ = self._chosen_encoder(counting, coded, weights, options)
+                with stages.stage("encode"):
+                    self.encoder_ = self._chosen_encoder(counting, coded, weights, options)
                 columns = self._encoded(counting.X)
             else:
                 self.encoder_, columns = fit_encoder(options.encoding, counting.X, counting.y, counting.weights)

@@ -103,6 +103,16 @@ class EstimatorOptions(TrainingOptions):
         """,
         check_flag,
     )
+    verbose: Any = redefined(
+        TrainingOptions,
+        "verbose",
+        None,
+        annotation="bool, int or None",
+        description="""
+        Show a progress bar for every stage, on standard error or in a notebook. None: in notebooks only, once a fit has
+        taken two seconds.
+        """,
+    )
     # As in scikit-learn, every fit differs without a seed.
     random_state: RandomState = redefined(TrainingOptions, "random_state", None)
 

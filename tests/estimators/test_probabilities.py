@@ -101,9 +101,12 @@ def test_fit_calibrates_if_asked_and_the_first_request_says_so(make: Any) -> Non
 
 
 def test_calibration_has_a_stage_and_time_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
-    hurried = classifier(probability=True, time_limit=1e-9, verbose=True).fit(X, CODES)
+    hurried = classifier(beta=1.0, probability=True, time_limit=1e-9, verbose=True).fit(X, CODES)
     assert "calibrate" in capfd.readouterr().err
-    assert hurried.calibration_.lines.slopes == classifier(probability=True).fit(X, CODES).calibration_.lines.slopes
+    assert (
+        hurried.calibration_.lines.slopes
+        == classifier(beta=1.0, probability=True).fit(X, CODES).calibration_.lines.slopes
+    )
 
 
 def test_scores_of_folds_calibrate_without_a_word() -> None:
