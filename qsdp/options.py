@@ -234,10 +234,11 @@ class TrainingOptions(Options):
         _check_random_state,
         "Random seed of the train/test split and of the sampling.",
     )
-    verbose: bool | int = option(
+    # Estimators add None, which functions take without saying so.
+    verbose: Any = option(
         False,
         "bool or int",
-        "Show a progress bar for every stage, on standard error or in a notebook (which needs ``ipywidgets``).",
+        "Show a progress bar for every stage, on standard error or in a notebook.",
         lambda name, value: check_verbose(value),
     )
 
@@ -251,9 +252,13 @@ class TrainingOptions(Options):
         """Open the scope of a call."""
         return deadline.after(None if self.time_limit == np.inf else self.time_limit)
 
-    def choosing(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def choosing(self, what: str) -> Iterator[None]:
         """Open the scope of a choice: a share of the time left, or a default without a time limit."""
-        return deadline.within(_CHOICE_TIME) if self.time_limit is None else deadline.fraction(_CHOICE_SHARE)
+        with deadline.within(_CHOICE_TIME) if self.time_limit is None else deadline.fraction(_CHOICE_SHARE):
+            yield
+            if self.time_limit is not None and deadline.over():
+                deadline.note_end(f"the choice of {what}")
 
     def solving(self) -> AbstractContextManager[object]:
         """Open the scope of a stage before a refinement, which gets half of the limit if it is one of `LIMITED`."""
@@ -319,7 +324,7 @@ class TrainingOptions(Options):
         """Return the beta of the options for a problem, computed from the problem if they leave it open."""
         if not isinstance(self.beta, str):
             return BetaChoice(self.beta)
-        with self.choosing():
+        with self.choosing("beta"):
             if self.beta == AUTO:
                 return beta_choice(problem, bar)
             # If zero is optimal for every beta, any value works.

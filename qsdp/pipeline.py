@@ -27,6 +27,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.refinement import Interrupted, Trial, best_at_interrupt, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import relaxation_of, with_network
+from qsdp.relaxation.shortfall import warn_of_choices
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
@@ -314,6 +315,7 @@ def run_pipeline(
                 device=options.device,
             )
         result = sample_from(relaxation, options, rng, kept, expected_loss)
+        warn_of_choices()
     return result.timed("beta", timings["beta"]) if timings else result
 
 

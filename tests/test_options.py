@@ -97,7 +97,7 @@ def test_estimators_have_defaults_of_their_own() -> None:
     differing = {
         name for name in TrainingOptions.declared() if getattr(TrainingOptions, name) != getattr(EstimatorOptions, name)
     }
-    assert differing == {"n_neurons", "beta", "activation", "refine", "tol", "allocation", "random_state"}
+    assert differing == {"n_neurons", "beta", "activation", "refine", "tol", "allocation", "random_state", "verbose"}
 
 
 @pytest.mark.parametrize("command", ["fit", "demo"])

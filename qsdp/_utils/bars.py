@@ -1,4 +1,4 @@
-"""Progress drawn by rich: bars on terminals and in notebooks, occasional lines elsewhere; imported only if shown."""
+"""Progress drawn by rich: bars on terminals, occasional lines elsewhere; imported only if shown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LINE_SECONDS, _LINE_SHARE = 10.0, 0.1
 class Bars:
     """One display of stages: name, bar, time and figures of each.
 
-    If the console is neither a terminal nor a notebook, lines report on the running stage: after ten seconds, and then
+    If the console is not a terminal, lines report on the running stage: after ten seconds, and then
     every ten seconds or tenth of the elapsed time. Logs of short calls stay empty, and logs of long calls short.
     """
 
@@ -32,7 +32,7 @@ class Bars:
         self.progress = Progress(
             *columns, console=console or Console(stderr=True, highlight=False), transient=transient
         )
-        self._drawn = self.progress.console.is_terminal or self.progress.console.is_jupyter
+        self._drawn = self.progress.console.is_terminal
         self._began = time.monotonic()
         self._next_line = _LINE_SECONDS
 
@@ -58,6 +58,3 @@ class Bars:
             return
         with self.progress:
             yield
-            if self.progress.console.is_jupyter:
-                # On terminals rich refreshes the display itself; a widget would keep an older state.
-                self.progress.refresh()

@@ -24,10 +24,12 @@ __all__ = [
     "carried",
     "check",
     "elapsed",
+    "ended",
     "fraction",
     "in_time",
     "left",
     "limit",
+    "note_end",
     "over",
     "unlimited",
     "within",
@@ -42,12 +44,19 @@ class TimeOver(Exception):  # noqa: N818 (a reason to stop, caught by whoever op
 
 
 class Deadline:
-    """End of a scope: `limit` seconds from now, or when `outer` ends, or when `interrupted` returns True."""
+    """End of a scope: `limit` seconds from now, or when `outer` ends, or when `interrupted` returns True.
+
+    Attributes
+    ----------
+    ended : list of str
+        Stages that a limit ended early, shared by the scopes of a call; see `note_end`.
+    """
 
     def __init__(
         self, limit: float = math.inf, outer: Deadline | None = None, interrupted: Callable[[], bool] | None = None
     ) -> None:
         self._start, self._limit, self._outer, self._interrupted = time.monotonic(), limit, outer, interrupted
+        self.ended: list[str] = [] if outer is None or outer is _ROOT else outer.ended
 
     @property
     def limit(self) -> float:
@@ -72,7 +81,8 @@ class Deadline:
         self._limit = 0.0
 
 
-_current: ContextVar[Deadline] = ContextVar("deadline", default=Deadline())  # noqa: B039 (never expired)
+_ROOT = Deadline()
+_current: ContextVar[Deadline] = ContextVar("deadline", default=_ROOT)
 
 
 @contextmanager
@@ -137,6 +147,19 @@ def elapsed() -> float:
 def over() -> bool:
     """Return whether a limit has passed."""
     return left() == 0.0
+
+
+def note_end(stage: str) -> None:
+    """Note that a limit ended a stage early, for a warning that names the cause; see `ended`."""
+    if _current.get() is not _ROOT:
+        _current.get().ended.append(stage)
+
+
+def ended() -> list[str]:
+    """Return the stages noted in this call, and forget them, so that one warning names them."""
+    stages = list(_current.get().ended)
+    _current.get().ended.clear()
+    return stages
 
 
 def check() -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from qsdp._utils.notebook import NotebookTable, in_notebook
+
 __all__ = ["NO_BAR", "SILENT", "ProgressBar", "Report", "Stages", "progress"]
+
+#: Seconds after which a notebook shows what nobody asked for; anything from one to five would do.
+_DELAY = 2.0
 
 #: Called with the amount done, the total and figures of one stage. None means unknown; for figures, unchanged.
 Report = Callable[[float | None, float | None, str | None], object]
@@ -19,6 +24,9 @@ class _Display(Protocol):
 
     def add(self, name: str) -> Report:
         """Add a stage."""
+
+    def running(self) -> AbstractContextManager[None]:
+        """Keep the display up to date until the block ends."""
 
 
 class _Gapped(Protocol):
@@ -64,10 +72,10 @@ NO_BAR = ProgressBar()
 
 
 class Stages:
-    """Stages of one display; None shows nothing."""
+    """Stages of one display; None shows nothing. Those of an automatic one were not asked for."""
 
-    def __init__(self, display: _Display | None) -> None:
-        self._display = display
+    def __init__(self, display: _Display | None, *, automatic: bool = False) -> None:
+        self._display, self.automatic = display, automatic
 
     @property
     def shown(self) -> bool:
@@ -93,22 +101,23 @@ _turn = threading.Lock()
 
 
 @contextmanager
-def progress(verbose: bool | int, *, transient: bool = False) -> Iterator[Stages]:
+def progress(verbose: bool | int | None, *, transient: bool = False) -> Iterator[Stages]:
     """Yield stages that are shown on the standard error or in the notebook if `verbose`, else silent stages.
 
-    Inside a call that shows its own stages, they join its display. A transient display is erased at the end.
+    None shows them in a notebook, once they have taken two seconds, unless a call around this one shows its own. Else
+    stages inside a call that shows its own join its display. A transient display is erased at the end; a notebook keeps
+    it.
     """
     global _current
-    if not verbose:
+    notebook, automatic = in_notebook(), verbose is None
+    if not (verbose or (automatic and (notebook if _current is None else _current.automatic))):
         yield SILENT
         return
-    from qsdp._utils.bars import Bars
-
     with _turn:
         outer = _current
         if outer is None:
-            bars = Bars(transient=transient)
-            _current = own = Stages(bars)
+            bars = NotebookTable(_DELAY if automatic else 0.0) if notebook else _bars(transient)
+            _current = own = Stages(bars, automatic=automatic)
     if outer is not None:
         yield outer
         return
@@ -117,6 +126,12 @@ def progress(verbose: bool | int, *, transient: bool = False) -> Iterator[Stages
             yield own
     finally:
         _current = None
+
+
+def _bars(transient: bool) -> _Display:
+    from qsdp._utils.bars import Bars
+
+    return Bars(transient=transient)
 
 
 def _share(measure: float, tol: float) -> float:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import math
-import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from numbers import Integral, Real
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -106,8 +106,13 @@ def check_flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def check_verbose(verbose: object) -> bool:
-    """Return whether `verbose`, a boolean or an integer >= 0 as in scikit-learn, asks for progress bars."""
+def check_verbose(verbose: object) -> bool | None:
+    """Return whether `verbose`, a boolean or an integer >= 0 as in scikit-learn, asks for progress bars.
+
+    None, the default of estimators, stays None; see `progress`.
+    """
+    if verbose is None:
+        return None
     if isinstance(verbose, (bool, np.bool_)):
         return bool(verbose)
     if not _is_integral(verbose):
@@ -249,13 +254,24 @@ def _first_line(error: Exception) -> str:
     return str(error).split("\n", 1)[0].rstrip(":")
 
 
+#: Packages whose lines call this one on behalf of a user: a warning points at the line that called them.
+_BETWEEN = frozenset({"qsdp", "sklearn", "joblib"})
+
+
 def warn(message: str) -> None:
-    """Issue a `QSDPWarning` that points at the first line outside this package."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-    level, frame = 2, sys._getframe(1)
-    while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(package):
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
-    warnings.warn(message, QSDPWarning, stacklevel=level)
+    """Issue a `QSDPWarning` that points at the user's line: the one that called this package, maybe through others."""
+    level, user = 0, 1
+    frame: FrameType | None = sys._getframe(1)
+    within = True
+    while frame is not None:
+        level += 1
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package == "qsdp":
+            within = True
+        elif within and package not in _BETWEEN:
+            user, within = level, False
+        frame = frame.f_back
+    warnings.warn(message, QSDPWarning, stacklevel=user + 1)
 
 
 class ReadOnlyArrays:

@@ -101,7 +101,8 @@ def certify(
     exact = check_choice("bound_type", bound_type, BOUND_TYPES) == "exact"
     check_choice("arithmetic", arithmetic, ARITHMETICS)
     count = check_integer("passes", passes, minimum=1)
-    request = _Request(exact, arithmetic == "verified", check_verbose(verbose))
+    check_verbose(verbose)
+    request = _Request(exact, arithmetic == "verified", verbose)
     with deadline.after(time_limit):
         return _certified(network, problem, relaxation, beta, count, request)
 

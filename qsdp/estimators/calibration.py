@@ -44,8 +44,8 @@ class Calibration:
 
     All classes share one line; for two classes and for labels, b = 0. The likeliest class is then the predicted one.
     Lines are found by logistic regression on held-out predictions of relaxations, which are solved coarsely and not
-    sampled or refined, so that all folds together take less time than a fit. They are found on first use and kept,
-    so that `fit` takes no longer. They depend only on the training set, a weight k counts as k equal rows, and
+    sampled or refined, so that all folds together take less time than a fit. They are found on first use and kept.
+    They depend only on the training set, a weight k counts as k equal rows, and
     `resample` does not change them. A separate line for each class would change decisions, and had log-losses smaller
     by about 0.02 on six data sets.
 
@@ -70,6 +70,11 @@ class Calibration:
         calibration = cls(None, scaling, one_each)
         calibration.__dict__["lines"] = lines
         return calibration
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the lines are known."""
+        return "lines" in vars(self)
 
     def without_data(self) -> Calibration:
         """Return the same calibration with its lines computed, and without the problem."""

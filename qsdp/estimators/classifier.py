@@ -13,7 +13,8 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import type_of_target
 
 from qsdp._utils.options import documented
-from qsdp._utils.validation import FloatArray, RandomState, errors_of
+from qsdp._utils.progress import progress
+from qsdp._utils.validation import FloatArray, RandomState, errors_of, warn
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
@@ -54,8 +55,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     Parameters
     ----------
-    n_neurons, beta, loss, class_weight, activation, levels, encoding, constant_column, solver, shaping, refine, tol,
-    allocation, time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
+    n_neurons, beta, loss, class_weight, probability, activation, levels, encoding, constant_column, solver, shaping,
+    refine, tol, allocation, time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
         See `ClassifierOptions`.
 
     Attributes
@@ -105,6 +106,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         beta: float | str = ClassifierOptions.beta,
         loss: str | Loss = ClassifierOptions.loss,
         class_weight: Any = ClassifierOptions.class_weight,
+        probability: bool = ClassifierOptions.probability,
         activation: str | Sequence[float] | PolynomialActivation | None = ClassifierOptions.activation,
         levels: int = ClassifierOptions.levels,
         encoding: Any = ClassifierOptions.encoding,
@@ -120,7 +122,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         random_state: RandomState = ClassifierOptions.random_state,
         warm_start: bool = ClassifierOptions.warm_start,
         keep_data: bool = ClassifierOptions.keep_data,
-        verbose: bool | int = ClassifierOptions.verbose,
+        verbose: bool | int | None = ClassifierOptions.verbose,
     ) -> None:
         self._keep(locals())
 
@@ -189,9 +191,12 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         weights = weighted_by_class(self._class_factors, codes, samples.weights)
         return encode_classes(codes, len(self.classes_), get_loss(self.loss)), weights
 
-    def _fit(self, *arguments: Any, **routed: Any) -> None:
-        super()._fit(*arguments, **routed)
+    def _fit(self, samples: Rows, options: Any, **routed: Any) -> None:
+        super()._fit(samples, options, **routed)
         self.calibration_ = self._calibration(self.result_.rows)
+        if self.calibration_ is not None and options.probability:
+            with progress(options.verbose) as stages, stages.stage("calibrate"):
+                _ = self.calibration_.lines
 
     def _calibration(self, problem: TrainingProblem) -> Calibration | None:
         if get_loss(self.loss).probabilistic:
@@ -243,8 +248,14 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         """Return probabilities of shape (n, C) in the order of ``classes_``, or (n, k) of the labels.
 
         For the cross-entropy, they are the softmax of the outputs; for the logistic loss, the logistic function of
-        the output. For other losses, outputs are calibrated on held-out rows by Platt's method when probabilities are
-        first requested. With more than two classes, probabilities of one against the rest are divided by their sum.
+        the output. For other losses, outputs are calibrated on held-out rows by Platt's method: in `fit` with
+        ``probability=True``, else when probabilities are first requested. With more than two classes, probabilities of
+        one against the rest are divided by their sum.
+
+        Warns
+        -----
+        QSDPWarning
+            This first request calibrates, which may take as long as `fit` did.
         """
         if is_collection(X):
             return self._of_collection("predict_proba", X, np.float64, len(self.classes_))
@@ -263,8 +274,16 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     def _logits(self, X: Any) -> FloatArray:
         outputs, loss = self._output(X), get_loss(self.loss)
         if self.calibration_ is not None:
+            self._warn_of_calibration()
             outputs, loss = self.calibration_.log_odds(outputs), Logistic()
         return outputs if self._several else class_logits(outputs, loss)
+
+    def _warn_of_calibration(self) -> None:
+        if not self.probability and self.calibration_ is not None and not self.calibration_.is_fitted:
+            warn(
+                f"calibrating probabilities of loss={get_loss(self.loss).name!r} on held-out rows, once; "
+                "probability=True does it in fit"
+            )
 
     def _without_data(self, state: dict[str, Any]) -> dict[str, Any]:
         if self.calibration_ is not None:
@@ -273,10 +292,11 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     def _predictor(self, method: str) -> Any:
         predictor = super()._predictor(method)
-        # The calibration is fitted once, here, and its data stay here.
-        predictor.calibration_ = (
-            self.calibration_.without_data() if "proba" in method and self.calibration_ is not None else None
-        )
+        predictor.calibration_ = None
+        if "proba" in method and self.calibration_ is not None:
+            # The calibration is fitted once, here, and its data stay here.
+            self._warn_of_calibration()
+            predictor.calibration_ = self.calibration_.without_data()
         return predictor
 
     def __sklearn_tags__(self) -> Tags:

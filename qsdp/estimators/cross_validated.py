@@ -87,7 +87,7 @@ class _CrossValidated:
         device: str | None = CrossValidationOptions.device,
         keep_data: bool = CrossValidationOptions.keep_data,
         random_state: RandomState = CrossValidationOptions.random_state,
-        verbose: bool | int = CrossValidationOptions.verbose,
+        verbose: bool | int | None = CrossValidationOptions.verbose,
     ) -> None:
         self._keep(locals())
 
@@ -204,6 +204,8 @@ class _CrossValidated:
         """Return the estimator without cross-validation, fitted except for its network."""
         parameters = {name: getattr(options, name) for name in self._plain._options_class.declared()}
         member = self._plain(**{**parameters, "n_jobs": None, "verbose": False})
+        # Scores of probabilities calibrate every member, which is no surprise.
+        member.probability = True
         for name in _OF_MEMBERS:
             if hasattr(self, name):
                 setattr(member, name, getattr(self, name))
@@ -304,8 +306,9 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
 
     Parameters
     ----------
-    n_neurons, betas, cv, scoring, evaluate, loss, class_weight, activation, levels, encoding, constant_column, solver,
-    shaping, refine, tol, allocation, time_limit, n_jobs, device, keep_data, random_state, verbose
+    n_neurons, betas, cv, scoring, evaluate, loss, class_weight, probability, activation, levels, encoding,
+    constant_column, solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, keep_data, random_state,
+    verbose
         See `ClassifierCrossValidationOptions`.
 
     Attributes
@@ -350,6 +353,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
         evaluate: str = ClassifierCrossValidationOptions.evaluate,
         loss: str | Loss = ClassifierCrossValidationOptions.loss,
         class_weight: Any = ClassifierCrossValidationOptions.class_weight,
+        probability: bool = ClassifierCrossValidationOptions.probability,
         activation: str | Sequence[float] | PolynomialActivation | None = ClassifierCrossValidationOptions.activation,
         levels: int = ClassifierCrossValidationOptions.levels,
         encoding: Any = ClassifierCrossValidationOptions.encoding,
@@ -364,7 +368,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
         device: str | None = ClassifierCrossValidationOptions.device,
         keep_data: bool = ClassifierCrossValidationOptions.keep_data,
         random_state: RandomState = ClassifierCrossValidationOptions.random_state,
-        verbose: bool | int = ClassifierCrossValidationOptions.verbose,
+        verbose: bool | int | None = ClassifierCrossValidationOptions.verbose,
     ) -> None:
         self._keep(locals())
 

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._utils.options import StoredArguments, documented
 from qsdp._utils.outputs import squeezed
+from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
@@ -55,6 +56,7 @@ from qsdp.networks import BlockNetwork
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.relaxation.rows import DistinctRows
+from qsdp.relaxation.shortfall import warn_of_choices
 from qsdp.sampling import sample_network
 from qsdp.statistics.collections import Rows, is_collection, map_rows
 
@@ -105,7 +107,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         random_state: RandomState = EstimatorOptions.random_state,
         warm_start: bool = EstimatorOptions.warm_start,
         keep_data: bool = EstimatorOptions.keep_data,
-        verbose: bool | int = EstimatorOptions.verbose,
+        verbose: bool | int | None = EstimatorOptions.verbose,
     ) -> None:
         self._keep(locals())
 
@@ -171,10 +173,11 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         target, weights = self._coded(counting)
         self.target_scaling_ = self._scaling(target, weights)
         coded = self.target_scaling_.encode(target)
-        with options.limit():
+        with options.limit(), progress(options.verbose) as stages:
             began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
             if chosen:
-                self.encoder_ = self._chosen_encoder(counting, coded, weights, options)
+                with stages.stage("encode"):
+                    self.encoder_ = self._chosen_encoder(counting, coded, weights, options)
                 columns = self._encoded(counting.X)
             else:
                 self.encoder_, columns = fit_encoder(options.encoding, counting.X, counting.y, counting.weights)
@@ -184,7 +187,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             seconds = time.perf_counter() - began
             result = self._train(samples, inputs, coded, weights, options, **routed)
             self._result = result.timed("encoding", seconds) if chosen else result
-        warn_of_gap(self.result_)
+            warn_of_choices()
+            warn_of_gap(self.result_)
         self._expose()
 
     def _learned_inputs(self, columns: Any, weights: FloatArray | None) -> Any:
@@ -234,7 +238,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
                 encoder = fit_rule(rule, counting.X, counting.weights)
                 yield candidate(encoder, encoded(encoder, counting.X))
 
-        with options.choosing():
+        with options.choosing("inputs"):
             encoder, problem, fit = first_clear_best(candidates(), rows)
             width = encoder.encoding_.width
             kept = useful_inputs(problem, rows, width, fit)

@@ -106,6 +106,16 @@ class EstimatorOptions(TrainingOptions):
         """,
         check_flag,
     )
+    verbose: Any = redefined(
+        TrainingOptions,
+        "verbose",
+        None,
+        annotation="bool, int or None",
+        description="""
+        Show a progress bar for every stage, on standard error or in a notebook. None: in notebooks only, once a fit has
+        taken two seconds.
+        """,
+    )
     # As in scikit-learn, every fit differs without a seed.
     random_state: RandomState = redefined(TrainingOptions, "random_state", None)
 
@@ -123,6 +133,16 @@ class ClassifierOptions(EstimatorOptions):
         """,
         check_class_weight,
         "balanced gives all classes the same total weight.",
+    )
+    probability: bool = option(
+        False,
+        "bool",
+        """
+        Whether `fit` calibrates probabilities for losses that do not give log odds, such as the squared loss, on
+        held-out rows. Otherwise the first `predict_proba` does so, with a warning, if the training data are still
+        there. It takes at most a minute, which does not count for `time_limit`; the probabilities are the same.
+        """,
+        check_flag,
     )
 
 

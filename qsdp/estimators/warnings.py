@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qsdp._utils import deadline
 from qsdp._utils.summary import format_share
 from qsdp._utils.validation import FloatArray, warn
 from qsdp.pipeline import QSDPResult
@@ -21,12 +22,14 @@ def warn_of_gap(result: QSDPResult) -> None:
     of_relaxation = relaxation.solver_status == "time limit" or relaxation.gap > 0.5 * result.certificate.gap
     if gap <= GAP_TO_WARN_OF or of_relaxation:
         return
-    remedies = ["more neurons", "a larger beta"]
-    if result.refine == "none":
-        remedies.insert(0, "refine='polish'")
+    refined = result.refine != "none"
+    if refined and deadline.over():
+        remedy = f"the time limit ended its refinement ({result.refine}); allow more time with time_limit"
+    else:
+        remedy = f"{'' if refined else 'refine=' + repr('polish') + ', '}more neurons or a larger beta makes it smaller"
     warn(
         f"the certified gap is {format_share(gap, '.0f')} of the objective: the network may be far from the best one; "
-        f"{', '.join(remedies[:-1])} or {remedies[-1]} makes it smaller"
+        f"{remedy}"
     )
 
 

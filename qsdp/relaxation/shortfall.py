@@ -6,10 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray, warn
 from qsdp.relaxation.solution import Relaxation
 
-__all__ = ["LARGE_SCALE_RATIO", "falls_short", "ratio_of_scales", "warn_of_gaps", "warn_of_shortfall"]
+__all__ = [
+    "LARGE_SCALE_RATIO",
+    "falls_short",
+    "ratio_of_scales",
+    "warn_of_choices",
+    "warn_of_gaps",
+    "warn_of_shortfall",
+]
 
 #: Multiple of the tolerance up to which a gap needs no action; half or twice makes no difference.
 _NEGLIGIBLE = 10.0
@@ -57,13 +65,23 @@ def warn_of_gaps(path: Sequence[Relaxation], tol: float, solver: str) -> None:
         )
 
 
+def warn_of_choices() -> None:
+    """Warn of choices that the time limit ended, unless the warning of a relaxation has named them."""
+    if stages := deadline.ended():
+        warn(
+            f"the time limit ended {_listed(stages)}: certificate and predictions are valid, but a longer choice "
+            "may be better; allow more time with time_limit"
+        )
+
+
 def _cause(relaxation: Relaxation, solver: str) -> str:
     """Return the cause of a gap and the next step."""
     name, status, problem = relaxation.solver, relaxation.solver_status, relaxation.problem
     if status == "interrupted":
         return "the solve was interrupted"
     if status == "time limit":
-        return "the time limit stopped the solve; allow more time with time_limit"
+        stages = [*deadline.ended(), "the solve"]
+        return f"the time limit ended {_listed(stages)}; allow more time with time_limit"
     if problem.beta == 0.0:
         return (
             "with beta=0 nothing limits the weights, and the solver only approached the optimum or its bound; choose a "
@@ -78,6 +96,11 @@ def _cause(relaxation: Relaxation, solver: str) -> str:
         return f"solver {name!r} reached its iteration limit; {more}"
     reason = "cannot improve it in floating point" if status == "stalled" else f"ended with status {status!r}"
     return f"solver {name!r} {reason}; try {_other(name, solver)}"
+
+
+def _listed(stages: Sequence[str]) -> str:
+    *others, last = stages
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _other(name: str, solver: str) -> str:

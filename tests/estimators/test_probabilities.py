@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import time
+import warnings
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from qsdp import (
     QuantizedNetworkRegressorCV,
 )
 from qsdp.datasets import load_bundled
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 from qsdp.losses import LOSSES, Huber, SquaredHinge
 
 RNG = np.random.default_rng(0)
@@ -80,6 +81,42 @@ def test_every_loss_has_probabilities(loss: Any, y: np.ndarray) -> None:
     np.testing.assert_allclose(np.exp(logarithms), probabilities, rtol=1e-12)
     assert log_loss(y, probabilities) < 0.9 * np.log(len(np.unique(y)))
     np.testing.assert_array_equal(probabilities.argmax(axis=1), model.predict(X))
+
+
+@pytest.mark.parametrize("make", [classifier, lambda **options: QuantizedNetworkClassifierCV(betas=2, cv=2, **options)])
+def test_fit_calibrates_if_asked_and_the_first_request_says_so(make: Any) -> None:
+    asked, model = (make(random_state=0, probability=flag).fit(X, CODES) for flag in (True, False))
+    assert asked.calibration_.is_fitted
+    assert not model.calibration_.is_fitted
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expected = asked.predict_proba(X)
+    with pytest.warns(QSDPWarning, match=r"calibrating .*loss='squared'.*once; probability=True does it in fit") as one:
+        np.testing.assert_array_equal(model.predict_proba(X), expected)
+    assert [warning.filename for warning in one] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(model.predict_log_proba(X), asked.predict_log_proba(X))
+        classifier(loss="logistic").fit(X, CODES).predict_proba(X)
+
+
+def test_calibration_has_a_stage_and_time_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    hurried = classifier(beta=1.0, probability=True, time_limit=1e-9, verbose=True).fit(X, CODES)
+    assert "calibrate" in capfd.readouterr().err
+    assert (
+        hurried.calibration_.lines.slopes
+        == classifier(beta=1.0, probability=True).fit(X, CODES).calibration_.lines.slopes
+    )
+
+
+def test_scores_of_folds_calibrate_without_a_word() -> None:
+    settings = {"betas": 2, "cv": 2, "scoring": "neg_log_loss", "encoding": "standard", "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = QuantizedNetworkClassifierCV(**settings, refine="refit").fit(X, CODES)
+    assert np.all(model.scores_ < 0.0)
+    with pytest.raises(InvalidTypeError, match="probability must be"):
+        classifier(probability="yes").fit(X, CODES)
 
 
 def test_probabilities_say_how_often_a_class_comes() -> None:

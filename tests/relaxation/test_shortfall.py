@@ -46,7 +46,7 @@ def test_who_stopped_the_solve_needs_no_warning():
 
 WILD = qsdp.TrainingProblem(PROBLEM.X * [1e-3, 1.0, 1.0, 1e3], PROBLEM.y, beta=0.1)
 CAUSES = [
-    ("time limit", {}, "the time limit stopped the solve; allow more time with time_limit$"),
+    ("time limit", {}, "the time limit ended the solve; allow more time with time_limit$"),
     (
         "iteration limit",
         {},

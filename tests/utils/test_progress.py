@@ -3,7 +3,8 @@
 import io
 import math
 import sys
-from types import ModuleType
+import time
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -217,32 +218,100 @@ def test_logs_get_a_line_now_and_then(monkeypatch):
     assert 15 < len(lines) < 25
 
 
-def test_notebooks_get_a_widget_and_the_standard_error_nothing(capfd, monkeypatch):
-    displayed = []
+class Notebook:
+    """What IPython shows of `display(..., display_id=True)`, in a kernel."""
 
-    class Output:
-        def __enter__(self):
-            pass
+    def __init__(self, monkeypatch):
+        self.shown, self.updates = [], 0
+        module = ModuleType("IPython")
+        module.get_ipython = lambda: SimpleNamespace(kernel=None)
+        module.display = SimpleNamespace(display=self._display)
+        monkeypatch.setitem(sys.modules, "IPython", module)
 
-        def __exit__(self, *_):
-            pass
+    def _display(self, content, *, raw, display_id):
+        assert raw
+        assert display_id
+        self.shown.append(content)
+        return SimpleNamespace(update=self._update)
 
-        def clear_output(self, *, wait):
-            pass
+    def _update(self, content, *, raw):
+        assert raw
+        self.shown[-1], self.updates = content, self.updates + 1
 
-    for name in ("IPython", "IPython.display", "ipywidgets"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    sys.modules["IPython.display"].display = displayed.append
-    sys.modules["ipywidgets"].Output = Output
-    monkeypatch.setattr(bars, "Console", lambda **_: Console(stderr=True, force_jupyter=True))
+
+def names_in(content):
+    return [line.split()[0] for line in content["text/plain"].splitlines()]
+
+
+def test_notebooks_get_a_table_and_the_standard_error_nothing(capfd, monkeypatch):
+    notebook = Notebook(monkeypatch)
     qsdp.solve_and_sample(X, Y, 40, 0.5, random_state=0, verbose=True)
     assert capfd.readouterr() == ("", "")
-    shown = "".join(one.text for one in displayed[1:])
-    assert isinstance(displayed[0], Output)
-    assert all(name in shown for name in ("solve", "shape", "sample", "certify"))
-    with progress(True) as stages, stages.stage("folds") as bar:
-        bar.count(5, 5, "5 of 5")
-    assert any("5 of 5" in one.text for one in displayed if not isinstance(one, Output))
+    (content,) = notebook.shown
+    assert names_in(content) == ["solve", "shape", "sample", "certify"]
+    assert content["text/html"].count('<progress value="1.000">') == 4
+    with progress(True) as stages, stages.stage("<folds>") as bar:
+        bar.count(2, 5, "2 of 5 <b>")
+    text, page = notebook.shown[-1].values()
+    assert text.startswith("<folds>")
+    assert "2 of 5 <b>" in text
+    assert "&lt;folds&gt;" in page
+    assert "2 of 5 &lt;b&gt;" in page
+    qsdp.solve_and_sample(X, Y, 40, 0.5, random_state=0)
+    assert len(notebook.shown) == 2
+
+
+def test_tables_of_notebooks_follow_a_running_stage(monkeypatch):
+    notebook = Notebook(monkeypatch)
+    monkeypatch.setattr("qsdp._utils.notebook._PERIOD", 1e-3)
+    with progress(True) as stages, stages.stage("solve") as bar:
+        for done in range(4):
+            bar.count(done, 4, f"{done} of 4")
+            before = notebook.updates
+            while notebook.updates < before + 2:
+                time.sleep(1e-3)
+            assert f"{done} of 4" in notebook.shown[0]["text/plain"]
+            assert f'value="{done / 4:.3f}"' in notebook.shown[0]["text/html"]
+    assert len(notebook.shown) == 1
+
+
+FITS = {
+    qsdp.QuantizedNetworkClassifier: {"beta": 0.5},
+    qsdp.QuantizedNetworkRegressor: {"beta": 0.5},
+    qsdp.QuantizedNetworkClassifierCV: {"betas": [0.5, 5.0], "cv": 2},
+    qsdp.QuantizedNetworkRegressorCV: {"betas": [0.5, 5.0], "cv": 2},
+}
+
+
+@pytest.mark.filterwarnings("ignore:the certified gap is")
+@pytest.mark.parametrize("estimator", FITS, ids=lambda one: one.__name__)
+def test_long_fits_in_notebooks_show_their_stages_unasked(estimator, capfd, monkeypatch):
+    target = np.sign(Y) if hasattr(estimator, "predict_proba") else Y
+
+    def fit(**settings):
+        return estimator(40, refine="none", random_state=0, **FITS[estimator], **settings).fit(X, target)
+
+    # Outside a notebook, and where it takes less than two seconds, nothing is shown.
+    monkeypatch.setattr("qsdp._utils.progress._DELAY", 0.0)
+    fit()
+    notebook = Notebook(monkeypatch)
+    monkeypatch.setattr("qsdp._utils.progress._DELAY", 60.0)
+    fit()
+    assert notebook.shown == []
+    monkeypatch.setattr("qsdp._utils.progress._DELAY", 0.0)
+    fit(verbose=False)
+    assert notebook.shown == []
+    model = fit()
+    folds = ["folds"] if "betas" in FITS[estimator] else []
+    (content,) = notebook.shown
+    assert names_in(content) == ["encode", *folds, "solve", "shape", "sample", "certify"]
+    model.resample(20)
+    assert names_in(notebook.shown[1]) == ["sample", "certify"]
+    # Whoever shows stages of his own does not want these.
+    with progress(True) as stages, stages.stage("mine"):
+        fit()
+    assert [names_in(one) for one in notebook.shown[2:]] == [["mine"]]
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.filterwarnings("ignore:the certified gap is")
@@ -250,7 +319,7 @@ def test_notebooks_get_a_widget_and_the_standard_error_nothing(capfd, monkeypatc
 def test_estimators(estimator, capfd):
     y = np.sign(Y) if estimator is qsdp.QuantizedNetworkClassifier else Y
     model = estimator(40, beta=0.5, random_state=0, refine="none", verbose=True).fit(X, y)
-    assert list(stages_of(capfd.readouterr().err)) == ["solve", "shape", "sample", "certify"]
+    assert list(stages_of(capfd.readouterr().err)) == ["encode", "solve", "shape", "sample", "certify"]
     silent = estimator(40, beta=0.5, random_state=0, refine="none").fit(X, y)
     assert capfd.readouterr() == ("", "")
     np.testing.assert_array_equal(model.predict(X), silent.predict(X))
@@ -264,7 +333,7 @@ def test_estimators_with_cross_validation(estimator, evaluate, capfd):
     settings = {"betas": [0.5, 5.0], "cv": 2, "evaluate": evaluate, "random_state": 0, "refine": "none"}
     model = estimator(40, verbose=True, **settings).fit(X, y)
     stages = stages_of(capfd.readouterr().err)
-    assert list(stages) == ["folds", "solve", "shape", "sample", "certify"]
+    assert list(stages) == ["encode", "folds", "solve", "shape", "sample", "certify"]
     assert stages["folds"] == "2 of 2"
     silent = estimator(40, **settings).fit(X, y)
     assert capfd.readouterr() == ("", "")
