@@ -9,7 +9,7 @@ the test images for what was chosen.
                 network has a bound of its own: that of column generation, for networks of any width and weights
     refit       column generation for the squared loss, then `refit` of its second layer for the cross-entropy; no bound
                 of its own
-    form        the rival: a logistic regression on the same moments, rounded to a few bits, as an integer form
+    form        a rival: a logistic regression on the same moments (C = 1, not tuned), rounded, as an integer form
     proof       column generation for the squared loss of ten classes to a relative gap of 1e-6, centred one-hot targets
 
 Shares are betas as parts of `beta_max`, in `refit` of the problem of its second layer. Bytes are those of the file on
@@ -125,7 +125,7 @@ def squared(blocks: Any, y: np.ndarray, share: float) -> qsdp.TrainingProblem:
 
 
 def rounded_form(case: dict[str, Any], encoder: Any, blocks: Any, y: np.ndarray, others: Any) -> dict[str, Any]:
-    """Fit a logistic regression to the moments, with a strength chosen by validation, and round it."""
+    """Fit a logistic regression of fixed strength to the moments, and round it in the norm of the outputs."""
     rows, layout = blocks.rows, blocks.layout
     scale = np.sqrt(np.mean(np.square(rows, dtype=np.float64), axis=0))
     scale[scale == 0.0] = 1.0
