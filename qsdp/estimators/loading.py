@@ -23,7 +23,8 @@ from qsdp.estimators.solution import Solution
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES
-from qsdp.networks import NETWORK_KINDS, load_network, network_from_archive
+from qsdp.networks import NETWORK_KINDS, InputMoments, load_network, network_from_archive
+from qsdp.networks.centring import pairs_within
 from qsdp.networks.storage import MODEL_KIND, read_archive
 
 __all__ = ["load"]
@@ -166,12 +167,22 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
         model._solution = solution, beta
         arrays = {name: array for name, array in arrays.items() if not name.startswith("relaxation.")}
     model._input_ranges = tuple(_array(arrays, f"ranges.{end}", (width,)) for end in ("low", "high"))
+    model._input_moments = _moments(model.encoder_, width, arrays)
     if "importances" in arrays:
         model._importances = _array(arrays, "importances", (model.n_features_in_,))
     _read_scores(model, state["cv"], arrays)
     if arrays:
         raise StorageError(f"there is no place for the arrays {sorted(arrays)}")
     return model
+
+
+def _moments(encoder: TableEncoder | None, width: int, arrays: dict[str, npt.NDArray[Any]]) -> InputMoments | None:
+    """Return what centres the effects of columns, which files of older versions do not have."""
+    if "moments.mean" not in arrays:
+        return None
+    groups = range(width) if encoder is None else [one.position for one in encoder.encoding_.expressions]
+    pairs = len(pairs_within(groups)[0])
+    return InputMoments(_array(arrays, "moments.mean", (width,)), _array(arrays, "moments.within", (pairs,)))
 
 
 def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:

@@ -49,6 +49,7 @@ from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
+from qsdp.networks import InputMoments
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.relaxation.rows import DistinctRows
@@ -77,6 +78,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     encoder_: Any
     target_scaling_: TargetScaling
     _input_ranges: tuple[FloatArray, FloatArray]
+    _input_moments: InputMoments | None
 
     _options_class: ClassVar[type[EstimatorOptions]] = EstimatorOptions
 
@@ -166,6 +168,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
                 warn_of_scales(counting.X)
             # Exports clip inputs without limits well beyond these, and must not depend on the rows themselves.
             self._input_ranges = columns.min(axis=0), columns.max(axis=0)
+            self._input_moments = self._moments(columns, weights)
             self.constant_ = _constant(columns, counting.weights)
             inputs = append_constant(columns, self.constant_) if self._appends_constant else columns
             seconds = time.perf_counter() - began

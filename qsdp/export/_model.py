@@ -23,6 +23,7 @@ from qsdp.networks.storage import MODEL_KIND, read_archive
 
 if TYPE_CHECKING:
     from qsdp.estimators.calibration import Calibration
+    from qsdp.networks import InputMoments
 
 __all__ = ["ModelDescription", "describe", "described", "load_exportable"]
 
@@ -60,6 +61,8 @@ class ModelDescription:
     ranges : tuple of two ndarray of shape (d,), or None
         Smallest and largest inputs in training, without the constant, if they are known; those of a sample of the
         rows for an estimator fitted to Dask collections.
+    moments : InputMoments or None
+        What centres the effects of columns on the training set, if it is known.
     """
 
     network: Network
@@ -72,6 +75,7 @@ class ModelDescription:
     link: str = "none"
     calibration: Calibration | None = None
     ranges: tuple[FloatArray, FloatArray] | None = None
+    moments: InputMoments | None = None
 
     @property
     def n_columns(self) -> int:
@@ -287,6 +291,7 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
         link=link,
         calibration=calibration,
         ranges=model._input_ranges,
+        moments=vars(model).get("_input_moments"),
     )
 
 

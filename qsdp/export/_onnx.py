@@ -14,8 +14,9 @@ from qsdp.export._integer_model import IntegerModel, integer_model
 from qsdp.export._layout import LAYOUTS
 from qsdp.export._model import ModelDescription, describe
 from qsdp.export._onnx_graph import Graph, Tensor, require_onnx
-from qsdp.export._onnx_network import add_integers, faster_layout, has_neurons, input_type
+from qsdp.export._onnx_network import add_integers, faster_layout, input_type
 from qsdp.export._onnx_table import Columns, add_label, add_probabilities, add_table, holds_text, labels_of
+from qsdp.export._products import has_neurons
 
 __all__ = ["onnx_inputs", "to_onnx"]
 

@@ -8,6 +8,7 @@ from qsdp.networks.bilinear import (
     to_polynomial,
 )
 from qsdp.networks.block_network import BlockNetwork
+from qsdp.networks.centring import InputMoments
 from qsdp.networks.effects import Effect, Effects
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.polynomial import PolynomialNetwork
@@ -20,6 +21,7 @@ __all__ = [
     "BlockNetwork",
     "Effect",
     "Effects",
+    "InputMoments",
     "IntegerForm",
     "PolynomialNetwork",
     "QuadraticForm",
