@@ -151,8 +151,9 @@ class Explained:
 
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
         """Return what centres the effects on encoded columns; None if the encoder mixes columns."""
-        groups = [one.column for one in _describe(self.encoder_, self._names(None), columns.shape[1])]
-        return None if None in groups else InputMoments.of(columns, weights, groups)
+        inputs = _describe(self.encoder_, self._names(None), columns.shape[1])
+        groups = [one.column for one in inputs if one.column is not None]
+        return InputMoments.of(columns, weights, groups) if len(groups) == len(inputs) else None
 
     def _rows(self, X: Any) -> FloatArray:
         """Return rows of a table as inputs of the network, without the constant input."""

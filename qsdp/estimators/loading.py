@@ -24,7 +24,6 @@ from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES
 from qsdp.networks import NETWORK_KINDS, InputMoments, load_network, network_from_archive
-from qsdp.networks.centring import pairs_within
 from qsdp.networks.storage import MODEL_KIND, read_archive
 
 __all__ = ["load"]
@@ -181,8 +180,10 @@ def _moments(encoder: TableEncoder | None, width: int, arrays: dict[str, npt.NDA
     if "moments.mean" not in arrays:
         return None
     groups = range(width) if encoder is None else [one.position for one in encoder.encoding_.expressions]
-    pairs = len(pairs_within(groups)[0])
-    return InputMoments(_array(arrays, "moments.mean", (width,)), _array(arrays, "moments.within", (pairs,)))
+    moments = InputMoments(*(_array(arrays, f"moments.{name}", None) for name in ("mean", "within")))
+    if not moments.fits(groups):
+        raise StorageError("the moments are not those of the inputs")
+    return moments
 
 
 def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:

@@ -87,8 +87,8 @@ def to_js(model: Any, *, layout: str = "auto") -> JavaScriptModule:
     Raises
     ------
     ExportError
-        A transformer of the pipeline mixes columns, two columns have the same name, or a category or label is an
-        integer beyond 2^53, which JavaScript would round.
+        A transformer of the pipeline mixes columns, or a category or label is an integer beyond 2^53, which JavaScript
+        would round.
 
     Notes
     -----
@@ -156,8 +156,6 @@ def _data(description: ModelDescription, layout: str) -> dict[str, Any]:
     if encoding is None:
         return data
     names = [column.name for column in encoding.columns]
-    if len(set(names)) < len(names):
-        raise ExportError(f"columns must have different names for JavaScript; got {names!r:.60}")
     for column in encoding.columns:
         for symbol in column.categories or ():
             _exact(symbol, f"a category of column {column.name!r}")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp.encoding import Expression, InputColumn
+from qsdp.encoding.notation import BOOLEAN
 from qsdp.export._model import ModelDescription
 from qsdp.export._products import has_neurons, products
 from qsdp.networks import BilinearNetwork, IntegerForm, QuadraticForm
@@ -136,9 +137,9 @@ def columns_data(description: ModelDescription) -> list[dict[str, Any]]:
 
 
 def _type(column: InputColumn) -> str | None:
-    if column.categories is not None:
-        return "category"
-    return "date" if column.notation == "date" else None
+    if column.categories is None:
+        return "date" if column.notation == "date" else None
+    return "boolean" if column.notation == BOOLEAN else "category"
 
 
 def unit_of(column: InputColumn) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from string import Template
 
 from qsdp.encoding import InputColumn
+from qsdp.encoding.notation import BOOLEAN
 from qsdp.export._javascript_data import unit_of
 from qsdp.export._model import ModelDescription
 
@@ -16,7 +17,7 @@ _COLUMNS = """\
 /** A column of the table that the model takes. */
 export interface Column {
   readonly name: string;
-  readonly type: "number" | "date" | "category";
+  readonly type: "number" | "date" | "boolean" | "category";
   /** Unit of its numbers, where it is not that of the training table's plain numbers. */
   readonly unit: string | null;
   /** Whether a row must have it. */
@@ -24,7 +25,7 @@ export interface Column {
   /** Whether null, for a missing entry, is allowed. */
   readonly nullable: boolean;
   readonly categories: readonly (string | number | boolean | null)[] | null;
-  /** Smallest and largest number in training, where they are known. */
+  /** Smallest and largest number in training, or the limits beyond which the model tells none apart. */
   readonly range: readonly [number, number] | null;
 }
 export declare const columns: readonly Column[];
@@ -96,7 +97,8 @@ def declarations(description: ModelDescription, exports: Sequence[str]) -> str:
 def _field(column: InputColumn, used: bool) -> str:
     missing = " | null" if column.fill is not None else ""
     if column.categories is not None:
-        kinds = " | ".join(_literal(symbol) for symbol in column.categories) or "null"
+        truth = ["boolean"] if column.notation == BOOLEAN else []
+        kinds = " | ".join([_literal(one) for one in column.categories if one is None or not truth] + truth)
     else:
         kinds = "number | boolean" + (" | string" if column.notation == "date" else "") + missing
     about = ""

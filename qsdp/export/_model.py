@@ -133,9 +133,9 @@ class ModelDescription:
             ]
         used = set(self.encoding.used)
         return [
-            as_symbols(entries, one.name)
+            as_symbols(entries, one.name, one.notation)
             if one.categories is not None
-            else as_numbers(entries, one.name)
+            else as_numbers(entries, one.name, one.notation or "number")
             if position in used
             else np.zeros(len(entries))
             for position, (one, entries) in enumerate(zip(table, raw, strict=True))
@@ -291,7 +291,7 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
         link=link,
         calibration=calibration,
         ranges=model._input_ranges,
-        moments=vars(model).get("_input_moments"),
+        moments=_moments(model, encoding),
     )
 
 
@@ -313,6 +313,13 @@ def _of_tabular(model: Any) -> ModelDescription:
         classes=target.classes or (),
         link=link,
     )
+
+
+def _moments(model: Any, encoding: Encoding) -> InputMoments | None:
+    """Return the moments of an estimator's inputs, unless an encoder before it made several of them of one column."""
+    moments: InputMoments | None = vars(model).get("_input_moments")
+    groups = [one.position for one in encoding.expressions]
+    return moments if moments is not None and moments.fits(groups) else None
 
 
 def _decision(network: Network) -> str:

@@ -12,7 +12,7 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.networks.quadratic_form import QuadraticForm
 
-__all__ = ["InputMoments", "pairs_within"]
+__all__ = ["InputMoments"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class InputMoments:
     ----------
     mean : ndarray of shape (d,)
     within : ndarray of shape (K,)
-        Covariances of the pairs of `pairs_within`.
+        Covariances of the pairs of `_pairs_within`.
     """
 
     mean: FloatArray
@@ -44,21 +44,24 @@ class InputMoments:
                 covariance += (Z[:, own].T * shares[rows]) @ Z[:, own]
         return cls(mean, np.concatenate([one[np.triu_indices(len(one))] for one in covariances]))
 
+    def fits(self, groups: Sequence[int]) -> bool:
+        """Return whether these are moments of inputs that encode the columns `groups`."""
+        return len(self.mean) == len(groups) and len(self.within) == len(_pairs_within(groups)[0])
+
     def effects(self, form: QuadraticForm, groups: Sequence[int]) -> tuple[FloatArray, FloatArray]:
         """Return the constant (C,) of the effects, and the means (C, d) to subtract from the main effects.
 
         The mean of a column's main effect is the sum of those of its inputs.
         """
         S, s, s0 = form.parts
-        first, second = pairs_within(groups)
+        first, second = _pairs_within(groups)
         products = S[:, first, second] * self.within * np.where(first == second, 1.0, 2.0)
-        means = np.zeros((len(S), len(self.mean)))
-        np.add.at(means, (slice(None), first), products)
+        means: FloatArray = np.stack([np.bincount(first, one, len(self.mean)) for one in products])
         constant: FloatArray = s0 + s @ self.mean + (S @ self.mean) @ self.mean + means.sum(axis=1)
         return constant, means
 
 
-def pairs_within(groups: Sequence[int]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def _pairs_within(groups: Sequence[int]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return the pairs i <= j of inputs that encode the same column, ordered by column, i and j."""
     pairs = [own[np.array(np.triu_indices(len(own)))] for own in _members(groups)]
     first, second = np.concatenate(pairs, axis=1)

@@ -24,9 +24,11 @@ const columns = (MODEL.columns ?? Array.from({ length: MODEL.width }, (_, place)
 ));
 
 // Python takes true for 1, as a category too.
-const asKey = (value) => (typeof value === "boolean" ? Number(value) : value);
+const numeric = (value) => (typeof value === "boolean" ? Number(value) : value);
 
-const codes = columns.map(({ categories }) => new Map(categories?.map((symbol, code) => [asKey(symbol), code])));
+const truth = new Map([["true", 1], ["false", 0]]);
+
+const codes = columns.map(({ categories }) => new Map(categories?.map((symbol, code) => [numeric(symbol), code])));
 
 /** Days since 1970-01-01 of an ISO date, in UTC if it names no zone. */
 function daysOf(text, name) {
@@ -47,8 +49,9 @@ function daysOf(text, name) {
 /** The entry of a column as a number, the code of a category (-1 for none), or null if it is missing. */
 function entryOf(value, place, unknown) {
   const { name, type, categories, nullable } = columns[place];
-  if (type === "category") {
-    const code = codes[place].get(asKey(value));
+  if (categories) {
+    const text = type === "boolean" && typeof value === "string" ? value.trim().toLowerCase() : null;
+    const code = codes[place].get(truth.get(text) ?? numeric(value));
     if (code === undefined && unknown !== "ignore") {
       const known = categories.slice(0, 8).map(quoted).join(", ") + (categories.length > 8 ? ", ..." : "");
       throw new RangeError(`column ${quoted(name)} has no category ${quoted(value)}; its categories: ${known}`);
@@ -56,7 +59,7 @@ function entryOf(value, place, unknown) {
     return value === null ? null : (code ?? -1);
   }
   if (value === null && nullable) return null;
-  const number = type === "date" && typeof value === "string" ? daysOf(value, name) : asKey(value);
+  const number = type === "date" && typeof value === "string" ? daysOf(value, name) : numeric(value);
   if (typeof number !== "number" || !Number.isFinite(number)) {
     const allowed = `a finite number${type === "date" ? " or an ISO date" : ""}${nullable ? " or null" : ""}`;
     throw new TypeError(`column ${quoted(name)} must be ${allowed}; got ${quoted(value)}`);
