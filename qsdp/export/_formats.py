@@ -73,8 +73,8 @@ def _as_c(
 
 
 def _as_javascript(model: Any, name: str) -> ExportedFiles:
-    module = to_js(model)
-    return ExportedFiles(module.files(name), module.facts())
+    module = to_js(model, name=name)
+    return ExportedFiles(module.files(), module.facts())
 
 
 def _as_verilog(model: Any, name: str) -> ExportedFiles:

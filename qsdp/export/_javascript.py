@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from qsdp._utils.summary import first_few
+from qsdp._utils.files import write_into
+from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import check_choice
 from qsdp.encoding.steps import identity
 from qsdp.exceptions import ExportError
@@ -24,44 +27,60 @@ _LARGEST = 2**53
 
 
 @dataclass(frozen=True, repr=False)
-class JavaScriptModule:
-    """A model as a module of JavaScript.
+class JavaScriptModule(Summarized):
+    """A model as a module of JavaScript, made by `to_js`.
 
     Attributes
     ----------
+    name : str
+        Name of the files.
     source : str
-        The module: ASCII text without dependencies, that exports what `declarations` describes.
+        Contents of ``NAME.js``: ASCII text without dependencies.
     declarations : str
-        Its types, as TypeScript reads them.
+        Contents of ``NAME.d.ts``: the types of what the module exports, for TypeScript and editors.
     exports : tuple of str
         Names that the module exports.
-    weights : int
-        Bytes of `source` that hold the model; the others are its code.
+    n_data : int
+        Bytes of `source` that hold the model; the others are code.
     """
 
+    name: str
     source: str
     declarations: str
     exports: tuple[str, ...]
-    weights: int
+    n_data: int
 
     @property
-    def code(self) -> int:
+    def n_code(self) -> int:
         """Bytes of `source` that are code."""
-        return len(self.source) - self.weights
+        return len(self.source) - self.n_data
 
-    def files(self, name: str = "model") -> dict[str, bytes]:
-        """Return the contents of ``name.js`` and ``name.d.ts``."""
-        return {f"{name}.js": self.source.encode(), f"{name}.d.ts": self.declarations.encode()}
+    def files(self) -> dict[str, bytes]:
+        """Return the contents of the files by name."""
+        return {f"{self.name}.js": self.source.encode("ascii"), f"{self.name}.d.ts": self.declarations.encode("ascii")}
+
+    def write(self, directory: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
+        """Write the files, all or none, to an existing directory and return their paths.
+
+        Raises
+        ------
+        InvalidInputError
+            One of the files exists and `force` is False.
+        """
+        return write_into(directory, self.files(), force=force)
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return labels and readable texts, for the command line."""
-        return [("exports", first_few(self.exports)), ("size", f"{self.weights} bytes of model, {self.code} of code")]
+        """Return a readable summary, as pairs of label and text."""
+        return [("exports", ", ".join(self.exports)), ("size", f"{self.n_data} bytes of model, {self.n_code} of code")]
+
+    def _summary(self) -> Summary:
+        return Summary(f"JavaScriptModule {self.name!r}", self.facts())
 
     def __repr__(self) -> str:
-        return f"JavaScriptModule(exports={self.exports}, weights={self.weights}, code={self.code})"
+        return f"JavaScriptModule(name={self.name!r}, n_data={self.n_data}, n_code={self.n_code})"
 
 
-def to_js(model: Any, *, layout: str = "auto") -> JavaScriptModule:
+def to_js(model: Any, *, name: str = "model", layout: str = "auto") -> JavaScriptModule:
     """Return a model as one ES module without dependencies, for browsers and Node, with its TypeScript declarations.
 
     Parameters
@@ -70,6 +89,8 @@ def to_js(model: Any, *, layout: str = "auto") -> JavaScriptModule:
         A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`, which takes arrays of numbers; a fitted
         `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, alone or at the end of a pipeline, which takes
         rows of a table.
+    name : str, default="model"
+        Name of the files.
     layout : {"auto", "neurons", "form"}, default="auto"
         Whether to store the neurons, with as few bits for each weight as its levels need, or the quadratic form that
         they add up to, in integers if the neurons of an output share their second-layer weight. "auto" picks the
@@ -133,7 +154,7 @@ def to_js(model: Any, *, layout: str = "auto") -> JavaScriptModule:
         + "\n".join(folder.joinpath(f"{part}.js").read_text() for part in parts)
         + f"\nexport {{ {', '.join(exports)} }};\n"
     )
-    return JavaScriptModule(source, declarations(description, exports), tuple(exports), len(stored))
+    return JavaScriptModule(name, source, declarations(description, exports), tuple(exports), len(stored))
 
 
 def _data(description: ModelDescription, layout: str) -> dict[str, Any]:

@@ -42,8 +42,7 @@ def call(module, calls, folder, engine="node"):
     if engine == "node":
         (folder / "package.json").write_text('{"type": "module"}')
         (folder / "calls.json").write_text(json.dumps(calls))
-        for name, contents in module.files("model").items():
-            (folder / name).write_bytes(contents)
+        (folder / "model.js").write_text(module.source)
         (folder / "main.js").write_text(
             'import { readFileSync, writeFileSync } from "node:fs";\nimport * as functions from "./model.js";\n'
             f'const CALLS = JSON.parse(readFileSync("calls.json"));\n{_CALLS}'

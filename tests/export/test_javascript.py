@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.encoding import ThresholdEncoder
 from qsdp.encoding.notation import parsed
-from qsdp.exceptions import ExportError, InvalidTypeError
+from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export import describe, to_js
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
@@ -79,7 +80,7 @@ def close(found, expected, scale=None):
 def check(model, X, rows, folder, engine="node", **options):
     """Compare all functions of the module of a model with the model itself on rows."""
     module = to_js(model, **options)
-    assert module.code <= MOST_CODE
+    assert module.n_code <= MOST_CODE
     option = {"unknown": "ignore"}
     names = [name for name in module.exports if name not in {"classes", "columns"}]
     # Explanations are long texts.
@@ -283,7 +284,7 @@ def test_rows_that_are_wrong(mixed, tmp_path):
 def test_numbers_that_json_does_not_have(mixed, tmp_path):
     source = mixed.source.replace("export {", "const predictOf = (text) => predict({ ...JSON.parse(text)[0], "
                                   "size: Number(JSON.parse(text)[1]) });\nexport { predictOf,")  # fmt: skip
-    module = type(mixed)(source, mixed.declarations, ("predictOf",), mixed.weights)
+    module = replace(mixed, source=source, exports=("predictOf",))
     row = {"town": "Rome", "old": True, "rate": 1.0}
     calls = [["predictOf", json.dumps([row, size])] for size in ("nan", "Infinity", "-Infinity")]
     found = call(module, calls, tmp_path)
@@ -308,7 +309,7 @@ def test_dates(tmp_path):
     dates = ["0001-01-01", "0099-12-31", "1969-12-31", "1970-01-01", "2000-02-29", "2024-02-29", "9998-12-31"]
     texts = [day + time for day in dates for time in times if not (day == "0001-01-01" and "+" in time)]
     source = module.source.replace("export {", "const days = (text) => daysOf(text, 'day');\nexport { days,")
-    shown = type(module)(source, module.declarations, ("days",), module.weights)
+    shown = replace(module, source=source, exports=("days",))
     assert call(shown, [["days", text] for text in texts], tmp_path) == parsed(texts, "date").tolist()
     wrong = ["2023-02-29", "2024-13-01", "2024-00-10", "2024-01-00", "0000-01-01", "2024-01-01T24:00", "2024-01-01T10",
              "2024-01-01T10:60", "31.01.2024", "2024-1-1", "", "2024-01-01T10:00+24:00", "20 24-01-01"]  # fmt: skip
@@ -321,9 +322,8 @@ def test_dates(tmp_path):
 def test_columns_tell_what_they_take(tables, tmp_path):
     frame, score, _ = tables
     module = to_js(QuantizedNetworkRegressor(**{**NUMBERS, "encoding": "both"}).fit(frame, score))
-    shown = type(module)(
-        module.source.replace("export {", "const told = () => columns;\nexport { told,"), "", ("told",), 0
-    )
+    source = module.source.replace("export {", "const told = () => columns;\nexport { told,")
+    shown = replace(module, source=source, exports=("told",))
     told = {one["name"]: one for one in call(shown, [["told"]], tmp_path)[0]}
     assert list(told) == list(frame)
     assert told["day"]["type"] == told["stamp"]["type"] == "date"
@@ -353,12 +353,18 @@ def test_integers_take_few_bytes():
     """Neurons with one weight for all are a form of integers, or one bit a weight, whichever is smaller."""
     rng = np.random.default_rng(0)
     wide = random_network(rng, 20, 200, shared=True)
-    assert to_js(wide).weights <= 20 * 400 / 8 * 4 / 3 + 400
+    assert to_js(wide).n_data <= 20 * 400 / 8 * 4 / 3 + 400
     many = random_network(rng, 3000, 20, shared=True)
-    assert to_js(many).weights < 1000
+    assert to_js(many).n_data < 1000
     several = random_network(rng, 100, 30, shared=True, C=5)
     # A bit a weight, a bit for each output that it may serve, and a table of five numbers.
-    assert to_js(several, layout="neurons").weights <= (100 * 60 + 5 * 100 + 3 * 100) / 8 * 4 / 3 + 700
+    assert to_js(several, layout="neurons").n_data <= (100 * 60 + 5 * 100 + 3 * 100) / 8 * 4 / 3 + 700
+
+
+def test_files(mixed, tmp_path):
+    assert {path.name: path.read_bytes() for path in mixed.write(tmp_path)} == mixed.files()
+    with pytest.raises(InvalidInputError, match="exists"):
+        mixed.write(tmp_path)
 
 
 def test_what_cannot_be_exported(iris):
