@@ -12,6 +12,7 @@ from qsdp.exceptions import QSDPError, QSDPWarning
 from qsdp.inner_problem import grothendieck_bound, maxcut_bound
 from qsdp.networks import (
     BilinearNetwork,
+    BlockForm,
     BlockNetwork,
     Effects,
     IntegerForm,
@@ -60,6 +61,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BilinearNetwork",
+    "BlockForm",
     "BlockNetwork",
     "Blocks",
     "Certificate",

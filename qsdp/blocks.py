@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NoReturn
 
@@ -50,11 +50,15 @@ class Layout:
         Whether each block is a vector of :math:`N_r` numbers rather than a symmetric matrix.
     omega : tuple of float
         Weights :math:`\omega_r` of the penalties.
+    patches : tuple of int, optional
+        Eight integers from which `qsdp-check` recomputes the packed rows of integer images. Layouts that differ only in
+        these are equal.
     """
 
     sizes: tuple[int, ...]
     linear: tuple[bool, ...]
     omega: tuple[float, ...]
+    patches: tuple[int, ...] | None = field(default=None, compare=False)
 
     @property
     def n_blocks(self) -> int:

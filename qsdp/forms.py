@@ -238,7 +238,7 @@ class FormMap(ReadOnlyArrays):
     def restricted(self, kept: npt.NDArray[np.bool_]) -> FormMap:
         """Return the map restricted to matrices over the coordinates kept, for one block."""
         rows = np.ascontiguousarray(self.rows[:, kept[self.layout.first] & kept[self.layout.second]])
-        layout = replace(self.layout, sizes=(int(kept.sum()),))
+        layout = replace(self.layout, sizes=(int(kept.sum()),), patches=None)
         return replace(self, layout=layout, rows=rows, lifted=self.lifted and bool(kept[-1]))
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> FormMap:

@@ -18,6 +18,7 @@ from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify
 from qsdp.column_generation import ColumnGenerationResult, column_generation
+from qsdp.column_generation.bilinear import is_cheap
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
@@ -25,7 +26,7 @@ from qsdp.options import REFINEMENTS, TrainingOptions
 from qsdp.problem import TrainingProblem
 from qsdp.refinement import Interrupted, Trial, best_at_interrupt, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.joining import with_network
+from qsdp.relaxation.joining import relaxation_of, with_network
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
@@ -297,6 +298,9 @@ def run_pipeline(
         if statistics is not None:
             kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}
             kept, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
+        if options.refine == "exact" and problem.blocks is not None and is_cheap(problem):
+            result = _proven(problem, options, rng, kept)
+            return result.timed("beta", timings["beta"]) if timings else result
         if start is not None and not _leads(start, problem):
             start = None
         with options.solving():
@@ -311,6 +315,26 @@ def run_pipeline(
             )
         result = sample_from(relaxation, options, rng, kept, expected_loss)
     return result.timed("beta", timings["beta"]) if timings else result
+
+
+def _proven(
+    problem: TrainingProblem, options: TrainingOptions, rng: np.random.Generator, kept: TrainingProblem | None
+) -> QSDPResult:
+    """Return the result of column generation on blocks, which needs no relaxation: it gives one.
+
+    Neurons of small blocks are enumerated, which takes far less time than a solve of the relaxation.
+    """
+    timings: dict[str, float] = {}
+    with timed_stage(timings, "refine"), options.refining():
+        exact = column_generation(problem, tol=_EXACT, time_limit=None, random_state=rng, verbose=options.verbose)
+    kind = {"regularization": "tight", "solver": "column generation", "solver_status": exact.status}
+    with deadline.unlimited():
+        with timed_stage(timings, "solve"):
+            relaxation = relaxation_of(exact.network, problem, tol=options.tol, **kind)
+        with timed_stage(timings, "shape"):
+            covariance = shape_covariance(relaxation, options.shaping, verbose=options.verbose)
+    certificate = exact.certificate
+    return QSDPResult(exact.network, certificate, relaxation, covariance, problem, timings, options.refine, exact, kept)
 
 
 def run_on_statistics(statistics: SufficientStatistics, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
@@ -331,6 +355,11 @@ def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions)
         Returns an iterator over batches of all rows; see `certify`.
     options : TrainingOptions
     """
+    if few.blocks is not None:
+        raise InvalidInputError(
+            f"loss must be 'squared' for blocks of a Dask collection; got {few.loss.name!r}, which needs all rows in "
+            "memory"
+        )
     if options.refine == "exact":
         raise InvalidInputError(
             f"refine must be one of {', '.join(name for name in REFINEMENTS if name != 'exact')} for rows in batches "

@@ -376,6 +376,31 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """Return the same problem for another beta; the arrays are shared."""
         return self._replaced(beta=check_real("beta", beta))
 
+    def with_loss(self, loss: str | Loss) -> TrainingProblem:
+        """Return the same problem with another loss, whose targets name the same classes if it is one for classes.
+
+        Raises
+        ------
+        InvalidInputError
+            The targets are no classes: their columns do not have two values each, the larger one once in every row.
+        """
+        other = get_loss(loss)
+        targets = self.targets
+        if other.for_classes:
+            high = targets == targets.max(axis=0)
+            named = high | (targets == targets.min(axis=0))
+            if not named.all() or (other.coupled and not np.all(high.sum(axis=1) == 1)):
+                raise InvalidInputError(
+                    f"loss must be one of real targets, since those of the problem name no classes; got {other!r}"
+                )
+            targets = np.where(high, 1.0, 0.0 if other.coupled else -1.0)
+        if other.coupled and self.scalar:
+            raise InvalidInputError(f"loss must be one of a single output, as the problem has; got {other!r}")
+        if not other.quadratic:
+            self.require_rows(f"the {other.name} loss")
+        other.check_target(targets)
+        return self._replaced(loss=other, targets=read_only(np.array(targets)))
+
     def with_repetitions(self, repetitions: FloatArray | None) -> TrainingProblem:
         """Return the problem with the number of rows that each sample stands for; None means the weights."""
         return self._replaced(repetitions=repetitions)

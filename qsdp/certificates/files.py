@@ -250,11 +250,12 @@ def _block_arrays(problem: TrainingProblem) -> dict[str, Any]:
     layout = problem.blocks
     if layout is None:
         return {}
-    return {
+    arrays = {
         "sizes": np.array(layout.sizes, dtype="<i8"),
         "linear": np.array(layout.linear),
         "omega": np.array(layout.omega, dtype="<f8"),
     }
+    return arrays if layout.patches is None else {**arrays, "patches": np.array(layout.patches, dtype="<i8")}
 
 
 def _network_arrays(network: BilinearNetwork | BlockNetwork) -> dict[str, Any]:
@@ -361,7 +362,12 @@ def _layout(arrays: dict[str, npt.NDArray[Any]]) -> Layout:
     linear = arrays["linear"]
     if linear.dtype != bool:
         raise StorageError("its kinds of blocks are not marked as true or false")
-    return check_layout(arrays["sizes"].tolist(), [KINDS[int(flat)] for flat in linear], arrays["omega"].tolist())
+    layout = check_layout(arrays["sizes"].tolist(), [KINDS[int(flat)] for flat in linear], arrays["omega"].tolist())
+    if "patches" not in arrays:
+        return layout
+    if arrays["patches"].dtype != np.int64 or arrays["patches"].shape != (8,):
+        raise StorageError("its patches are not described by eight integers")
+    return replace(layout, patches=tuple(arrays["patches"].tolist()))
 
 
 def _of_sums(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None) -> TrainingProblem | None:
@@ -427,7 +433,8 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
         stored = TrainingProblem.from_statistics(_StoredStatistics(arrays), **options)
     elif "sizes" in arrays:
         layout = _layout(arrays)
-        blocks = Blocks(read_only(arrays["X"]), layout.sizes, layout.kinds, layout.omega)
+        rows = Blocks(read_only(arrays["X"]), layout.sizes, layout.kinds, layout.omega).rows
+        blocks = Blocks.of(rows, layout)
         stored = TrainingProblem(blocks, y, sample_weight=arrays.get("sample_weight"), **options)
     else:
         stored = TrainingProblem(arrays["X"], y, sample_weight=arrays.get("sample_weight"), **options)

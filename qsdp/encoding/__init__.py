@@ -1,5 +1,6 @@
-"""Encodings of the columns of a table as inputs of a network: numbers, thresholds, categories and scales."""
+"""Encodings of the columns of a table as inputs of a network, and of images and series as blocks."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from qsdp.encoding.encoding import Encoding
@@ -8,25 +9,37 @@ from qsdp.encoding.fitting import EncodingRule
 from qsdp.encoding.scales import row_scale
 
 if TYPE_CHECKING:
+    from qsdp.encoding.patches import Patches
     from qsdp.encoding.transformers import TableEncoder, ThresholdEncoder
+    from qsdp.encoding.union import Union
+    from qsdp.encoding.windows import Windows
+
+#: Modules of the transformers, which need scikit-learn; encodings do not.
+_TRANSFORMERS = {
+    "Patches": "patches",
+    "TableEncoder": "transformers",
+    "ThresholdEncoder": "transformers",
+    "Union": "union",
+    "Windows": "windows",
+}
 
 __all__ = [
     "Encoding",
     "EncodingRule",
     "Expression",
     "InputColumn",
+    "Patches",
     "TableEncoder",
     "ThresholdEncoder",
+    "Union",
+    "Windows",
     "row_scale",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    # Transformers need scikit-learn, encodings do not.
-    if name in __all__:
-        from qsdp.encoding import transformers
-
-        return getattr(transformers, name)
+    if name in _TRANSFORMERS:
+        return getattr(import_module(f"qsdp.encoding.{_TRANSFORMERS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -62,7 +62,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
     ----------
     classes_ : ndarray of shape (C,)
         Sorted labels of the samples with positive weight; column numbers for multi-label targets.
-    network_ : BilinearNetwork
+    network_ : BilinearNetwork or BlockNetwork
         Fitted network on the encoded inputs; the constant column, if appended, is one more input.
     constant_ : float
         Entry of the constant column: the power of two nearest to the largest root mean square of an input.
@@ -125,7 +125,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         self._keep(locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkClassifier:
-        """Fit the network to data (n, d) and labels (n,), with sample weights (n,) >= 0 if given.
+        """Fit the network to data (n, d), or images or series, and labels (n,), with sample weights (n,) >= 0 if given.
 
         Labels may be of any kind that can be sorted, such as text, numbers or the intervals of ``pandas.cut``, with at
         least two classes among the samples with positive weight. Zeros and ones of shape (n, k) stand for k labels, of

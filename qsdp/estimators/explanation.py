@@ -17,7 +17,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.encoding.steps import identity, through_steps
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.networks import BilinearNetwork, Effects, InputMoments, QuadraticForm
+from qsdp.networks import BilinearNetwork, BlockNetwork, Effects, InputMoments, QuadraticForm
 from qsdp.networks.quadratic_form import check_digits
 from qsdp.pipeline import QSDPResult
 
@@ -53,6 +53,8 @@ class Explained:
         if (known := vars(self).get("_importances")) is not None:
             importances: FloatArray = known
             return importances
+        if isinstance(self.network_, BlockNetwork):
+            raise AttributeError("feature_importances_ requires a network on columns; this one is on blocks")
         form = self._form()
         if any(one.column is None for one in _describe(self.encoder_, self._names(None), form.n_inputs)):
             raise AttributeError(
@@ -122,6 +124,11 @@ class Explained:
 
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
         """Return predictions or decisions as a form in the encoded columns, in units of training or of a scaling."""
+        if isinstance(self.network_, BlockNetwork):
+            raise InvalidInputError(
+                "a network on blocks has no effects of columns and no formula in them: "
+                "qsdp.plotting.FiltersDisplay shows its neurons"
+            )
         activation = self.network_.activation
         lifted = activation is not None and activation.lifted
         constant = self.constant_ if self.constant_column and not lifted else None

@@ -16,6 +16,7 @@ from qsdp._utils.validation import FloatArray, check_choice, check_matrix
 from qsdp.encoding import EncodingRule, TableEncoder
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.fitting import ENCODINGS as NUMBERS
+from qsdp.encoding.moments import BlockEncoder
 from qsdp.encoding.scales import scaled_to_rows
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -28,6 +29,7 @@ __all__ = [
     "fit_encoder",
     "fit_rule",
     "has_encoder",
+    "makes_blocks",
     "uses_transformer",
 ]
 
@@ -56,6 +58,11 @@ def uses_transformer(encoding: Any) -> bool:
     return encoding is not None and not isinstance(encoding, str)
 
 
+def makes_blocks(encoding: Any) -> bool:
+    """Return whether an `encoding` makes blocks of images or series, whose shape it checks itself."""
+    return isinstance(encoding, BlockEncoder)
+
+
 def check_kind_of_array(X: Any, *, frames: bool) -> None:
     """Raise for arrays of dates or of text that is not numeric; `frames` tells whether data frames may have text."""
     kind = getattr(getattr(X, "dtype", None), "kind", None)
@@ -77,12 +84,12 @@ def check_targets_of_frame(X: Any, y: Any, *, multi_output: bool = False, y_nume
         target = check_array(y, ensure_2d=False, dtype="numeric" if y_numeric else None, input_name="y")
     else:
         target = column_or_1d(y, warn=True)
-    if len(target) != X.shape[0]:
-        raise InvalidInputError(f"y must have {X.shape[0]} rows, as X has; got {len(target)}")
+    if len(target) != len(X):
+        raise InvalidInputError(f"y must have {len(X)} rows, as X has; got {len(target)}")
     return target
 
 
-def fit_encoder(encoding: Any, X: Any, y: Any, weights: FloatArray | None) -> tuple[Any, FloatArray]:
+def fit_encoder(encoding: Any, X: Any, y: Any, weights: FloatArray | None) -> tuple[Any, Any]:
     """Return the fitted transformer of an `encoding` other than "auto", or None for "none", and the inputs for X.
 
     As in a pipeline of scikit-learn, the inputs for X are those of `fit_transform`, if the transformer has it: an
@@ -95,6 +102,8 @@ def fit_encoder(encoding: Any, X: Any, y: Any, weights: FloatArray | None) -> tu
         encoder.handle_unknown = "warn"
         return encoder, encoded(encoder, X)
     encoder = clone(encoding)
+    if makes_blocks(encoder):
+        return encoder, encoder.fit_transform(X)
     with config_context(transform_output="default"):
         if hasattr(encoder, "fit_transform"):
             return encoder, _inputs(encoder, encoder.fit_transform(X, y), len(y))
@@ -102,11 +111,13 @@ def fit_encoder(encoding: Any, X: Any, y: Any, weights: FloatArray | None) -> tu
     return encoder, encoded(encoder, X)
 
 
-def encoded(encoder: Any, X: Any) -> FloatArray:
-    """Return the inputs of the network for rows of X, a finite array.
+def encoded(encoder: Any, X: Any) -> Any:
+    """Return the inputs of the network for rows of X: a finite array, or blocks.
 
     They depend on the `set_output` of the encoder and its steps, but not on the global configuration.
     """
+    if makes_blocks(encoder):
+        return encoder.transform(X)
     with config_context(transform_output="default"):
         return _inputs(encoder, encoder.transform(X), X.shape[0])
 

@@ -9,21 +9,24 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
 from qsdp._utils.stored import Checks, are_texts, checked, is_list, is_number, is_positive, is_text
 from qsdp.certificates import Certificate
 from qsdp.certificates.certificate import BOUND_TYPES
-from qsdp.encoding import Encoding, TableEncoder
+from qsdp.encoding import Encoding, Patches, TableEncoder, Union, Windows
+from qsdp.encoding.moments import BlockEncoder
 from qsdp.estimators.calibration import Calibration, Lines
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
+from qsdp.estimators.inputs import makes_blocks
 from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.saving import CV_NUMBERS, KIND, LABELS
 from qsdp.estimators.solution import Solution
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES
-from qsdp.networks import NETWORK_KINDS, InputMoments, load_network, network_from_archive
+from qsdp.networks import NETWORK_KINDS, InputMoments, blocks_from_archive, load_network, network_from_archive
 from qsdp.networks.storage import MODEL_KIND, read_archive
 
 __all__ = ["load"]
@@ -37,6 +40,9 @@ _CLASSES: dict[str, Any] = {
         QuantizedNetworkRegressorCV,
     )
 }
+
+
+_ENCODERS: dict[str, Any] = {one.__name__: one for one in (Patches, Windows, Union)}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -78,7 +84,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
     try:
         return _estimator(header, dict(arrays))
-    except (KeyError, TypeError, ValueError, IndexError, InvalidInputError, StorageError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, InvalidInputError, StorageError) as error:
         raise StorageError(f"{os.fspath(path)!r} is not a valid estimator: {error}") from None
 
 
@@ -92,6 +98,8 @@ def _parameter(state: Any) -> Any:
         return float(state["float"])
     if state.keys() == {"loss", "parameters"}:
         return LOSSES[state["loss"]](*state["parameters"])
+    if state.keys() == {"encoder", "parameters"}:
+        return _ENCODERS[state["encoder"]](**{name: _parameter(one) for name, one in state["parameters"].items()})
     if state.keys() == {"pairs"}:
         return {_parameter(key): _parameter(value) for key, value in state["pairs"]}
     raise StorageError(f"parameter cannot be {state!r:.60}")
@@ -150,14 +158,13 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     model.encoder_ = _encoder(state["encoder"], model)
     model.constant_ = state["constant"]
     own = {name.removeprefix("network."): arrays.pop(name) for name in list(arrays) if name.startswith("network.")}
-    model.network_ = network_from_archive(state["network"], own)
-    width = model.n_features_in_ if model.encoder_ is None else model.encoder_.encoding_.width
-    if model.network_.n_inputs != width + model._appends_constant:
-        raise StorageError(f"the network has {model.network_.n_inputs} inputs, the encoding makes {width}")
+    read = blocks_from_archive if makes_blocks(model.encoder_) else network_from_archive
+    model.network_ = read(state["network"], own)
+    width = _check_width(model)
     model.certificate_ = _certificate(state["certificate"])
     _read_targets(model, state, arrays)
     model._solution = None
-    if state["relaxation"] is not None:
+    if state["relaxation"] is not None and not makes_blocks(model.encoder_):
         size = model.network_.n_inputs + model.network_.lifted
         beta = state["relaxation"].pop("beta", None)
         if not is_number(beta) or beta < 0.0:
@@ -184,6 +191,19 @@ def _moments(encoder: TableEncoder | None, width: int, arrays: dict[str, npt.NDA
     if not moments.fits(groups):
         raise StorageError("the moments are not those of the inputs")
     return moments
+
+
+def _check_width(model: Any) -> int:
+    """Return the number of encoded columns, 0 for blocks, and raise unless the network is one on them."""
+    if makes_blocks(model.encoder_):
+        expected, layout = model.encoder_.layout_, getattr(model.network_, "layout", None)
+        if layout is None or (layout.sizes, layout.linear) != (expected.sizes, expected.linear):
+            raise StorageError("the network is not one on the blocks of the encoder")
+        return 0
+    width: int = model.n_features_in_ if model.encoder_ is None else model.encoder_.encoding_.width
+    if model.network_.n_inputs != width + model._appends_constant:
+        raise StorageError(f"the network has {model.network_.n_inputs} inputs, the encoding makes {width}")
+    return width
 
 
 def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
@@ -223,9 +243,15 @@ def _read_scores(model: Any, numbers: dict[str, Any], arrays: dict[str, npt.NDAr
             raise StorageError("there must be scores for every beta")
 
 
-def _encoder(state: Any, model: Any) -> TableEncoder | None:
+def _encoder(state: Any, model: Any) -> TableEncoder | BlockEncoder | None:
     if state is None:
         return None
+    if makes_blocks(model.encoding):
+        blocks: BlockEncoder = clone(model.encoding)
+        blocks.restore(state)
+        if blocks.n_features_in_ != model.n_features_in_:
+            raise StorageError(f"the encoder has {blocks.n_features_in_} inputs")
+        return blocks
     state = checked("encoder", state, _ENCODER)
     encoder = TableEncoder(**{name: _parameter(value) for name, value in state["parameters"].items()})
     encoder._rule()

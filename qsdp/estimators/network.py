@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -23,6 +23,7 @@ from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.blocks import Blocks
 from qsdp.certificates import Certificate
 from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import as_table, is_frame
@@ -39,6 +40,7 @@ from qsdp.estimators.inputs import (
     fit_encoder,
     fit_rule,
     has_encoder,
+    makes_blocks,
     uses_transformer,
 )
 from qsdp.estimators.options import EstimatorOptions
@@ -115,9 +117,19 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
 
     def _options(self) -> EstimatorOptions:
         """Return the checked parameters."""
-        return self._options_class.of(self.get_params(deep=False))
+        parameters = self.get_params(deep=False)
+        if makes_blocks(self.encoding) and parameters["activation"] == EstimatorOptions.activation:
+            # The default is for rows; networks on blocks are bilinear.
+            parameters["activation"] = None
+        return self._options_class.of(parameters)
 
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> Rows:
+        if makes_blocks(self.encoding):
+            clone(self.encoding).samples(X)
+            data = X if isinstance(X, (list, tuple)) else np.asarray(X)
+            with errors_of("y"):
+                target = check_targets_of_frame(data, y, **self._targets)
+            return Rows(data, target, check_sample_weight(sample_weight, len(data)))
         if not uses_transformer(self.encoding):
             check_kind_of_array(X, frames=self._takes_frames)
         X = as_table(X) if self._takes_frames else X
@@ -166,16 +178,24 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
                 self.encoder_, columns = fit_encoder(options.encoding, counting.X, counting.y, counting.weights)
             if self.encoder_ is None:
                 warn_of_scales(counting.X)
-            # Exports clip inputs without limits well beyond these, and must not depend on the rows themselves.
-            self._input_ranges = columns.min(axis=0), columns.max(axis=0)
-            self._input_moments = self._moments(columns, weights)
-            self.constant_ = _constant(columns, counting.weights)
-            inputs = append_constant(columns, self.constant_) if self._appends_constant else columns
+            inputs = self._learned_inputs(columns, counting.weights)
+            self._input_moments = None if makes_blocks(self.encoder_) else self._moments(columns, weights)
             seconds = time.perf_counter() - began
             result = self._train(samples, inputs, coded, weights, options, **routed)
             self._result = result.timed("encoding", seconds) if chosen else result
         warn_of_gap(self.result_)
         self._expose()
+
+    def _learned_inputs(self, columns: Any, weights: FloatArray | None) -> Any:
+        """Learn the constant and the ranges of the encoded columns, and return the inputs of the network."""
+        if isinstance(columns, Blocks):
+            self.n_features_in_, self.constant_ = self.encoder_.n_features_in_, 1.0
+            self._input_ranges = np.zeros(0), np.zeros(0)
+            return columns
+        # Exports clip inputs without limits well beyond these, and must not depend on the rows themselves.
+        self._input_ranges = columns.min(axis=0), columns.max(axis=0)
+        self.constant_ = _constant(columns, weights)
+        return append_constant(columns, self.constant_) if self._appends_constant else columns
 
     def _train(
         self,
@@ -272,7 +292,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         The file holds parameters, encoder, labels, network, the solution of the relaxation, the certificate without its
         proof, and versions of packages; safetensors with a strict header, no pickle. Probabilities of losses that need
         a calibration are calibrated first, if they have not been. A loaded estimator predicts the same bit for bit, and
-        `resample` draws other networks.
+        `resample` draws other networks, except those of networks on blocks, whose solutions are not stored.
 
         Raises
         ------
@@ -291,7 +311,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     def _solution_of_relaxation(self) -> tuple[Solution, float] | None:
         """Return the solution that networks are sampled from, and its beta, if this estimator has them."""
         if "_result" in vars(self):
-            return Solution.of(self.result_), self.result_.problem.beta
+            blocks = self.result_.problem.blocks
+            return None if blocks is not None else (Solution.of(self.result_), self.result_.problem.beta)
         known: tuple[Solution, float] | None = vars(self).get("_solution")
         return known
 
@@ -369,6 +390,9 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     def _output(self, X: Any) -> FloatArray:
         """Return the outputs in the units of the targets, of shape (n, C)."""
         check_is_fitted(self)
+        if makes_blocks(self.encoder_):
+            outputs: FloatArray = self.encoder_.outputs(self.network_, self.encoder_.samples(X))
+            return self.target_scaling_.decode(outputs)
         return self.target_scaling_.decode(self.network_.outputs(self._inputs(self._checked(X)), n_jobs=self.n_jobs))
 
     def _of_collection(self, method: str, X: Any, dtype: npt.DTypeLike, *row_shape: int) -> Any:
@@ -386,17 +410,19 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         return predictor
 
     def _checked(self, X: Any) -> Any:
-        """Check and return rows of the user's table."""
+        """Check and return rows of the user's table; an encoder of blocks checks its samples itself."""
+        if makes_blocks(self.encoding):
+            return X
         if self._takes_frames and is_frame(X):
             validate_data(self, X, skip_check_array=True, reset=False)
             return X
         X = as_table(X) if self._takes_frames else X
         return validate_data(self, X, reset=False, **self._entries(X))
 
-    def _encoded(self, X: Any) -> FloatArray:
+    def _encoded(self, X: Any) -> Any:
         return X if self.encoder_ is None else encoded(self.encoder_, X)
 
-    def _inputs(self, X: FloatArray) -> FloatArray:
+    def _inputs(self, X: Any) -> Any:
         columns = self._encoded(X)
         return append_constant(columns, self.constant_) if self._appends_constant else columns
 
@@ -406,7 +432,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     @property
     def _appends_constant(self) -> bool:
         activation = get_activation(self.activation)
-        return self.constant_column and (activation is None or not activation.lifted)
+        rows = not makes_blocks(self.encoding)
+        return rows and self.constant_column and (activation is None or not activation.lifted)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -429,7 +456,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
 
     Attributes
     ----------
-    network_ : BilinearNetwork
+    network_ : BilinearNetwork or BlockNetwork
         Fitted network on the encoded inputs; the constant column, if appended, is one more input.
     encoder_ : transformer or None
         Fitted transformer of columns to inputs; see `encoding`.
@@ -466,7 +493,7 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkRegressor:
-        """Fit the network to data (n, d) and targets (n,) or (n, C), with sample weights (n,) >= 0 if given.
+        """Fit the network to data (n, d), or images or series, and targets (n,) or (n, C), with weights if given.
 
         All may be Dask collections.
         """

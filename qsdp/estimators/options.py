@@ -68,7 +68,10 @@ class EstimatorOptions(TrainingOptions):
         at most 240 in total. It then drops inputs without which these errors do not grow. Categories of data frames and
         missing entries become bits, and inputs are scaled to rows of norm about 1.5. "none" or None uses X as it is.
         A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline. X has two dimensions and may
-        then hold text and missing entries; the output must be numbers and is made dense.
+        then hold text and missing entries; the output must be numbers and is made dense. With `qsdp.encoding.Patches`,
+        `Windows` or a `Union` of them, X are images or series, and the network is a `BlockNetwork`: bilinear, so that
+        `activation` must be None or its default, without a constant column of its own. ``refine="exact"`` then proves
+        the optimum without a relaxation if its neurons can be enumerated.
         """,
         check_encoding,
     )

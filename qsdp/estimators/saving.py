@@ -12,10 +12,10 @@ import numpy as np
 from qsdp._utils.validation import warn
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
+from qsdp.encoding.moments import BlockEncoder
 from qsdp.estimators.provenance import versions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss
-from qsdp.networks import network_archive
 from qsdp.networks.storage import write_archive
 
 __all__ = ["CV_ARRAYS", "CV_NUMBERS", "KIND", "LABELS", "save"]
@@ -33,7 +33,7 @@ _INSTEAD = "; use joblib.dump for the whole estimator, or model.network_.save fo
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator, see `QuantizedNetworkRegressor.save`."""
-    network, arrays = network_archive(model.network_)
+    network, arrays = model.network_.archive()
     arrays = {f"network.{name}": array for name, array in arrays.items()}
     solution, beta = model._solution_of_relaxation() or (None, None)
     arrays |= {} if solution is None else solution.arrays()
@@ -71,7 +71,7 @@ def _parameters_state(model: Any) -> dict[str, Any]:
     """Return the parameters as JSON values; those that have none are replaced by defaults, with a warning."""
     defaults, state, lost = type(model)().get_params(deep=False), {}, []
     for name, value in model.get_params(deep=False).items():
-        if name == "encoding" and value is not None and not isinstance(value, str):
+        if name == "encoding" and value is not None and not isinstance(value, (str, BlockEncoder)):
             raise InvalidInputError(f"encoding={type(value).__name__}(...) cannot be saved{_INSTEAD}")
         try:
             state[name] = _plain(value)
@@ -97,6 +97,8 @@ def _plain(value: Any) -> Any:
         return list(value.coefficients)
     if isinstance(value, Loss) and type(value) in LOSSES.values():
         return {"loss": value.name, "parameters": [getattr(value, one.name) for one in fields(value)]}  # type: ignore[arg-type]
+    if isinstance(value, BlockEncoder):
+        return {"encoder": type(value).__name__, "parameters": _parameters_of(value)}
     if isinstance(value, dict):
         return {"pairs": [[_plain(key), _plain(one)] for key, one in value.items()]}
     if isinstance(value, (list, tuple, np.ndarray)):
@@ -107,12 +109,18 @@ def _plain(value: Any) -> Any:
 def _encoder_state(encoder: Any) -> dict[str, Any] | None:
     if encoder is None:
         return None
+    if isinstance(encoder, BlockEncoder):
+        return encoder.to_state()
     parameters = {name: value for name, value in encoder.get_params(deep=False).items() if name != "dtype"}
     return {
         "parameters": {name: _plain(value) for name, value in parameters.items()},
         "encoding": encoder.encoding_.to_state(),
         "dropped": dict(encoder.dropped_),
     }
+
+
+def _parameters_of(encoder: BlockEncoder) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in encoder.get_params(deep=False).items()}
 
 
 def _labels_state(classes: Any) -> dict[str, Any] | None:

@@ -4,10 +4,10 @@ from qsdp.networks.bilinear import (
     BilinearNetwork,
     from_polynomial,
     is_narrow,
-    network_archive,
     to_polynomial,
 )
-from qsdp.networks.block_network import BlockNetwork
+from qsdp.networks.block_form import BlockForm
+from qsdp.networks.block_network import BlockNetwork, blocks_from_archive
 from qsdp.networks.centring import InputMoments
 from qsdp.networks.effects import Effect, Effects
 from qsdp.networks.integer_form import IntegerForm
@@ -18,6 +18,7 @@ from qsdp.networks.reading import NETWORK_KINDS, load_network, network_from_arch
 __all__ = [
     "NETWORK_KINDS",
     "BilinearNetwork",
+    "BlockForm",
     "BlockNetwork",
     "Effect",
     "Effects",
@@ -25,10 +26,10 @@ __all__ = [
     "IntegerForm",
     "PolynomialNetwork",
     "QuadraticForm",
+    "blocks_from_archive",
     "from_polynomial",
     "is_narrow",
     "load_network",
-    "network_archive",
     "network_from_archive",
     "to_polynomial",
 ]

@@ -34,7 +34,7 @@ from qsdp.networks.weights import (
 )
 from qsdp.problem import TrainingProblem, check_levels, quadratic_map
 
-__all__ = ["KIND", "BilinearNetwork", "from_polynomial", "is_narrow", "network_archive", "to_polynomial"]
+__all__ = ["KIND", "BilinearNetwork", "from_polynomial", "is_narrow", "to_polynomial"]
 
 KIND = "bilinear-network"
 
@@ -234,11 +234,19 @@ class BilinearNetwork(NeuronFunction):
         if form == "integers":
             self.to_integer_form().save(path)
         elif form == "neurons":
-            write_archive(path, KIND, *network_archive(self))
+            write_archive(path, KIND, *self.archive())
         elif self.shared_alpha:
             write_archive(path, SET_KIND, network_header(self), pack_set(*self._weights))
         else:
             raise InvalidInputError("alpha must be the same for all neurons of an output for a neuron set")
+
+    def archive(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return the header and the arrays of the network's file as plain bits."""
+        arrays = {
+            name: pack_levels(weights, self.levels - 1, lifted=self.lifted)
+            for name, weights in (("U", self.U), ("V", self.V))
+        }
+        return network_header(self), {**arrays, **pack_alpha(self.alpha)}
 
     def __repr__(self) -> str:
         if self.shared_alpha:
@@ -266,15 +274,6 @@ def is_narrow(network: BilinearNetwork) -> bool:
     """Return whether evaluating the neurons takes fewer operations per sample than the outputs' quadratic forms."""
     D = int(network.U.shape[1])
     return network.n_neurons * (4 * D + 2 * network.n_outputs) < network.n_outputs * D**2
-
-
-def network_archive(network: BilinearNetwork) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Return the header and the arrays of the file of a network."""
-    arrays = {
-        name: pack_levels(weights, network.levels - 1, lifted=network.lifted)
-        for name, weights in (("U", network.U), ("V", network.V))
-    }
-    return network_header(network), {**arrays, **pack_alpha(network.alpha)}
 
 
 def network_header(network: BilinearNetwork) -> dict[str, Any]:

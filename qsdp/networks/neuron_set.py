@@ -13,7 +13,7 @@ from qsdp.networks.coding import BitReader, encode, encoded_bits, parameter_of
 from qsdp.networks.storage import MOST_INPUTS
 from qsdp.networks.weights import FLOAT_BITS, count_floats, pack_alpha, shared_columns, unpack_alpha
 
-__all__ = ["KIND", "pack_set", "set_bits", "unpack_set"]
+__all__ = ["KIND", "numbers_of", "pack_set", "set_bits", "unpack_set", "vectors_of"]
 
 KIND = "neuron-set"
 
@@ -83,6 +83,34 @@ def unpack_set(
     if not all(np.array_equal(again[name], arrays[name]) for name in again):
         raise StorageError("its neurons are not coded as they would be written")
     return U, V, alpha
+
+
+def numbers_of(
+    U: npt.NDArray[np.int8], V: npt.NDArray[np.int8] | None
+) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.bool_]]:
+    """Return a number for each pair of sign vectors, or for each vector if V is None, and whether one was negated.
+
+    The numbers are those of `pack_set`, without the last bit, which tells of the negation.
+    """
+    numbers = _numbers_of(U, U if V is None else V, 2, False)
+    if V is not None:
+        return numbers >> 1, (numbers & 1).astype(bool)
+    # The smaller of a vector's number and its opposite's has the first sign negative.
+    larger = np.array([_pair_of(number >> 1)[0] for number in numbers.tolist()], dtype=object)
+    return larger, U[:, 0] > 0
+
+
+def vectors_of(
+    numbers: npt.NDArray[np.object_], side: int, *, paired: bool
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8] | None]:
+    """Return the sign vectors with the given numbers, see `numbers_of`; any number out of range is an error."""
+    half = 2 ** (side - 1)
+    listed = [_pair_of(number) for number in numbers.tolist()] if paired else [(n, n) for n in numbers.tolist()]
+    if any(larger >= half for larger, _ in listed):
+        raise StorageError("neurons have numbers beyond those of their sides")
+    larger, smaller = (np.array([pair[k] for pair in listed], dtype=object) for k in (0, 1))
+    V = _weights_of(larger, [2] * side)
+    return (_weights_of(smaller, [2] * side), V) if paired else (V, None)
 
 
 def _gaps(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, levels: int, lifted: bool) -> _Gaps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -12,7 +13,8 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.bilinear import KIND, BilinearNetwork
 from qsdp.networks.block_network import KIND as BLOCK_KIND
-from qsdp.networks.block_network import blocks_from_archive
+from qsdp.networks.block_network import blocks_from_archive, blocks_of_contents
+from qsdp.networks.compact import MAGIC
 from qsdp.networks.integer_form import KIND as INTEGER_KIND
 from qsdp.networks.integer_form import integer_form_from_archive
 from qsdp.networks.neuron_set import KIND as SET_KIND
@@ -29,7 +31,7 @@ _HEADER: Checks = {"n_neurons": is_count, "n_inputs": is_count, "levels": is_cou
 
 
 def load_network(path: str | os.PathLike[str]) -> Any:
-    """Load a `BilinearNetwork`, an `IntegerForm` of one, a `PolynomialNetwork` or a `BlockNetwork` from `path`.
+    """Load a `BilinearNetwork`, an `IntegerForm` of one, a `PolynomialNetwork`, a `BlockNetwork` or a `BlockForm`.
 
     If the file is a model saved by the command line, its network is returned, which takes encoded columns.
 
@@ -38,8 +40,12 @@ def load_network(path: str | os.PathLike[str]) -> Any:
     StorageError
         The file is damaged or does not hold a network of qsdp.
     """
-    kind, header, arrays = read_archive(path, *NETWORK_KINDS, MODEL_KIND)
+    with open(path, "rb") as stream:
+        compact = stream.read(len(MAGIC)) == MAGIC
     try:
+        if compact:
+            return blocks_of_contents(Path(path).read_bytes())
+        kind, header, arrays = read_archive(path, *NETWORK_KINDS, MODEL_KIND)
         if kind == MODEL_KIND:
             # Arrays of other parts of the model have names with a dot.
             kind, header, arrays = KIND, header["network"], {name: arrays[name] for name in arrays if "." not in name}

@@ -6,6 +6,7 @@ as `ax`, or on those of a new figure, and keeps them as `ax_`.
 
 from qsdp.plotting._bits import BitsDisplay
 from qsdp.plotting._covariance import CovarianceDisplay
+from qsdp.plotting._filters import FiltersDisplay
 from qsdp.plotting._gap import GapDisplay
 from qsdp.plotting._interactions import InteractionDisplay
 from qsdp.plotting._levels import LevelsDisplay
@@ -17,6 +18,7 @@ __all__ = [
     "BitsDisplay",
     "CovarianceDisplay",
     "DecisionRegionDisplay",
+    "FiltersDisplay",
     "GapDisplay",
     "InteractionDisplay",
     "LevelsDisplay",

@@ -1,5 +1,6 @@
 """Refinement of networks: better second layers, better bits, and the best network of a given width."""
 
+from qsdp.refinement._alpha_bits import in_bits
 from qsdp.refinement._choice import suits_statistics
 from qsdp.refinement.fixed_width import FixedWidthResult, train_fixed_width
 from qsdp.refinement.polishing import Interrupted, Trial, best_at_interrupt, improve, polish
@@ -11,6 +12,7 @@ __all__ = [
     "Trial",
     "best_at_interrupt",
     "improve",
+    "in_bits",
     "polish",
     "refit",
     "suits_statistics",

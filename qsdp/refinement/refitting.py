@@ -16,7 +16,7 @@ from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
-from qsdp._utils.validation import FloatArray, check_choice, check_real, check_verbose
+from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real, check_verbose
 from qsdp.certificates import check_fits
 from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import PricingResult, Round, generate
@@ -25,10 +25,11 @@ from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import power_of_two
-from qsdp.losses import DataFit
+from qsdp.losses import DataFit, Loss, get_loss
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._alpha_bits import in_bits
 from qsdp.refinement._second_layer import LEAST_PENALTY
 from qsdp.relaxation.instance import Instance
 
@@ -50,6 +51,9 @@ def refit(
     network: Any,
     problem: TrainingProblem,
     *,
+    loss: str | Loss | None = None,
+    beta: float | None = None,
+    alpha_bits: int | None = None,
     second_layer: str = "free",
     tol: float = 1e-9,
     time_limit: float | None = None,
@@ -65,6 +69,15 @@ def refit(
     ----------
     network : BilinearNetwork, or BlockNetwork for data in blocks
     problem : TrainingProblem
+    loss : str or Loss, optional
+        Another loss for the second layer. Targets of two values in each column become labels or classes where the loss
+        takes these. The result has **no bound of its own** from the problem: see Notes.
+    beta : float, optional
+        Another weight of the penalty, >= 0. By default that of the problem; with another loss, the same share of the
+        smallest value at which no neuron of the network is used.
+    alpha_bits : int, optional
+        Number of bits of each second-layer weight, 2 to 16, its sign included: an integer times one scale of single
+        precision for each output. The integers approximate the outputs on the data. Requires "free".
     second_layer : {"free", "shared"}, default="free"
         "free" chooses every weight; at most n neurons per output survive, and the others are dropped. "shared"
         keeps all neurons and one magnitude per output, the storage of a sampled network; signs of weights
@@ -81,7 +94,7 @@ def refit(
     -------
     BilinearNetwork or BlockNetwork
         Its objective is never larger than that of `network`, unless a shared magnitude is requested for a network
-        whose magnitudes differ.
+        whose magnitudes differ, or weights are rounded to `alpha_bits`.
 
     Raises
     ------
@@ -96,6 +109,12 @@ def refit(
     size of that problem is the size of the result, so networks of any width can be refitted. With the squared loss,
     large data, up to 4000 neurons and at least twice as many samples, all neurons enter at once through the triangular
     factor of their outputs, and no n x m array is formed.
+
+    **Bounds.** With another loss or beta, the second layer minimises another problem. A bound for the loss of `problem`
+    says nothing about it, and such a network has no bound of its own until `qsdp.certify` compares it with the optimum
+    of its own problem, over all first layers. A network rounded to `alpha_bits` keeps the bound of its problem; its
+    objective and gap are those of the rounded weights, as `qsdp.certify` computes them.
+
     With ``beta = 0``, the penalty is a ten-millionth of the value that makes zero optimal, to keep weights bounded.
 
     Examples
@@ -110,9 +129,13 @@ def refit(
     True
     """
     check_fits(network, problem)
-    check_solvable(problem.loss)
     check_choice("second_layer", second_layer, SECOND_LAYERS)
     check_real("tol", tol, strict=True)
+    bits = None if alpha_bits is None else check_integer("alpha_bits", alpha_bits, minimum=2, maximum=16)
+    if bits is not None and second_layer == "shared":
+        raise InvalidInputError("second_layer must be 'free' for alpha_bits; one magnitude of an output needs no bits")
+    problem = _with_loss(network, problem, None if loss is None else get_loss(loss), beta)
+    check_solvable(problem.loss)
     with deadline.after(time_limit), progress(check_verbose(verbose)) as stages, stages.stage("refit", tol) as bar:
         if second_layer == "shared":
             # One magnitude per output takes no longer than a certificate.
@@ -120,9 +143,27 @@ def refit(
                 refitted = _shared(network, problem, tol, bar)
         else:
             refitted = _free(network, problem, tol, bar)
-    if second_layer == "shared" and not network.shared_alpha:
-        return refitted
-    return refitted if problem.objective(refitted) <= problem.objective(network) else network
+    if second_layer != "shared" or network.shared_alpha:
+        refitted = min(refitted, network, key=problem.objective)
+    return refitted if bits is None else in_bits(refitted, problem, bits)
+
+
+def _with_loss(network: Any, problem: TrainingProblem, loss: Loss | None, beta: float | None) -> TrainingProblem:
+    """Return the problem with another loss and beta, and with targets that the loss takes."""
+    changed = problem if loss is None or loss == problem.loss else problem.with_loss(loss)
+    if beta is not None:
+        return changed.with_beta(beta)
+    if changed is problem:
+        return problem
+    scales = [_largest_pricing_value(network, one) for one in (problem, changed)]
+    return changed.with_beta(problem.beta * scales[1] / scales[0] if scales[0] > 0.0 else problem.beta)
+
+
+def _largest_pricing_value(network: Any, problem: TrainingProblem) -> float:
+    """Return the largest pricing value of the neurons for the zero network: beyond it over D, none is used."""
+    instance = Instance(problem.weight_map, problem.data_fit, 1.0)
+    matrices = _by_output(network, instance.adjoints(instance.zero_dual))
+    return max(float(np.abs(_pricing_values(network, M)).max()) for M in matrices)
 
 
 def _instance(problem: TrainingProblem) -> Instance:

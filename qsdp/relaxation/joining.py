@@ -13,7 +13,7 @@ from qsdp.relaxation.bounds import DualBound
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import Relaxation, finish, verdict
 
-__all__ = ["better_of", "point_of", "with_network"]
+__all__ = ["better_of", "point_of", "relaxation_of", "with_network"]
 
 
 def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
@@ -64,13 +64,32 @@ def with_network(relaxation: Relaxation, network: BilinearNetwork | BlockNetwork
     Every network gives a feasible point (see `point_of`), whose objective is at most the network's. Minus the gradient
     of the loss at its predictions is a dual vector. After a solve that ended early, both are often better.
     """
-    problem = relaxation.problem
-    scaled = ScaledProblem.of(problem, relaxation.regularization)
+    joined = relaxation_of(
+        network,
+        relaxation.problem,
+        regularization=relaxation.regularization,
+        solver=relaxation.solver,
+        solver_status=relaxation.solver_status,
+        tol=relaxation.tol,
+    )
+    return better_of(relaxation, replace(joined, iterations=relaxation.iterations))
+
+
+def relaxation_of(
+    network: BilinearNetwork | BlockNetwork,
+    problem: TrainingProblem,
+    *,
+    regularization: str,
+    solver: str,
+    solver_status: str,
+    tol: float,
+) -> Relaxation:
+    """Return the relaxation that a network and the gradient of its loss give, see `with_network`, without a solve."""
+    scaled = ScaledProblem.of(problem, regularization)
     Z, V = point_of(network, problem)
     weight = scaled.units.weight
-    raw = RawSolution(Z / weight, V / weight, V / weight, status=relaxation.solver_status)
-    joined = finish(scaled, raw, solver=relaxation.solver, tol=relaxation.tol, certified=True)
-    return better_of(relaxation, replace(joined, iterations=relaxation.iterations))
+    raw = RawSolution(Z / weight, V / weight, V / weight, status=solver_status)
+    return finish(scaled, raw, solver=solver, tol=tol, certified=True)
 
 
 def point_of(network: BilinearNetwork | BlockNetwork, problem: TrainingProblem) -> tuple[FloatArray, FloatArray]:

@@ -20,7 +20,7 @@ from qsdp.estimators.solution import Solution
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.lifting import append_constant
 from qsdp.losses import get_loss
-from qsdp.networks import BilinearNetwork, Effects, network_archive
+from qsdp.networks import BilinearNetwork, Effects
 from qsdp.networks.storage import MODEL_KIND, write_archive
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.sampling import sample_network
@@ -211,7 +211,7 @@ class TabularModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to `path`, readable by `load_model`."""
-        network, arrays = network_archive(self.network)
+        network, arrays = self.network.archive()
         header = {
             "network": network,
             "encoder": self.encoder.state(),

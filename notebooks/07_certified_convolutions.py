@@ -1,0 +1,139 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Certified convolutions
+#
+# One hidden layer of products of two binary filters, averaged over regions of an image: among all such networks, of any
+# width and at this price of the second layer, which is the best? A second is enough to find it and to prove it, and
+# the result takes some hundred bytes.
+
+# %%
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from ipywidgets import IntSlider, interact
+
+import qsdp
+import qsdp_check
+from qsdp.encoding import Patches
+from qsdp.plotting import FiltersDisplay
+
+plt.rcParams["figure.figsize"] = (6, 3.8)
+data = qsdp.datasets.load_bundled("digits")
+images, digits = data.X.reshape(-1, 8, 8).astype(np.uint8), data.y
+train, rest = slice(0, 1300), slice(1300, None)
+figure, axes = plt.subplots(1, 10, figsize=(8, 1.2))
+for k, ax in enumerate(axes):
+    ax.imshow(images[k], cmap="gray")
+    ax.set_axis_off()
+
+# %% [markdown]
+# ## From images to a proof
+#
+# `Patches` turns an image into one small matrix for each region: the sum of products of the pixels of its patches, in
+# exact integers. The cross-entropy of all ten classes is then minimised over all networks at once.
+
+# %%
+patches = Patches(size=3, regions=3)
+model = qsdp.QuantizedNetworkClassifier(
+    encoding=patches, loss="cross_entropy", refine="exact", beta="0.3%", random_state=0
+)
+model.fit(images[train], digits[train])
+print(patches.fit(images).layout_.sizes, patches.transform(images).rows.dtype)
+print(model.certificate_)
+print(f"accuracy on the other images: {model.score(images[rest], digits[rest]):.3f}")
+
+# %% [markdown]
+# ## What the neurons look for
+#
+# A neuron multiplies the answers of two filters (white is +1, black -1, the small square the constant) at every place
+# of its region. Those that cost most:
+
+# %% tags=["thumbnail"]
+display = FiltersDisplay.from_estimator(model, n_shown=12, image=images[3])
+
+# %% [markdown]
+# Move the slider to another class; it needs a running kernel.
+
+
+# %%
+def of_class(label=3):
+    example = images[np.flatnonzero(digits == label)[0]]
+    FiltersDisplay.from_estimator(model, n_shown=8, output=label, image=example)
+    plt.show()
+
+
+interact(of_class, label=IntSlider(3, 0, 9))
+
+# %% [markdown]
+# ## A check without this package
+#
+# The certificate holds the geometry of the patches. The checker needs NumPy and the images, and nothing of what trained
+# the network.
+
+# %%
+folder = Path(tempfile.mkdtemp())
+model.certificate_.save(folder / "digits.cert", include_data=False)
+np.savez(folder / "digits.npz", images=images[train], y=digits[train])
+code = qsdp_check.main([str(folder / "digits.cert"), "--data", str(folder / "digits.npz")])
+
+# %% [markdown]
+# ## From a proof to bytes
+#
+# With second-layer weights of a few bits, the network becomes a file of some hundred bytes. The bound of the proof
+# holds for the rounded network as for every other one, so its own gap is known.
+
+# %%
+problem, bound = model.result_.problem, model.certificate_.lower_bound
+print(" bits  bytes  gap      accuracy")
+for bits in (2, 3, 4, 6, 8):
+    rounded = qsdp.refit(model.network_, problem, alpha_bits=bits)
+    path = folder / f"network-{bits}"
+    rounded.save(path, form="smallest")
+    gap = 1 - bound / problem.objective(rounded)
+    outputs = model.encoder_.predict(qsdp.load_network(path), images[rest])
+    right = np.mean(outputs.argmax(axis=1) == digits[rest])
+    print(f"{bits:5} {path.stat().st_size:6}  {gap:7.3%}  {right:.3f}")
+
+# %% [markdown]
+# ## Another loss for the second layer
+#
+# The squared loss is proven faster still, for every class by itself. `refit` keeps its first layer and chooses the
+# second by the cross-entropy. Such a network has **no bound of its own**: the proof is about another loss.
+
+# %%
+squared = qsdp.QuantizedNetworkClassifier(encoding=patches, refine="exact", beta="0.1%", random_state=0)
+squared.fit(images[train], digits[train])
+refitted = qsdp.refit(squared.network_, squared.result_.problem, loss="cross_entropy", alpha_bits=6)
+refitted.save(folder / "refitted", form="smallest")
+right = np.mean(squared.encoder_.predict(refitted, images[rest]).argmax(axis=1) == digits[rest])
+print(f"squared loss: {squared.certificate_}")
+print(f"accuracy {squared.score(images[rest], digits[rest]):.3f}, refitted {right:.3f}", end=" ")
+print(f"in {(folder / 'refitted').stat().st_size} bytes")
+
+# %% [markdown]
+# ## Change it
+#
+# Other patches and regions, or `scaling="size"`, which makes neurons in dark regions cheap.
+
+# %%
+other = qsdp.QuantizedNetworkClassifier(
+    encoding=Patches(size=2, regions=4, scaling="size"),
+    loss="cross_entropy",
+    refine="exact",
+    beta="0.3%",
+    random_state=0,
+)
+other.fit(images[train], digits[train])
+print(other.certificate_)
+print(f"accuracy {other.score(images[rest], digits[rest]):.3f} with {other.network_.n_neurons} neurons")

@@ -1,0 +1,249 @@
+"""Base class of the transformers to blocks: mean products of the vectors at all positions of a region."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from qsdp._utils.options import StoredArguments
+from qsdp._utils.parallel import CACHE_FLOATS, chunks
+from qsdp._utils.stored import is_list, is_positive
+from qsdp._utils.validation import FloatArray, check_choice
+from qsdp.blocks import Blocks, Layout, check_layout
+from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks import BlockNetwork
+
+__all__ = ["SCALINGS", "BlockEncoder", "MomentEncoder", "block_values"]
+
+SCALINGS = ("none", "size")
+
+
+class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
+    """Base class of transformers that return `Blocks`.
+
+    Attributes
+    ----------
+    layout_ : Layout
+        Sides and weights of the blocks, after `fit`.
+    n_features_in_ : int
+    """
+
+    layout_: Layout
+    n_features_in_: int
+
+    @abstractmethod
+    def samples(self, X: Any) -> Any:
+        """Return the samples of X as the other methods take them, checked; those of `fit` if this is fitted."""
+
+    @abstractmethod
+    def encoded(self, samples: Any) -> npt.NDArray[Any]:
+        """Return the packed rows of checked samples."""
+
+    @abstractmethod
+    def values(self, samples: Any, network: BlockNetwork) -> FloatArray:
+        """Return the outputs (n, C) of a network at checked samples."""
+
+    @abstractmethod
+    def to_state(self) -> dict[str, Any]:
+        """Return what `fit` learned as JSON values, for `restore`."""
+
+    @abstractmethod
+    def restore(self, state: Any) -> None:
+        """Learn the state of another encoder of the same parameters, or raise StorageError if it is invalid."""
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn the shape of the samples and the units of the blocks; y is ignored."""
+        self.fit_transform(X, y)
+        return self
+
+    @abstractmethod
+    def fit_transform(self, X: Any, y: Any = None, **parameters: Any) -> Blocks:
+        """Return the blocks of the samples from which this learns; y is ignored."""
+
+    def transform(self, X: Any) -> Blocks:
+        """Return the blocks of samples."""
+        check_is_fitted(self, "layout_")
+        return Blocks.of(self.encoded(self.samples(X)), self.layout_)
+
+    def predict(self, network: BlockNetwork, X: Any) -> FloatArray:
+        """Return ``network.predict(encoder.transform(X))`` without the blocks of all samples in memory.
+
+        In blocks with few neurons, their filters are applied to the vectors of each position; in others, products of
+        these vectors are summed first, whichever takes fewer operations. Blocks without neurons cost nothing. Both ways
+        differ by rounding only.
+        """
+        check_is_fitted(self, "layout_")
+        outputs = self.outputs(network, self.samples(X))
+        return outputs if network.output_shape else outputs[:, 0]
+
+    def outputs(self, network: BlockNetwork, samples: Any) -> FloatArray:
+        """Return the outputs (n, C) of a network at checked samples, see `predict`."""
+        layout = getattr(network, "layout", None)
+        if layout is None or (layout.sizes, layout.linear) != (self.layout_.sizes, self.layout_.linear):
+            raise InvalidInputError(f"network must be one on the blocks of the encoder; got {network!r:.80}")
+        return self.values(samples, network)
+
+
+class MomentEncoder(BlockEncoder):
+    """Base class of encoders with one block for each region, the sums or means of its vectors' outer products."""
+
+    scaling: str
+
+    @abstractmethod
+    def _learn(self, samples: Any) -> None:
+        """Learn what the vectors of samples depend on."""
+
+    @abstractmethod
+    def _chunks(self, samples: Any) -> Iterator[Any]:
+        """Yield indices or slices of samples that fit into the cache."""
+
+    @abstractmethod
+    def _vectors(self, some: Any) -> Iterator[FloatArray]:
+        """Yield the vectors of some samples at the positions of each block, of shape (b, K, N)."""
+
+    @abstractmethod
+    def _learned(self) -> dict[str, Any]:
+        """Return the attributes that `_learn` sets, as JSON values."""
+
+    @abstractmethod
+    def _relearn(self, state: dict[str, Any]) -> None:
+        """Set these attributes from a file, or raise StorageError."""
+
+    @property
+    @abstractmethod
+    def _side(self) -> int:
+        """Side N of the blocks."""
+
+    @property
+    @abstractmethod
+    def _n_blocks(self) -> int:
+        """Number R of blocks."""
+
+    @property
+    @abstractmethod
+    def _units(self) -> FloatArray:
+        """Factor of the rows of each block, of shape (R,), against mean products of vectors of the size one."""
+
+    def _dtype(self, samples: Any) -> np.dtype[Any]:
+        """Return the type of the rows."""
+        del samples
+        return np.dtype(np.float64)
+
+    def _geometry(self, samples: Any) -> tuple[int, ...] | None:
+        """Return the integers from which `qsdp-check` recomputes rows, if it can."""
+        del samples
+        return None
+
+    def _of_block(self, products: FloatArray, count: int) -> FloatArray:
+        """Return rows for sums of products over `count` positions."""
+        del count
+        return products
+
+    def fit_transform(self, X: Any, y: Any = None, **parameters: Any) -> Blocks:
+        """Return the blocks of the samples from which this learns; y is ignored."""
+        del y, parameters
+        check_choice("scaling", self.scaling, SCALINGS)
+        for name in ("layout_", "n_features_in_"):
+            self.__dict__.pop(name, None)
+        samples = self.samples(X)
+        self._learn(samples)
+        self._set_layout(np.ones(self._n_blocks))
+        rows = self.encoded(samples)
+        omega = self._units if self.scaling == "none" else _mean_sizes(rows, self.layout_) / self._side
+        self._set_layout(omega)
+        return Blocks.of(rows, self._layout_of(samples))
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what `fit` learned as JSON values, for `restore`."""
+        return {**self._learned(), "omega": list(self.layout_.omega)}
+
+    def restore(self, state: Any) -> None:
+        """Learn the state of another encoder of the same parameters, or raise StorageError if it is invalid."""
+        fields = dict(state) if type(state) is dict else {}
+        omega = fields.pop("omega", None)
+        self._relearn(fields)
+        if not is_list(omega) or len(omega) != self._n_blocks or not all(map(is_positive, omega)):
+            raise StorageError(f"encoder: omega must be {self._n_blocks} positive numbers")
+        self._set_layout(np.array(omega))
+
+    def _layout_of(self, samples: Any) -> Layout:
+        return replace(self.layout_, patches=self._geometry(samples))
+
+    def _set_layout(self, omega: FloatArray) -> None:
+        self.layout_ = check_layout([self._side] * self._n_blocks, omega=omega)
+
+    def transform(self, X: Any) -> Blocks:
+        """Return the blocks of samples, which must have the shape of those of `fit`."""
+        check_is_fitted(self, "layout_")
+        samples = self.samples(X)
+        return Blocks.of(self.encoded(samples), self._layout_of(samples))
+
+    def encoded(self, samples: Any) -> npt.NDArray[Any]:
+        """Return the packed rows of checked samples."""
+        layout = self.layout_
+        rows = np.empty((len(samples), layout.n_entries), self._dtype(samples))
+        for some in self._chunks(samples):
+            for r, vectors in enumerate(self._vectors(_taken(samples, some))):
+                count, side = vectors.shape[1:]
+                products = np.matmul(vectors.transpose(0, 2, 1), vectors).reshape(len(vectors), -1)
+                entries = slice(layout.starts[r], layout.starts[r + 1])
+                upper = layout.first[entries] * side + layout.second[entries]
+                rows[some, entries] = self._of_block(products.take(upper, axis=1), count)
+        return rows
+
+    def values(self, samples: Any, network: BlockNetwork) -> FloatArray:
+        """Return the outputs (n, C) of a network at checked samples."""
+        values = np.zeros((len(samples), network.n_outputs))
+        for some in self._chunks(samples):
+            for r, vectors in enumerate(self._vectors(_taken(samples, some))):
+                found = block_values(network, r, vectors)
+                if found is not None:
+                    values[some] += self._of_block(found, vectors.shape[1])
+        return values
+
+
+def block_values(network: BlockNetwork, r: int, vectors: FloatArray) -> FloatArray | None:
+    """Return the sums over positions of the values (b, C) of the neurons of a block, None if it has no neurons.
+
+    Vectors have the shape (b, K, N). By neurons, there are 2 m N products a position; by moments, N^2.
+    """
+    side = vectors.shape[2]
+    neurons = isinstance(network, BlockNetwork)
+    mine = np.flatnonzero(network.block == r) if neurons else np.zeros(side)
+    if not len(mine):
+        return None
+    if neurons and 2 * len(mine) < side:
+        U, V = (signs[mine, :side].T.astype(np.float64) for signs in (network.U, network.V))
+        values: FloatArray = ((vectors @ U) * (vectors @ V)).sum(axis=1)
+        return values @ network.output_weights[mine]
+    layout = network.layout
+    entries = slice(layout.starts[r], layout.starts[r + 1])
+    products = np.matmul(vectors.transpose(0, 2, 1), vectors).reshape(len(vectors), -1)
+    upper = layout.first[entries] * side + layout.second[entries]
+    return np.asarray(products.take(upper, axis=1) @ network.entries[:, entries].T)
+
+
+def in_cache(count: int, floats: int) -> Iterator[slice]:
+    """Yield slices of samples whose vectors, of `floats` floats each, stay in the cache."""
+    return chunks(count, floats, work=2 * CACHE_FLOATS)
+
+
+def _taken(samples: Any, some: Any) -> Any:
+    return samples[some] if isinstance(some, slice) else [samples[i] for i in some]
+
+
+def _mean_sizes(rows: npt.NDArray[Any], layout: Layout) -> FloatArray:
+    """Return the root mean squares of the Frobenius norms of the matrices of each block, one if they are zero."""
+    squares = np.zeros(layout.n_blocks)
+    for some in chunks(*rows.shape):
+        part = np.square(rows[some].astype(np.float64)) * layout.counts
+        squares += np.add.reduceat(part, layout.starts[:-1], axis=1).sum(axis=0)
+    sizes = np.sqrt(squares / len(rows))
+    return np.where(sizes > 0.0, sizes, 1.0)

@@ -1,0 +1,89 @@
+"""Integer forms on blocks: functions that are linear in packed entries, with integer coefficients."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+
+from qsdp._utils.files import write_whole
+from qsdp._utils.outputs import outputs_text
+from qsdp._utils.parallel import chunks
+from qsdp._utils.summary import Summary, first_few, format_bits
+from qsdp._utils.validation import FloatArray, IntArray, read_only
+from qsdp.blocks import Layout, check_blocks
+from qsdp.exceptions import InvalidInputError
+from qsdp.networks.compact import pack_form
+from qsdp.networks.quadratic_form import QuadraticFunction
+
+__all__ = ["BlockForm"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockForm(QuadraticFunction):
+    r"""Function :math:`f_c(x) = s_c \sum_r \langle \mathcal{X}_r, T_{cr} \rangle` with symmetric integer matrices.
+
+    `BlockNetwork.to_integer_form` returns it. For neurons with weights :math:`q_j s_c` and integers q,
+    :math:`T_{cr} = \sum_j q_j (u_j v_j^T + v_j u_j^T) / 2`. Many neurons take fewer bytes so.
+
+    Attributes
+    ----------
+    layout : Layout
+        Sides and kinds of the blocks.
+    integers : ndarray of shape (C, P)
+        Upper triangles of the matrices, each entry once, int64; the vectors themselves for linear blocks.
+    scales : ndarray of shape (C,)
+        The scales :math:`s_c`, of single precision.
+    output_shape : tuple of int
+        () or (C,).
+    """
+
+    layout: Layout
+    integers: IntArray
+    scales: FloatArray
+    output_shape: tuple[int, ...] = field(default=())
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of packed entries of a sample."""
+        return self.layout.n_entries
+
+    @cached_property
+    def entries(self) -> FloatArray:
+        """Vectors of shape (C, P) whose inner products with packed entries are the outputs."""
+        return read_only(self.scales[:, None] * (self.integers * self.layout.counts))
+
+    @cached_property
+    def n_bits(self) -> int:
+        """Storage: eight times the bytes of the file that `save` writes."""
+        return 8 * len(pack_form(self))
+
+    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return `predict` with the shape (n, C), also for a scalar function."""
+        rows = check_blocks(X, self.layout).rows
+        values = np.empty((len(rows), self.n_outputs))
+        for some in chunks(*rows.shape):
+            values[some] = rows[some] @ self.entries.T
+        return values
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the form to `path` in codes of variable length, readable by `qsdp.load_network`."""
+        write_whole(path, pack_form(self))
+
+    def to_quadratic_form(self) -> NoReturn:
+        """Raise `InvalidInputError`: a form on blocks is no function of columns."""
+        raise InvalidInputError("a form on blocks has no quadratic form in columns of data")
+
+    def __repr__(self) -> str:
+        return f"BlockForm(n_blocks={self.layout.n_blocks}{outputs_text(self.output_shape)}, n_bits={self.n_bits})"
+
+    def _summary(self) -> Summary:
+        rows = [
+            ("blocks", f"{self.layout.n_blocks} of sides {first_few([str(size) for size in self.layout.sizes])}"),
+            ("outputs", str(self.n_outputs)),
+            ("storage", format_bits(self.n_bits)),
+        ]
+        return Summary("BlockForm", rows)

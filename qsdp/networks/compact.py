@@ -1,0 +1,251 @@
+"""Networks on blocks in as few bytes as possible: neurons as sets, or integer forms, in a container of nine bytes.
+
+A file is four bytes that name the format, one for the kind, the contents, and their CRC-32. The contents begin with
+unsigned LEB128 integers: the number of outputs (zero for a scalar function), the number of runs of equal blocks, and
+for each run its length and twice the side, plus one if the blocks are linear; then the scale of each output in single
+precision. Golomb-Rice codes follow, whose parameters are a byte each where they do not follow from what was read. The
+rest is one string of bits, filled with zeros to a byte.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray, IntArray
+from qsdp.blocks import KINDS, Layout, check_layout
+from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks.coding import BitReader, Bits, encode, fold, parameter_of, unfold
+from qsdp.networks.neuron_set import numbers_of, vectors_of
+
+__all__ = ["FORM", "MAGIC", "NEURONS", "integer_weights", "pack_form", "pack_neurons", "read_compact"]
+
+MAGIC = b"qsdB"
+
+#: Kinds of contents.
+NEURONS, FORM = 1, 2
+
+#: Largest magnitude of an integer second-layer weight.
+_LARGEST = 2**15
+
+#: Numbers that any file may stand for: a short one must not fill the memory.
+_ALWAYS_HELD = 2**26
+
+
+def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return integers (m, C) and scales (C,) of single precision whose products are exactly the weights.
+
+    Raises
+    ------
+    InvalidInputError
+        There are no such integers up to 2^15 in magnitude.
+    """
+    integers, scales = np.zeros(alpha.shape, dtype=np.int64), np.zeros(alpha.shape[1])
+    for c, column in enumerate(alpha.T):
+        used = np.flatnonzero(column)
+        if not len(used):
+            continue
+        ratios = [value.as_integer_ratio() for value in np.abs(column[used]).tolist()]
+        shared = math.lcm(*(below for _, below in ratios))
+        # The greatest common divisor of the weights is a multiple of their scale, perhaps with more digits.
+        divisor = Fraction(math.gcd(*(above * (shared // below) for above, below in ratios)), shared)
+        most = int(_LARGEST * divisor / Fraction(float(np.abs(column).max())))
+        scale = next((s for s in map(_single, (divisor / k for k in range(1, most + 1))) if s is not None), None)
+        if scale is None:
+            raise InvalidInputError(
+                "alpha must be integers up to 2^15 times one scale of single precision for each output to be stored "
+                "in a few bits: use qsdp.refit(..., alpha_bits=8)"
+            )
+        integers[used, c], scales[c] = np.rint(column[used] / scale).astype(np.int64), scale
+    return integers, scales
+
+
+def _single(number: Fraction) -> float | None:
+    """Return a number that single precision holds exactly, None for others."""
+    rounded = float(np.float32(float(number)))
+    return rounded if rounded > 0.0 and Fraction(rounded) == number else None
+
+
+def pack_neurons(network: Any) -> bytes:
+    """Return the contents of a file of a network whose weights are integers times a scale of each output.
+
+    The neurons of each output and block are listed in ascending order of their numbers, see
+    `qsdp.networks.neuron_set`, as the differences of these: their order is not stored, nor are signs that their weights
+    carry. A neuron that serves several outputs is stored for each.
+    """
+    integers, scales = integer_weights(network.output_weights)
+    counts, gaps, weights = [], [], []
+    for r, c in _groups(network.layout, network.n_outputs):
+        own = np.flatnonzero((network.block == r) & (integers[:, c] != 0))
+        flat, side = network.layout.linear[r], network.layout.sizes[r]
+        numbers, negated = numbers_of(network.U[own, :side], None if flat else network.V[own, :side])
+        q = np.where(negated, -integers[own, c], integers[own, c])
+        order = np.lexsort((q, numbers.astype(object)))
+        differences = np.diff(numbers[order], prepend=0)
+        gaps.append(encode(differences, _parameter(len(own), side, flat)))
+        counts.append(len(own))
+        weights.append(q[order])
+    coded = [_coded(np.array(counts)), _coded(_without_zero(np.concatenate(weights)))]
+    bits = np.concatenate([*(bits for _, bits in coded), *gaps])
+    return _contents(NEURONS, network, scales, [parameter for parameter, _ in coded], bits)
+
+
+def pack_form(form: Any) -> bytes:
+    """Return the contents of a file of an integer form, with a code of its own for every output and block."""
+    layout = form.layout
+    parts = []
+    for r, c in _groups(layout, form.n_outputs):
+        parts.append(_coded(fold(form.integers[c, layout.starts[r] : layout.starts[r + 1]])))
+    return _contents(FORM, form, form.scales, [one for one, _ in parts], np.concatenate([bits for _, bits in parts]))
+
+
+def read_compact(contents: bytes) -> tuple[int, Layout, tuple[int, ...], dict[str, npt.NDArray[Any]]]:
+    """Return kind, layout, output shape and arrays of a file; any mismatch is an error.
+
+    The arrays are U, V, alpha and block of neurons, or integers and scales of a form.
+    """
+    body = contents[:-4]
+    if len(contents) < 12 or zlib.crc32(body).to_bytes(4, "little") != contents[-4:]:
+        raise StorageError("it is damaged: its contents do not match their digest")
+    kind, data = body[4], body[5:]
+    if kind not in (NEURONS, FORM):
+        raise StorageError(f"its contents are of an unknown kind, {kind}")
+    numbers = _Numbers(data)
+    outputs = numbers.next()
+    runs = [(numbers.next(), *divmod(numbers.next(), 2)) for _ in range(numbers.next(limit=len(data)))]
+    R, C, most = sum(run[0] for run in runs), max(outputs, 1), max(_ALWAYS_HELD, 64 * len(data))
+    if max(C, max((side for _, side, _ in runs), default=0) ** 2) * R > most:
+        raise StorageError(f"{R} blocks are more than a file of this size holds")
+    sizes, kinds = ([one for run in runs for one in [part(run)] * run[0]] for part in (_side_of, _kind_of))
+    layout = check_layout(sizes, kinds)
+    scales = np.frombuffer(numbers.take(4 * C), dtype="<f4").astype(np.float64)
+    if not np.all(np.isfinite(scales) & (scales >= 0.0)):
+        raise StorageError("its scales are not finite")
+    shape = (outputs,) if outputs else ()
+    if kind == FORM:
+        return kind, layout, shape, {"integers": _read_form(numbers, layout, C), "scales": scales}
+    return kind, layout, shape, _read_neurons(numbers, layout, scales)
+
+
+def _read_form(numbers: _Numbers, layout: Layout, C: int) -> IntArray:
+    parameters = list(numbers.take(layout.n_blocks * C))
+    reader = BitReader(np.frombuffer(numbers.rest(), dtype=np.uint8))
+    integers = np.zeros((C, layout.n_entries), dtype=np.int64)
+    for (r, c), parameter in zip(_groups(layout, C), parameters, strict=True):
+        if parameter > 52:
+            raise StorageError("parameters are larger than integers")
+        own = slice(layout.starts[r], layout.starts[r + 1])
+        integers[c, own] = unfold(reader.read(own.stop - own.start, parameter))
+    return integers
+
+
+def _read_neurons(numbers: _Numbers, layout: Layout, scales: FloatArray) -> dict[str, npt.NDArray[Any]]:
+    parameters = numbers.take(2)
+    reader = BitReader(np.frombuffer(numbers.rest(), dtype=np.uint8))
+    if max(parameters) > 52:
+        raise StorageError("parameters are larger than integers")
+    groups = list(_groups(layout, len(scales)))
+    counts = reader.read(len(groups), parameters[0])
+    m = int(counts.sum())
+    q = _with_zero(reader.read(m, parameters[1]))
+    if m == 0 or np.abs(q).max() > _LARGEST:
+        raise StorageError("it has no neurons, or weights beyond the largest")
+    U, V = (np.ones((m, layout.side), dtype=np.int8) for _ in range(2))
+    alpha, block, first = np.zeros((m, len(scales))), np.zeros(m, dtype=np.intp), 0
+    for (r, c), count in zip(groups, counts.tolist(), strict=True):
+        side, flat, own = layout.sizes[r], layout.linear[r], slice(first, first + count)
+        listed = np.cumsum(reader.read(count, _parameter(count, side, flat), object))
+        U[own, :side], other = vectors_of(listed, side, paired=not flat)
+        V[own, :side] = other if other is not None else 1
+        alpha[own, c], block[own], first = q[own] * scales[c], r, first + count
+    return {"U": U, "V": V, "alpha": alpha, "block": block}
+
+
+def _contents(kind: int, function: Any, scales: FloatArray, parameters: list[int], bits: Bits) -> bytes:
+    layout = function.layout
+    head = _leb128(function.n_outputs if function.output_shape else 0)
+    runs = [(key, len(list(run))) for key, run in groupby(zip(layout.sizes, layout.linear, strict=True))]
+    head += _leb128(len(runs))
+    for (side, flat), length in runs:
+        head += _leb128(length) + _leb128(2 * side + flat)
+    head += scales.astype("<f4").tobytes() + bytes(parameters)
+    body = MAGIC + bytes([kind]) + head + np.packbits(bits).tobytes()
+    return body + zlib.crc32(body).to_bytes(4, "little")
+
+
+def _groups(layout: Layout, n_outputs: int) -> Iterator[tuple[int, int]]:
+    """Yield block and output of the groups of a file, in their order."""
+    for r in range(layout.n_blocks):
+        for c in range(n_outputs):
+            yield r, c
+
+
+def _parameter(count: int, side: int, flat: bool) -> int:
+    """Return the parameter of the code of the gaps of `count` numbers, from their number and range alone."""
+    bits = (side - 1) if flat else 2 * (side - 1) - 1
+    return max(0, bits - (count + 1).bit_length() + 1)
+
+
+def _coded(numbers: npt.NDArray[Any]) -> tuple[int, Bits]:
+    parameter = parameter_of(numbers)
+    return parameter, encode(numbers, parameter)
+
+
+def _without_zero(integers: IntArray) -> IntArray:
+    """Map the integers -1, 1, -2, 2, ... to 0, 1, 2, 3, ..."""
+    return np.asarray(fold(integers) - 1)
+
+
+def _with_zero(numbers: IntArray) -> IntArray:
+    return np.asarray(unfold(numbers + 1))
+
+
+def _side_of(run: tuple[int, int, int]) -> int:
+    return run[1]
+
+
+def _kind_of(run: tuple[int, int, int]) -> str:
+    return KINDS[run[2]]
+
+
+def _leb128(number: int) -> bytes:
+    found = bytearray()
+    while number >= 128:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])
+
+
+class _Numbers:
+    """Integers and bytes of a file, taken one after the other."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def next(self, limit: int = 2**31) -> int:
+        number, shift = 0, 0
+        while True:
+            (byte,) = self.take(1)
+            number |= (byte & 127) << shift
+            shift += 7
+            if number > limit or shift > 35:
+                raise StorageError("its numbers are too large")
+            if byte < 128:
+                return number
+
+    def take(self, count: int) -> bytes:
+        taken = self._data[self._at : self._at + count]
+        self._at += count
+        if len(taken) < count:
+            raise StorageError("it ends too early")
+        return taken
+
+    def rest(self) -> bytes:
+        return self.take(len(self._data) - self._at)

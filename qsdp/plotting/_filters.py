@@ -1,0 +1,192 @@
+"""Neurons of networks on images and series: two filters of signs, and where their product is averaged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from qsdp._utils.validation import FloatArray, check_integer
+from qsdp.encoding.moments import MomentEncoder
+from qsdp.encoding.patches import Patches
+from qsdp.encoding.windows import Windows
+from qsdp.exceptions import InvalidInputError
+from qsdp.networks import BlockNetwork
+from qsdp.plotting._canvas import COLOURS, Display, check_instance, last_step
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FiltersDisplay"]
+
+#: Width and height of the cell of a neuron, whose pictures have side one, and neurons in a row.
+_CELL, _ROW = (3.9, 1.75), 4
+
+
+class FiltersDisplay(Display):
+    r"""The neurons :math:`\alpha_j u_j^T \mathcal{X}_r v_j` of largest price as pictures, in descending order.
+
+    For each: the filters u and v (dark is -1, light +1) with the sign of the constant as a small square beside them,
+    the region over which their product is averaged, on an image if one is given, and above them the output and the
+    weight times :math:`\omega_r D_r`, its part of the penalty.
+
+    Parameters
+    ----------
+    network : BlockNetwork
+    encoder : Patches or Windows
+        Fitted encoder of the network's blocks.
+    n_shown : int, default=12
+        Largest number of neurons, >= 1.
+    output : int, optional
+        Number of the output whose neurons are shown; None shows those of all.
+    image : array-like of shape (height, width), optional
+        Drawn under the regions of `Patches`.
+    names : sequence of str, optional
+        Names of the outputs.
+
+    Attributes
+    ----------
+    neurons_ : ndarray of shape (k, 2)
+        Numbers of the neurons shown and of their outputs.
+    ax_ : Axes
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from sklearn.datasets import load_digits
+    >>> images, digits = load_digits().images.astype("uint8"), load_digits().target
+    >>> encoding = qsdp.encoding.Patches(3, regions=2)
+    >>> model = qsdp.QuantizedNetworkClassifier(encoding=encoding, beta="5%", refine="exact", random_state=0)
+    >>> display = qsdp.plotting.FiltersDisplay.from_estimator(model.fit(images[:300], digits[:300]), n_shown=4)
+    >>> len(display.neurons_)
+    4
+    """
+
+    def __init__(
+        self,
+        *,
+        network: BlockNetwork,
+        encoder: MomentEncoder,
+        n_shown: int = 12,
+        output: int | None = None,
+        image: Any = None,
+        names: Any = None,
+    ) -> None:
+        check_instance("network", network, BlockNetwork)
+        check_instance("encoder", encoder, MomentEncoder)
+        check_is_fitted(encoder, "layout_")
+        if (network.layout.sizes, network.layout.linear) != (encoder.layout_.sizes, encoder.layout_.linear):
+            raise InvalidInputError(f"network must be one on the blocks of the encoder; got {network!r:.80}")
+        self.network, self.encoder, self.image, self.names = network, encoder, image, names
+        n_shown = check_integer("n_shown", n_shown, minimum=1)
+        weights = network.output_weights * encoder.layout_.prices[network.block][:, None]
+        if output is not None:
+            kept = check_integer("output", output, minimum=0, maximum=network.n_outputs - 1)
+            weights = np.where(np.arange(network.n_outputs) == kept, weights, 0.0)
+        order = np.argsort(-np.abs(weights), axis=None, kind="stable")[: min(n_shown, int(np.count_nonzero(weights)))]
+        self.neurons_ = np.column_stack(np.unravel_index(order, weights.shape))
+        columns, rows = min(_ROW, max(len(order), 1)), -(-max(len(order), 1) // _ROW)
+        self._size = (0.75 * _CELL[0] * columns, 0.75 * _CELL[1] * rows)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, n_shown: int = 12, output: int | None = None, image: Any = None, ax: Axes | None = None
+    ) -> FiltersDisplay:
+        """Plot the neurons of a fitted estimator whose encoding is `Patches` or `Windows`; see the class."""
+        cls.check_axes(ax)
+        _, estimator = last_step(estimator, "resample")
+        check_is_fitted(estimator)
+        classes, outputs = getattr(estimator, "classes_", None), estimator.network_.n_outputs
+        names = None if classes is None or outputs == 1 else [str(label) for label in classes]
+        display = cls(
+            network=estimator.network_,
+            encoder=estimator.encoder_,
+            n_shown=n_shown,
+            output=output,
+            image=image,
+            names=names,
+        )
+        return display.plot(ax)
+
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
+        from matplotlib.patches import Rectangle
+
+        ax.grid(False)
+        ax.set_axis_off()
+        width, height = _CELL
+        for place, (j, c) in enumerate(self.neurons_.tolist()):
+            x, y = width * (place % _ROW), -height * (place // _ROW)
+            for k, signs in enumerate((self.network.U[j], self.network.V[j])):
+                filtered, constant = self._filter(signs)
+                self._picture(ax, (filtered > 0).astype(float), x + 1.3 * k, y, **style)
+                if constant:
+                    shade = "white" if constant > 0 else "black"
+                    corner = (x + 1.3 * k + 1.04, y)
+                    ax.add_patch(Rectangle(corner, 0.14, 0.14, facecolor=shade, edgecolor="black", linewidth=0.5))
+            weight = float(self.network.output_weights[j, c])
+            price = weight * float(self.encoder.layout_.prices[self.network.block[j]])
+            colour = COLOURS[0] if weight > 0 else COLOURS[1]
+            self._region(ax, int(self.network.block[j]), x + 2.6, y, colour)
+            name = f"output {c}" if self.names is None else str(self.names[c])
+            alone = self.network.n_outputs == 1 and self.names is None
+            ax.text(x, y + 1.1, f"{'' if alone else name + ': '}{price:+.2g}", fontsize=8, color=colour)
+        ax.set_aspect("equal")
+        rows = -(-max(len(self.neurons_), 1) // _ROW)
+        ax.set_xlim(-0.1, width * min(_ROW, max(len(self.neurons_), 1)) - 0.2)
+        ax.set_ylim(-height * (rows - 1) - 0.1, 1.45)
+
+    def _filter(self, signs: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], int]:
+        """Return the signs of a filter as a picture, channels beside or below each other, and that of the constant."""
+        encoder = self.encoder
+        side = encoder.layout_.side
+        if isinstance(encoder, Patches):
+            shape: tuple[int, ...] = (encoder.size, encoder.size, encoder.image_shape_[2])
+            pixels = int(np.prod(shape))
+            picture = signs[:pixels].reshape(shape).transpose(0, 2, 1).reshape(encoder.size, -1)
+        else:
+            assert isinstance(encoder, Windows)
+            pixels = encoder.size * encoder.n_features_in_
+            picture = signs[:pixels].reshape(encoder.size, encoder.n_features_in_).T
+        return picture, int(signs[pixels]) if side > pixels else 0
+
+    def _region(self, ax: Axes, block: int, x: float, y: float, colour: str) -> None:
+        """Draw where the product of the filters is averaged."""
+        from matplotlib.patches import Rectangle
+
+        encoder = self.encoder
+        if isinstance(encoder, Patches):
+            row, column = divmod(block, encoder.regions)
+            parts = [(edges[one], edges[one + 1] - 1) for edges, one in zip(encoder._edges, (row, column), strict=True)]
+            sides = [side // encoder.downsample for side in encoder.image_shape_[:2]]
+            # Pixels under the patches of the region, without the padding.
+            spans = [
+                np.clip(
+                    [encoder.stride * first - encoder.padding, encoder.stride * last - encoder.padding + encoder.size],
+                    0,
+                    side,
+                )
+                / side
+                for (first, last), side in zip(parts, sides, strict=True)
+            ]
+        else:
+            assert isinstance(encoder, Windows)
+            segment = block % encoder.segments
+            spans = [np.array([0.0, 1.0]), np.array([segment, segment + 1]) / encoder.segments]
+        if self.image is not None and isinstance(encoder, Patches):
+            self._picture(ax, np.asarray(self.image, dtype=np.float64), x, y)
+        ax.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor="black", linewidth=0.5))
+        (top, bottom), (left, right) = spans
+        ax.add_patch(
+            Rectangle((x + left, y + 1 - bottom), right - left, bottom - top, alpha=0.35, facecolor=colour, zorder=3)
+        )
+
+    @staticmethod
+    def _picture(ax: Axes, values: FloatArray, x: float, y: float, **style: Any) -> None:
+        low, high = float(values.min()), float(values.max())
+        limits = {"vmin": 0.0, "vmax": 1.0} if low >= 0.0 and high <= 1.0 else {"vmin": low, "vmax": high}
+        drawn = {"cmap": "gray", "interpolation": "nearest", **limits, **style}
+        ax.imshow(values, extent=(x, x + 1, y, y + 1), **drawn)
+        ax.plot([x, x + 1, x + 1, x, x], [y, y, y + 1, y + 1, y], color="black", linewidth=0.5)

@@ -1,0 +1,127 @@
+"""Compact files of networks on blocks: the same function in the bytes of the file, and nothing else from a bad one."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from block_problems import random_network
+
+import qsdp
+from qsdp.blocks import Layout
+from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks.compact import integer_weights
+
+
+def layout_of(rng: np.random.Generator) -> Layout:
+    R = int(rng.integers(1, 6))
+    linear = tuple(bool(flat) for flat in rng.random(R) < 0.3)
+    return Layout(tuple(rng.integers(1, 8, R).tolist()), linear, (1.0,) * R)
+
+
+def network_of(seed: int) -> qsdp.BlockNetwork:
+    rng = np.random.default_rng(seed)
+    network = random_network(rng, layout_of(rng), int(rng.integers(1, 30)), rng.choice([None, 1, 3]))
+    integers = rng.integers(-7, 8, network.output_weights.shape) * (rng.random(network.output_weights.shape) < 0.6)
+    integers[0, 0] = 5
+    scales = np.float32(rng.uniform(1e-9, 1e3, integers.shape[1])).astype(float)
+    alpha = (integers * scales).reshape(network.alpha.shape)
+    return network.with_weights(network.U, network.V, alpha)
+
+
+def samples(layout: Layout) -> qsdp.Blocks:
+    rows = np.random.default_rng(1).standard_normal((20, layout.n_entries))
+    return qsdp.Blocks.of(rows, layout)
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("form", ["set", "integers", "smallest"])
+def test_files_hold_the_same_function(seed: int, form: str, tmp_path: Path) -> None:
+    network = network_of(seed)
+    network.save(tmp_path / "n", form=form)
+    loaded = qsdp.load_network(tmp_path / "n")
+    X = samples(network.layout)
+    expected = network.predict(X)
+    np.testing.assert_allclose(loaded.predict(X), expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
+    assert loaded.output_shape == network.output_shape
+    assert (loaded.layout.sizes, loaded.layout.linear) == (network.layout.sizes, network.layout.linear)
+    loaded.save(tmp_path / "again", **({} if isinstance(loaded, qsdp.BlockForm) else {"form": "set"}))
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "n").read_bytes()
+    if isinstance(loaded, qsdp.BlockForm):
+        assert loaded.n_bits == 8 * (tmp_path / "n").stat().st_size
+        assert isinstance(repr(loaded), str)
+        assert str(loaded.n_outputs) in str(loaded._summary())
+
+
+def test_the_smallest_is_the_smallest(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    layout = Layout((5, 5), (False, False), (1.0, 1.0))
+    for m in (3, 300):
+        network = random_network(rng, layout, m)
+        network = network.with_weights(network.U, network.V, np.ones(m))
+        sizes = {}
+        for form in ("neurons", "set", "integers", "smallest"):
+            network.save(tmp_path / form, form=form)
+            sizes[form] = (tmp_path / form).stat().st_size
+        assert sizes["smallest"] == min(sizes.values()) == sizes["set" if m == 3 else "integers"]
+
+
+def test_neurons_take_few_bits_more_than_their_entropy(tmp_path: Path) -> None:
+    """A set of k among n neurons takes log2(n choose k) bits; the code may take two bits a neuron more."""
+    rng = np.random.default_rng(0)
+    layout = Layout((10,) * 16, (False,) * 16, (1.0,) * 16)
+    network = random_network(rng, layout, 600, 10, single=True)
+    alpha = np.where(network.output_weights != 0.0, rng.choice([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0], (600, 1)), 0.0)
+    network.with_weights(network.U, network.V, alpha).save(tmp_path / "n", form="set")
+    size = 8 * (tmp_path / "n").stat().st_size
+    pairs = 2**9 * (2**9 + 1) / 2
+    entropy = 600 * (np.log2(pairs) - np.log2(600 / 160) + np.log2(np.e) + np.log2(6))
+    assert entropy - 600 < size < entropy + 2.0 * 600 + 160 * 4 + 8 * 80
+
+
+def test_scales_are_found_exactly() -> None:
+    integers = np.array([[3, 0], [-6, 0], [127, 0]])
+    scale = float(np.float32(0.1))
+    found, scales = integer_weights(integers * scale)
+    assert np.array_equal(found, integers)
+    assert scales.tolist() == [scale, 0.0]
+    with pytest.raises(InvalidInputError, match="alpha_bits=8"):
+        integer_weights(np.array([[0.1], [0.3]]))
+
+
+def rewritten(contents: bytes) -> bytes:
+    return contents[:-4] + zlib.crc32(contents[:-4]).to_bytes(4, "little")
+
+
+def test_any_changed_byte_is_an_error_or_another_network(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for seed in range(6):
+        network = network_of(seed)
+        for form in ("set", "integers"):
+            network.save(tmp_path / "n", form=form)
+            contents = (tmp_path / "n").read_bytes()
+            for at in range(4, len(contents)):
+                forged = bytearray(contents)
+                forged[at] ^= int(rng.integers(1, 256))
+                check_refused(tmp_path, bytes(forged))
+                check_one_error(tmp_path, rewritten(bytes(forged)))
+            for end in range(4, len(contents)):
+                check_one_error(tmp_path, rewritten(contents[:end] + b"0000"))
+
+
+def check_refused(folder: Path, contents: bytes) -> None:
+    (folder / "forged").write_bytes(contents)
+    with pytest.raises(StorageError, match="not a valid network"):
+        qsdp.load_network(folder / "forged")
+
+
+def check_one_error(folder: Path, contents: bytes) -> Any:
+    (folder / "forged").write_bytes(contents)
+    try:
+        loaded = qsdp.load_network(folder / "forged")
+    except StorageError:
+        return
+    loaded.predict(samples(loaded.layout))

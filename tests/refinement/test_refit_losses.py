@@ -1,0 +1,130 @@
+"""Second layers for another loss, and in a few bits."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from block_problems import random_network, random_problem
+
+import qsdp
+from qsdp.exceptions import InvalidInputError
+from qsdp.refinement._alpha_bits import in_bits
+
+
+def classes_problem(seed: int = 0, n: int = 60, *, blocks: bool = True) -> qsdp.TrainingProblem:
+    """Return a squared-loss problem whose targets are centred one-hot rows."""
+    rng = np.random.default_rng(seed)
+    X: Any = rng.standard_normal((n, 5))
+    y = np.argmax(X[:, :3] * X[:, 1:4] + 0.1 * rng.standard_normal((n, 3)), axis=1)
+    if blocks:
+        first, second = np.triu_indices(3)
+        parts = [X[:, :3], X[:, 2:]]
+        X = qsdp.Blocks(np.hstack([x[:, first] * x[:, second] for x in parts]), [3, 3], omega=[1.0, 2.0])
+    hot = np.eye(3)[y]
+    problem = qsdp.TrainingProblem(X, hot - hot.mean(axis=0), beta=1.0)
+    return problem.with_beta(0.02 * qsdp.beta_max(problem))
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+@pytest.mark.parametrize("loss", ["cross_entropy", "logistic", "huber"])
+def test_another_loss_is_the_refit_to_its_problem(loss: str, blocks: bool) -> None:
+    problem = classes_problem(blocks=blocks)
+    network = qsdp.column_generation(problem).network
+    refitted = qsdp.refit(network, problem, loss=loss)
+    classes = np.argmax(problem.y, axis=1)
+    targets = {"cross_entropy": classes, "logistic": 2.0 * np.eye(3)[classes] - 1.0, "huber": problem.y}[loss]
+    other = qsdp.TrainingProblem(problem.X, targets, beta=1.0, loss=loss)
+    # No neuron is used from the largest of their pricing values on, which is that of a network at that beta.
+    values = network.with_weights(network.U, network.V, np.ones(network.n_neurons))
+    scales = []
+    for one in (problem, other):
+        nu = -one.data_fit.gradient(np.zeros_like(one.targets))
+        columns = np.stack(
+            [
+                values.with_weights(values.U[[j]], values.V[[j]], np.ones(1), [j]).predict(one.X)
+                for j in range(network.n_neurons)
+            ],
+            axis=1,
+        )
+        prices = problem.blocks.prices[network.block] if problem.blocks else np.full(network.n_neurons, 5.0)
+        scales.append(np.abs(columns.T @ nu / prices[:, None]).max())
+    other = other.with_beta(problem.beta * scales[1] / scales[0])
+    assert other.objective(refitted) == pytest.approx(other.objective(qsdp.refit(network, other)), rel=1e-6)
+    assert problem.with_loss(loss).with_beta(other.beta) == other
+
+
+def test_another_beta() -> None:
+    problem = classes_problem()
+    network = qsdp.column_generation(problem).network
+    smaller = 0.1 * problem.beta
+    again = qsdp.refit(network, problem, beta=smaller)
+    expected = qsdp.refit(network, problem.with_beta(smaller))
+    assert np.array_equal(again.alpha, expected.alpha)
+    assert problem.with_beta(smaller).objective(again) < problem.with_beta(smaller).objective(network)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8, 16])
+def test_weights_are_integers_of_so_many_bits_times_a_scale_of_each_output(bits: int) -> None:
+    problem = classes_problem()
+    network = qsdp.column_generation(problem).network
+    rounded = qsdp.refit(network, problem, alpha_bits=bits)
+    largest = 2 ** (bits - 1) - 1
+    for column in rounded.output_weights.T:
+        used = np.abs(column[column != 0.0])
+        candidates = [np.float64(np.float32(used.max() / k)) for k in range(1, largest + 1)]
+        assert any(np.all(np.abs(used / one - np.rint(used / one)) < 1e-9) for one in candidates)
+    error = np.abs(problem.outputs(rounded) - problem.outputs(qsdp.refit(network, problem))).max()
+    assert error <= 4.0 * 2.0**-bits * np.abs(problem.outputs(network)).max() * network.n_neurons**0.5
+    if bits == 16:
+        certificate = qsdp.certify(rounded, problem)
+        assert certificate.lower_bound <= certificate.objective == pytest.approx(problem.objective(rounded))
+
+
+def test_integers_are_the_best_by_enumeration_up_to_single_moves() -> None:
+    """With the best scale among those tried, no single integer can be moved for the better, and often all are best."""
+    best = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        problem = random_problem(seed, n=30)
+        network = random_network(rng, problem.blocks, 4)
+        rounded = in_bits(network, problem, 2)
+        columns = np.stack(
+            [network.with_weights(network.U[[j]], network.V[[j]], [1.0], [j]).predict(problem.X) for j in range(4)], 1
+        )
+        wanted = network.predict(problem.X)
+        scale = np.abs(rounded.alpha).max()
+        errors = [np.sum((columns @ q * scale - wanted) ** 2) for q in itertools.product([-1, 0, 1], repeat=4)]
+        found = np.sum((rounded.predict(problem.X) - wanted) ** 2)
+        assert found <= np.sum(wanted**2)
+        best += found <= min(errors) * (1 + 1e-9)
+    assert best >= 15
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"alpha_bits": 1}, "alpha_bits must be an integer from 2 to 16"),
+        ({"alpha_bits": 4, "second_layer": "shared"}, "second_layer must be 'free' for alpha_bits"),
+        ({"loss": "cross_entropie"}, "did you mean 'cross_entropy'"),
+        ({"beta": -1.0}, "beta must be"),
+    ],
+)
+def test_bad_options_are_one_clear_error(options: dict[str, Any], said: str) -> None:
+    problem = classes_problem()
+    network = random_network(np.random.default_rng(0), problem.blocks, 3, 3)
+    with pytest.raises(InvalidInputError, match=said):
+        qsdp.refit(network, problem, **options)
+
+
+def test_targets_that_name_no_classes_are_refused() -> None:
+    problem = random_problem(0, n=30, n_outputs=2)
+    network = random_network(np.random.default_rng(0), problem.blocks, 3, 2)
+    for loss in ("cross_entropy", "hinge"):
+        with pytest.raises(InvalidInputError, match="name no classes"):
+            qsdp.refit(network, problem, loss=loss)
+    alone = problem.output(0)
+    with pytest.raises(InvalidInputError, match=r"name no classes|single output"):
+        alone.with_loss("cross_entropy")
