@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.encoding import Patches
 from qsdp.exceptions import ExportError, InvalidInputError
@@ -22,8 +22,11 @@ from qsdp.networks.storage import bits_of_integers
 
 __all__ = ["BlockIntegers", "BlockLayout", "BlockModel", "block_model"]
 
-#: Bits of second-layer weights that are not small multiples of a scale, and of factors between outputs.
+#: Bits of second-layer weights that are not small multiples of a scale.
 _DIGITS = 15
+
+#: Fewest and most bits of factors between outputs.
+_FACTOR_DIGITS = 6, 31
 
 _BYTE = 255
 
@@ -195,7 +198,7 @@ def block_model(description: ModelDescription, *, width: int, layout: str) -> Bl
         if not float(value := getattr(encoder, name)).is_integer():
             raise ExportError(f"{name} of the encoder must be an integer for C; got {value:g}")
     bounds = _Bounds(encoder)
-    integers = _integers(description, bounds)
+    integers = _integers(description, bounds, width)
     found = [one(encoder, integers, bounds) for name, one in _LAYOUTS.items() if layout in {"auto", name}]
     fitting = [one for one in found if one is not None and one.sum_width <= width]
     if not fitting:
@@ -205,7 +208,7 @@ def block_model(description: ModelDescription, *, width: int, layout: str) -> Bl
     return BlockModel(description, integers, min(fitting, key=lambda one: one.table.size + one.counts.size))
 
 
-def _integers(description: ModelDescription, bounds: _Bounds) -> BlockIntegers:
+def _integers(description: ModelDescription, bounds: _Bounds, width: int) -> BlockIntegers:
     """Return the second layer in integers, exactly where it is small multiples of a scale of each output."""
     network, offset, factor = description.network, description.offset, description.factor
     layout = bounds.encoder.layout_
@@ -223,13 +226,17 @@ def _integers(description: ModelDescription, bounds: _Bounds) -> BlockIntegers:
             own = np.abs(alpha).max(axis=0) / (2**_DIGITS - 1)
             weights = np.rint(alpha / np.where(own > 0.0, own, 1.0)).astype(np.int64)
         reach, scales = bounds.neurons[network.block], own * factor
-        lost = np.abs(alpha * factor - weights * scales).T @ reach
+        lost = factor * (np.abs(alpha - weights * own).T @ reach)
         sums = np.abs(weights).T @ reach
         neurons = _sorted(network, weights)
         forms = _forms(network, weights)
-    unit, factors = _common(scales, description.decision)
+    spare = width - 2 - int(sums.max()).bit_length()
+    least, most = _FACTOR_DIGITS
+    unit, factors = _common(scales, description.decision, min(max(spare, least), most))
     bias = tuple(round(Fraction(b) / Fraction(u)) for b, u in zip(offset.tolist(), unit.tolist(), strict=True))
     error = lost + np.abs(scales - factors * unit) * sums + np.abs(offset - np.array(bias) * unit)
+    # Scales and units are floats.
+    error += 4.0 * EPS * (scales * sums + np.abs(offset))
     totals = sums * factors + np.abs(np.array(bias, dtype=np.float64))
     slack = 1.0 + ROUNDING
     return BlockIntegers(
@@ -253,12 +260,12 @@ def _sorted(network: BlockNetwork, weights: IntArray) -> tuple[IntArray, IntArra
     return U, V, network.block[neuron], output, weights[neuron, output]
 
 
-def _common(scales: FloatArray, decision: str) -> tuple[FloatArray, IntArray]:
-    """Return units and integer factors (C,) whose products are the scales; one unit if outputs are compared."""
+def _common(scales: FloatArray, decision: str, digits: int) -> tuple[FloatArray, IntArray]:
+    """Return units and factors (C,) of some bits whose products are the scales; one unit if outputs are compared."""
     used = np.where(scales > 0.0, scales, scales.max() or 1.0)
     if decision != "argmax" or np.all(used == used[0]):
         return used, np.ones(len(scales), dtype=np.int64)
-    unit = used.max() / (2**_DIGITS - 1)
+    unit = used.max() / (2**digits - 1)
     return np.full(len(scales), unit), np.rint(used / unit).astype(np.int64)
 
 

@@ -149,7 +149,7 @@ def block_functions(model: BlockModel, tables: Tables) -> list[str]:
             templates.NUMBER.substitute(types, number=f"uint{kind}_t", n_bytes=width, spare=spare, mask=mask)
         )
     functions.append(_patch(model, types))
-    ends = {}
+    ends: dict[str, str] = {}
     for name, values, index in zip(("row", "column"), encoder.edges, ("top", "left"), strict=True):
         edge = tables.entry(f"{name}_edge", values, "{}")
         ends |= {f"{name}_edge": edge.format(index), f"next_{name}_edge": edge.format(f"{index} + 1")}

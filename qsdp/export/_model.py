@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from qsdp.estimators.calibration import Calibration
     from qsdp.networks import InputMoments
 
-__all__ = ["ModelDescription", "describe", "described", "load_exportable"]
+__all__ = ["ModelDescription", "describe", "described", "load_exportable", "refuse_blocks"]
 
 Network = BilinearNetwork | PolynomialNetwork | IntegerForm | BlockNetwork | BlockForm
 
@@ -239,9 +239,15 @@ def describe(model: Any, *, encoder: Any = None, blocks: bool = False) -> ModelD
         The model is of another kind.
     """
     description = _described(model, encoder)
-    if isinstance(description.network, (BlockNetwork, BlockForm)) and not blocks:
-        raise ExportError("networks on the blocks of images or series can be exported to C only, by to_c")
+    if not blocks:
+        refuse_blocks(description.network)
     return description
+
+
+def refuse_blocks(network: Any) -> None:
+    """Raise `ExportError` for a network on blocks."""
+    if isinstance(network, (BlockNetwork, BlockForm)):
+        raise ExportError("networks on the blocks of images or series can be exported to C only, by to_c")
 
 
 def _described(model: Any, encoder: Any) -> ModelDescription:
