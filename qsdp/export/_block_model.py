@@ -193,10 +193,10 @@ def block_model(description: ModelDescription, *, width: int, layout: str) -> Bl
     """
     encoder = description.blocks
     if not isinstance(encoder, Patches):
-        raise ExportError(f"only networks on Patches can be exported to C; got {encoder!r:.60}")
+        raise ExportError(f"only networks on Patches can be exported; got {encoder!r:.60}")
     for name in ("centre", "constant_"):
         if not float(value := getattr(encoder, name)).is_integer():
-            raise ExportError(f"{name} of the encoder must be an integer for C; got {value:g}")
+            raise ExportError(f"{name} of the encoder must be an integer; got {value:g}")
     bounds = _Bounds(encoder)
     integers = _integers(description, bounds, width)
     found = [one(encoder, integers, bounds) for name, one in _LAYOUTS.items() if layout in {"auto", name}]

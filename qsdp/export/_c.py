@@ -22,8 +22,7 @@ from qsdp.export._c_text import comment, identifiers, initializer, string
 from qsdp.export._fixed_point import factor_of
 from qsdp.export._integer_model import Inputs, IntegerModel, check_width, integer_model
 from qsdp.export._layout import LAYOUTS
-from qsdp.export._model import describe, described
-from qsdp.networks import BlockForm, BlockNetwork
+from qsdp.export._model import describe, described, is_on_blocks
 
 __all__ = ["CSource", "to_c"]
 
@@ -219,7 +218,7 @@ def to_c(
     packed = check_flag("packed", packed)
     description = describe(model, encoder=encoder, blocks=True)
     found: IntegerModel | BlockModel
-    if isinstance(description.network, (BlockNetwork, BlockForm)):
+    if is_on_blocks(description.network):
         columns = {"input_range": input_range, "scales": scales, "column_width": column_width}
         if given := [name for name, value in columns.items() if value is not None]:
             raise InvalidInputError(f"{given[0]} is not for a network on images, which takes bytes")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from qsdp.estimators.calibration import Calibration
     from qsdp.networks import InputMoments
 
-__all__ = ["ModelDescription", "describe", "described", "load_exportable", "refuse_blocks"]
+__all__ = ["ModelDescription", "describe", "described", "is_on_blocks", "load_exportable", "refuse_blocks"]
 
 Network = BilinearNetwork | PolynomialNetwork | IntegerForm | BlockNetwork | BlockForm
 
@@ -244,21 +244,28 @@ def describe(model: Any, *, encoder: Any = None, blocks: bool = False) -> ModelD
     return description
 
 
+def is_on_blocks(network: Any) -> bool:
+    """Return whether a network is one on the blocks of images or series."""
+    return isinstance(network, (BlockNetwork, BlockForm))
+
+
 def refuse_blocks(network: Any) -> None:
     """Raise `ExportError` for a network on blocks."""
-    if isinstance(network, (BlockNetwork, BlockForm)):
-        raise ExportError("networks on the blocks of images or series can be exported to C only, by to_c")
+    if is_on_blocks(network):
+        raise ExportError(
+            "networks on the blocks of images or series can be exported to C and ONNX only, by to_c and to_onnx"
+        )
 
 
 def _described(model: Any, encoder: Any) -> ModelDescription:
-    if encoder is not None and not isinstance(model, (BlockNetwork, BlockForm)):
+    if encoder is not None and not is_on_blocks(model):
         raise InvalidInputError(f"encoder is for a network on blocks alone; got {model!r:.60}")
     if isinstance(model, ModelDescription):
         return model
     if isinstance(model, (BilinearNetwork, PolynomialNetwork, IntegerForm)):
         C = model.n_outputs
         return ModelDescription(model, np.zeros(C), np.ones(C), _decision(model))
-    if isinstance(model, (BlockNetwork, BlockForm)):
+    if is_on_blocks(model):
         return _of_blocks(model, encoder)
     # Imported here because they load scikit-learn, which networks do not need.
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
@@ -317,7 +324,7 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
     first = next((step for step in steps if hasattr(step, "n_features_in_")), model)
     if names is None:
         names = getattr(first, "feature_names_in_", [f"x{j}" for j in range(first.n_features_in_)])
-    blocks = model.encoder_ if isinstance(model.network_, (BlockNetwork, BlockForm)) else None
+    blocks = model.encoder_ if is_on_blocks(model.network_) else None
     if blocks is not None:
         if steps:
             raise ExportError("images and series cannot be exported with transformers before the estimator")
