@@ -155,7 +155,7 @@ class BlockModel:
 
 
 @dataclass(frozen=True, eq=False)
-class _Bounds:
+class _PatchBounds:
     """Bounds of the integers of an encoder, for pixels that are bytes: of packed entries, and of neurons by block."""
 
     encoder: Patches
@@ -192,12 +192,14 @@ def block_model(description: ModelDescription, *, width: int, layout: str) -> Bl
         The encoder is not `Patches`, its centre or constant are not integers, or sums do not fit into `width` bits.
     """
     encoder = description.blocks
+    if encoder is None:
+        raise ExportError("a network on blocks alone needs encoder, the fitted Patches of its images")
     if not isinstance(encoder, Patches):
         raise ExportError(f"only networks on Patches can be exported; got {encoder!r:.60}")
     for name in ("centre", "constant_"):
         if not float(value := getattr(encoder, name)).is_integer():
             raise ExportError(f"{name} of the encoder must be an integer; got {value:g}")
-    bounds = _Bounds(encoder)
+    bounds = _PatchBounds(encoder)
     integers = _integers(description, bounds, width)
     found = [one(encoder, integers, bounds) for name, one in _LAYOUTS.items() if layout in {"auto", name}]
     fitting = [one for one in found if one is not None and one.sum_width <= width]
@@ -208,7 +210,7 @@ def block_model(description: ModelDescription, *, width: int, layout: str) -> Bl
     return BlockModel(description, integers, min(fitting, key=lambda one: one.table.size + one.counts.size))
 
 
-def _integers(description: ModelDescription, bounds: _Bounds, width: int) -> BlockIntegers:
+def _integers(description: ModelDescription, bounds: _PatchBounds, width: int) -> BlockIntegers:
     """Return the second layer in integers, exactly where it is small multiples of a scale of each output."""
     network, offset, factor = description.network, description.offset, description.factor
     layout = bounds.encoder.layout_
@@ -269,7 +271,7 @@ def _common(scales: FloatArray, decision: str, digits: int) -> tuple[FloatArray,
     return np.full(len(scales), unit), np.rint(used / unit).astype(np.int64)
 
 
-def _as_neurons(encoder: Patches, integers: BlockIntegers, bounds: _Bounds) -> BlockLayout | None:
+def _as_neurons(encoder: Patches, integers: BlockIntegers, bounds: _PatchBounds) -> BlockLayout | None:
     if integers.neurons is None:
         return None
     U, V, block, output, weights = integers.neurons
@@ -283,7 +285,7 @@ def _as_neurons(encoder: Patches, integers: BlockIntegers, bounds: _Bounds) -> B
     )
 
 
-def _as_form(encoder: Patches, integers: BlockIntegers, bounds: _Bounds) -> BlockLayout:
+def _as_form(encoder: Patches, integers: BlockIntegers, bounds: _PatchBounds) -> BlockLayout:
     layout = encoder.layout_
     # Entries off the diagonal count twice, which the products take over: those of neurons of signs are even.
     entries = integers.forms // layout.counts.astype(np.int64)

@@ -252,9 +252,7 @@ def is_on_blocks(network: Any) -> bool:
 def refuse_blocks(network: Any) -> None:
     """Raise `ExportError` for a network on blocks."""
     if is_on_blocks(network):
-        raise ExportError(
-            "networks on the blocks of images or series can be exported to C and ONNX only, by to_c and to_onnx"
-        )
+        raise ExportError("networks on images and series can be exported by to_c and to_onnx only")
 
 
 def _described(model: Any, encoder: Any) -> ModelDescription:

@@ -12,11 +12,11 @@ from qsdp._utils.validation import FloatArray
 from qsdp.export._model import ModelDescription
 from qsdp.networks import BilinearNetwork, IntegerForm
 
-__all__ = ["Products", "has_neurons", "products"]
+__all__ = ["AffineProducts", "has_neurons", "products"]
 
 
 @dataclass(frozen=True, eq=False)
-class Products:
+class AffineProducts:
     r"""Scores :math:`\sum_j A_{jk} (w_j^T z)(w_j'^T z) + B_k` of the inputs and constants z = (x, tail).
 
     Attributes
@@ -51,7 +51,7 @@ def has_neurons(network: Any) -> bool:
     return network.activation is None or bool(network.activation.coefficients[0])
 
 
-def products(description: ModelDescription) -> Products:
+def products(description: ModelDescription) -> AffineProducts:
     r"""Return the neurons of a model whose network `has_neurons`.
 
     The square is completed: a p q + b (s q + t p) / 2 + c s t is a (p + kappa s)(q + kappa t) + (c - a kappa^2) s t for
@@ -73,4 +73,4 @@ def products(description: ModelDescription) -> Products:
     rest = description.offset + (c - a * kappa**2) * ((signs[0] * signs[-1]) @ alpha)
     if not isinstance(network, BilinearNetwork):
         rest = rest + description.factor * network.bias
-    return Products(tuple(sides), np.array(tail), a * alpha, rest)
+    return AffineProducts(tuple(sides), np.array(tail), a * alpha, rest)
