@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import qsdp
 from qsdp import baselines, cli, export, plotting, report
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 
 matplotlib.use("Agg")
 
@@ -70,7 +70,8 @@ WORKS: dict[str, Callable[[Any], Any]] = {
     "gap": lambda a: plotting.GapDisplay.from_problem(a.problem),
 }
 
-NO_COLUMNS, NO_EXPORT = "samples in blocks have no columns", "networks on blocks cannot be exported yet"
+NO_COLUMNS, NO_EXPORT = "samples in blocks have no columns", "can be exported by to_c and to_onnx only"
+NO_ENCODER = "a network on blocks alone needs encoder"
 NO_FORM = "has no quadratic form in columns"
 REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "levels": ("levels must be 2", lambda a: qsdp.TrainingProblem(a.X, a.y, beta=1.0, levels=3)),
@@ -115,14 +116,14 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "baseline": (NO_COLUMNS, lambda a: baselines.QuadraticLogisticRegression().fit(a.X, a.classes)),
     "grothendieck": (NO_COLUMNS, lambda a: qsdp.grothendieck_bound(a.X)),
     "maxcut": (NO_COLUMNS, lambda a: qsdp.maxcut_bound(a.X)),
-    "to_c": (NO_EXPORT, lambda a: export.to_c(a.network)),
-    "to_onnx": (NO_EXPORT, lambda a: export.to_onnx(a.network)),
+    "to_c": (NO_ENCODER, lambda a: export.to_c(a.network)),
+    "to_onnx": (NO_ENCODER, lambda a: export.to_onnx(a.network)),
     "to_qonnx": (NO_EXPORT, lambda a: export.to_qonnx(a.network, input_range=(0, 3))),
     "to_verilog": (NO_EXPORT, lambda a: export.to_verilog(a.network)),
     "describe": (NO_EXPORT, lambda a: export.describe(a.network)),
-    "onnx_inputs": (NO_EXPORT, lambda a: export.onnx_inputs(a.network, a.X)),
+    "onnx_inputs": (NO_ENCODER, lambda a: export.onnx_inputs(a.network, a.X)),
     "exported file": (NO_EXPORT, lambda a: export.describe(export.load_exportable(a.folder / "network"))),
-    "encrypted": (NO_FORM, lambda a: export.encrypted(a.network)),
+    "encrypted": (NO_EXPORT, lambda a: export.encrypted(a.network)),
     "spectrum": ("columns", lambda a: plotting.SpectrumDisplay.from_relaxation(a.relaxation)),
     "spectrum of a result": ("columns", lambda a: plotting.SpectrumDisplay.from_result(a.result)),
     "covariance": ("columns", lambda a: plotting.CovarianceDisplay.from_relaxation(
@@ -141,7 +142,7 @@ def test_works_on_blocks(name: str, a: SimpleNamespace) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_one_clear_error(name: str, a: SimpleNamespace) -> None:
     said, call = REFUSED[name]
-    with pytest.raises((InvalidInputError, InvalidTypeError), match=said) as caught:
+    with pytest.raises((InvalidInputError, InvalidTypeError, ExportError), match=said) as caught:
         call(a)
     assert "\n" not in str(caught.value)
 
@@ -153,7 +154,7 @@ def test_arrays_are_not_made_of_blocks(a: SimpleNamespace) -> None:
 
 
 def test_the_command_says_what_it_cannot_export(a: SimpleNamespace) -> None:
-    for kind in ("c", "onnx", "verilog"):
+    for kind, said in (("c", NO_ENCODER), ("onnx", NO_ENCODER), ("verilog", NO_EXPORT), ("js", NO_EXPORT)):
         done = CliRunner().invoke(cli.app, ["export", str(a.folder / "network"), "--to", kind])
         assert done.exit_code != 0
-        assert "cannot be exported yet" in " ".join(done.output.split())
+        assert said in " ".join(done.output.split())

@@ -44,6 +44,9 @@ def export(
     --example, a program main.c is added, which evaluates a few rows and exits with status 0 only if all outputs equal
     those of Python.
 
+    js: a module of JavaScript for browsers and Node, with its types, as PATH.js and PATH.d.ts. It predicts, gives
+    probabilities and explains predictions from rows as JSON has them.
+
     onnx: a graph from columns to labels and probabilities in double precision; for a network alone, one of integers.
 
     qonnx: a network alone, with inputs of 8-bit integers, for hls4ml and FINN.

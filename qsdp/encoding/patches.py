@@ -163,14 +163,14 @@ class Patches(MomentEncoder):
         return [(side - self.size) // self.stride + 1 for side in sides]
 
     @property
-    def _edges(self) -> list[list[int]]:
+    def edges(self) -> list[list[int]]:
         """First positions of the regions along height and width, followed by the numbers of positions."""
         return [[-(-r * count // self.regions) for r in range(self.regions + 1)] for count in self._counts]
 
     @property
-    def _positions(self) -> npt.NDArray[np.intp]:
+    def positions(self) -> npt.NDArray[np.intp]:
         """Number of positions of each region."""
-        return np.outer(*(np.diff(edges) for edges in self._edges)).ravel()
+        return np.outer(*(np.diff(edges) for edges in self.edges)).ravel()
 
     @property
     def _side(self) -> int:
@@ -183,7 +183,7 @@ class Patches(MomentEncoder):
     @property
     def _units(self) -> FloatArray:
         unit = (self.constant_ or 1.0) * self.downsample**2
-        return np.asarray(unit**2 * self._positions)
+        return np.asarray(unit**2 * self.positions)
 
     @property
     def _is_integer(self) -> bool:
@@ -207,7 +207,7 @@ class Patches(MomentEncoder):
 
     def _largest_sum(self, low: int, high: int) -> float:
         largest = max(*(abs(value - self.centre) for value in (low, high, 0)), self.constant_)
-        return float(largest * self.downsample**2) ** 2 * float(self._positions.max())
+        return float(largest * self.downsample**2) ** 2 * float(self.positions.max())
 
     def _geometry(self, samples: npt.NDArray[Any]) -> tuple[int, ...] | None:
         if samples.dtype.kind == "f" or not self._is_integer:
@@ -236,7 +236,7 @@ class Patches(MomentEncoder):
             ]
         if self.constant_:
             p[..., -1] = self.constant_ * area
-        rows, columns = self._edges
+        rows, columns = self.edges
         for a, b in np.ndindex(self.regions, self.regions):
             yield p[:, rows[a] : rows[a + 1], columns[b] : columns[b + 1]].reshape(len(p), -1, p.shape[3])
 

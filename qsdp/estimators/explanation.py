@@ -17,7 +17,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.encoding.steps import identity, through_steps
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.networks import BilinearNetwork, BlockNetwork, Effects, QuadraticForm
+from qsdp.networks import BilinearNetwork, BlockNetwork, Effects, InputMoments, QuadraticForm
 from qsdp.networks.quadratic_form import check_digits
 from qsdp.pipeline import QSDPResult
 
@@ -155,6 +155,12 @@ class Explained:
                 [f"label {k}" for k in self.classes_] if self._several else class_outputs(self.classes_.tolist(), form)
             )
         return Effects.of(form, data, sample_weight=sample_weight, columns=columns, groups=groups, outputs=outputs)
+
+    def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
+        """Return what centres the effects on encoded columns; None if the encoder mixes columns."""
+        inputs = _describe(self.encoder_, self._names(None), columns.shape[1])
+        groups = [one.column for one in inputs if one.column is not None]
+        return InputMoments.of(columns, weights, groups) if len(groups) == len(inputs) else None
 
     def _rows(self, X: Any) -> FloatArray:
         """Return rows of a table as inputs of the network, without the constant input."""

@@ -28,7 +28,7 @@ from qsdp.estimators.source import TableSource
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, get_loss
-from qsdp.networks import NETWORK_KINDS, blocks_from_archive, load_network, network_from_archive
+from qsdp.networks import NETWORK_KINDS, InputMoments, blocks_from_archive, load_network, network_from_archive
 from qsdp.networks.storage import ESTIMATOR_KIND, read_archive
 from qsdp.options import REFINEMENTS
 
@@ -176,6 +176,7 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     _read_targets(model, state, arrays)
     model._solution = _solution(model, state["relaxation"], arrays)
     model._input_ranges = tuple(_array(arrays, f"ranges.{end}", (width,)) for end in ("low", "high"))
+    model._input_moments = _moments(model.encoder_, width, arrays)
     if "importances" in arrays:
         model._importances = _array(arrays, "importances", (model.n_features_in_,))
     _read_scores(model, state["cv"], arrays)
@@ -210,6 +211,17 @@ def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[A
     if solution.levels == network.levels and solution.best_bound != model.certificate_.lower_bound:
         raise StorageError("certificate: the lower bound is not that of the relaxation")
     return solution, beta
+
+
+def _moments(encoder: Any, width: int, arrays: dict[str, npt.NDArray[Any]]) -> InputMoments | None:
+    """Return what centres the effects of columns, which files of older versions do not have."""
+    if "moments.mean" not in arrays:
+        return None
+    groups = range(width) if encoder is None else [one.position for one in encoder.encoding_.expressions]
+    moments = InputMoments(*(_array(arrays, f"moments.{name}", None) for name in ("mean", "within")))
+    if not moments.fits(groups):
+        raise StorageError("the moments are not those of the inputs")
+    return moments
 
 
 def _check_width(model: Any) -> int:

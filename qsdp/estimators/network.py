@@ -52,7 +52,7 @@ from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss
-from qsdp.networks import BlockNetwork
+from qsdp.networks import BlockNetwork, InputMoments
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.relaxation.rows import DistinctRows
@@ -83,6 +83,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     target_scaling_: TargetScaling
     _input_ranges: tuple[FloatArray, FloatArray]
     _beta: float
+    _input_moments: InputMoments | None
 
     _options_class: ClassVar[type[EstimatorOptions]] = EstimatorOptions
 
@@ -184,6 +185,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             if self.encoder_ is None:
                 warn_of_scales(counting.X)
             inputs = self._learned_inputs(columns, counting.weights)
+            self._input_moments = None if makes_blocks(self.encoder_) else self._moments(columns, weights)
             seconds = time.perf_counter() - began
             result = self._train(samples, inputs, coded, weights, options, **routed)
             self._result = result.timed("encoding", seconds) if chosen else result

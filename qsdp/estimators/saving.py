@@ -43,6 +43,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     arrays |= {"scaling.offset": np.atleast_1d(model.target_scaling_.offset)}
     arrays |= {"scaling.scale": np.atleast_1d(model.target_scaling_.scale)}
     arrays |= dict(zip(("ranges.low", "ranges.high"), model._input_ranges, strict=True))
+    moments = model._input_moments
+    arrays |= {} if moments is None else {"moments.mean": moments.mean, "moments.within": moments.within}
     calibration = getattr(model, "calibration_", None)
     if calibration is not None:
         arrays |= {f"calibration.{name}": np.atleast_1d(line) for name, line in calibration.lines._asdict().items()}

@@ -1,4 +1,4 @@
-"""Trained models outside Python: as integer C99, ONNX, QONNX and Verilog, and on encrypted inputs."""
+"""Trained models outside Python: as integer C99, JavaScript, ONNX, QONNX and Verilog, and on encrypted inputs."""
 
 from qsdp.export._bit_model import BitModel
 from qsdp.export._c import CSource, to_c
@@ -6,6 +6,7 @@ from qsdp.export._c_compiled import CompiledModel
 from qsdp.export._encrypted import EncryptedClient, EncryptedNetwork, EncryptionParameters, encrypted
 from qsdp.export._formats import FORMATS, ExportedFiles, ExportFormat
 from qsdp.export._integer_model import IntegerModel
+from qsdp.export._javascript import JavaScriptModule, to_js
 from qsdp.export._model import ModelDescription, describe, load_exportable
 from qsdp.export._onnx import onnx_inputs, to_onnx
 from qsdp.export._qonnx import to_qonnx
@@ -25,6 +26,7 @@ __all__ = [
     "ExportFormat",
     "ExportedFiles",
     "IntegerModel",
+    "JavaScriptModule",
     "ModelDescription",
     "VerilogSource",
     "Word",
@@ -35,6 +37,7 @@ __all__ = [
     "onnx_inputs",
     "register_skl2onnx",
     "to_c",
+    "to_js",
     "to_onnx",
     "to_qonnx",
     "to_verilog",

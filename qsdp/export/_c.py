@@ -11,16 +11,18 @@ from typing import Any
 
 from qsdp._utils.files import write_into
 from qsdp._utils.summary import Summarized, Summary
-from qsdp._utils.validation import FloatArray, check_flag
+from qsdp._utils.validation import FloatArray, check_choice, check_flag
 from qsdp.exceptions import InvalidInputError
 from qsdp.export import _c_templates as templates
+from qsdp.export._block_model import BlockModel, block_model
 from qsdp.export._c_compiled import CompiledModel, compile_model
 from qsdp.export._c_example import EXAMPLE, example_source
 from qsdp.export._c_source import c_source, column_type, entry_points
 from qsdp.export._c_text import comment, identifiers, initializer, string
 from qsdp.export._fixed_point import factor_of
-from qsdp.export._integer_model import Inputs, IntegerModel, integer_model
-from qsdp.export._model import described
+from qsdp.export._integer_model import Inputs, IntegerModel, check_width, integer_model
+from qsdp.export._layout import LAYOUTS
+from qsdp.export._model import describe, described, is_on_blocks
 
 __all__ = ["CSource", "to_c"]
 
@@ -40,7 +42,7 @@ class CSource(Summarized):
         Name of the files and prefix of functions and macros.
     header, source : str
         Contents of ``NAME.h`` and ``NAME.c``.
-    model : IntegerModel
+    model : IntegerModel or BlockModel
         Exactly what the code computes: see `IntegerModel.columns` and `IntegerModel.outputs`.
     packed : bool
         Whether weights are packed into bits.
@@ -49,7 +51,7 @@ class CSource(Summarized):
     name: str
     header: str
     source: str
-    model: IntegerModel
+    model: IntegerModel | BlockModel
     packed: bool = True
 
     @property
@@ -143,6 +145,7 @@ def to_c(
     width: int = 64,
     layout: str = "auto",
     packed: bool = True,
+    encoder: Any = None,
 ) -> CSource:
     """Return a model as C99 code without floats, allocation or library calls.
 
@@ -151,7 +154,8 @@ def to_c(
     model : network, estimator, pipeline or model of `qsdp fit`
         A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm` takes integer inputs. A fitted
         `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, alone or at the end of a pipeline, takes columns:
-        fixed-point numbers and codes of categories.
+        fixed-point numbers and codes of categories. One whose encoding is `qsdp.encoding.Patches`, or a `BlockNetwork`
+        or `BlockForm` with its `encoder`, takes images of bytes.
     name : str, default="qsdp_model"
         Name of the files and prefix of functions and macros; a C identifier.
     input_range : (int, int), optional
@@ -171,7 +175,9 @@ def to_c(
         computes the same outputs. "auto" picks the smaller one.
     packed : bool, default=True
         Whether weights are packed into bits. Otherwise they are stored as the narrowest integers that hold them, of at
-        least 8 bits, which suits processors with vector instructions.
+        least 8 bits, which suits processors with vector instructions. Networks on images are always packed.
+    encoder : Patches, optional
+        The fitted encoder of a network on blocks alone, such as one that `qsdp.refit` rounded to a few bits.
 
     Raises
     ------
@@ -210,14 +216,26 @@ def to_c(
             f"name, also of the files, must be a C identifier that begins with a letter; got {name!r:.60}"
         )
     packed = check_flag("packed", packed)
-    found = integer_model(
-        model, input_range=input_range, scales=scales, column_width=column_width, width=width, layout=layout
-    )
+    description = describe(model, encoder=encoder, blocks=True)
+    found: IntegerModel | BlockModel
+    if is_on_blocks(description.network):
+        columns = {"input_range": input_range, "scales": scales, "column_width": column_width}
+        if given := [name for name, value in columns.items() if value is not None]:
+            raise InvalidInputError(f"{given[0]} is not for a network on images, which takes bytes")
+        if not packed:
+            raise InvalidInputError("packed must be True for a network on images")
+        found = block_model(
+            description, width=check_width(width), layout=check_choice("layout", layout, ["auto", *LAYOUTS])
+        )
+    else:
+        found = integer_model(
+            description, input_range=input_range, scales=scales, column_width=column_width, width=width, layout=layout
+        )
     source = c_source(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n", packed=packed)
     return CSource(name, _header(found, name, packed), source, found, packed)
 
 
-def _header(model: IntegerModel, name: str, packed: bool) -> str:
+def _header(model: IntegerModel | BlockModel, name: str, packed: bool) -> str:
     upper = name.upper()
     macros = [f"#define {upper}_{key} {value}" for key, value in _values(model).items()]
     declarations = "".join(f"{one};\n" for one in entry_points(model, name))
@@ -228,7 +246,7 @@ def _header(model: IntegerModel, name: str, packed: bool) -> str:
     )
 
 
-def _values(model: IntegerModel) -> dict[str, str]:
+def _values(model: IntegerModel | BlockModel) -> dict[str, str]:
     """Return the values of macros: sizes, bounds, and the names of columns and classes."""
     network, description = model.network, model.description
     values = {"COLUMNS": str(description.n_columns), "OUTPUTS": str(network.n_outputs)}
@@ -247,7 +265,7 @@ def _values(model: IntegerModel) -> dict[str, str]:
     return values
 
 
-def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
+def _facts(model: IntegerModel | BlockModel, name: str, packed: bool) -> list[str]:
     """Return the comment lines that state what the code computes and how accurately."""
     network, layout, upper = model.description.network, model.layout, name.upper()
     facts = [
@@ -276,13 +294,17 @@ def _facts(model: IntegerModel, name: str, packed: bool) -> list[str]:
     return [*facts, *(["", *decision] if decision else [])]
 
 
-def _stored(model: IntegerModel, packed: bool) -> str:
-    layout = model.layout
-    what = {"neurons": "neurons", "form": "the quadratic form"}[layout.name]
-    return f"{what}, {layout.table.size} bytes of bits" if packed else f"{what}, {layout.numbers.size} integers"
+def _stored(model: IntegerModel | BlockModel, packed: bool) -> str:
+    what = {"neurons": "neurons", "form": "the quadratic form"}[model.layout.name]
+    if packed or isinstance(model, BlockModel):
+        return f"{what}, {model.layout.table.size} bytes of bits"
+    return f"{what}, {model.layout.numbers.size} integers"
 
 
-def _input_facts(model: IntegerModel, name: str) -> list[str]:
+def _input_facts(model: IntegerModel | BlockModel, name: str) -> list[str]:
+    if isinstance(model, BlockModel):
+        sides = " x ".join(str(side) for side in model.encoder.image_shape_)
+        return [f"Columns are the pixels of an image of {sides}, rows first: bytes, channels next to each other."]
     if model.inputs is None:
         low, high = model.input_range
         return [f"Inputs are integers from {low} to {high}; others may overflow."]
@@ -297,7 +319,7 @@ def _input_facts(model: IntegerModel, name: str) -> list[str]:
     return facts
 
 
-def _column_macros(model: IntegerModel, name: str) -> str:
+def _column_macros(model: IntegerModel | BlockModel, name: str) -> str:
     """Return a macro for each column of numbers with the function that rounds, and the codes of categories."""
     if model.inputs is None or model.description.encoding is None:
         return ""

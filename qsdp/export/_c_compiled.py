@@ -18,6 +18,7 @@ import numpy.typing as npt
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
+from qsdp.export._block_model import BlockModel
 from qsdp.export._c_source import column_type, output_type
 from qsdp.export._integer_model import IntegerModel
 
@@ -48,10 +49,10 @@ class CompiledModel:
 
     Attributes
     ----------
-    model : IntegerModel
+    model : IntegerModel or BlockModel
     """
 
-    model: IntegerModel
+    model: IntegerModel | BlockModel
     _rows: Any
 
     def outputs(self, X: Any) -> npt.NDArray[np.int64]:
@@ -103,7 +104,7 @@ def find_compiler(compiler: str | None = None) -> str:
 
 
 def compile_model(
-    name: str, files: Mapping[str, bytes], model: IntegerModel, compiler: str | None, level: str
+    name: str, files: Mapping[str, bytes], model: IntegerModel | BlockModel, compiler: str | None, level: str
 ) -> CompiledModel:
     """Compile a header and a source file at a level of optimisation and return the model."""
     path = find_compiler(compiler)

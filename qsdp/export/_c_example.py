@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import IntArray
+from qsdp.export._block_model import BlockModel
 from qsdp.export._c_source import column_type, output_type
 from qsdp.export._c_text import bare, class_type, comment, identifiers, initializer
 from qsdp.export._integer_model import Inputs, IntegerModel
@@ -87,7 +88,7 @@ _LABELS = Template("""\
 """)
 
 
-def example_source(model: IntegerModel, name: str) -> str:
+def example_source(model: IntegerModel | BlockModel, name: str) -> str:
     """Return the program that checks the exported files called `name`."""
     rows = example_rows(model)
     outputs, total = model.outputs(rows), output_type(model)
@@ -122,7 +123,7 @@ def example_source(model: IntegerModel, name: str) -> str:
     )
 
 
-def example_rows(model: IntegerModel) -> IntArray:
+def example_rows(model: IntegerModel | BlockModel) -> IntArray:
     """Return rows spread over the ranges and categories of the columns, of shape (n, number of columns)."""
     rng, d = np.random.default_rng(0), model.description.n_columns
     if model.inputs is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from qsdp.export import _c_templates as templates
+from qsdp.export._block_model import BlockModel
+from qsdp.export._c_blocks import block_functions
 from qsdp.export._c_encoding import encoding_functions
 from qsdp.export._c_text import Tables, class_type, counter_type, literal, signed, unsigned_literal
 from qsdp.export._integer_model import IntegerModel
@@ -11,18 +13,20 @@ from qsdp.export._layout import NetworkLayout, type_width
 __all__ = ["c_source", "column_type", "entry_points", "output_type"]
 
 
-def column_type(model: IntegerModel) -> str:
+def column_type(model: IntegerModel | BlockModel) -> str:
     """Return the type of the columns."""
+    if isinstance(model, BlockModel):
+        return "uint8_t"
     low, high = model.input_range
     return signed(type_width(max(-low - 1, high, 1)))
 
 
-def output_type(model: IntegerModel) -> str:
+def output_type(model: IntegerModel | BlockModel) -> str:
     """Return the type of the outputs."""
     return signed(model.layout.sum_width)
 
 
-def entry_points(model: IntegerModel, name: str) -> list[str]:
+def entry_points(model: IntegerModel | BlockModel, name: str) -> list[str]:
     """Return the declarations of the functions, without semicolons."""
     columns = f"const {column_type(model)} column[{model.description.n_columns}]"
     C = model.network.n_outputs
@@ -34,29 +38,41 @@ def entry_points(model: IntegerModel, name: str) -> list[str]:
     return found
 
 
-def c_source(model: IntegerModel, name: str, head: str, *, packed: bool) -> str:
+def c_source(model: IntegerModel | BlockModel, name: str, head: str, *, packed: bool) -> str:
     """Return the source file below a comment, with weights packed into bits or in the narrowest type."""
-    tables, types = Tables(), _types(model)
+    tables = Tables()
     outputs, *decisions = entry_points(model, name)
+    alone = f"{outputs}\n{{\n    evaluate(column, output);\n}}\n"
+    if isinstance(model, BlockModel):
+        functions = [*block_functions(model, tables), alone]
+    else:
+        types = _types(model)
+        functions = _network(model, types, tables, packed)
+        if model.inputs is None:
+            functions.append(alone)
+        else:
+            functions += encoding_functions(model.inputs, types, tables, f"{name.upper()}_MISSING")
+            functions.append(templates.OUTPUTS.substitute(types, declared=outputs))
+    C = model.network.n_outputs
+    decided = {"total": output_type(model), "output_counter": counter_type(C), "class_type": class_type(C), "C": C}
+    functions += [
+        templates.DECISIONS[model.description.decision].substitute(decided, name=name, declared=declared)
+        for declared in decisions
+    ]
+    return templates.FILE.substitute(
+        head=head, name=name, tables="\n".join(tables.declared), functions="\n".join(functions)
+    )
+
+
+def _network(model: IntegerModel, types: dict[str, object], tables: Tables, packed: bool) -> list[str]:
+    """Return the functions that evaluate a network at integer inputs."""
     functions = []
     if packed:
         functions += _readers(model, types, tables)
     else:
         tables.add("weights", model.layout.numbers.ravel().tolist())
     evaluation = _form if model.layout.name == "form" else _neurons
-    functions += evaluation(model, types, tables, packed)
-    if model.inputs is None:
-        functions.append(f"{outputs}\n{{\n    evaluate(column, output);\n}}\n")
-    else:
-        functions += encoding_functions(model.inputs, types, tables, f"{name.upper()}_MISSING")
-        functions.append(templates.OUTPUTS.substitute(types, declared=outputs))
-    decision = model.description.decision
-    functions += [
-        templates.DECISIONS[decision].substitute(types, name=name, declared=declared) for declared in decisions
-    ]
-    return templates.FILE.substitute(
-        head=head, name=name, tables="\n".join(tables.declared), functions="\n".join(functions)
-    )
+    return functions + evaluation(model, types, tables, packed)
 
 
 def _types(model: IntegerModel) -> dict[str, object]:

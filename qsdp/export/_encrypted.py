@@ -12,6 +12,7 @@ import numpy as np
 from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_real
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError, MissingPackageError
+from qsdp.export._model import refuse_blocks
 
 __all__ = ["EncryptedClient", "EncryptedNetwork", "EncryptionParameters", "encrypted"]
 
@@ -211,6 +212,7 @@ def encrypted(network: Any, *, bound: float = 1.0, error: float = 1e-4) -> Encry
     """
     if not hasattr(network, "to_quadratic_form"):
         raise InvalidTypeError(f"network must have to_quadratic_form; got {type(network).__name__}")
+    refuse_blocks(network)
     check_real("bound", bound, strict=True)
     check_real("error", error, strict=True)
     form = network.to_quadratic_form()

@@ -9,6 +9,7 @@ from typing import Any
 from qsdp._utils.summary import first_few
 from qsdp.export._c import to_c
 from qsdp.export._c_example import EXAMPLE
+from qsdp.export._javascript import to_js
 from qsdp.export._onnx import to_onnx
 from qsdp.export._qonnx import to_qonnx
 from qsdp.export._verilog import to_verilog
@@ -71,6 +72,11 @@ def _as_c(
     return ExportedFiles(code.files(example=example), code.facts())
 
 
+def _as_javascript(model: Any, name: str) -> ExportedFiles:
+    module = to_js(model, name=name)
+    return ExportedFiles(module.files(), module.facts())
+
+
 def _as_verilog(model: Any, name: str) -> ExportedFiles:
     code = to_verilog(model, name=name)
     return ExportedFiles(code.files(), code.facts())
@@ -94,6 +100,7 @@ def _as_graph(convert: Callable[[Any], Any]) -> Callable[[Any, str], ExportedFil
 
 FORMATS: dict[str, ExportFormat] = {
     "c": ExportFormat((".c", ".h"), _as_c, ("width", "column_width", "example"), {"example": EXAMPLE}),
+    "js": ExportFormat((".js", ".d.ts"), _as_javascript),
     "onnx": ExportFormat((".onnx",), _as_graph(to_onnx)),
     "qonnx": ExportFormat((".onnx",), _as_graph(to_qonnx)),
     "verilog": ExportFormat((".v",), _as_verilog),

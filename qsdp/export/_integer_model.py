@@ -31,7 +31,7 @@ from qsdp.export._integer_network import IntegerNetwork, integer_network
 from qsdp.export._layout import LAYOUTS, NetworkLayout, layouts
 from qsdp.export._model import ModelDescription, describe
 
-__all__ = ["DIGITS", "INPUT_RANGE", "IntegerModel", "checked_range", "integer_model"]
+__all__ = ["DIGITS", "INPUT_RANGE", "IntegerModel", "check_width", "checked_range", "integer_model"]
 
 #: Default range of the inputs of a network alone.
 INPUT_RANGE = (-(2**15), 2**15 - 1)
@@ -177,8 +177,7 @@ def integer_model(
     """
     description = describe(model)
     check_choice("layout", layout, ["auto", *LAYOUTS])
-    if width not in {16, 32, 64}:
-        raise InvalidInputError(f"width must be 16, 32 or 64; got {width!r:.60}")
+    check_width(width)
     if column_width not in {None, 16, 32}:
         raise InvalidInputError(f"column_width must be 16 or 32; got {column_width!r:.60}")
     if description.encoding is None:
@@ -226,6 +225,13 @@ def _fitting(
         if every[0].name in candidates:
             break
     return min(candidates.values(), key=lambda one: one.layout.size, default=None)
+
+
+def check_width(width: int) -> int:
+    """Return the bits of the widest accumulator."""
+    if width not in {16, 32, 64}:
+        raise InvalidInputError(f"width must be 16, 32 or 64; got {width!r:.60}")
+    return width
 
 
 def checked_range(given: Sequence[int]) -> tuple[int, int]:

@@ -18,14 +18,15 @@ from qsdp.encoding.steps import identity, through_steps
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
-from qsdp.networks import BilinearNetwork, BlockNetwork, IntegerForm, PolynomialNetwork
+from qsdp.networks import BilinearNetwork, BlockForm, BlockNetwork, IntegerForm, PolynomialNetwork
 
 if TYPE_CHECKING:
     from qsdp.estimators.calibration import Calibration
+    from qsdp.networks import InputMoments
 
-__all__ = ["ModelDescription", "describe", "described", "load_exportable"]
+__all__ = ["ModelDescription", "describe", "described", "is_on_blocks", "load_exportable", "refuse_blocks"]
 
-Network = BilinearNetwork | PolynomialNetwork | IntegerForm
+Network = BilinearNetwork | PolynomialNetwork | IntegerForm | BlockNetwork | BlockForm
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,7 +38,7 @@ class ModelDescription:
 
     Attributes
     ----------
-    network : BilinearNetwork, PolynomialNetwork or IntegerForm
+    network : BilinearNetwork, PolynomialNetwork, IntegerForm, BlockNetwork or BlockForm
     offset, factor : ndarray of shape (C,)
         Offsets and factors of the scores; factors are positive.
     decision : {"none", "sign", "argmax", "labels"}
@@ -59,9 +60,13 @@ class ModelDescription:
     ranges : tuple of two ndarray of shape (d,), or None
         Smallest and largest inputs in training, without the constant, if they are known; those of a sample of the
         rows for an estimator fitted to Dask collections.
+    moments : InputMoments or None
+        What centres the effects of columns on the training set, if it is known.
+    blocks : Patches, Windows, Union or None
+        The encoder of images or series of a network on blocks.
     """
 
-    network: Network
+    network: Any
     offset: FloatArray
     factor: FloatArray
     decision: str
@@ -71,10 +76,14 @@ class ModelDescription:
     link: str = "none"
     calibration: Calibration | None = None
     ranges: tuple[FloatArray, FloatArray] | None = None
+    moments: InputMoments | None = None
+    blocks: Any = None
 
     @property
     def n_columns(self) -> int:
-        """Number of columns that the model takes."""
+        """Number of columns that the model takes, or of numbers of an image."""
+        if self.blocks is not None:
+            return int(self.blocks.n_features_in_)
         return self.network.n_inputs if self.encoding is None else len(self.encoding.columns)
 
     @property
@@ -128,9 +137,9 @@ class ModelDescription:
             ]
         used = set(self.encoding.used)
         return [
-            as_symbols(entries, one.name)
+            as_symbols(entries, one.name, one.notation)
             if one.categories is not None
-            else as_numbers(entries, one.name)
+            else as_numbers(entries, one.name, one.notation or "number")
             if position in used
             else np.zeros(len(entries))
             for position, (one, entries) in enumerate(zip(table, raw, strict=True))
@@ -192,29 +201,61 @@ def _finite(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def described(network: Network) -> str:
     """Describe a network in a few words."""
+    if isinstance(network, BlockForm):
+        return f"a quantized network as {network.layout.n_blocks} quadratic forms of integers"
+    if isinstance(network, BlockNetwork):
+        return f"a quantized network of {network.n_neurons} neurons on {network.layout.n_blocks} regions"
     if isinstance(network, IntegerForm):
         return f"a quantized network as a quadratic form of integers of {max(network.bits)} bits"
     levels = network.levels if isinstance(network, BilinearNetwork) else network.n_values
     return f"a quantized network of {network.n_neurons} neurons, {levels} levels"
 
 
-def describe(model: Any) -> ModelDescription:
+def describe(model: Any, *, encoder: Any = None, blocks: bool = False) -> ModelDescription:
     """Return the description of a network or its integer form, a fitted estimator, a pipeline, or a model of a table.
+
+    Parameters
+    ----------
+    model : network, estimator, pipeline or ModelDescription
+    encoder : Patches, Windows or Union, optional
+        The fitted encoder of the blocks of a network alone.
+    blocks : bool, default=False
+        Whether networks on blocks are allowed.
 
     Raises
     ------
     ExportError
-        A transformer of the pipeline mixes columns.
+        A transformer of the pipeline mixes columns, or the network is one on blocks.
     InvalidTypeError
         The model is of another kind.
     """
+    description = _described(model, encoder)
+    if not blocks:
+        refuse_blocks(description.network)
+    return description
+
+
+def is_on_blocks(network: Any) -> bool:
+    """Return whether a network is one on the blocks of images or series."""
+    return isinstance(network, (BlockNetwork, BlockForm))
+
+
+def refuse_blocks(network: Any) -> None:
+    """Raise `ExportError` for a network on blocks."""
+    if is_on_blocks(network):
+        raise ExportError("networks on images and series can be exported by to_c and to_onnx only")
+
+
+def _described(model: Any, encoder: Any) -> ModelDescription:
+    if encoder is not None and not is_on_blocks(model):
+        raise InvalidInputError(f"encoder is for a network on blocks alone; got {model!r:.60}")
     if isinstance(model, ModelDescription):
         return model
     if isinstance(model, (BilinearNetwork, PolynomialNetwork, IntegerForm)):
         C = model.n_outputs
         return ModelDescription(model, np.zeros(C), np.ones(C), _decision(model))
-    if isinstance(model, BlockNetwork):
-        raise InvalidTypeError("model must be a function of columns: networks on blocks cannot be exported yet")
+    if is_on_blocks(model):
+        return _of_blocks(model, encoder)
     # Imported here because they load scikit-learn, which networks do not need.
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 
@@ -249,14 +290,28 @@ def load_exportable(path: str | os.PathLike[str]) -> Any:
     return load(path)
 
 
+def _of_blocks(network: BlockNetwork | BlockForm, encoder: Any) -> ModelDescription:
+    """Return the description of a network on blocks with the encoder of its samples, if there is one."""
+    if encoder is not None:
+        layout = getattr(encoder, "layout_", None)
+        if layout is None or (layout.sizes, layout.linear) != (network.layout.sizes, network.layout.linear):
+            raise InvalidInputError(f"encoder must be the fitted one of the network's blocks; got {encoder!r:.60}")
+    C = network.n_outputs
+    return ModelDescription(network, np.zeros(C), np.ones(C), _decision(network), blocks=encoder)
+
+
 def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
-    from sklearn.base import is_classifier
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(model)
     first = next((step for step in steps if hasattr(step, "n_features_in_")), model)
     if names is None:
         names = getattr(first, "feature_names_in_", [f"x{j}" for j in range(first.n_features_in_)])
+    blocks = model.encoder_ if is_on_blocks(model.network_) else None
+    if blocks is not None:
+        if steps:
+            raise ExportError("images and series cannot be exported with transformers before the estimator")
+        return ModelDescription(model.network_, blocks=blocks, **_targets(model))
     network, own = model.network_, [] if model.encoder_ is None else [model.encoder_]
     encoding = through_steps(identity([str(name) for name in names]), [*steps, *own])
     extra = network.n_inputs - encoding.width
@@ -265,25 +320,43 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
     if hasattr(model, "table_"):
         # Columns of tables have names: those without an input need not be given.
         encoding = encoding.trimmed()
-    C, scaling = network.n_outputs, model.target_scaling_
-    decision, classes, link, calibration = "none", (), "none", None
-    if is_classifier(model):
-        decision = "labels" if model._several else _decision(network)
-        classes = tuple(as_symbols(model.classes_, "y").tolist())
-        calibration = model.calibration_
-        link = _link(get_loss(model.loss), decision)
     return ModelDescription(
         network,
-        offset=np.broadcast_to(scaling.offset, (C,)).copy(),
-        factor=np.broadcast_to(scaling.scale, (C,)).copy(),
-        decision=decision,
         encoding=encoding,
         constant=model.constant_ if extra else None,
-        classes=classes,
-        link=link,
-        calibration=calibration,
         ranges=model._input_ranges,
+        moments=_moments(model, encoding),
+        **_targets(model),
     )
+
+
+def _targets(model: Any) -> dict[str, Any]:
+    """Return what the description of an estimator says of its outputs."""
+    from sklearn.base import is_classifier
+
+    network, scaling = model.network_, model.target_scaling_
+    shape = (network.n_outputs,)
+    targets: dict[str, Any] = {
+        "offset": np.broadcast_to(scaling.offset, shape).copy(),
+        "factor": np.broadcast_to(scaling.scale, shape).copy(),
+        "decision": "none",
+    }
+    if is_classifier(model):
+        decision = "labels" if model._several else _decision(network)
+        targets |= {
+            "decision": decision,
+            "classes": tuple(as_symbols(model.classes_, "y").tolist()),
+            "calibration": model.calibration_,
+            "link": _link(get_loss(model.loss), decision),
+        }
+    return targets
+
+
+def _moments(model: Any, encoding: Encoding) -> InputMoments | None:
+    """Return the moments of an estimator's inputs, unless an encoder before it made several of them of one column."""
+    moments: InputMoments | None = vars(model).get("_input_moments")
+    groups = [one.position for one in encoding.expressions]
+    return moments if moments is not None and moments.fits(groups) else None
 
 
 def _decision(network: Network) -> str:

@@ -10,19 +10,22 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import check_choice
 from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.export._block_model import block_model
 from qsdp.export._integer_model import IntegerModel, integer_model
 from qsdp.export._layout import LAYOUTS
-from qsdp.export._model import ModelDescription, describe
+from qsdp.export._model import ModelDescription, describe, is_on_blocks
 from qsdp.export._onnx_graph import Graph, Tensor, require_onnx
-from qsdp.export._onnx_network import add_integers, faster_layout, has_neurons, input_type
+from qsdp.export._onnx_images import images_to_onnx
+from qsdp.export._onnx_network import add_integers, faster_layout, input_type
 from qsdp.export._onnx_table import Columns, add_label, add_probabilities, add_table, holds_text, labels_of
+from qsdp.export._products import has_neurons
 
 __all__ = ["onnx_inputs", "to_onnx"]
 
 _X = "X"
 
 
-def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str = "auto") -> Any:
+def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str = "auto", encoder: Any = None) -> Any:
     """Return a model as ONNX.
 
     A network alone becomes a graph of integers. Their widths are proven, so every runtime computes the same outputs.
@@ -33,13 +36,16 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
     ----------
     model : network, estimator, pipeline or model of `qsdp fit`
         A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`; a fitted `QuantizedNetworkClassifier` or
-        `QuantizedNetworkRegressor`, alone or at the end of a pipeline.
+        `QuantizedNetworkRegressor`, alone or at the end of a pipeline. A `BlockNetwork` or `BlockForm` with its
+        `encoder`, or an estimator whose encoding is `qsdp.encoding.Patches`, takes images of bytes.
     input_range : (int, int), optional
         Smallest and largest input of a network alone; by default, those of 16 bits. The input has the narrowest type
         that holds them: uint8, int8, int16 or int32. Inputs outside the range may overflow.
     layout : {"auto", "neurons", "form"}, default="auto"
         Whether to evaluate the neurons or the quadratic form that they add up to. "auto" picks the smaller graph for a
-        network alone, and the layout with fewer multiplications for other models.
+        network alone, and the layout with fewer multiplications for other models. Networks on images are forms.
+    encoder : Patches, optional
+        The fitted encoder of a network on blocks alone.
 
     Returns
     -------
@@ -48,6 +54,9 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
         "scores", which are "outputs" times the metadata "unit", in double precision. The metadata "error" bounds the
         distance of the scores from the network's. It is 0 for a bilinear or purely quadratic activation if second-layer
         weights are small multiples of a common unit, and so is the bias.
+
+        A network on images has the input "X" of bytes, of the shape of the images, and these two outputs; a classifier
+        also "label" and "probabilities". Sums of products of pixels are exact.
 
         Other models have the input "X" of shape (n, d) in double precision, with nan for missing entries. If some
         column holds text, each column in use is instead an input of shape (n, 1) with the column's name, and missing
@@ -83,8 +92,13 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
     ([[12]], [[6.0]])
     """
     require_onnx()
-    description = describe(model)
+    description = describe(model, encoder=encoder, blocks=True)
     check_choice("layout", layout, ["auto", *LAYOUTS])
+    if is_on_blocks(description.network):
+        if input_range is not None or layout == "neurons":
+            given = "input_range" if input_range is not None else "layout='neurons'"
+            raise InvalidInputError(f"{given} is not for a network on images, which takes bytes and is a form")
+        return images_to_onnx(description)
     if layout == "neurons" and not has_neurons(description.network):
         raise ExportError("layout must be 'form' for an integer form or an activation without a square; got 'neurons'")
     if description.encoding is None:
@@ -94,16 +108,21 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
     return _of_columns(description, faster_layout(description.network) if layout == "auto" else layout)
 
 
-def onnx_inputs(model: Any, X: Any, *, input_range: Sequence[int] | None = None) -> dict[str, npt.NDArray[Any]]:
+def onnx_inputs(
+    model: Any, X: Any, *, input_range: Sequence[int] | None = None, encoder: Any = None
+) -> dict[str, npt.NDArray[Any]]:
     """Convert an array or a data frame to the inputs of `to_onnx(model)`, by name.
 
     Parameters
     ----------
-    model, input_range
+    model, input_range, encoder
         As for `to_onnx`.
-    X : array-like or data frame of shape (n, d)
+    X : array-like or data frame of shape (n, d), or images
     """
-    description = describe(model)
+    description = describe(model, encoder=encoder, blocks=True)
+    if is_on_blocks(description.network):
+        images = block_model(description, width=64, layout="form").columns(X)
+        return {_X: images.reshape(-1, *description.blocks.image_shape_)}
     if description.encoding is None:
         integers = integer_model(description, input_range=input_range)
         return {_X: integers.columns(X).astype(input_type(integers.input_range))}

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from qsdp.export._integer_model import IntegerModel
 from qsdp.export._model import ModelDescription
 from qsdp.export._onnx_graph import Graph
+from qsdp.export._products import has_neurons, products
 from qsdp.networks import BilinearNetwork, IntegerForm
 
-__all__ = ["Types", "add_integers", "add_scores", "faster_layout", "has_neurons", "input_type"]
+__all__ = ["Types", "add_integers", "add_scores", "faster_layout", "input_type"]
 
 #: Input types of a network alone, narrowest first.
 _INPUT_TYPES = (np.uint8, np.int8, np.int16, np.int32)
@@ -38,13 +39,6 @@ def input_type(input_range: tuple[int, int]) -> np.dtype[Any]:
     """Return the narrowest data type that holds a range within 32 bits."""
     low, high = input_range
     return next(np.dtype(one) for one in _INPUT_TYPES if np.iinfo(one).min <= low and high <= np.iinfo(one).max)
-
-
-def has_neurons(network: Any) -> bool:
-    """Return whether neurons can be evaluated: the network has some, and the activation has a square."""
-    if isinstance(network, IntegerForm):
-        return False
-    return network.activation is None or bool(network.activation.coefficients[0])
 
 
 def faster_layout(network: Any) -> str:
@@ -93,23 +87,9 @@ def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.N
         form = network.to_quadratic_form() if constant is None else network.to_quadratic_form().with_last(constant)
         S, s, s0 = form.rescaled(description.offset, description.factor).parts
         return _add_form(graph, x, S[:, order][:, :, order], s[:, order], s0, _DOUBLE)
-    a, b, c = network.activation.coefficients if network.activation else (1.0, 0.0, 0.0)
-    kappa = b / (2.0 * a)
-    sides = [network.U, network.V] if isinstance(network, BilinearNetwork) else [network.Q]
-    ones = np.ones(network.n_neurons)
-    lifted = isinstance(network, BilinearNetwork) and network.lifted
-    signs = [side[:, -1] if lifted else ones for side in sides]
-    # The square is completed: a (p + kappa s)(q + kappa t) + (c - a kappa^2) s t.
-    shifts = [
-        kappa * own + (0.0 if constant is None else constant * side[:, -1])
-        for own, side in zip(signs, sides, strict=True)
-    ]
-    alpha = network.output_weights * description.factor
-    rest = description.offset + (c - a * kappa**2) * ((signs[0] * signs[-1]) @ alpha)
-    if not isinstance(network, BilinearNetwork):
-        rest = rest + description.factor * network.bias
-    factors = [_Affine(side[:, order], shift) for side, shift in zip(sides, shifts, strict=True)]
-    return _add_neurons(graph, x, factors, a * alpha, rest, _DOUBLE)
+    neurons = products(description)
+    factors = [_Affine(side[:, order], shift) for side, shift in zip(neurons.sides, neurons.shifts, strict=True)]
+    return _add_neurons(graph, x, factors, neurons.alpha, neurons.rest, _DOUBLE)
 
 
 def _add_form(

@@ -8,6 +8,7 @@ from qsdp.networks.bilinear import (
 )
 from qsdp.networks.block_form import BlockForm
 from qsdp.networks.block_network import BlockNetwork, blocks_from_archive
+from qsdp.networks.centring import InputMoments
 from qsdp.networks.effects import Effect, Effects
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.polynomial import PolynomialNetwork
@@ -21,6 +22,7 @@ __all__ = [
     "BlockNetwork",
     "Effect",
     "Effects",
+    "InputMoments",
     "IntegerForm",
     "PolynomialNetwork",
     "QuadraticForm",

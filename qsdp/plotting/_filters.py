@@ -159,7 +159,7 @@ class FiltersDisplay(Display):
         encoder = self.encoder
         if isinstance(encoder, Patches):
             row, column = divmod(block, encoder.regions)
-            parts = [(edges[one], edges[one + 1] - 1) for edges, one in zip(encoder._edges, (row, column), strict=True)]
+            parts = [(edges[one], edges[one + 1] - 1) for edges, one in zip(encoder.edges, (row, column), strict=True)]
             sides = [side // encoder.downsample for side in encoder.image_shape_[:2]]
             # Pixels under the patches of the region, without the padding.
             spans = [

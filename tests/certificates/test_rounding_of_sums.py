@@ -100,8 +100,9 @@ def test_no_bound_is_above_the_optimum_of_the_rows(
         for include in (True, "sums"):
             try:
                 result.certificate.save(path, include_data=include)
-            except InvalidInputError as error:
-                assert size > 10.0, error
+            except InvalidInputError:
+                if size <= 10.0:
+                    raise
                 continue
             bounds.append(load_certificate(path).lower_bound)
             assert qsdp_check.main([str(path)]) == 0

@@ -11,7 +11,7 @@ import pytest
 from cli_program import figure, refused, run
 
 import qsdp
-from qsdp.export import describe, load_exportable, to_c, to_onnx, to_verilog
+from qsdp.export import describe, load_exportable, to_c, to_js, to_onnx, to_verilog
 from qsdp.export._c_compiled import FLAGS
 from qsdp.tables import read_table
 from qsdp.tables.training import inputs_of
@@ -80,6 +80,17 @@ def test_export_as_onnx(trained: Path, here: Path, target: str) -> None:
     assert "to_qonnx takes a network alone" in refused("export", trained / f"{target}.qsdp", "--to", "qonnx", "--force")
     NETWORK.save("net.qsdp")
     assert figure(run("export", "net.qsdp", "--to", "qonnx").stdout, "input range") == "[-128, 127]"
+
+
+def test_export_as_javascript(trained: Path, here: Path) -> None:
+    result = run("export", trained / "label.qsdp", "--to", "js")
+    assert (result.exit_code, result.stderr) == (0, "")
+    module = to_js(load_exportable(trained / "label.qsdp"), name="label")
+    assert {path.name: path.read_bytes() for path in here.iterdir()} == module.files()
+    assert figure(result.stdout, "exports") == ", ".join(module.exports)
+    assert figure(result.stdout, "size") == f"{module.n_data} bytes of model, {module.n_code} of code"
+    NETWORK.save("net.qsdp")
+    assert figure(run("export", "net.qsdp", "--to", "js").stdout, "exports") == "columns, predict"
 
 
 def test_export_as_verilog(trained: Path, here: Path) -> None:

@@ -161,6 +161,21 @@ def test_frames_with_categories_and_holes(mixed):
     assert description.classes == ("no", "yes")
 
 
+def test_frames_with_notations():
+    """Columns of dates, percentages and truth values are read as the estimator reads them."""
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2020-01-01", periods=120)
+    frame = pd.DataFrame(
+        {
+            "day": days.strftime("%Y-%m-%d"),
+            "stamp": days,
+            "rate": [f"{value:.1f}%" for value in 100.0 * rng.random(120)],
+            "flag": rng.choice(["True", "false"], 120),
+        }
+    )
+    check(QuantizedNetworkClassifier(**FAST).fit(frame, np.arange(120) > 70), frame)
+
+
 @pytest.mark.parametrize(
     "steps",
     [

@@ -28,10 +28,10 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import qsdp
-from benchmarks._verdicts import Claim, exact
-from benchmarks.experiments._common import TARGET, Records, accuracy, experiment_in, timed, unfolded, where
-from benchmarks.experiments._data import targets_of
-from benchmarks.experiments._process import in_own_process, peak
+from benchmarks.data.sets import targets_of
+from benchmarks.machinery.common import TARGET, Records, accuracy, experiment_in, timed, unfolded, where
+from benchmarks.machinery.process import in_own_process, peak
+from benchmarks.machinery.verdicts import Claim, exact
 from qsdp.networks.compact import integer_weights
 from qsdp.refinement import in_bits
 from qsdp.refinement._alpha_bits import nearest_integers

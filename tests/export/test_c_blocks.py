@@ -1,0 +1,228 @@
+"""Networks on images as C: equal to exact integers from the pixels, within their bounds, clean."""
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from test_c import COMPILERS, needs_compiler
+
+import qsdp
+from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp.encoding import Patches, Union, Windows
+from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.export import encrypted, to_c, to_js, to_qonnx, to_verilog
+from qsdp.export._c_compiled import FLAGS
+from qsdp.networks.compact import integer_weights
+
+pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
+
+#: Images of every kind of geometry: shape, and arguments of the encoder.
+GEOMETRIES = {
+    "plain": ((8, 8), {"size": 3, "regions": 2}),
+    "one pixel": ((3, 5), {"size": 1, "regions": 1, "constant": 0}),
+    "averaged": ((9, 11), {"size": 2, "regions": 2, "downsample": 2, "constant": 7}),
+    "padded": ((6, 7), {"size": 3, "regions": 3, "padding": 2, "stride": 2, "centre": 100}),
+    "colours": ((6, 6, 3), {"size": 2, "regions": 2, "centre": 128, "constant": 300, "downsample": 1}),
+    "all": ((12, 10, 2), {"size": 2, "regions": 2, "centre": -5, "downsample": 2, "padding": 1, "stride": 2}),
+}
+
+
+def images(rng, shape, n=10_000):
+    """Return random images of bytes, and images at the extremes."""
+    size = (n, *shape)
+    sparse = rng.integers(0, 256, size=size) * (rng.random(size) < 0.2)
+    ends = np.stack([np.zeros(shape), np.full(shape, 255), np.indices(shape).sum(axis=0) % 2 * 255])
+    return np.concatenate([sparse, ends, rng.choice([0, 255], size=(200, *shape))]).astype(np.uint8)
+
+
+def fitted(shape, arguments):
+    return Patches(**{"constant": 255, **arguments}).fit(np.full((1, *shape), 255, dtype=np.uint8))
+
+
+def network(rng, encoder, C=None, kind="integers", m=25):
+    """Return a network whose second layer is integers times a scale, floats, or one of each output for a neuron."""
+    layout = encoder.layout_
+    block = rng.integers(0, layout.n_blocks, m)
+    U, V = rng.choice([-1, 1], (2, m, layout.side))
+    alpha = rng.normal(size=m if C is None else (m, C)) * 1e-6
+    if kind == "integers":
+        alpha = rng.integers(-7, 8, size=alpha.shape) * np.float32(3e-7)
+    elif kind == "single":
+        alpha = np.where(np.arange(C) == rng.integers(0, C, m)[:, None], rng.integers(1, 9, (m, 1)), 0)
+        alpha = alpha * (1e-7 * np.arange(1, C + 1)).astype(np.float32).astype(np.float64)
+    return BlockNetwork.of(layout, U, V, alpha, block)
+
+
+def sums_of_pixels(encoder, network, X):
+    """Return the outputs without the second layer's factors, by neurons at every patch, from the pixels alone."""
+    area, size = encoder.downsample**2, encoder.size
+    x = X.astype(np.int64).reshape(len(X), *encoder.image_shape_)
+    height, width = (side // encoder.downsample for side in x.shape[1:3])
+    small = np.zeros((len(x), height, width, x.shape[3]), dtype=np.int64)
+    for i in range(encoder.downsample):
+        for j in range(encoder.downsample):
+            small += x[:, i : height * encoder.downsample : encoder.downsample,
+                       j : width * encoder.downsample : encoder.downsample]  # fmt: skip
+    p = encoder.padding
+    padded = np.zeros((len(x), height + 2 * p, width + 2 * p, x.shape[3]), dtype=np.int64)
+    padded[:, p : p + height, p : p + width] = small
+    padded -= int(encoder.centre) * area
+    counts = [(side - size) // encoder.stride + 1 for side in padded.shape[1:3]]
+    values = np.zeros((len(x), network.n_neurons), dtype=np.int64)
+    for row in range(counts[0]):
+        for column in range(counts[1]):
+            region = row * encoder.regions // counts[0] * encoder.regions + column * encoder.regions // counts[1]
+            top, left = row * encoder.stride, column * encoder.stride
+            patch = padded[:, top : top + size, left : left + size].reshape(len(x), -1)
+            if encoder.constant_:
+                patch = np.hstack([patch, np.full((len(x), 1), int(encoder.constant_) * area)])
+            mine = network.block == region
+            U, V = (side[mine].astype(np.int64) for side in (network.U, network.V))
+            values[:, mine] += (patch @ U.T) * (patch @ V.T)
+    return values
+
+
+@needs_compiler
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("layout", ["neurons", "form"])
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_equal_to_neurons_at_every_patch(geometry, layout, compiler):
+    rng = np.random.default_rng(len(geometry))
+    encoder = fitted(*GEOMETRIES[geometry])
+    X = images(rng, GEOMETRIES[geometry][0])
+    for C, kind in ((None, "integers"), (3, "integers"), (4, "single"), (2, "floats")):
+        one = network(rng, encoder, C, kind)
+        code = to_c(one, encoder=encoder, layout=layout)
+        compiled = code.compile(compiler=compiler)
+        found = compiled.outputs(X)
+        values, integers = sums_of_pixels(encoder, one, X), code.model.network
+        if kind == "floats":
+            weights = np.rint(one.alpha / (np.abs(one.alpha).max(axis=0) / 32767)).astype(np.int64)
+        else:
+            weights, _ = integer_weights(one.output_weights)
+        expected = (values @ weights) * integers.factors + np.array(integers.bias)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(code.model.outputs(code.model.columns(X)), expected)
+        assert np.abs(values).max() <= code.model.layout.projection_bound or layout == "form"
+        assert np.abs(found).max() <= code.model.layout.sum_bound < 2.0 ** (code.model.layout.sum_width - 1)
+        scores = values @ one.output_weights
+        assert np.all(np.abs(compiled.scores(X) - scores) <= code.error + 1e-12 * np.abs(scores).max())
+        if kind == "integers" and C is None:
+            assert np.all(code.error <= 1e-14 * integers.sums * integers.unit)
+
+
+@needs_compiler
+def test_bounds_are_reached():
+    """The largest sum that can occur occurs, so that no narrower integer would do."""
+    encoder = fitted((8, 8), {"size": 3, "regions": 1})
+    ones = np.ones((1, 10))
+    code = to_c(BlockNetwork.of(encoder.layout_, ones, ones, [1.0], [0]), encoder=encoder, layout="neurons")
+    most = code.compile().outputs(np.full((1, 8, 8), 255, dtype=np.uint8)).item()
+    assert most == code.model.network.totals == 36 * (10 * 255) ** 2
+    assert code.model.layout.sum_width == 32
+    with pytest.raises(ExportError, match="do not fit into the 16 bits of width"):
+        to_c(BlockNetwork.of(encoder.layout_, ones, ones, [1.0], [0]), encoder=encoder, width=16)
+
+
+@needs_compiler
+def test_no_undefined_behaviour(tmp_path):
+    rng = np.random.default_rng(0)
+    for geometry, (shape, arguments) in GEOMETRIES.items():
+        encoder = fitted(shape, arguments)
+        for layout in ("neurons", "form"):
+            code = to_c(network(rng, encoder, 3), encoder=encoder, layout=layout, name="net")
+            code.write(tmp_path, example=True, force=True)
+            sanitized = ["-fsanitize=undefined,address", "-fno-sanitize-recover=all"] if shutil.which("gcc") else []
+            command = [COMPILERS[0], *FLAGS, *sanitized, "main.c", "net.c", "-o", "main"]
+            subprocess.run(command, cwd=tmp_path, check=True)
+            done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, (geometry, layout, done.stderr)
+            assert done.stdout.count(": agrees") == 8
+
+
+@pytest.fixture(scope="module")
+def digits():
+    from sklearn.datasets import load_digits
+
+    return (15 * load_digits().images).astype(np.uint8), load_digits().target
+
+
+@needs_compiler
+@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
+@pytest.mark.parametrize("n_classes", [2, 10])
+def test_classifiers_of_images(digits, tmp_path, loss, n_classes):
+    X, y = (part[digits[1] < n_classes] for part in digits)
+    names = np.array([f"digit {k}" for k in range(10)])[y]
+    model = QuantizedNetworkClassifier(
+        n_neurons=60, encoding=Patches(3, regions=2), loss=loss, beta="3%", refine="none", random_state=0
+    ).fit(X[:300], names[:300])
+    code = to_c(model)
+    compiled = code.compile()
+    scores = model.decision_function(X)
+    found = compiled.scores(X)
+    compared = found[:, 1] - found[:, 0] if scores.ndim == 1 and found.shape[1] == 2 else found.reshape(scores.shape)
+    assert np.all(np.abs(compared - scores) <= 2.0 * code.error.max())
+    np.testing.assert_array_equal(compiled.predict(X), model.predict(X))
+    model.save(tmp_path / "model.qsdp")
+    assert to_c(qsdp.load(tmp_path / "model.qsdp")).source == to_c(model).source
+
+
+@needs_compiler
+def test_regressors_and_rounded_networks(digits):
+    X, y = digits
+    encoder = Patches(3, regions=2)
+    model = QuantizedNetworkRegressor(encoding=encoder, beta="3%", refine="none", random_state=0, n_neurons=60)
+    model.fit(X[:300], np.column_stack([y, y**2])[:300])
+    code = to_c(model)
+    expected = model.predict(X)
+    assert np.all(np.abs(code.compile().predict(X) - expected) <= code.error + 1e-12 * np.abs(expected).max())
+    rounded = qsdp.refit(model.network_, model.result_.problem, alpha_bits=6)
+    exact = to_c(rounded, encoder=model.encoder_)
+    # Weights that are integers times a scale stay what they are, in six bits.
+    assert exact.model.layout.n_bits <= 6
+    assert np.all(exact.error <= 1e-6 * np.abs(expected).max())
+    form = to_c(rounded.to_integer_form(), encoder=model.encoder_)
+    found, same = form.compile().scores(X), exact.compile().scores(X)
+    assert np.all(np.abs(found - same) <= exact.error + form.error)
+
+
+def test_a_bit_a_sign():
+    rng = np.random.default_rng(0)
+    encoder = fitted((28, 28), {"size": 3, "regions": 4, "downsample": 2})
+    code = to_c(network(rng, encoder, 10, "single", m=400), encoder=encoder)
+    assert code.model.layout.name == "neurons"
+    assert code.model.layout.table.size <= 400 * (20 + 4) / 8 + 1
+    assert "3 x 3" not in code.header
+    assert "pixels of an image of 28 x 28 x 1" in code.header
+
+
+def test_what_is_refused(digits):
+    rng = np.random.default_rng(0)
+    encoder = fitted((8, 8), {"size": 3, "regions": 2})
+    one = network(rng, encoder, 3)
+    for export in (to_js, to_qonnx, to_verilog, encrypted):
+        with pytest.raises(ExportError, match="by to_c and to_onnx only"):
+            export(one)
+    with pytest.raises(ExportError, match="a network on blocks alone needs encoder"):
+        to_c(one)
+    with pytest.raises(InvalidInputError, match="encoder must be the fitted one of the network's blocks"):
+        to_c(one, encoder=fitted((8, 8), {"size": 2, "regions": 2}))
+    with pytest.raises(InvalidInputError, match="encoder is for a network on blocks alone"):
+        to_c(qsdp.BilinearNetwork([[1]], [[1]], [1.0]), encoder=encoder)
+    with pytest.raises(ExportError, match=r"centre of the encoder must be an integer; got 0\.5"):
+        to_c(one, encoder=fitted((8, 8), {"size": 3, "regions": 2, "centre": 0.5}))
+    with pytest.raises(InvalidInputError, match="packed must be True"):
+        to_c(one, encoder=encoder, packed=False)
+    with pytest.raises(InvalidInputError, match="input_range is not for a network on images"):
+        to_c(one, encoder=encoder, input_range=(0, 255))
+    with pytest.raises(ExportError, match="layout must be 'form'"):
+        to_c(one.to_integer_form(), encoder=encoder, layout="neurons")
+    with pytest.raises(InvalidInputError, match="X must hold integers from 0 to 255; found 256"):
+        to_c(one, encoder=encoder).model.columns(np.full((1, 8, 8), 256))
+    windows = Windows(4).fit(np.ones((3, 1, 20)) * np.arange(20))
+    with pytest.raises(ExportError, match="only networks on Patches"):
+        to_c(network(rng, windows), encoder=windows)
+    union = Union([Patches(2, regions=1), Patches(3, regions=1)]).fit(digits[0][:5])
+    with pytest.raises(ExportError, match="only networks on Patches"):
+        to_c(network(rng, union), encoder=union)

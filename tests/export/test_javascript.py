@@ -1,0 +1,382 @@
+"""Exported JavaScript equals Python in Node and in Chromium, names what is wrong with a row, and stays small."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from fast_options import FAST, NUMBERS
+from javascript_engines import ENGINES, call, needs
+from mixed_table import mixed_table
+from networks.random_networks import random_network
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+import qsdp
+from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp.encoding import ThresholdEncoder
+from qsdp.encoding.notation import parsed
+from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
+from qsdp.export import describe, to_js
+
+pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
+
+#: Bytes of code that every module carries beside its weights.
+MOST_CODE = 12_000
+
+needs_node = needs("node")
+
+
+def table(rng, n):
+    """Return a frame with a column of every type, and whatever may be missing missing."""
+    days = pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.integers(0, 4000 * 86400, n), unit="s")
+    frame = pd.DataFrame(
+        {
+            "number": rng.standard_t(2, n) * 10.0,
+            "whole": rng.integers(-50, 50, n),
+            "holes": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n)),
+            "flag": rng.random(n) < 0.5,
+            "words": rng.choice(["true", "false"], n),
+            "town": rng.choice(["Oslo", "Rome", "</script>", "Zürich \u2028", ""], n, p=[0.4, 0.3, 0.1, 0.1, 0.1]),
+            "gap": np.where(rng.random(n) < 0.3, None, rng.choice(["a", "b"], n)),
+            "code": pd.Categorical(rng.integers(0, 4, n)),
+            "mixed": rng.choice(np.array(["7", 7, 7.5, None], dtype=object), n),
+            "rare": rng.choice([f"level {k}" for k in range(40)], n, p=np.r_[0.5, np.full(39, 0.5 / 39)]),
+            "day": days.strftime("%Y-%m-%d"),
+            "moment": days.strftime("%Y-%m-%dT%H:%M:%S.125+02:30"),
+            "stamp": np.where(rng.random(n) < 0.1, np.datetime64("NaT"), days.to_numpy()),
+            "rate": rng.random(n),
+            "constant": 1.5,
+        }
+    )
+    years = (days - pd.Timestamp("2015-01-01")).days / 1000.0
+    score = frame["number"].clip(-20, 20) / 10 + frame["holes"].fillna(0.5) * (frame["town"] == "Rome") + frame["flag"]
+    return frame, score + 0.5 * years - 0.3 * (frame["gap"] == "a") + 0.2 * rng.normal(size=n)
+
+
+def rows_of(frame):
+    """Return the rows of a frame as JSON writes them: dates as ISO text, missing entries as null."""
+
+    def entry(value):
+        if value is None or value is pd.NaT or value != value:
+            return None
+        if isinstance(value, pd.Timestamp):
+            return value.isoformat()
+        return value.item() if hasattr(value, "item") else value
+
+    return [{name: entry(value) for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def close(found, expected, scale=None):
+    """Compare numbers to 1e-12 of the largest one."""
+    found, expected = np.array(found, dtype=np.float64), np.asarray(expected)
+    assert found.shape == expected.shape
+    assert np.all(np.isfinite(found))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * (scale or max(1.0, np.abs(expected).max())))
+
+
+def check(model, X, rows, folder, engine="node", **options):
+    """Compare all functions of the module of a model with the model itself on rows."""
+    module = to_js(model, **options)
+    assert module.n_code <= MOST_CODE
+    option = {"unknown": "ignore"}
+    names = [name for name in module.exports if name not in {"classes", "columns"}]
+    # Explanations are long texts.
+    counts = {name: min(len(rows), 300) if name == "contributions" else len(rows) for name in names}
+    calls = [[name, row, option] for name in names for row in rows[: counts[name]]]
+    answers = iter(call(module, calls, folder, engine))
+    found = {name: [next(answers) for _ in range(count)] for name, count in counts.items()}
+    classifier = hasattr(model, "predict_proba")
+    explained = {"contributions"} if describe(model).moments is not None else set()
+    assert set(found) == {"predict"} | explained | ({"scores", "predictProba"} if classifier else set())
+    expected = model.predict(X)
+    if classifier:
+        assert found["predict"] == expected.tolist()
+        close(found["scores"], model.decision_function(X))
+        close(found["predictProba"], model.predict_proba(X))
+    else:
+        close(found["predict"], expected)
+    if explained:
+        check_contributions(model, X[: counts["contributions"]], found["contributions"])
+    return module
+
+
+def check_contributions(model, X, found):
+    """Compare the effects of a pipeline's last step, whose columns may have other names, or of an estimator."""
+    final, transformed = (model[-1], model[:-1].transform(X)) if hasattr(model, "steps") else (model, X)
+    effects, expected = final.effects(), final.contributions(transformed)
+    constants = np.atleast_1d(effects.constant)
+    if expected.ndim == 2:
+        expected = expected[:, None]
+    assert [part["output"] for part in found[0]] == list(effects.outputs)
+    close([[part["constant"] for part in row] for row in found], np.tile(constants, (len(found), 1)))
+    names = [tuple(term["columns"]) for term in found[0][0]["terms"]]
+    own = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
+    renamed = dict(zip(own, effects.columns, strict=True))
+    places = [effects.terms.index(tuple(renamed[name] for name in pair)) for pair in names]
+    values = [[[term["value"] for term in part["terms"]] for part in row] for row in found]
+    close(values, expected[:, :, places])
+    # What is left out are the effects of columns that no input encodes.
+    assert not np.delete(expected, places, axis=2).any()
+
+
+@pytest.fixture(scope="module")
+def tables():
+    rng = np.random.default_rng(0)
+    others, _ = table(rng, 10_000)
+    others.loc[::7, "rare"] = "of no training row"
+    others.loc[::11, "town"] = None
+    return *table(rng, 400), others
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("encoding", ["standard", "both"])
+def test_every_type_of_column(tables, tmp_path, engine, encoding):
+    """Ten thousand rows with outliers and with categories that training has not seen."""
+    frame, score, others = tables
+    label = np.where(score > score.median(), "yes", "no")
+    model = QuantizedNetworkClassifier(**{**FAST, "encoding": encoding, "n_neurons": 60}).fit(frame, label)
+    assert model.encoder_.encoding_.unseen(describe(model).columns(others))
+    check(model, others, rows_of(others), tmp_path, engine)
+
+
+@needs_node
+@pytest.mark.parametrize("notation", ["thousands", "comma", "percent"])
+def test_text_is_not_parsed(tmp_path, notation):
+    """Numbers in a notation of text are given as numbers; percentages as fractions."""
+    rng = np.random.default_rng(1)
+    number = np.round(1000.0 * rng.random(80), 2) + 1000.0
+    written = {
+        "thousands": [f"{value:,.2f}" for value in number],
+        "comma": [f"{value:.2f}".replace(".", ",") for value in number],
+        "percent": [f"{value:.2f}%" for value in number],
+    }[notation]
+    frame = pd.DataFrame({"amount": written, "other": rng.normal(size=80)})
+    values = parsed(written, notation)
+    model = QuantizedNetworkRegressor(**NUMBERS).fit(frame, values)
+    rows = [{"amount": value, "other": other} for value, other in zip(values.tolist(), frame["other"], strict=True)]
+    module = check(model, frame, rows, tmp_path)
+    assert ("fraction, 0.125 for 12.5%" in module.source) == (notation == "percent")
+    assert ("Fraction, 0.125 for 12.5%." in module.declarations) == (notation == "percent")
+    (error,) = call(module, [["predict", {"amount": written[0], "other": 1.0}]], tmp_path)
+    assert error == f'column "amount" must be a finite number or null; got {json.dumps(written[0])}'
+
+
+@needs_node
+@pytest.mark.parametrize("levels", [2, 3, 5, 16])
+@pytest.mark.parametrize(
+    "activation", [None, (1.0, 0.0, 0.0), (0.0937, 0.5, 0.4688), (0.1, 1.0, 0.0), (0.0, -1.0, 0.5)]
+)
+@pytest.mark.parametrize("C", [None, 3])
+def test_networks(tmp_path, levels, activation, C):
+    rng = np.random.default_rng(levels)
+    X = rng.normal(size=(40, 7)) * 3.0
+    for shared in (False, True):
+        network = random_network(rng, 25, 7, activation, shared=shared, levels=levels, C=C)
+        same = [network]
+        if shared:
+            same.append(network.to_integer_form())
+        if levels == 2 and activation is None:
+            same.append(network.to_polynomial())
+        for one in same:
+            layouts = ["auto", "form"]
+            if not hasattr(one, "matrices") and not (activation and not activation[0]):
+                layouts.append("neurons")
+            for layout in layouts:
+                module = to_js(one, layout=layout)
+                assert module.exports == ("columns", "predict")
+                found = call(module, [["predict", row] for row in X.tolist()], tmp_path)
+                close(found, one.predict(X), scale=np.abs(one.predict(X)).max() + 25 * 9 * 49)
+
+
+@needs_node
+@pytest.mark.parametrize("loss", ["squared", "logistic", "cross_entropy", "squared_hinge"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("layout", ["form", "neurons"])
+def test_classifiers(iris, tmp_path, loss, n_classes, layout):
+    X, y = (part[iris[1] < n_classes] for part in iris)
+    model = QuantizedNetworkClassifier(**{**FAST, "loss": loss, "activation": "relu_like"}).fit(X, y)
+    check(model, X, X.tolist(), tmp_path, layout=layout)
+    check(QuantizedNetworkClassifier(**{**FAST, "loss": loss}).fit(X, y), X, X.tolist(), tmp_path, layout=layout)
+
+
+@needs_node
+@pytest.mark.parametrize("encoding", ["none", "thresholds"])
+def test_several_labels_and_targets(iris, tmp_path, encoding):
+    X, y = iris
+    labels = np.column_stack([y == 0, y > 1]).astype(int)
+    check(QuantizedNetworkClassifier(**{**FAST, "encoding": encoding}).fit(X, labels), X, X.tolist(), tmp_path)
+    for target in (X[:, 3], X[:, 2:] * [1.0, 50.0]):
+        model = QuantizedNetworkRegressor(**{**NUMBERS, "encoding": encoding}).fit(X[:, :2], target)
+        check(model, X[:, :2], X[:, :2].tolist(), tmp_path)
+
+
+@needs_node
+@pytest.mark.parametrize("labels", [["b", "a"], [True, False], [2.0, -1.0], ["</script>", "\u2028"]])
+def test_labels_of_every_type(iris, tmp_path, labels):
+    X, y = iris
+    target = np.array(labels, dtype=object if isinstance(labels[0], str) else None)[(y > 0).astype(int)]
+    module = check(QuantizedNetworkClassifier(**FAST).fit(X, target), X, X.tolist(), tmp_path)
+    assert "</script>" not in module.source
+    assert module.source.isascii()
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "steps", [[StandardScaler()], [MinMaxScaler(clip=True)], [StandardScaler(), ThresholdEncoder(2)]], ids=str
+)
+def test_pipelines(iris, tmp_path, steps):
+    X, y = iris
+    model = make_pipeline(*steps, QuantizedNetworkClassifier(**{**FAST, "encoding": "none"})).fit(X, y)
+    module = check(model, 1.5 * X, (1.5 * X).tolist(), tmp_path)
+    # The estimator knows the bits of a threshold encoder as columns of their own.
+    assert ("contributions" in module.exports) == (len(model[-1].effects().columns) == 4)
+
+
+def test_loaded_estimators_keep_their_explanations(tables, tmp_path):
+    frame, score, _ = tables
+    for weights in (None, np.random.default_rng(0).integers(0, 3, len(frame))):
+        model = QuantizedNetworkRegressor(**NUMBERS).fit(frame, score, sample_weight=weights)
+        module = to_js(model)
+        model.save(tmp_path / "model.qsdp")
+        loaded = qsdp.load(tmp_path / "model.qsdp")
+        assert to_js(loaded) == module
+        assert "contributions" in to_js(loaded.resample(5)).exports
+
+
+#: A row of `mixed_table`, and entries that make it wrong.
+RIGHT = {"size": 50.0, "town": "Oslo", "old": True, "rate": 1}
+WRONG = [
+    ({"size": "50.0"}, 'column "size" must be a finite number or null; got "50.0"'),
+    ({"rate": {}}, 'column "rate" must be a finite number or null; got an object'),
+    ({"town": "Bern"}, 'column "town" has no category "Bern"; its categories: "Oslo", "Paris", "Rome", null'),
+    ({"town": ["Rome"]}, 'column "town" has no category an object; its categories: "Oslo", "Paris", "Rome", null'),
+    ({"old": None}, 'column "old" has no category null; its categories: false, true'),
+    ({"old": "yes"}, 'column "old" has no category "yes"; its categories: false, true'),
+]
+WRONG = [
+    *(({**RIGHT, **entry}, message) for entry, message in WRONG),
+    ({"size": 1, "town": "Oslo", "old": True}, 'column "rate" is missing; give null for a missing entry'),
+    ([1.0, "Rome", 1, True], "a row must have 5 entries, one for each column; got 4"),
+    (None, "a row must be an object or an array; got null"),
+    ("Rome", 'a row must be an object or an array; got "Rome"'),
+]
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    frame, label = mixed_table()
+    return to_js(QuantizedNetworkClassifier(**FAST).fit(frame, label))
+
+
+@needs_node
+def test_rows_that_are_wrong(mixed, tmp_path):
+    for name in ("predict", "scores", "predictProba", "contributions"):
+        found = call(mixed, [[name, row] for row, _ in WRONG], tmp_path)
+        assert found == [message for _, message in WRONG]
+    right = {"size": True, "town": None, "old": " True", "rate": None, "name": "of no column"}
+    assert call(mixed, [["predict", right], ["predict", [1, None, None, True, None]]], tmp_path)[0] in {"no", "yes"}
+
+
+@needs_node
+def test_numbers_that_json_does_not_have(mixed, tmp_path):
+    source = mixed.source.replace("export {", "const predictOf = (text) => predict({ ...JSON.parse(text)[0], "
+                                  "size: Number(JSON.parse(text)[1]) });\nexport { predictOf,")  # fmt: skip
+    module = replace(mixed, source=source, exports=("predictOf",))
+    row = {"town": "Rome", "old": True, "rate": 1.0}
+    calls = [["predictOf", json.dumps([row, size])] for size in ("nan", "Infinity", "-Infinity")]
+    found = call(module, calls, tmp_path)
+    assert found == [
+        f'column "size" must be a finite number or null; got {one}' for one in ("NaN", "Infinity", "-Infinity")
+    ]
+    X = np.arange(12.0).reshape(6, 2) % 5
+    model = QuantizedNetworkRegressor(**{**NUMBERS, "encoding": "none"}).fit(X, X[:, 0])
+    found = call(to_js(model), [["predict", [1.0, 1e101]], ["predict", [None, 1.0]]], tmp_path)
+    assert found == ['column "x1" is too large: 1e+101', 'column "x0" must be a finite number; got null']
+
+
+@needs_node
+def test_dates(tmp_path):
+    """Every reading of a date equals Python's, and what is none is refused."""
+    rng = np.random.default_rng(0)
+    days = [f"2{k:03}-0{k % 9 + 1}-{k % 28 + 1:02}" for k in range(200)]
+    frame = pd.DataFrame({"day": days})
+    model = QuantizedNetworkRegressor(**{**NUMBERS, "encoding": "standard"}).fit(frame, rng.normal(size=200))
+    module = to_js(model)
+    times = ["", "T00:00", " 23:59:59", "T12:30:15.123456789", "T12:30Z", "T01:02:03.5-11:30", "T01:02:03+05:45"]
+    dates = ["0001-01-01", "0099-12-31", "1969-12-31", "1970-01-01", "2000-02-29", "2024-02-29", "9998-12-31"]
+    texts = [day + time for day in dates for time in times if not (day == "0001-01-01" and "+" in time)]
+    source = module.source.replace("export {", "const days = (text) => daysOf(text, 'day');\nexport { days,")
+    shown = replace(module, source=source, exports=("days",))
+    assert call(shown, [["days", text] for text in texts], tmp_path) == parsed(texts, "date").tolist()
+    wrong = ["2023-02-29", "2024-13-01", "2024-00-10", "2024-01-00", "0000-01-01", "2024-01-01T24:00", "2024-01-01T10",
+             "2024-01-01T10:60", "31.01.2024", "2024-1-1", "", "2024-01-01T10:00+24:00", "20 24-01-01"]  # fmt: skip
+    assert all(np.isnan(parsed([text], "date")[0]) for text in wrong if "24:00" not in text)
+    for text, error in zip(wrong, call(module, [["predict", {"day": text}] for text in wrong], tmp_path), strict=True):
+        assert error == f'column "day" must be a date such as "2024-01-31"; got {json.dumps(text)}'
+    assert call(module, [["predict", {"day": True}]], tmp_path) == call(module, [["predict", {"day": 1}]], tmp_path)
+
+
+def test_columns_tell_what_they_take(tables, tmp_path):
+    frame, score, _ = tables
+    module = to_js(QuantizedNetworkRegressor(**{**NUMBERS, "encoding": "both"}).fit(frame, score))
+    source = module.source.replace("export {", "const told = () => columns;\nexport { told,")
+    shown = replace(module, source=source, exports=("told",))
+    told = {one["name"]: one for one in call(shown, [["told"]], tmp_path)[0]}
+    assert list(told) == list(frame)
+    assert told["day"]["type"] == told["stamp"]["type"] == "date"
+    assert told["day"]["unit"] == "days since 1970-01-01"
+    assert told["flag"]["type"] == told["words"]["type"] == "boolean"
+    assert told["town"]["categories"] == sorted(frame["town"].unique())
+    assert told["gap"]["categories"] == ["a", "b", None]
+    assert told["flag"]["categories"] == told["words"]["categories"] == [False, True]
+    assert told["constant"]["required"] is False
+    assert [name for name, one in told.items() if not one["nullable"]] == ["flag", "words", "town", "code", "rare"]
+    for name in ("whole", "rate"):
+        np.testing.assert_allclose(told[name]["range"], [frame[name].min(), frame[name].max()], rtol=1e-9)
+    # The encoding clips outliers.
+    assert frame["number"].min() < told["number"]["range"][0] < told["number"]["range"][1] < frame["number"].max()
+
+
+def test_declarations_name_what_is_exported(mixed, iris):
+    for module in (mixed, to_js(random_network(np.random.default_rng(0), 3, 4))):
+        declared = re.findall(r"export declare (?:const|function) (\w+)", module.declarations)
+        assert sorted(declared) == list(module.exports)
+    assert 'readonly "town": "Oslo" | "Paris" | "Rome" | null;' in mixed.declarations
+    assert 'readonly "constant"?:' in mixed.declarations
+    assert 'predict(row: Row | Entries, options?: Options): "no" | "yes";' in mixed.declarations
+
+
+def test_integers_take_few_bytes():
+    """Neurons with one weight for all are a form of integers, or one bit a weight, whichever is smaller."""
+    rng = np.random.default_rng(0)
+    wide = random_network(rng, 20, 200, shared=True)
+    assert to_js(wide).n_data <= 20 * 400 / 8 * 4 / 3 + 400
+    many = random_network(rng, 3000, 20, shared=True)
+    assert to_js(many).n_data < 1000
+    several = random_network(rng, 100, 30, shared=True, C=5)
+    # A bit a weight, a bit for each output that it may serve, and a table of five numbers.
+    assert to_js(several, layout="neurons").n_data <= (100 * 60 + 5 * 100 + 3 * 100) / 8 * 4 / 3 + 700
+
+
+def test_files(mixed, tmp_path):
+    assert {path.name: path.read_bytes() for path in mixed.write(tmp_path)} == mixed.files()
+    with pytest.raises(InvalidInputError, match="exists"):
+        mixed.write(tmp_path)
+
+
+def test_what_cannot_be_exported(iris):
+    X, y = iris
+    with pytest.raises(ExportError, match="layout must be 'form'"):
+        to_js(random_network(np.random.default_rng(0), 3, 4, (0.0, 1.0, 0.0)), layout="neurons")
+    with pytest.raises(InvalidTypeError, match="model must be a network"):
+        to_js("model.qsdp")
+    model = QuantizedNetworkClassifier(**FAST).fit(X, np.where(y > 0, 2**53 + 1, 0))
+    with pytest.raises(ExportError, match="a label is 9007199254740993, which JavaScript would round"):
+        to_js(model)
+    frame = pd.DataFrame({"id": np.array([2**60, 2**60 + 1, None] * 50, dtype=object), "x": X[:, 0]})
+    frame["id"] = frame["id"].astype("category")
+    with pytest.raises(ExportError, match="a category of column 'id' is 1152921504606846976"):
+        to_js(QuantizedNetworkClassifier(**FAST).fit(frame, y > 0))
