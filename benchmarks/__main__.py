@@ -25,6 +25,7 @@ from rich.console import Console
 
 from benchmarks.experiments import TOPICS
 from benchmarks.machinery import tried
+from benchmarks.machinery.answer import answered
 from benchmarks.machinery.commit import commit
 from benchmarks.machinery.quotes import Quoted, filled
 from benchmarks.machinery.report import Study, claims_of, markdown_of, print_report, summary_of
@@ -171,8 +172,11 @@ def pages(folder: Path) -> dict[Path, str]:
     def link(name: str) -> str:
         return os.path.relpath(home / f"{name}.md", summary.parent)
 
-    made = {summary: summary_of(claims, {experiment.name: experiment.title for experiment, _, _ in known}, link)}
-    if folder == HERE / "results":
+    titles, here, prose = {one.name: one.title for one, _, _ in known}, folder == HERE / "results", HERE / "answer.md"
+    text = prose.read_text(encoding="utf-8") if prose.is_file() else ""
+    answer = answered(text, claims, link, quotes_of(known), strict=here)
+    made = {summary: summary_of(answer, claims, titles, link)}
+    if here:
         root = HERE.parent
         for path in (root / "README.md", HERE / "README.md", *(root / "docs" / name for name in QUOTING)):
             if path.is_file():

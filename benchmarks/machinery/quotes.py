@@ -37,11 +37,12 @@ def _block(begin: str, names: str, heading: str, end: str, quoted: Quoted) -> st
             parts.append(f"| {place}: not measured yet |" if heading else f"{place}: not measured yet.")
         else:
             # Quotes with tables are not wrapped.
-            parts.append(found if heading or "\n" in found else _wrapped(found))
+            parts.append(found if heading or "\n" in found else wrapped(found))
     return begin + heading + ("\n" if heading else "\n\n").join(parts) + "\n" + end
 
 
-def _wrapped(paragraph: str) -> str:
+def wrapped(paragraph: str) -> str:
+    """Return a paragraph in lines of `WIDTH`, with words and hyphens unbroken."""
     # A line never breaks between a number and its percent sign.
     whole = textwrap.fill(paragraph.replace(" %", "\0%"), WIDTH, break_long_words=False, break_on_hyphens=False)
     return whole.replace("\0", " ")

@@ -272,7 +272,7 @@ def table1(full: Records, data: str) -> Iterator[Claim]:
                 continue
             evidence = Evidence(missing="none of its cases has a record")
             if own:
-                best = min(own, key=lambda name: own[name].p_for)
+                best = min(own, key=lambda name: (own[name].p_for, -own[name].p_against))
                 evidence = replace(either(list(own.values())), number=f"{best}: {own[best].number}")
             shown = "; ".join(f"{name}: {part.number or part.missing}" for name, part in own.items())
             claim = judged(f"{SOURCE}, {place}", f"{data}: {said}{more}, {reading}.", evidence, shown)
@@ -329,6 +329,18 @@ def plot(records: Records) -> Any:
         for clock, places in (("epochs", range(1, length + 1)), ("seconds", seconds)):
             panels.setdefault(f"{data}: {clock}", {})[label] = dict(zip(places, tests, strict=True))
     return draw.curves(panels, "epochs, or seconds of training", "test accuracy", "x") if panels else None
+
+
+def quotes(records: Records) -> dict[str, str]:
+    """Return mean test accuracies on MNIST: as printed, repaired, and of the best competitor."""
+    full = [record for record in where(records, data="mnist") if record.case["part"] != "readings"]
+    found = {}
+    for part, variant in (("literal", FIRST), ("repaired", "sigmoid")):
+        if own := where(full, variant=variant):
+            found[part] = f"{100.0 * np.mean([best_test(record) for record in own]):.1f} %"
+    if rivals := rivals_of(full, FIRST):
+        found["rival"] = f"{100.0 * np.mean([*best_of(rivals).values()]):.1f} %"
+    return found
 
 
 #: Methods whose versions are stored with the records.

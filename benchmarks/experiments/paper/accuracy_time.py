@@ -42,6 +42,7 @@ from benchmarks.machinery.common import (
     by,
     decided_inside,
     experiment_in,
+    geometric,
     grid,
     seconds,
     timed,
@@ -272,6 +273,26 @@ def better(here: Records, place: str, said: str, case: str, pair: list[tuple[str
     edges = [record.measured["at an edge"] for record in theirs]
     claim = replace(claim, group=said, case=f"{place}, {case}")
     return decided_inside(claim, names[1], edges) if accuracies else claim
+
+
+def quotes(records: Records) -> dict[str, str]:
+    """Return how many times faster the paper's network is fitted, and its advantage on test rows, over all figures."""
+    faster, points = [], []
+    for name, (_, sizes, _) in FIGURES.items():
+        for m in sizes:
+            here = where(networks(records), set=name, m=m)
+            pair = [where(here, network=network) for network in ("paper", "backprop, signs")]
+            ours, theirs = (by(group, "seconds", "split") for group in pair)
+            if shared := sorted(set(ours) & set(theirs)):
+                faster.append(geometric([theirs[split] / ours[split] for split in shared]))
+                tests = [by(group, "test", "split") for group in pair]
+                points.append(100.0 * float(np.mean([tests[0][split] - tests[1][split] for split in shared])))
+    if not faster:
+        return {}
+    return {
+        "faster": f"{min(faster):.0f} to {max(faster):.0f} times",
+        "points": f"{min(points):.1f} to {max(points):.1f} points",
+    }
 
 
 #: Methods whose versions are stored with the records.

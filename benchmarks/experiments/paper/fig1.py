@@ -179,6 +179,15 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "neurons m", "relative to the zero network, median", "xy")
 
 
+def quotes(records: Records) -> dict[str, str]:
+    """Return the median distance from the bound of the smallest and of the largest sampled network."""
+    found = {m: values(where(networks(records), name="paper", m=m), "above_bound") for m in (SIZES[0], SIZES[-1])}
+    if not all(len(one) for one in found.values()):
+        return {}
+    few, many = (f"{100.0 * np.median(one):.2g} % with {m} neurons" for m, one in found.items())
+    return {"approach": f"{few}, {many}"}
+
+
 #: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "refinement", "backprop")
 EXPERIMENT = experiment_in(

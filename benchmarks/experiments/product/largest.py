@@ -139,6 +139,14 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
+def quotes(records: Records) -> dict[str, str]:
+    """Return the largest proven sizes."""
+    tops = {series: largest(records, series) for series in SERIES}
+    if not all(tops.values()):
+        return {}
+    return {"proven": ", ".join(f"{top.case['size']:,} {series}" for series, top in tops.items() if top)}
+
+
 def tables(records: Records) -> Sequence[Table]:
     shown = [replace(one, measured={**one.measured, "proven": is_proven(one)}) for one in records]
     programs = Table("what mixed-integer programs are given", HEADINGS, PROGRAMS)
