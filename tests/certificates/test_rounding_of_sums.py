@@ -101,7 +101,8 @@ def test_no_bound_is_above_the_optimum_of_the_rows(
             try:
                 result.certificate.save(path, include_data=include)
             except InvalidInputError:
-                if size <= 10.0:
+                # Weights that cancel; not here if rows are alike.
+                if size == SIZES[0]:
                     raise
                 continue
             bounds.append(load_certificate(path).lower_bound)
@@ -110,7 +111,7 @@ def test_no_bound_is_above_the_optimum_of_the_rows(
             bounds.append(float(said.split("lower bound ")[1].split()[0]))
         slack = Fraction(1e-9) * optimum + Fraction(1e-15) * Fraction(one.data_fit.value_at_zero)
         assert max(map(Fraction, bounds)) <= optimum + (slack if one is problem else 0)
-        if size <= 10.0:
+        if size == SIZES[0]:
             assert len(bounds) == 8
             assert Fraction(min(bounds[0], *bounds[2:])) >= optimum * (1 - Fraction(1e-6))
 
