@@ -479,15 +479,17 @@ class _StoredStatistics:
     def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
         forms, y = (check_numbers(name, self._arrays[name], "of a file") for name in ("forms", "y"))
         lifted = activation is not None and activation.lifted
+        if len(y) != len(forms):
+            raise StorageError("its forms and targets do not fit together")
         n, table = int(self._arrays["n_samples"]), own(self._arrays.get("table", np.column_stack([forms, y])))
         if table.ndim != 2 or len(table) != len(forms) or not np.all(np.isfinite(table)):
-            raise StorageError("its forms and targets do not fit together")
+            raise StorageError("its table does not fit its forms")
         rounding = FactorRounding(_rounding(self._arrays), table)
         if "sizes" in self._arrays:
             layout = _layout(self._arrays)
             found = FormMap(layout, forms, units=read_only(1.0 / layout.prices), n_samples=n, rounding=rounding)
         else:
             found = FormMap.of(forms, lifted, n, rounding)
-        if found.layout.n_entries != forms.shape[1] or len(y) != len(forms):
+        if found.layout.n_entries != forms.shape[1]:
             raise StorageError("its forms and targets do not fit together")
         return found, read_only(y.copy())

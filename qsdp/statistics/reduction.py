@@ -15,7 +15,7 @@ from qsdp.statistics.moments import PackedSums, changed, n_monomials, root, root
 
 __all__ = ["reduced_blocks", "reduced_rows"]
 
-#: Allowance, in units of EPS, for the rounding of changes of centres; sums change theirs when their number doubles.
+#: Allowance, in units of EPS, for the rounding of the changes of centres themselves, at most one for each doubling.
 _CHANGES = 64
 
 
@@ -31,10 +31,10 @@ def reduced_rows(
     plain = Basis(np.zeros(len(basis.centre)), np.where(np.arange(len(basis.centre)) < d, unit, 0))
     factor, change = root(sums.triangle()), basis.change(plain)
     W = changed(factor, d, *change)
-    # What the errors of the sums become in the original columns, relative to the norms of these.
-    largest = changed(column_norms(factor)[None], d, *map(np.abs, change))[0]
-    norms = column_norms(W)
-    growth = float((largest[norms > 0.0] / norms[norms > 0.0]).max(initial=1.0))
+    # What the errors of the sums are in the centred and become in the original columns, relative to their norms.
+    sizes = sums.sizes()
+    centred = _largest_ratio(sizes, column_norms(factor))
+    original = _largest_ratio(changed(sizes[None], d, *map(np.abs, change))[0], column_norms(W))
     lifted = activation is not None and activation.lifted
     a, b, c = (1.0, 0.0, 0.0) if activation is None else activation.coefficients
     first, second = np.triu_indices(d + 1)
@@ -42,7 +42,7 @@ def reduced_rows(
     parts = np.array([a, 0.5 * np.ldexp(b, -unit), np.ldexp(c, -2 * unit)])[kinds]
     chosen = np.flatnonzero(second < d + lifted)
     rows, target = read_only(np.ascontiguousarray(W[:, chosen] * parts[chosen])), W[:, n_monomials(d) :]
-    gamma = growth * (sums.rounding(n_samples) + root_rounding(W) + _CHANGES * EPS)
+    gamma = centred * max(centred, original) * (sums.rounding(n_samples) + root_rounding(W) + _CHANGES * EPS)
     return (
         FormMap(
             one_block(d + lifted),
@@ -54,6 +54,10 @@ def reduced_rows(
         ),
         target,
     )
+
+
+def _largest_ratio(sizes: FloatArray, norms: FloatArray) -> float:
+    return float((sizes[norms > 0.0] / norms[norms > 0.0]).max(initial=1.0))
 
 
 def reduced_blocks(layout: Layout, sums: PackedSums, n_samples: int) -> tuple[FormMap, FloatArray]:
