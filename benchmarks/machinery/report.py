@@ -49,11 +49,18 @@ def claims_of(study: Study, results: Results) -> list[Claim]:
 
 
 def print_report(study: Study, results: Results, console: Console | None = None) -> None:
-    """Print tables, claims and footer, with Holm's correction over the claims of this study alone."""
+    """Print tables, claims and footer, with Holm's correction over the claims of this study alone.
+
+    Of a quick run, claims without a verdict are only counted, since most of them need the full cases.
+    """
+    claims = corrected(claims_of(study, results))
+    shown = [claim for claim in claims if claim.verdict != "not measured"] if results.quick else claims
     lines = [
         f"{claim.judged:12} {claim.source}: {claim.statement} {claim.figures}{f' ({claim.why})' if claim.why else ''}"
-        for claim in corrected(claims_of(study, results))
+        for claim in shown
     ]
+    if len(shown) < len(claims):
+        lines.append(f"claims that need the full cases: {len(claims) - len(shown)}")
     bench.print_report(study, results, console, lines)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -147,7 +148,16 @@ def points(records: Records) -> list[Record]:
 def shown(records: Records) -> list[Record]:
     """Return the markers; the curves are in the figure."""
     wanted = (PROGRAM, *(marker for _, marker in SERIES.values()))
-    return where(points(records), series=wanted)
+    markers = where(points(records), series=wanted)
+    places = ("figure", "set", "m", "beta", "constant", "series", "split")
+    return [
+        replace(
+            one,
+            case={name: one.case[name] for name in places},
+            measured={name: value for name, value in one.measured.items() if name not in KEYS},
+        )
+        for one in markers
+    ]
 
 
 def plot(records: Records) -> Any:
