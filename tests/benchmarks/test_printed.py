@@ -57,11 +57,11 @@ def test_a_curve_ends_in_its_rounded_marker(uci_available: None, method: str) ->
     assert all(0.0 <= point[part] <= 1.0 for point in points for part in ("train", "test"))
 
 
-def fake() -> list[Record]:
-    """Return records of all cases of two splits, with accuracies of one half."""
+def fake(splits: int = 2) -> list[Record]:
+    """Return records of all cases of some splits, with accuracies of one half."""
     found = []
     for case in study.cases(False):
-        if case["split"] < 2:
+        if case["split"] < splits:
             names = (study.PROGRAM,) if case["method"] == "program" else study.SERIES[case["method"]]
             epochs: Any = {names[0]: case.get("epochs", [0])}
             points = [(name, epoch) for name in names for epoch in epochs.get(name, [300])]
@@ -88,3 +88,24 @@ def test_the_table_is_of_the_markers() -> None:
     (table,) = study.EXPERIMENT.tables(fake())
     # Two markers of each figure but the sixth, whose program is that of the third; without and with a constant.
     assert len(table.rows) == 2 * (2 * len(study.FIGURES) - 1)
+
+
+def judged(**better: float) -> list[str]:
+    """Return the verdicts of records of ten splits in which the program is better by the given numbers."""
+    found = []
+    for record in fake(10):
+        shift = 0.001 * record.case["split"]
+        own = better if record.case["method"] == "program" else {}
+        for point in record.measured["points"]:
+            point |= {"test": 0.5 + shift + own.get("test", 0.0), "train": 0.5 + own.get("train", shift)}
+            point["seconds"] = 10.0 + shift - own.get("seconds", 0.0)
+        found.append(record)
+    claims = study.claims(found)
+    assert len(claims) == 3 * len(study.FIGURES)
+    return [claim.verdict for claim in claims[:3]]
+
+
+def test_verdicts_turn_with_the_records() -> None:
+    assert judged(train=0.1, test=0.1, seconds=1.0) == ["supported"] * 3
+    assert judged(train=-0.1, test=-0.1, seconds=-1.0) == ["contradicted"] * 3
+    assert {claim.verdict for claim in study.claims(fake(2))} == {"not measured"}
