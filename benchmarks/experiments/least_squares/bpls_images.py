@@ -281,7 +281,7 @@ def table1(full: Records, data: str) -> Iterator[Claim]:
                 continue
             evidence = Evidence(missing="none of its cases has a record")
             if own:
-                best = min(own, key=lambda name: (own[name].p_for, -own[name].p_against))
+                best = max(own, key=lambda name: float(np.mean([*tests[name].values()])) if name in tests else 0.0)
                 evidence = replace(either(list(own.values())), number=f"{best}: {own[best].number}")
             shown = "; ".join(f"{name}: {part.number or part.missing}" for name, part in own.items())
             claim = judged(f"{SOURCE}, {place}", f"{data}: {said}{more}, {reading}.", evidence, shown)
@@ -347,6 +347,13 @@ def quotes(records: Records) -> dict[str, str]:
     for part, variant in (("literal", FIRST), ("repaired", "sigmoid")):
         if own := where(full, variant=variant):
             found[part] = f"{100.0 * np.mean([best_test(record) for record in own]):.1f} %"
+    few = [
+        np.mean([best_test(record) for record in own])
+        for name in LITERAL
+        if (own := where(records, part="readings", variant=name))
+    ]
+    if few:
+        found["kindest"] = f"{100.0 * max(few):.0f} %"
     if rivals := rivals_of(full, FIRST):
         found["rival"] = f"{100.0 * np.mean([*best_of(rivals).values()]):.1f} %"
     return found
