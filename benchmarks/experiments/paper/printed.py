@@ -163,7 +163,8 @@ def claims(records: Records) -> list[Claim]:
             pair = (by(where(here, series=series), what, "split") for series in (PROGRAM, rival))
             how: dict[str, Any] = {"show": seconds, "less": True, "log": True} if what == "seconds" else {}
             claim = paired_claim(f"{PAPER}, Figure {figure}", f"{said}, Figure {figure}.", *pair, names=NAMES, **how)
-            made.append(replace(claim, group=said, case=f"Figure {figure}"))
+            group = f"At the printed parameters, {PROGRAM} {words} than the rounded network"
+            made.append(replace(claim, group=group, case=f"Figure {figure}"))
     return made
 
 
