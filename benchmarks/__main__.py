@@ -15,6 +15,7 @@ import importlib
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,8 @@ from qsdp.exceptions import QSDPError
 HERE = Path(__file__).resolve().parent
 #: Handwritten pages of the documentation that contain quotes, as the READMEs do.
 QUOTING = ("tried.md", "guide/more_rows_costs.md")
+#: Errors of cases that need a package that is not installed.
+ABSENT = ("ImportError", "MissingPackageError", "ModuleNotFoundError", "UnavailableSolverError")
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 console = Console(width=None if sys.stdout.isatty() else 170)
 
@@ -64,8 +67,18 @@ def module_of(name: str) -> Any:
 
 
 def chosen(wanted: Sequence[str]) -> list[Study]:
-    """Return experiments by name, or all of them for 'all'."""
-    return [module_of(name).EXPERIMENT for name in (topics() if list(wanted) == ["all"] else wanted)]
+    """Return experiments by name, or all of them for 'all', less those that need a package that is not installed."""
+    found = []
+    for name in topics() if list(wanted) == ["all"] else wanted:
+        try:
+            found.append(module_of(name).EXPERIMENT)
+        except ImportError as error:
+            skipped(name, str(error))
+    return found
+
+
+def skipped(what: str, why: str) -> None:
+    console.print(f"skipped {what}: {why}", style="yellow", highlight=False, markup=False, soft_wrap=True)
 
 
 def part_of(experiment: Study, only: Sequence[str]) -> Study:
@@ -122,11 +135,18 @@ def run(
         path, part = folder / f"{experiment.name}.json", part_of(experiment, only or [])
         options = {"n_jobs": jobs, "backend": backend, "verbose": console.is_terminal, "limit": limit}
         results, failures = run_experiment(part, path, quick=quick, about={"commit": commit(), "note": note}, **options)
+        if quick and not experiment.cases(quick):
+            skipped(experiment.name, "no quick case can run on this machine; its page names the programs it needs")
+            continue
         print_report(experiment, results, console)
         draw(experiment, results, path)
+        absent = Counter(message for _, message in failures if message.startswith(ABSENT))
+        for message, count in absent.items():
+            skipped(f"{count} cases of {experiment.name}", message.partition(": ")[2])
         for case, message in failures:
-            console.print(f"failed {case}: {message}", style="red", highlight=False, markup=False)
-            failed = True
+            if message not in absent:
+                console.print(f"failed {case}: {message}", style="red", highlight=False, markup=False)
+                failed = True
         if results.interrupted:
             raise typer.Exit(130)
     if failed:

@@ -38,10 +38,12 @@ def curves(
     *,
     per_row: int = 4,
     marks: bool = True,
+    words: Mapping[str, str] | None = None,
 ) -> Any:
     """Draw a panel per title and a curve per name: means of the numbers at each place, with deviations of several.
 
     `log` contains the logarithmic axes, "xy" for both. Without `marks`, the places of a curve are not marked.
+    `words` are the names in the legend, where they differ from those of the curves.
     """
     import matplotlib as mpl
     import matplotlib.pyplot as plt
@@ -71,7 +73,8 @@ def curves(
         axis.set_ylabel(ylabel)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
-    figure.legend(drawn.values(), drawn.keys(), loc="outside right upper", fontsize="small")
+    shown = [(words or {}).get(name, name) for name in drawn]
+    figure.legend(drawn.values(), shown, loc="outside right upper", fontsize="small")
     return figure
 
 

@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import scipy.optimize
 import scipy.sparse
@@ -87,6 +86,8 @@ def _solve_full(problem, solver, tolerance, time_limit):
     names = ("eps_abs", "eps_rel") if solver == "scs" else ("epsilonStar", "epsilonDash")
     options = {} if tolerance is None else dict.fromkeys(names, tolerance)
     options |= _scs_limits(time_limit) if solver == "scs" else {}
+    import cvxpy as cp
+
     start = time.perf_counter()
     formulation = qsdp.build_full(problem)
     convex = formulation.problem
@@ -200,6 +201,8 @@ def _unit_rows(n):
 
 def _inner_cvxpy(M, solver, tolerance, time_limit):
     """Solve the printed program by SCS or the dual by others: n^2 variables are out of reach for these."""
+    import cvxpy as cp
+
     start, n = time.perf_counter(), len(M)
     if solver == "scs":
         K = cp.Variable((n, n), PSD=True)

@@ -161,6 +161,38 @@ def test_a_failed_case_is_named_and_the_others_go_on(write: Callable[..., None],
     assert measured(tmp_path / "benchmarks" / "results" / "second.json") == [4, 9, 16]
 
 
+def test_missing_packages_skip_an_experiment_or_its_cases_in_one_line(
+    write: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("first")
+    write("second")
+    write("third")
+    folder = tmp_path / "benchmarks" / "experiments" / "greek"
+    first, second = (folder / f"{name}.py" for name in ("first", "second"))
+    first.write_text("import nothing_of_that_name\n" + first.read_text())
+    second.write_text(
+        second.read_text().replace('    return {"root"', '    import nothing_of_that_name\n\n    return {"root"')
+    )
+    code, output = call("run", "all")
+    assert code == 0
+    assert "skipped first: No module named 'nothing_of_that_name'" in output
+    assert output.count("skipped 3 cases of second: No module named 'nothing_of_that_name'") == 1
+    assert "3 of 3 cases" in output
+    assert measured(tmp_path / "benchmarks" / "results" / "third.json") == [4, 9, 16]
+    assert "skipped first" in call("list")[1]
+
+
+def test_a_quick_run_prints_no_lines_of_what_it_does_not_measure(write: Callable[..., None], tmp_path: Path) -> None:
+    write()
+    path = tmp_path / "benchmarks" / "experiments" / "greek" / "heron.py"
+    path.write_text(path.read_text().replace(' roots")]', ' roots", needed=3)]'))
+    output = call("run", "heron", "--quick", "--out", tmp_path / "elsewhere")[1]
+    assert "2.0" in output
+    assert "claims that need the full cases: 1" in output
+    assert "not measured" not in output
+    assert "not measured" in call("show", "heron")[1]
+
+
 def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
     write: Callable[..., None], tmp_path: Path
 ) -> None:

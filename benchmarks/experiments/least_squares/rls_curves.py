@@ -297,7 +297,17 @@ def plot(records: Records) -> Any:
                     points[epoch].append(value if name == "loss" else 1.0 - value)
                 panels.setdefault(f"{network}, {title}: {name}", {})[label] = points
     panels = {title: lines for title, lines in panels.items() if len(lines) > 1}
-    return draw.curves(panels, "epochs", "training loss or test error", "xy") if panels else None
+    words = {label: worded(label) for lines in panels.values() for label in lines}
+    return draw.curves(panels, "epochs", "training loss or test error", "xy", words=words) if panels else None
+
+
+def worded(label: str) -> str:
+    """Return the name of a series in the legend: the method, its additions, and its changed parameter."""
+    method, _, changed = label.partition(", ")
+    name, *additions = method.split("+")
+    more = " and ".join({"M": "momentum", "R": "an L1 term"}[addition] for addition in additions)
+    parameter = {"": "", "entropy": ", cross-entropy"}.get(changed, f", {changed.replace(' ', ' = ')}")
+    return f"{name}{' with ' * bool(more)}{more}{parameter}"
 
 
 #: Methods whose versions are stored with the records.

@@ -55,6 +55,13 @@ KEYS = ("m",)
 SIZES = (10, 30, 100, 300, 1000, 3000)
 SAMPLED, TRAINED = ("paper", "polished"), ("backprop", "straight-through")
 PRINTED = "backprop, printed scale"
+#: Names in the legend.
+WORDS = {
+    "paper": "program (25) and sampling, as in the paper",
+    "polished": "tight program, sampled and polished",
+    "backprop": "backpropagation, rounded to signs",
+    "straight-through": "straight-through training of signs",
+}
 BETA, N, D = 1e-4, 100, 20
 GRID = {"learning_rate": [0.1, 0.03, 0.01]}
 
@@ -176,7 +183,7 @@ def plot(records: Records) -> Any:
             if name != PRINTED:
                 lines.setdefault(name, {})[m] = np.median(values(group, what))
     panels["training objective"]["lower bound"] = dict.fromkeys(SIZES, np.median(values(records, "lower_bound")))
-    return draw.curves(panels, "neurons m", "relative to the zero network, median", "xy")
+    return draw.curves(panels, "neurons m", "relative to the zero network, median", "xy", words=WORDS)
 
 
 def quotes(records: Records) -> dict[str, str]:

@@ -3,7 +3,8 @@
 The data are ten splits with the paper's proportions, standardised, once with the paper's number of inputs and once with
 a constant column besides (for the ReLU network: without and with biases). Nothing is chosen but the learning rate,
 which the paper tunes "offline": of 0.1, 0.03 and 0.01 (ReLU: 0.5, 0.15 and 0.05), the one with the smallest training
-objective after 30 epochs. Where every network chooses its own beta, and for claims, see the page of `accuracy_time`.
+objective after 30 epochs. Where every network chooses its own beta, see the page of `accuracy_time`. Claims are about
+the paper's number of inputs.
 
 "backpropagation" is the network with real weights and the second layer fixed after 1, 3, 10, 30, 100 and 300 epochs,
 each trained from the same start, in batches of 64; "rounded backpropagation" is the last of these with weights rounded
@@ -18,6 +19,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,13 +32,16 @@ from benchmarks.machinery.common import (
     PAPER,
     Records,
     accuracy,
+    by,
     experiment_in,
     grid,
     grouped,
+    seconds,
     timed,
     unfolded,
     where,
 )
+from benchmarks.machinery.verdicts import Claim, paired_claim
 from benchmarks.methods.networks import outputs_of
 from qsdp.bench import Record
 
@@ -59,6 +64,13 @@ SERIES = {
     "ReLU": ("ReLU network", "rounded ReLU network"),
 }
 KEYS = ("series", "epochs")
+#: What the figures show of the program beside the rounded network, by measurement; and their short names.
+SHOWN = {
+    "has the higher training accuracy": "train",
+    "has the higher test accuracy": "test",
+    "takes less time (the fit)": "seconds",
+}
+NAMES = ("program", "rounded")
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -81,11 +93,11 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
             {
                 "series": series,
                 "epochs": epochs,
-                "seconds": seconds,
+                "seconds": spent,
                 "train": accuracy(predict(X), y),
                 "test": accuracy(predict(X_test), y_test),
             }
-            for series, epochs, seconds, predict in made
+            for series, epochs, spent, predict in made
         ]
     return {"n": len(y), "d": X.shape[1], "points": points}
 
@@ -104,8 +116,8 @@ def program(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> Iterator[Poin
 
     # The first problem loads CVXPY and its solver.
     network(np.eye(3), np.array([1.0, -1.0, 1.0]), 2)
-    found, seconds = timed(lambda: network(columns(X), y, case["m"]))
-    yield PROGRAM, 0, seconds, lambda rows: found.predict(columns(rows))
+    found, spent = timed(lambda: network(columns(X), y, case["m"]))
+    yield PROGRAM, 0, spent, lambda rows: found.predict(columns(rows))
 
 
 def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> Iterator[Point]:
@@ -117,11 +129,11 @@ def trained(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> Iterator[Poin
     rate = min(RATES[case["method"]], key=lambda rate: fitted(rate, choosing)[0].history_.loss[-1])
     curve, marker = SERIES[case["method"]]
     for epochs in case["epochs"]:
-        model, seconds = fitted(rate, epochs)
-        yield curve, epochs, seconds, model.decision_function
+        model, spent = fitted(rate, epochs)
+        yield curve, epochs, spent, model.decision_function
     scale = "neuron" if case["method"] == "ReLU" else "shared"
     network, rounding = timed(lambda: model.quantized(scale=scale))
-    yield marker, epochs, seconds + rounding, outputs_of(model, network)
+    yield marker, epochs, spent + rounding, outputs_of(model, network)
 
 
 def fit(case: dict[str, Any], X: np.ndarray, y: np.ndarray, rate: float, epochs: int) -> tuple[Any, float]:
@@ -140,6 +152,28 @@ def fit(case: dict[str, Any], X: np.ndarray, y: np.ndarray, rate: float, epochs:
 # -- report ----------------------------------------------------------------------------------------------
 
 
+def claims(records: Records) -> list[Claim]:
+    """Judge what the figures show, with the printed numbers of inputs, that is without a constant column."""
+    made = []
+    for figure in FIGURES:
+        here = points(where(of_figure(records, figure), constant=False))
+        rival = SERIES[FIGURES[figure][3]][1]
+        for words, what in SHOWN.items():
+            said = f"At the printed parameters, {PROGRAM} {words} than the {rival}"
+            pair = (by(where(here, series=series), what, "split") for series in (PROGRAM, rival))
+            how: dict[str, Any] = {"show": seconds, "less": True, "log": True} if what == "seconds" else {}
+            claim = paired_claim(f"{PAPER}, Figure {figure}", f"{said}, Figure {figure}.", *pair, names=NAMES, **how)
+            group = f"At the printed parameters, {PROGRAM} {words} than the rounded network"
+            made.append(replace(claim, group=group, case=f"Figure {figure}"))
+    return made
+
+
+def of_figure(records: Records, figure: str) -> list[Record]:
+    """Return the records of a figure; Figure 6 has the program of Figure 3."""
+    own = where(records, figure=figure)
+    return own + (where(records, figure="3", method="program") if figure == "6" else [])
+
+
 def points(records: Records) -> list[Record]:
     return unfolded(records, "points", *KEYS, shared=("n", "d"))
 
@@ -147,15 +181,23 @@ def points(records: Records) -> list[Record]:
 def shown(records: Records) -> list[Record]:
     """Return the markers; the curves are in the figure."""
     wanted = (PROGRAM, *(marker for _, marker in SERIES.values()))
-    return where(points(records), series=wanted)
+    markers = where(points(records), series=wanted)
+    places = ("figure", "set", "m", "beta", "constant", "series", "split")
+    return [
+        replace(
+            one,
+            case={name: one.case[name] for name in places},
+            measured={name: value for name, value in one.measured.items() if name not in KEYS},
+        )
+        for one in markers
+    ]
 
 
 def plot(records: Records) -> Any:
     """Draw a row of panels per figure: training and test rows, without and with a constant column."""
     panels: dict[str, dict[str, dict[float, Any]]] = {}
     for figure, (name, m, _, _, _) in FIGURES.items():
-        # Figure 6 has the program of Figure 3.
-        own = where(records, figure=figure) + (where(records, figure="3", method="program") if figure == "6" else [])
+        own = of_figure(records, figure)
         for constant in (False, True):
             here = points(where(own, constant=constant))
             for part, words in (("train", "training"), ("test", "test")):

@@ -270,6 +270,18 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: Names in the legend.
+WORDS = {
+    "auto": "method chosen automatically",
+    "interior": "interior points",
+    "splitting": "operator splitting",
+    "low-rank": "low-rank method",
+    "with cuts, 60 s": "column generation with cutting planes, limit 60 s",
+    "without cuts, 60 s": "column generation without cutting planes, limit 60 s",
+    "with cuts, 600 s": "column generation with cutting planes, limit 600 s",
+}
+
+
 def plot(records: Records) -> Any:
     """Draw the gap of every method, and of column generation, against seconds."""
     panels: dict[str, dict[str, dict[float, Any]]] = {}
@@ -279,7 +291,7 @@ def plot(records: Records) -> Any:
         least = 1e-8 if "solver" in r.case else 1e-3
         points = {seconds: max(gap, least) for seconds, gap in zip(*gaps(r), strict=True)}
         panels.setdefault(r.case["problem"], {})[name] = points
-    return draw.curves(panels, "processor seconds", "certified gap", "xy", height=3.0)
+    return draw.curves(panels, "processor seconds", "certified gap", "xy", height=3.0, words=WORDS)
 
 
 #: Methods whose versions are stored with the records.

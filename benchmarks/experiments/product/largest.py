@@ -12,7 +12,8 @@ thread. Beta is a share of `beta_max`, the smallest beta at which the zero netwo
   column), a one-hot output each, at 0.01 beta_max.
 
 "proven" means a gap of 1e-6 with an exact bound; the largest of a series that is proven is in the claims and in
-the figure. Seconds are CPU time of one thread, without that of the statistics, which has a column of its own.
+the figure. Seconds are CPU time of one thread, without that of the statistics, which has a column of its own. The limit
+is a minute of wall-clock time, of which a busy machine gives less than half, so that more may be provable than is here.
 
 The last table lists what programs of mixed-integer training are given, according to the published programs of two
 papers. They solve another problem, and usually a harder one: their networks have one or two hidden layers of sign
