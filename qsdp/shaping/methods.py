@@ -17,7 +17,7 @@ from qsdp.relaxation.backends.conic import was_interrupted
 from qsdp.relaxation.repair import project_psd
 from qsdp.shaping.completion import largest_constant, weighted_absolute
 
-__all__ = ["GAMMA", "SHAPINGS", "scaled_block", "smallest_diagonal"]
+__all__ = ["GAMMA", "SHAPINGS", "scaled_block", "shape_triple", "smallest_diagonal"]
 
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
@@ -111,6 +111,27 @@ def _covariance(rows_of: Callable[[slice], tuple[FloatArray, FloatArray]], N: in
     Q[:N, :N].flat[:: N + 1] = 1.0
     Q[N:, :N], Q[N:, N:] = Q[:N, N:], Q[:N, :N]
     return Q
+
+
+def shape_triple(Z: FloatArray, V: FloatArray, W: FloatArray, rho: float, method: str) -> _Shaped:
+    """Return the covariance of binary neurons of any feasible triple, whose Z need not be symmetric nor W equal V."""
+    N, binary = len(Z), np.ones(2 * len(Z), dtype=np.intp)
+    if method == "sdp":
+        return _sdp(Z, V, rho, binary[:N])
+    P, R, constant = np.sinh(GAMMA * (V / rho)), np.sinh(GAMMA * (W / rho)), GAMMA
+    if method == "adaptive":
+        # For T = [0 Z; Z' 0], the smallest P with P +- sin(c T) semidefinite is block diagonal, and P + sin(c T) is Q.
+        zero = np.zeros((N, N))
+        found = largest_constant(
+            np.block([[zero, scaled_block(Z, rho)], [scaled_block(Z, rho).T, zero]]), GAMMA, _TOLERANCE
+        )
+        if found is not None:
+            constant, both = found
+            P, R = both[:N, :N].copy(), both[N:, N:].copy()
+    S = np.sin(constant * scaled_block(Z, rho))
+    for block in (P, R):
+        np.fill_diagonal(block, 1.0)
+    return _Shaped(np.block([[P, S], [S.T, R]]), np.ones(2 * N), constant, rho)
 
 
 def _krivine(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
