@@ -17,7 +17,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.shaping.methods import SHAPINGS, scaled_block, shape_triple
 from qsdp.shaping.roots import smallest_eigenvalue
 
-__all__ = ["SignCovariance", "shape_matrices", "shape_matrix"]
+__all__ = ["SignCovariance", "replicas_of", "shape_matrices", "shape_matrix"]
 
 #: Share of the largest entry by which a solver's matrices may be asymmetric or indefinite; beyond, they are another's.
 _FEASIBLE = 1e-5
@@ -113,13 +113,19 @@ def shape_matrix(
     method: str,
 ) -> SignCovariance:
     """Return the covariance of the matrices Z, V and of rho of a feasible point, as `shape_covariance` does."""
-    M, N = levels - 1, len(Z)
-    lifted = activation is not None and activation.lifted
-    replicas = np.full(N, M)
-    replicas[N - lifted :] = 1
+    N = len(Z)
+    replicas = replicas_of(levels, activation, N)
     if rho == 0.0:
         Z, V = np.zeros((N, N)), np.zeros((N, N))
     return _measured(Z, SHAPINGS[method](Z, V, rho, replicas), replicas, levels, activation, method)
+
+
+def replicas_of(levels: int, activation: PolynomialActivation | None, N: int) -> npt.NDArray[np.intp]:
+    """Return the number of signs in each of N weights: one for the last coordinate of a lift."""
+    lifted = activation is not None and activation.lifted
+    replicas = np.full(N, levels - 1)
+    replicas[N - lifted :] = 1
+    return replicas
 
 
 def shape_matrices(Z: FloatArray, V: FloatArray, W: FloatArray, method: str) -> SignCovariance:

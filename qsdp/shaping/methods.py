@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,10 @@ from qsdp.relaxation.backends.conic import was_interrupted
 from qsdp.relaxation.repair import project_psd
 from qsdp.shaping.completion import largest_constant, weighted_absolute
 
-__all__ = ["GAMMA", "SHAPINGS", "scaled_block", "shape_triple", "smallest_diagonal"]
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["GAMMA", "SHAPINGS", "scaled_block", "shape_triple", "shaping_program", "smallest_diagonal"]
 
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
@@ -161,6 +164,23 @@ def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np
     return _Shaped(Q, np.concatenate([within, within]), constant, rho)
 
 
+def shaping_program(Z: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> tuple[cp.Problem, cp.Variable]:
+    """Return the program (27) for a matrix Z, and its variable Q.
+
+    Q is the covariance of the means over replicas, since exchangeable replicas suffice; its diagonal is in [0, 1].
+    """
+    import cvxpy as cp
+
+    N = len(Z)
+    Q = cp.Variable((2 * N, 2 * N), PSD=True, name="Q")
+    single = np.concatenate([replicas, replicas]) == 1
+    diagonal = [cp.diag(Q) == 1] if single.all() else [cp.diag(Q) <= 1]
+    if single.any() and not single.all():
+        diagonal.append(cp.diag(Q)[single] == 1)
+    target = cp.Constant(np.sin(GAMMA * scaled_block(Z, rho)), name="sin(gamma Z)")
+    return cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal), Q
+
+
 def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
     if deadline.over():
         return _krivine(Z, V, rho, replicas)
@@ -168,16 +188,9 @@ def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp
 
     if rho > 0.0 and replicas.max() > 1:
         _, rho = smallest_diagonal(Z, V, rho)
-    N = len(Z)
-    target = np.sin(GAMMA * scaled_block(Z, rho))
     counts = np.concatenate([replicas, replicas])
-    # Q is the covariance of the means over replicas, since exchangeable replicas suffice; its diagonal is in [0, 1].
-    Q = cp.Variable((2 * N, 2 * N), PSD=True, name="Q")
     single = counts == 1
-    diagonal = [cp.diag(Q) == 1] if single.all() else [cp.diag(Q) <= 1]
-    if single.any() and not single.all():
-        diagonal.append(cp.diag(Q)[single] == 1)
-    program = cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal)
+    program, Q = shaping_program(Z, rho, replicas)
     options = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000}
     if deadline.left() < math.inf:
         # For SCS, zero is no limit.

@@ -10,12 +10,12 @@ from qsdp._utils.progress import progress
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_verbose, read_only
 from qsdp.blocks import Layout
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.relaxation import Relaxation
+from qsdp.relaxation import Formulation, Relaxation
 from qsdp.shaping.blocks import BlockCovariances, LinearNeurons
-from qsdp.shaping.covariance import SignCovariance, shape_matrices, shape_matrix
-from qsdp.shaping.methods import SHAPINGS
+from qsdp.shaping.covariance import SignCovariance, replicas_of, shape_matrices, shape_matrix
+from qsdp.shaping.methods import SHAPINGS, shaping_program, smallest_diagonal
 
-__all__ = ["shape_covariance"]
+__all__ = ["build_shaping", "shape_covariance"]
 
 
 def shape_covariance(
@@ -122,6 +122,45 @@ def shape_covariance(
     if layout is not None:
         return BlockCovariances(parts, layout, problem.output_shape)
     return squeezed(parts, problem.output_shape)
+
+
+def build_shaping(relaxation: Relaxation) -> Any:
+    r"""Build the paper's program of covariance shaping, which ``shape_covariance(..., "sdp")`` solves.
+
+    .. math::
+
+        \min_{Q \succeq 0}\; \|Q_{12} - \sin(\gamma Z_s)\|_F^2 \quad\text{s.t.}\quad Q_{jj} = 1
+
+    Its optimal value is zero. With more than two levels, Q is the covariance of means over replicas, and the diagonal
+    entries of coordinates with several levels are at most one.
+
+    Parameters
+    ----------
+    relaxation : Relaxation
+        Relaxation on columns.
+
+    Returns
+    -------
+    Formulation, or a list of one for each output of a vector problem
+        Program with the variable ``Q``.
+
+    Notes
+    -----
+    These are equations (27) and (68) of Bartan and Pilanci.
+    """
+    if not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+    problem = relaxation.problem
+    if problem.blocks is not None:
+        raise InvalidInputError("relaxation must be of data of columns for build_shaping; got blocks")
+    built = []
+    for Z, V, rho in zip(relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack.tolist(), strict=True):
+        replicas = replicas_of(problem.levels, problem.activation, len(Z))
+        # As in `shape_covariance`, which needs a V of small diagonal for more than two levels.
+        radius = smallest_diagonal(Z, V, rho)[1] if rho > 0.0 and replicas.max() > 1 else rho
+        program, Q = shaping_program(Z, radius, replicas)
+        built.append(Formulation(program, {"Q": Q}, "shaping"))
+    return squeezed(built, problem.output_shape)
 
 
 def _of_block(
