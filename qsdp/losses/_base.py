@@ -152,7 +152,7 @@ class Loss(abc.ABC):
         """Return the weighted sum of `values` as a convex CVXPY expression, for weights that broadcast."""
 
     def conjugate_expression(self, dual: cp.Expression, target: FloatArray, weight: FloatArray) -> Any:
-        r"""Return :math:`\sum_i w_i \ell^*(u_i / w_i)` as a convex CVXPY expression, and constraints of its domain.
+        r"""Return :math:`\sum_i w_i \ell^*(u_i / w_i)` as a convex CVXPY expression to minimise, and constraints.
 
         Only the dual programs need it, such as `qsdp.build_dual`.
 

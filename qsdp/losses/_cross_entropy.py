@@ -101,7 +101,10 @@ class CrossEntropy(ClassLoss):
         import cvxpy as cp
 
         p = cp.multiply(1.0 / weight, dual) + target
-        return -cp.sum(cp.multiply(weight, cp.entr(p))), [cp.sum(dual, axis=1) == 0]
+        # Bounds of the entropies stay finite where a solver leaves p outside the domain by a rounding error.
+        entropy = cp.Variable(target.shape)
+        domain = [entropy <= cp.entr(p), cp.sum(dual, axis=1) == 0]
+        return -cp.sum(cp.multiply(weight, entropy)), domain
 
     def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
         r"""Return :math:`\mathrm{Diag}(p) - p p^T` with the probabilities p."""

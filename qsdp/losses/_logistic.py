@@ -89,7 +89,9 @@ class Logistic(ClassLoss):
         import cvxpy as cp
 
         p = cp.multiply(-target / weight, dual)
-        return -cp.sum(cp.multiply(weight, cp.entr(p) + cp.entr(1.0 - p))), []
+        # Bounds of the entropies stay finite where a solver leaves p outside the domain by a rounding error.
+        entropy = cp.Variable(target.shape)
+        return -cp.sum(cp.multiply(weight, entropy)), [entropy <= cp.entr(p) + cp.entr(1.0 - p)]
 
     def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
         """Return ``s(t) s(-t)`` with the sigmoid s."""
