@@ -36,6 +36,8 @@ from qsdp.relaxation import (
     RelaxationPath,
     available_solvers,
     beta_max,
+    build_dual,
+    build_dual_polynomial,
     build_full,
     build_polynomial,
     build_relaxation,
@@ -45,7 +47,7 @@ from qsdp.relaxation import (
     solve_relaxation,
 )
 from qsdp.sampling import sample_network
-from qsdp.shaping import SignCovariance, shape_covariance
+from qsdp.shaping import SignCovariance, build_shaping, neurons_needed, shape_covariance
 from qsdp.statistics import RowBatches, SufficientStatistics
 
 if TYPE_CHECKING:
@@ -90,9 +92,12 @@ __all__ = [
     "TrainingProblem",
     "available_solvers",
     "beta_max",
+    "build_dual",
+    "build_dual_polynomial",
     "build_full",
     "build_polynomial",
     "build_relaxation",
+    "build_shaping",
     "build_two_block",
     "certify",
     "column_generation",
@@ -104,6 +109,7 @@ __all__ = [
     "load_certificate",
     "load_network",
     "maxcut_bound",
+    "neurons_needed",
     "polish",
     "refit",
     "relaxation_path",

@@ -261,6 +261,18 @@ class QuadraticMap(ReadOnlyArrays):
             values = values + rows(0.5 * b) @ (S[:d, d] + S[d, :d]) + c * S[d, d]
         return values
 
+    def adjoint_expression(self, nu: cp.Expression) -> cp.Expression:
+        """Return the matrix of `adjoint` as an affine CVXPY expression in a vector of shape (n,)."""
+        import cvxpy as cp
+
+        (a, b, c), n = self.coefficients, self.n_rows
+        X = cp.Constant(self.X, name="X")
+        M = a * (X.T @ cp.multiply(cp.reshape(nu, (n, 1), order="C") @ np.ones((1, self.X.shape[1])), X))
+        if not self.lifted:
+            return M
+        side = cp.reshape(0.5 * b * (X.T @ nu), (self.X.shape[1], 1), order="C")
+        return cp.bmat([[M, side], [side.T, cp.reshape(c * cp.sum(nu), (1, 1), order="C")]])
+
     def row_bounds(self, z: FloatArray) -> FloatArray:
         r"""Bound the norms of :math:`Z^{-1/2} |\mathcal{X}_i| Z^{-1/2}` with Z = Diag(z), shape (n,)."""
         a, b, c = (abs(value) for value in self.coefficients)

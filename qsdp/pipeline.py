@@ -23,9 +23,10 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.options import REFINEMENTS, TrainingOptions
-from qsdp.problem import TrainingProblem
+from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.refinement import Interrupted, Trial, best_at_interrupt, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation, solve_relaxation
+from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.joining import relaxation_of, with_network
 from qsdp.relaxation.shortfall import warn_of_choices
 from qsdp.sampling import sample_network
@@ -222,6 +223,8 @@ def solve_and_sample(
     device: str | None = TrainingOptions.device,
     random_state: RandomState = TrainingOptions.random_state,
     verbose: bool | int = TrainingOptions.verbose,
+    regularization: str = "tight",
+    form: str = "two-block",
 ) -> QSDPResult:
     r"""Train a network with quantized first-layer weights and certify it.
 
@@ -246,6 +249,10 @@ def solve_and_sample(
         Weights :math:`w_i` >= 0; None gives every sample weight one. See `TrainingProblem`.
     activation, levels, solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
         See `TrainingOptions`.
+    regularization : {"tight", "paper"}, default="tight"
+        "paper" halves the regulariser of the relaxation, as printed; see `solve_relaxation`.
+    form : {"two-block", "full"}, default="two-block"
+        Equivalent programs for solvers through CVXPY; see `build_two_block` and `build_full`.
 
     Returns
     -------
@@ -258,7 +265,8 @@ def solve_and_sample(
 
     Notes
     -----
-    Algorithm 1 of Bartan and Pilanci.
+    Algorithm 1 of Bartan and Pilanci. As printed, it is ``solve_and_sample(X, y, m, beta, regularization="paper",
+    form="full", solver="scs", shaping="sdp")``.
 
     Examples
     --------
@@ -274,7 +282,10 @@ def solve_and_sample(
     ('exact', True)
     """
     options = TrainingOptions.of(locals())
-    return run_pipeline(options.problem(X, y, sample_weight), options)
+    check_choice("regularization", regularization, REGULARIZATIONS)
+    check_choice("form", form, FORMS)
+    problem = options.problem(X, y, sample_weight)
+    return run_pipeline(problem, options, regularization=regularization, form=form)
 
 
 def run_pipeline(
@@ -282,6 +293,9 @@ def run_pipeline(
     options: TrainingOptions,
     start: Relaxation | None = None,
     statistics: SufficientStatistics | None = None,
+    *,
+    regularization: str = "tight",
+    form: str = "two-block",
 ) -> QSDPResult:
     """Run the steps of `solve_and_sample` for a problem made by `TrainingOptions.problem`.
 
@@ -313,6 +327,8 @@ def run_pipeline(
                 n_jobs=options.n_jobs,
                 verbose=options.verbose,
                 device=options.device,
+                regularization=regularization,
+                form=form,
             )
         result = sample_from(relaxation, options, rng, kept, expected_loss)
         warn_of_choices()

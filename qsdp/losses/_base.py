@@ -151,6 +151,18 @@ class Loss(abc.ABC):
     def expression(self, prediction: cp.Expression, target: FloatArray, weight: float | FloatArray = 1.0) -> Any:
         """Return the weighted sum of `values` as a convex CVXPY expression, for weights that broadcast."""
 
+    def conjugate_expression(self, dual: cp.Expression, target: FloatArray, weight: FloatArray) -> Any:
+        r"""Return :math:`\sum_i w_i \ell^*(u_i / w_i)` as a convex CVXPY expression to minimise, and constraints.
+
+        Only the dual programs need it, such as `qsdp.build_dual`.
+
+        Raises
+        ------
+        InvalidInputError
+            The loss does not define it.
+        """
+        raise InvalidInputError(f"loss {self.name!r} must define conjugate_expression for a dual program")
+
     @abc.abstractmethod
     def rescaled(self, scale: float) -> tuple[Loss, float]:
         """Return ``(other, factor)`` with ``loss(scale t, scale y) = factor * other(t, y)``.

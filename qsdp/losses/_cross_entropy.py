@@ -96,6 +96,16 @@ class CrossEntropy(ClassLoss):
         values = cp.log_sum_exp(prediction, axis=1) - cp.sum(cp.multiply(prediction, constant(target, "y")), axis=1)
         return weighted_sum(values, 1.0 if np.isscalar(weight) else np.ravel(weight))
 
+    def conjugate_expression(self, dual: Any, target: FloatArray, weight: FloatArray) -> Any:
+        """Return minus the weighted entropy of ``p = y + u / w``, whose rows add up to one."""
+        import cvxpy as cp
+
+        p = cp.multiply(1.0 / weight, dual) + target
+        # Bounds of the entropies stay finite where a solver leaves p outside the domain by a rounding error.
+        entropy = cp.Variable(target.shape)
+        domain = [entropy <= cp.entr(p), cp.sum(dual, axis=1) == 0]
+        return -cp.sum(cp.multiply(weight, entropy)), domain
+
     def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
         r"""Return :math:`\mathrm{Diag}(p) - p p^T` with the probabilities p."""
         p: FloatArray = softmax(prediction, axis=1)

@@ -250,6 +250,11 @@ class DataFit:
         """Return `value` as a convex CVXPY expression."""
         return self.loss.expression(prediction, self.target, 1.0 if self.factors is None else self._full_weights())
 
+    def conjugate_expression(self, dual: Any) -> Any:
+        """Return the conjugate at a dual (n, C) as a convex CVXPY expression, and constraints of its domain."""
+        weight = np.ones_like(self.target) if self.factors is None else np.broadcast_to(self.factors, self.target.shape)
+        return self.loss.conjugate_expression(dual, self.target, weight)
+
     # -- units ------------------------------------------------------------------------------------------------------
 
     def rescaled(self, scale: float) -> tuple[DataFit, float]:

@@ -84,6 +84,15 @@ class Logistic(ClassLoss):
         values = cp.logistic(-cp.multiply(constant(target, "y"), prediction))
         return weighted_sum(values, weight)
 
+    def conjugate_expression(self, dual: Any, target: FloatArray, weight: FloatArray) -> Any:
+        """Return minus the weighted entropies of ``p = -y u / w`` and ``1 - p``."""
+        import cvxpy as cp
+
+        p = cp.multiply(-target / weight, dual)
+        # Bounds of the entropies stay finite where a solver leaves p outside the domain by a rounding error.
+        entropy = cp.Variable(target.shape)
+        return -cp.sum(cp.multiply(weight, entropy)), [entropy <= cp.entr(p) + cp.entr(1.0 - p)]
+
     def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
         """Return ``s(t) s(-t)`` with the sigmoid s."""
         return Curvature(expit(prediction) * expit(-prediction))

@@ -67,6 +67,23 @@ class PiecewiseQuadratic(Loss):
         inside = (-dual >= low) & (-dual <= high)
         return np.where(inside, dual * (target + 0.5 * self.inverse_curvature * dual), math.inf)
 
+    def conjugate_expression(self, dual: Any, target: FloatArray, weight: FloatArray) -> Any:
+        """Return ``u y + c u^2 / (2 w)`` where -u is in the interval times w."""
+        import cvxpy as cp
+
+        low, high = (np.broadcast_to(end, target.shape) for end in self.interval(target))
+        # Infinite ends are no constraints.
+        ends = [(side, end) for side, end in ((-1.0, high), (1.0, -low)) if np.any(np.isfinite(end))]
+        domain = []
+        for side, end in ends:
+            finite = np.isfinite(end)
+            limit = np.where(finite, weight, 0.0) * np.where(finite, end, 0.0)
+            domain.append(cp.multiply(np.where(finite, side, 0.0), dual) <= limit)
+        value = cp.sum(cp.multiply(constant(target, "y"), dual))
+        if self.inverse_curvature > 0.0:
+            value += 0.5 * self.inverse_curvature * cp.sum_squares(cp.multiply(1.0 / np.sqrt(weight), dual))
+        return value, domain
+
     def project_dual(self, dual: FloatArray, target: FloatArray) -> FloatArray:
         """Clip the dual to [-b, -a]."""
         low, high = self.interval(target)

@@ -2,6 +2,7 @@
 
 from qsdp.relaxation.backends import available_solvers
 from qsdp.relaxation.bounds import DualBound, best_dual_bound, spectral_bound
+from qsdp.relaxation.duals import build_dual, build_dual_polynomial
 from qsdp.relaxation.formulations import (
     Formulation,
     build_full,
@@ -25,6 +26,8 @@ __all__ = [
     "available_solvers",
     "best_dual_bound",
     "beta_max",
+    "build_dual",
+    "build_dual_polynomial",
     "build_full",
     "build_polynomial",
     "build_relaxation",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsdp._utils.summary import Summarized, Summary, first_few
-from qsdp._utils.validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice, check_real
+from qsdp.exceptions import InvalidInputError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.instance import Instance, LinearInstance
+from qsdp.relaxation.scaled import ScaledProblem
+from qsdp.relaxation.solution import Relaxation, finish
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -39,21 +42,31 @@ class Formulation(Summarized):
     variables : dict of str to cvxpy.Variable
         Variables by name. With several outputs, their matrices are numbered: ``Z0``, ``Z1``, ...; with blocks, ``Z_0``,
         ``Z_1``, ..., or ``Z0_0``, ``Z0_1``, ... for blocks of several outputs.
+    form : {"full", "two-block", "polynomial", "dual", "dual of polynomial", "shaping"}
     fits : list of cvxpy.Constraint
-        For each output, one constraint ``yhat == 2 <X_i, Z>`` for all samples. Its multiplier is the dual vector `nu`.
+        For each output of a relaxation, one constraint ``yhat == 2 <X_i, Z>`` for all samples. Its multiplier is the
+        dual vector `nu`.
     parts : list of tuple of cvxpy.Expression
         Z, V and W of every output and block. In a linear block, Z is diagonal.
     diagonals : list of cvxpy.Constraint
-        For each of these, the constraint that the diagonal equals ``rho``. Its multiplier is `z` (``[z, z']`` in the
-        full form). In a linear block, the constraint that ``rho`` bounds the entries of Z.
+        For each of these matrices, the constraint that the diagonal equals ``rho``. Its multiplier is `z` (``[z, z']``
+        in the full form). In a linear block, the constraint that ``rho`` bounds the entries of Z.
+    source : tuple of TrainingProblem and str, or None
+        The problem and the regularization of the full and the two-block form, for `relaxation`.
     """
 
     problem: cp.Problem
     variables: dict[str, cp.Variable]
-    fits: list[cp.Constraint]
-    parts: list[tuple[cp.Expression, ...]]
-    diagonals: list[cp.Constraint]
-    full: bool
+    form: str
+    fits: list[cp.Constraint] = field(default_factory=list)
+    parts: list[tuple[cp.Expression, ...]] = field(default_factory=list)
+    diagonals: list[cp.Constraint] = field(default_factory=list)
+    source: tuple[TrainingProblem, str] | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether there is one matrix of side 2N for each output."""
+        return self.form == "full"
 
     def matrices(self) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
         """Return the solver's values of Z, V and W, each of shape (K, N, N), or None if it left none."""
@@ -71,28 +84,79 @@ class Formulation(Summarized):
         means = [z if z is None else z.reshape(-1, N).mean(axis=0) for z, N in zip(multipliers, sides, strict=True)]
         return nu, _stacked(means)
 
+    def relaxation(self, tol: float = 1e-6) -> Relaxation:
+        """Return the solver's point as a feasible point of the relaxation, with a bound for the training problem.
+
+        The variables may have been solved for in another CVXPY problem, with other constraints or another objective:
+        the point stays where they put it, up to a repair of what the solver left infeasible. Z is averaged with its
+        transpose and V with W, which changes no prediction. Objective and bound are recomputed from the data. They are
+        those of the training problem, not of a changed program, so the gap tells how far the change moved the point
+        from the best one. The point can be shaped, sampled and certified.
+
+        Parameters
+        ----------
+        tol : float, default=1e-6
+            Relative gap up to which the status is "optimal".
+
+        Returns
+        -------
+        Relaxation
+
+        Raises
+        ------
+        InvalidInputError
+            The variables have no values yet, or this is not the full or the two-block form.
+        """
+        if self.source is None:
+            raise InvalidInputError(f"form must be 'full' or 'two-block' for a relaxation; got {self.form!r}")
+        problem, regularization = self.source
+        (Z, V, W), (nu, z) = self.matrices(), self.duals()
+        if Z is None or V is None or W is None:
+            raise InvalidInputError("the variables have no values: solve a CVXPY problem that has them first")
+        scaled = ScaledProblem.of(problem, regularization)
+        nu = np.zeros((problem.n_samples, problem.n_outputs)) if nu is None else nu
+        z = np.ones(Z.shape[:2]) if z is None else z
+        raw = scaled.inside(0.5 * (Z + Z.transpose(0, 2, 1)), 0.5 * (V + W), nu, z)
+        raw = replace(raw, status="point of a CVXPY problem")
+        return finish(scaled, raw, solver="cvxpy", tol=check_real("tol", tol, strict=True), stretch=False)
+
     def __repr__(self) -> str:
-        form = "full" if self.full else "two-block"
-        return f"Formulation(form={form!r}, variables={', '.join(self.variables)})"
+        return f"Formulation(form={self.form!r}, variables={', '.join(self.variables)})"
 
     def __str__(self) -> str:
         return self._summary().text()
 
     def _summary(self) -> Summary:
-        matrices = [one for name, one in self.variables.items() if name[0] in "QV"]
-        blocks = len(self.parts) > len(self.fits)
         sizes = {name: " x ".join(map(str, one.shape)) or "1" for name, one in self.variables.items()}
-        metrics, n_cones = self.problem.size_metrics, len(matrices) * (2 - self.full)
-        sides = " or ".join(f"{side} x {side}" for side in sorted({one.shape[0] for one in matrices}))
-        cones = f"{n_cones} matrices {sides}" if n_cones != 1 else f"a matrix {sides}"
+        metrics, cones = self.problem.size_metrics, self._cones()
         rows = [
-            ("form", f"{'full: Q' if self.full else 'two cones: V + Z and V - Z'} per output{' and block' * blocks}"),
+            ("form", _DESCRIPTIONS[self.form] + " and block" * (len(self.parts) > len(self.fits))),
             ("variables", f"{first_few([f'{name} ({size})' for name, size in sizes.items()])}"),
             ("constraints", f"{metrics.num_scalar_eq_constr:,} equations; {cones} positive semidefinite"),
             ("solve", 'problem.solve(solver="SCS"), or another solver of semidefinite programs'),
             ("write out", "print(formulation.problem)"),
         ]
         return Summary("Formulation", rows)
+
+    def _cones(self) -> str:
+        """Return the number and the sides of the semidefinite matrices as text."""
+        import cvxpy as cp
+
+        variables = [one for one in self.variables.values() if one.attributes["PSD"]]
+        sides = [one.shape[0] for one in [*variables, *(c for c in self.problem.constraints if isinstance(c, cp.PSD))]]
+        shown = " or ".join(f"{side} x {side}" for side in sorted(set(sides)))
+        return f"{len(sides)} matrices {shown}" if len(sides) != 1 else f"a matrix {shown}"
+
+
+#: Forms in words.
+_DESCRIPTIONS = {
+    "full": "full: Q per output",
+    "two-block": "two cones: V + Z and V - Z per output",
+    "polynomial": "Z1 and Z2 per output",
+    "dual": "dual of the full form",
+    "dual of polynomial": "dual of the polynomial form",
+    "shaping": "covariance shaping: Q",
+}
 
 
 def build_full(problem: TrainingProblem, *, regularization: str = "tight") -> Formulation:
@@ -120,7 +184,7 @@ def build_full(problem: TrainingProblem, *, regularization: str = "tight") -> Fo
     These are equations (25) and (67) of Bartan and Pilanci; the factor 2 corrects an error in (51). With blocks, there
     are a matrix and a rho for each output and block; those of block r are times :math:`\omega_r D_r`, and D is one.
     """
-    return formulate(Instance.of(problem, regularization), form="full")
+    return replace(formulate(Instance.of(problem, regularization), form="full"), source=(problem, regularization))
 
 
 def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") -> Formulation:
@@ -146,7 +210,8 @@ def build_two_block(problem: TrainingProblem, *, regularization: str = "tight") 
     Formulation
         Relaxation with variables ``V``, ``Z`` (symmetric), ``rho`` and ``yhat``.
     """
-    return formulate(Instance.of(problem, regularization), form="two-block")
+    built = formulate(Instance.of(problem, regularization), form="two-block")
+    return replace(built, source=(problem, regularization))
 
 
 def formulate(instance: LinearInstance, *, form: str) -> Formulation:
@@ -174,7 +239,7 @@ def formulate(instance: LinearInstance, *, form: str) -> Formulation:
     outputs = yhat if C > 1 else cp.reshape(yhat, (n, 1), order="C")
     objective = instance.fit.expression(outputs) + instance.penalty * cp.sum(rho)
     program = cp.Problem(cp.Minimize(objective), [*fits, *diagonals, *cones])
-    return Formulation(program, variables, fits, parts, diagonals, form == "full")
+    return Formulation(program, variables, form, fits, parts, diagonals)
 
 
 def _full_part(N: int, suffix: str, rho: cp.Expression) -> Part:

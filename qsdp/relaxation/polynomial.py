@@ -19,13 +19,20 @@ from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.problem import TrainingProblem, check_problem, quadratic_map
+from qsdp.relaxation.formulations import Formulation
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import project_psd
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["PolynomialRelaxation", "build_polynomial", "solve_polynomial_relaxation"]
+__all__ = [
+    "PolynomialRelaxation",
+    "binary_coordinates",
+    "build_polynomial",
+    "polynomial_instance",
+    "solve_polynomial_relaxation",
+]
 
 _SOLVERS = ("scs", "clarabel")
 
@@ -87,7 +94,7 @@ class PolynomialRelaxation(Summarized, Gap):
         return Summary("PolynomialRelaxation", rows)
 
 
-def build_polynomial(problem: TrainingProblem) -> cp.Problem:
+def build_polynomial(problem: TrainingProblem) -> Formulation:
     r"""Build the relaxation (23) for the activation of `problem`, or for :math:`\sigma(t) = t^2` if it is None.
 
     .. math::
@@ -107,15 +114,16 @@ def build_polynomial(problem: TrainingProblem) -> cp.Problem:
 
     Returns
     -------
-    cvxpy.Problem
-        Problem with variables ``Z1``, ``Z2``, ``rho1``, ``rho2`` and ``yhat`` (see its ``var_dict``).
+    Formulation
+        Relaxation with variables ``Z1``, ``Z2``, ``rho1``, ``rho2`` and ``yhat``.
 
     Notes
     -----
     This is equation (23) of Bartan and Pilanci, which is correct as printed. Here, equality on the diagonals matters.
     """
     _check_scalar(problem)
-    return _build(_instance(problem), _binary(problem))
+    program = _build(polynomial_instance(problem), binary_coordinates(problem))
+    return Formulation(program, dict(program.var_dict), "polynomial")
 
 
 def solve_polynomial_relaxation(
@@ -154,8 +162,8 @@ def solve_polynomial_relaxation(
 def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRelaxation:
     """Solve like `solve_polynomial_relaxation`, for checked arguments."""
     start = time.perf_counter()
-    instance, units = _instance(problem).normalised()
-    binary = _binary(problem)
+    instance, units = polynomial_instance(problem).normalised()
+    binary = binary_coordinates(problem)
     program = _build(instance, binary)
     if _bound(instance, binary, [instance.zero_dual], [])[0] >= (1.0 - ROUNDING) * instance.fit.value_at_zero:
         solver, status = "none", "not needed"
@@ -209,12 +217,13 @@ def _check_scalar(problem: TrainingProblem) -> None:
         )
 
 
-def _instance(problem: TrainingProblem) -> Instance:
+def polynomial_instance(problem: TrainingProblem) -> Instance:
+    """Return the map, the loss and the penalty of each rho of (23)."""
     weight = problem.beta * (problem.n_features * (problem.levels - 1))
     return Instance(problem.map, problem.data_fit, weight)
 
 
-def _binary(problem: TrainingProblem) -> npt.NDArray[np.bool_]:
+def binary_coordinates(problem: TrainingProblem) -> npt.NDArray[np.bool_]:
     """Return which coordinates have exactly rho on the diagonal: all with two levels, and the last one of a lift."""
     binary = np.full(problem.size, problem.levels == 2)
     binary[problem.n_features :] = True
@@ -232,7 +241,7 @@ def _build(instance: Instance, binary: npt.NDArray[np.bool_]) -> cp.Problem:
         rho1 + rho2
     )
     constraints = [yhat == instance.map.expression(Z1 - Z2)]
-    # Coordinates whose diagonal is at most rho come first, see `_binary`.
+    # Coordinates whose diagonal is at most rho come first, see `binary_coordinates`.
     start = int(np.sum(~binary))
     for Z, rho in ((Z1, rho1), (Z2, rho2)):
         constraints += [cp.diag(Z)[start:] == rho] if start < N else []

@@ -3,7 +3,8 @@
 from qsdp.shaping.blocks import BlockCovariances, LinearNeurons
 from qsdp.shaping.covariance import SignCovariance, shape_matrix
 from qsdp.shaping.methods import GAMMA, SHAPINGS, smallest_diagonal
-from qsdp.shaping.shape import shape_covariance
+from qsdp.shaping.needed import neurons_needed
+from qsdp.shaping.shape import build_shaping, shape_covariance
 
 __all__ = [
     "GAMMA",
@@ -11,6 +12,8 @@ __all__ = [
     "BlockCovariances",
     "LinearNeurons",
     "SignCovariance",
+    "build_shaping",
+    "neurons_needed",
     "shape_covariance",
     "shape_matrix",
     "smallest_diagonal",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +13,14 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.shaping.methods import SHAPINGS, scaled_block
+from qsdp.exceptions import InvalidInputError
+from qsdp.shaping.methods import SHAPINGS, scaled_block, shape_triple
 from qsdp.shaping.roots import smallest_eigenvalue
 
-__all__ = ["SignCovariance", "shape_matrix"]
+__all__ = ["SignCovariance", "replicas_of", "shape_matrices", "shape_matrix"]
+
+#: Share of the largest entry by which a solver's matrices may be asymmetric or indefinite; beyond, they are another's.
+_FEASIBLE = 1e-5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,15 +113,65 @@ def shape_matrix(
     method: str,
 ) -> SignCovariance:
     """Return the covariance of the matrices Z, V and of rho of a feasible point, as `shape_covariance` does."""
-    M, N = levels - 1, len(Z)
-    lifted = activation is not None and activation.lifted
-    replicas = np.full(N, M)
-    replicas[N - lifted :] = 1
+    N = len(Z)
+    replicas = replicas_of(levels, activation, N)
     if rho == 0.0:
         Z, V = np.zeros((N, N)), np.zeros((N, N))
-    Q, within, constant, rho = SHAPINGS[method](Z, V, rho, replicas)
+    return _measured(Z, SHAPINGS[method](Z, V, rho, replicas), replicas, levels, activation, method)
+
+
+def replicas_of(levels: int, activation: PolynomialActivation | None, N: int) -> npt.NDArray[np.intp]:
+    """Return the number of signs in each of N weights: one for the last coordinate of a lift."""
+    lifted = activation is not None and activation.lifted
+    replicas = np.full(N, levels - 1)
+    replicas[N - lifted :] = 1
+    return replicas
+
+
+def shape_matrices(Z: FloatArray, V: FloatArray, W: FloatArray, method: str) -> SignCovariance:
+    """Return the covariance of binary neurons for any feasible triple, as `shape_covariance` does, after a check.
+
+    Raises
+    ------
+    InvalidInputError
+        ``[[V, Z], [Z', W]]`` is not positive semidefinite, or its diagonal blocks are not symmetric.
+    """
+    N = len(Z)
+    for name, block in (("V", V), ("W", W)):
+        if np.abs(block - block.T).max(initial=0.0) > _FEASIBLE * np.abs(block).max(initial=0.0):
+            raise InvalidInputError(f"{name} must be symmetric; take ({name} + {name}.T) / 2")
+    K = np.block([[0.5 * (V + V.T), Z], [Z.T, 0.5 * (W + W.T)]])
+    lowest, largest = float(np.linalg.eigvalsh(K)[0]), float(np.abs(K).max())
+    if lowest < -_FEASIBLE * largest:
+        raise InvalidInputError(
+            f"[[V, Z], [Z', W]] must be positive semidefinite; its smallest eigenvalue is {lowest:.3g}: add at least "
+            f"{-lowest:.3g} to the diagonals of V and W"
+        )
+    K[np.diag_indices(2 * N)] += max(0.0, -lowest)
+    V, W = K[:N, :N], K[N:, N:]
+    first, second = float(V.diagonal().max()), float(W.diagonal().max())
+    if first * second > 0.0:
+        # [sV Z; Z' W / s] is semidefinite for every s > 0, and this one makes rho smallest.
+        V, W = V * math.sqrt(second / first), W * math.sqrt(first / second)
+    rho, replicas = math.sqrt(first * second), np.ones(N, dtype=np.intp)
+    if rho == 0.0:
+        return shape_matrix(np.zeros((N, N)), np.zeros((N, N)), 0.0, levels=2, activation=None, method=method)
+    for block in (V, W):
+        np.fill_diagonal(block, rho)
+    return _measured(Z, shape_triple(Z, V, W, rho, method), replicas, 2, None, method)
+
+
+def _measured(
+    Z: FloatArray,
+    shaped: Any,
+    replicas: npt.NDArray[np.intp],
+    levels: int,
+    activation: PolynomialActivation | None,
+    method: str,
+) -> SignCovariance:
+    """Return a covariance with its errors."""
+    (Q, within, constant, rho), N = shaped, len(Z)
     replicas = np.concatenate([replicas, replicas])
-    lowest = _smallest_eigenvalue(Q, replicas, within)
     return SignCovariance(
         Q=read_only(Q),
         constant=constant,
@@ -124,7 +179,7 @@ def shape_matrix(
         method=method,
         residual=_residual(Q[:N, N:], Z, rho, constant),
         diagonal_error=float(np.abs(Q.diagonal() - 1.0).max()),
-        min_eigenvalue=float(lowest),
+        min_eigenvalue=_smallest_eigenvalue(Q, replicas, within),
         replicas=replicas,
         replica_correlation=read_only(within),
         levels=levels,

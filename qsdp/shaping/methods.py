@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,10 @@ from qsdp.relaxation.backends.conic import was_interrupted
 from qsdp.relaxation.repair import project_psd
 from qsdp.shaping.completion import largest_constant, weighted_absolute
 
-__all__ = ["GAMMA", "SHAPINGS", "scaled_block", "smallest_diagonal"]
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["GAMMA", "SHAPINGS", "scaled_block", "shape_triple", "shaping_program", "smallest_diagonal"]
 
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
@@ -102,6 +105,27 @@ def _covariance(rows_of: Callable[[slice], tuple[FloatArray, FloatArray]], N: in
     return Q
 
 
+def shape_triple(Z: FloatArray, V: FloatArray, W: FloatArray, rho: float, method: str) -> _Shaped:
+    """Return the covariance of binary neurons of any feasible triple, whose Z need not be symmetric nor W equal V."""
+    N, binary = len(Z), np.ones(2 * len(Z), dtype=np.intp)
+    if method == "sdp":
+        return _sdp(Z, V, rho, binary[:N])
+    P, R, constant = np.sinh(GAMMA * (V / rho)), np.sinh(GAMMA * (W / rho)), GAMMA
+    if method == "adaptive":
+        # For T = [0 Z; Z' 0], the smallest P with P +- sin(c T) semidefinite is block diagonal, and P + sin(c T) is Q.
+        zero = np.zeros((N, N))
+        found = largest_constant(
+            np.block([[zero, scaled_block(Z, rho)], [scaled_block(Z, rho).T, zero]]), GAMMA, _TOLERANCE
+        )
+        if found is not None:
+            constant, both = found
+            P, R = both[:N, :N].copy(), both[N:, N:].copy()
+    S = np.sin(constant * scaled_block(Z, rho))
+    for block in (P, R):
+        np.fill_diagonal(block, 1.0)
+    return _Shaped(np.block([[P, S], [S.T, R]]), np.ones(2 * N), constant, rho)
+
+
 def _krivine(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
     if rho > 0.0 and replicas.max() > 1:
         V, rho = smallest_diagonal(Z, V, rho)
@@ -129,6 +153,23 @@ def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np
     return _Shaped(Q, np.concatenate([within, within]), constant, rho)
 
 
+def shaping_program(Z: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> tuple[cp.Problem, cp.Variable]:
+    """Return the program (27) for a matrix Z, and its variable Q.
+
+    Q is the covariance of the means over replicas, since exchangeable replicas suffice; its diagonal is in [0, 1].
+    """
+    import cvxpy as cp
+
+    N = len(Z)
+    Q = cp.Variable((2 * N, 2 * N), PSD=True, name="Q")
+    single = np.concatenate([replicas, replicas]) == 1
+    diagonal = [cp.diag(Q) == 1] if single.all() else [cp.diag(Q) <= 1]
+    if single.any() and not single.all():
+        diagonal.append(cp.diag(Q)[single] == 1)
+    target = cp.Constant(np.sin(GAMMA * scaled_block(Z, rho)), name="sin(gamma Z)")
+    return cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal), Q
+
+
 def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
     if deadline.over():
         return _krivine(Z, V, rho, replicas)
@@ -136,16 +177,9 @@ def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp
 
     if rho > 0.0 and replicas.max() > 1:
         _, rho = smallest_diagonal(Z, V, rho)
-    N = len(Z)
-    target = np.sin(GAMMA * scaled_block(Z, rho))
     counts = np.concatenate([replicas, replicas])
-    # Q is the covariance of the means over replicas, since exchangeable replicas suffice; its diagonal is in [0, 1].
-    Q = cp.Variable((2 * N, 2 * N), PSD=True, name="Q")
     single = counts == 1
-    diagonal = [cp.diag(Q) == 1] if single.all() else [cp.diag(Q) <= 1]
-    if single.any() and not single.all():
-        diagonal.append(cp.diag(Q)[single] == 1)
-    program = cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal)
+    program, Q = shaping_program(Z, rho, replicas)
     options = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000}
     if deadline.left() < math.inf:
         # For SCS, zero is no limit.

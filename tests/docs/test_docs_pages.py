@@ -47,7 +47,14 @@ def howto(monkeypatch):
 
 def test_pages_are_found():
     names = {path.relative_to(DOCS).as_posix() for path in PAGES}
-    assert {"index.md", "theory.md", "errata.md", "howto/add_a_loss.md", "howto/add_a_solver.md"} <= names
+    assert {
+        "index.md",
+        "theory.md",
+        "errata.md",
+        "howto/add_a_loss.md",
+        "howto/add_a_solver.md",
+        "howto/change_the_program.md",
+    } <= names
 
 
 def test_tuned_numbers_are_those_of_the_code():

@@ -89,6 +89,7 @@ def test_formulations_print_their_variables(build):
     built = build(random_problem(0, 3, 5))
     assert "yhat" in str(built)
     assert "rho" in str(built)
+    assert f"form={built.form!r}" in repr(built)
 
 
 @pytest.mark.parametrize("loss", sorted(SCALAR_LOSSES))
@@ -100,7 +101,7 @@ def test_programs_print_names_and_not_the_data(build, loss):
         y = np.sign(X[:, 0] * X[:, 1])
         options = {"loss": loss, "activation": activation, "levels": levels, "sample_weight": weights}
         built = build(qsdp.TrainingProblem(X, y, beta=0.1, **options))
-        text = str(getattr(built, "problem", built))
+        text = str(built.problem)
         assert len(text) < 1000
         assert {"minimize", "yhat", "rho", "X", "y", "weights"} <= set(re.findall("[a-z]+|X", text))
 
@@ -143,20 +144,20 @@ class TestPolynomial:
     def test_is_below_the_optimum_over_all_neurons(self, seed, d, n, loss, beta):
         problem = random_problem(seed, d, n, loss=loss, beta=beta)
         optimum = global_optimum(problem, quadratic_features(problem.X))
-        value = qsdp.build_polynomial(problem).solve(**ACCURATE)
+        value = qsdp.build_polynomial(problem).problem.solve(**ACCURATE)
         assert value <= optimum.upper + 1e-6 * max(1.0, optimum.upper)
 
     def test_is_between_the_bilinear_relaxation_and_the_optimum(self):
         # A network with v = u is a bilinear one, so its relaxation is the looser of the two.
         problem = random_problem(3, 5, 25, beta=0.3)
-        value = qsdp.build_polynomial(problem).solve(**ACCURATE)
+        value = qsdp.build_polynomial(problem).problem.solve(**ACCURATE)
         assert qsdp.build_two_block(problem).problem.solve(**ACCURATE) <= value + 1e-6
         assert value >= 0.5 * global_optimum(problem, quadratic_features(problem.X)).lower
 
     def test_rho_is_the_common_diagonal(self):
         problem = random_problem(3, 4, 15, beta=0.2)
         built = qsdp.build_polynomial(problem)
-        built.solve(**ACCURATE)
-        values = {name: variable.value for name, variable in built.var_dict.items()}
+        built.problem.solve(**ACCURATE)
+        values = {name: variable.value for name, variable in built.variables.items()}
         np.testing.assert_allclose(values["Z1"].diagonal(), values["rho1"], atol=1e-7)
         np.testing.assert_allclose(values["Z2"].diagonal(), values["rho2"], atol=1e-7)

@@ -100,7 +100,7 @@ def test_the_bound_holds_for_every_network(problem: qsdp.TrainingProblem, solver
 )
 def test_the_bound_is_near_the_value_of_the_program(levels: int, activation: Any, loss: str) -> None:
     problem = random_problem(13, 3, 12, loss=loss, beta=0.02, activation=activation, levels=levels)
-    value = qsdp.build_polynomial(problem).solve(**ACCURATE)
+    value = qsdp.build_polynomial(problem).problem.solve(**ACCURATE)
     relaxation = qsdp.solve_polynomial_relaxation(problem, solver="clarabel", tol=1e-9)
     assert relaxation.solver == "clarabel"
     assert value <= optimum_of(problem).upper * (1 + 1e-6) + 1e-8
@@ -134,8 +134,8 @@ def test_the_program_equals_the_paper_written_out_entry_by_entry(levels: int, ac
             constraints.append(block[j, j] == number if binary else block[j, j] <= number)
     expected = cp.Problem(cp.Minimize(objective), constraints).solve(**ACCURATE)
     built = qsdp.build_polynomial(problem)
-    assert set(built.var_dict) == {"Z1", "Z2", "rho1", "rho2", "yhat"}
-    assert built.solve(**ACCURATE) == pytest.approx(expected, rel=1e-6, abs=1e-8)
+    assert set(built.variables) == {"Z1", "Z2", "rho1", "rho2", "yhat"}
+    assert built.problem.solve(**ACCURATE) == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
 def test_networks_are_points_of_the_program() -> None:
