@@ -408,8 +408,7 @@ class _Iteration:
 
 def _positive_parts(stack: FloatArray) -> FloatArray:
     """Return the positive semidefinite part of each matrix of a stack of shape (C, R, N, N)."""
-    _, n_blocks, *_ = stack.shape
-    if n_blocks > 1:
+    if stack.shape[1] != 1:
         values, vectors = np.linalg.eigh(stack)
         parts: FloatArray = (vectors * np.maximum(values, 0.0)[..., None, :]) @ vectors.swapaxes(-1, -2)
         return parts
