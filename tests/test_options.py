@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import typing
@@ -16,7 +17,6 @@ from sklearn.base import clone
 import qsdp
 from qsdp._utils.options import Options, documented, option
 from qsdp._utils.validation import check_integer
-from qsdp.cli import app
 from qsdp.cli._flags import ARGUMENTS
 from qsdp.estimators import (
     ClassifierCrossValidationOptions,
@@ -103,7 +103,7 @@ def test_estimators_have_defaults_of_their_own() -> None:
 @pytest.mark.parametrize("command", ["fit", "demo"])
 def test_flags_of_the_command_line_agree(command: str) -> None:
     others = {"n_jobs": 1, "random_state": 0}
-    function = next(known.callback for known in app.registered_commands if known.callback.__name__ == command)
+    function = getattr(importlib.import_module(f"qsdp.cli._{command}"), command)
     parameters, hints = inspect.signature(function).parameters, typing.get_type_hints(function, include_extras=True)
     found = set()
     for name, declared in TrainingOptions.declared().items():

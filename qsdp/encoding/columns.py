@@ -309,6 +309,6 @@ def _unknown(entry: Any, name: str) -> InvalidTypeError:
         )
     # The checks of scikit-learn recognise the error by these words.
     return InvalidTypeError(
-        f"column {name!r}: every entry of this argument must be a string or a number, or another hashable object "
+        f"column {name!r} of X: every entry of this argument must be a string or a number, or another hashable object "
         f"as a category; got {type(entry).__name__}, such as {entry!r:.60}"
     )

@@ -90,7 +90,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
     try:
         return _estimator(header, dict(arrays))
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, InvalidInputError, StorageError) as error:
+    except (
+        KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, InvalidInputError, StorageError
+    ) as error:  # fmt: skip
         raise StorageError(f"{os.fspath(path)!r} is not a valid estimator: {error}") from None
 
 

@@ -87,8 +87,10 @@ def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) 
     made = [
         "customers-5000-3levels.qsdp",
         "customers.c",
+        "customers.d.ts",
         "customers.h",
         "customers.html",
+        "customers.js",
         "customers.onnx",
         "customers.qsdp",
         "optimal.cert",

@@ -126,7 +126,7 @@ def test_errors_are_weighted_as_the_score_is(here: Path) -> None:
 def test_less_data_gives_less(trained: Path, here: Path) -> None:
     model = trained / "price.qsdp"
     without = make_report(model)
-    titles = ["Certificate", "Network and size", "Encoding of columns", "Provenance"]
+    titles = ["Certificate", "Network and size", "Importances of columns", "Encoding of columns", "Provenance"]
     assert re.findall("<h2>(.*?)</h2>", without.to_html()) == titles
     assert "model-index" not in without.to_card()
     lines = (trained / "messy.csv").read_bytes().splitlines(keepends=True)

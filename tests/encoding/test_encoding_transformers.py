@@ -250,7 +250,7 @@ def test_wrong_tables():
         encoder.transform(frame().assign(age=np.inf))
     with pytest.raises(InvalidInputError, match="feature names should match"):
         encoder.transform(frame().rename(columns={"age": "years"}))
-    with pytest.raises(InvalidTypeError, match=r"column 'when': every entry .* must be a string or a number"):
+    with pytest.raises(InvalidTypeError, match=r"column 'when' of X: every entry .* must be a string or a number"):
         TableEncoder().fit(frame().assign(when=1j))
     dates = pd.Series(pd.date_range("2020-01-01", periods=6))
     numeric = TableEncoder().fit(frame())
@@ -380,14 +380,14 @@ def test_days_are_the_same_categories_in_every_unit():
 def test_entries_that_are_neither_numbers_nor_hashable_are_refused_by_column():
     for entry in ([1, 2], {"a": 1}, (1, [2]), object(), 1j):
         for encoder in (TableEncoder(), ThresholdEncoder()):
-            with pytest.raises(InvalidTypeError, match=r"column 'what': .* a number, or another hashable object"):
+            with pytest.raises(InvalidTypeError, match=r"column 'what' of X: .* a number, or another hashable object"):
                 encoder.fit(pd.DataFrame({"what": objects([entry, 1.0])}))
     for column in (
         pl.Series([[1], [2]]),
         pl.Series([{"a": 1}, {"a": 2}]),
         pl.Series([[1], [2]], dtype=pl.Array(int, 1)),
     ):
-        with pytest.raises(InvalidTypeError, match=r"column 'what': .* another hashable object"):
+        with pytest.raises(InvalidTypeError, match=r"column 'what' of X: .* another hashable object"):
             TableEncoder().fit(pl.DataFrame({"what": column}))
     with pytest.raises(InvalidInputError, match="column 'what' contains infinity"):
         TableEncoder().fit(pd.DataFrame({"what": objects([10**400, Decimal(1)])}))

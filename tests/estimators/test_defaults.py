@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import warnings
 from typing import Any
 
@@ -191,7 +192,7 @@ def test_fit_tells_once_of_categories_too_rare_for_a_bit(encoding: str) -> None:
     assert len([one for one in caught if "none of the bits: 'town' 20 " in str(one.message)]) == 1
     with pytest.warns(
         QSDPWarning,
-        match="missing, or too rare in fit for one of the max_categories=50 bits.*, which set none of the bits",
+        match="missing, or too rare in fit for one of the max_categories=50 bits.* set none of the bits",
     ):
         model.predict(data.assign(town="town 9"))
 
@@ -293,7 +294,7 @@ def test_a_gap_of_the_relaxation_is_not_blamed_on_the_network(estimator: type) -
     with pytest.warns(QSDPWarning) as caught:
         estimator(20, beta=1.0, time_limit=1e-9, random_state=0).fit(X, target(estimator))
     messages = [str(one.message) for one in caught]
-    assert any("the time limit ended the solve; allow more time with time_limit" in message for message in messages)
+    assert any(re.search("the time limit ended .*the solve; allow more time with time_limit", one) for one in messages)
     assert not any("more neurons" in message for message in messages)
 
 
