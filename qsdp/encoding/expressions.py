@@ -29,7 +29,7 @@ class InputColumn:
     categories : tuple or None
         Symbols in the training set, with None if some were missing; None unless the column holds symbols.
     notation : str or None
-        How text in the column stands for numbers, dates or truth values: a key of `qsdp.encoding.notation.NOTATIONS`
+        How text in the column stands for numbers, dates or truth values: a key of ``qsdp.encoding.notation.NOTATIONS``
         or "boolean"; None if it does not.
     """
 
