@@ -49,9 +49,9 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return measured | {"final_conic": _conic(network), "final_form": _coefficients(network)}
 
 
-def _coefficients(network: QuadraticNetwork) -> dict[str, np.ndarray]:
+def _coefficients(network: QuadraticNetwork) -> dict[str, Any]:
     form = network.start(0).to_layers()[0].form
-    return {"S": form.S, "s": form.s, "s0": form.s0}
+    return {name: np.asarray(getattr(form, name)).tolist() for name in ("S", "s", "s0")}
 
 
 def _conic(network: QuadraticNetwork) -> str:
