@@ -434,8 +434,9 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             self.target_scaling_.encode(coded),
             beta=self.result_.problem.beta if "_result" in vars(self) else self._beta,
             loss=self.loss,
-            activation=self.network_.activation,
-            levels=self.network_.levels,
+            # Networks on blocks are bilinear and binary.
+            activation=getattr(self.network_, "activation", None),
+            levels=getattr(self.network_, "levels", 2),
             sample_weight=weights,
         )
 

@@ -57,7 +57,8 @@ def facts_of_model(model: Any, judged: Judged | None, n_draws: int) -> dict[str,
     source = table_of(model)
     kind = ("any of {} labels" if getattr(model, "_several", False) else "one of {} classes").format(len(classes or ()))
     kind = kind if classes else "a number" if network.n_outputs == 1 else f"{network.n_outputs} numbers"
-    encoding = None if encoder is None else encoder.encoding_
+    # Columns without an input are those not used, with their reasons.
+    encoding = encoder.encoding_.trimmed() if hasattr(encoder, "encoding_") else None
     columns = [] if encoding is None else _columns(encoding)
     activation = network.activation
     inputs = f"{network.n_inputs}, made of {len(columns)} columns" if columns else str(network.n_inputs)
@@ -260,7 +261,9 @@ def _effects(effects: Effects, rows: str) -> dict[str, Any]:
     G = len(effects.columns)
     main = np.sqrt((effects.main.reshape(-1, G) ** 2).sum(axis=0))
     pairs = np.sqrt((effects.interactions.reshape(-1, G, G) ** 2).sum(axis=0))
-    shown = np.argsort(-effects.importances, kind="stable")[:_COLUMNS]
+    shown = np.argsort(-effects.importances, kind="stable")[
+        : min(_COLUMNS, max(1, np.count_nonzero(effects.importances)))
+    ]
     sizes = np.where(np.tri(len(shown), k=-1, dtype=bool), np.nan, pairs[np.ix_(shown, shown)] + np.diag(main[shown]))
     bars = _bars(effects.columns, effects.importances)
     return {
@@ -289,6 +292,7 @@ def _largest_effects(columns: Sequence[str], main: FloatArray, pairs: FloatArray
     return [
         (columns[i] if i == j else f"{columns[i]} * {columns[j]}", _short(size), format_share(share))
         for i, j, size, share in largest
+        if size > 0.0
     ]
 
 

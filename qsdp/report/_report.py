@@ -14,6 +14,7 @@ from qsdp._utils.files import write_whole
 from qsdp._utils.validation import check_integer
 from qsdp.estimators.provenance import versions
 from qsdp.exceptions import InvalidInputError
+from qsdp.networks import BlockNetwork
 from qsdp.report._content import facts_of_model, measured, measures
 from qsdp.report._files import facts_of_file, load_file
 from qsdp.report._model import judge, table_of
@@ -110,6 +111,11 @@ def make_report(
                 f"{kind}"
             )
         return Report(name, kind, None, {}, facts | found | {"files": [_digested(kind, model_file)]})
+    if isinstance(stored.network_, BlockNetwork):
+        raise InvalidInputError(
+            f"{os.fspath(model_file)!r} is a model of images or series, of which there is no report yet; "
+            "`model.network_.save` writes a file of its network, of which there is one"
+        )
     model, judged = stored, None
     files, scores = [_digested("model", model_file)], dict[str, dict[str, float]]()
     if data_file is not None:

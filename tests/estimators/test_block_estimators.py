@@ -18,6 +18,7 @@ import qsdp_check
 from qsdp.encoding import Patches, Union, Windows
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.storage import read_archive, write_archive
+from qsdp.report import make_report
 
 DIGITS = load_digits()
 IMAGES, LABELS = DIGITS.images.astype(np.uint8)[:500], DIGITS.target[:500]
@@ -149,6 +150,18 @@ def test_forged_encoders_are_refused(fitted: Any, tmp_path: Path) -> None:
             qsdp.load(tmp_path / "forged")
     with safe_open(tmp_path / "model", framework="np") as archive:
         assert "pickle" not in json.dumps(archive.metadata())
+
+
+def test_the_problem_is_the_same_after_loading(fitted: Any, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "model")
+    loaded = qsdp.load(tmp_path / "model")
+    one, two = (model.training_problem(IMAGES[FEW][:80], LABELS[FEW][:80]) for model in (fitted, loaded))
+    assert one == two
+    assert one.beta == fitted.result_.problem.beta
+    assert one.objective(fitted.network_) == two.objective(loaded.network_)
+    assert two.objective(loaded.network_) == pytest.approx(loaded.certificate_.objective, rel=1e-12)
+    with pytest.raises(InvalidInputError, match="is a model of images or series, of which there is no report yet"):
+        make_report(tmp_path / "model")
 
 
 @pytest.mark.parametrize("evaluate", ["relaxation", "network"])
