@@ -29,8 +29,8 @@ class InputColumn:
     categories : tuple or None
         Symbols in the training set, with None if some were missing; None unless the column holds symbols.
     notation : str or None
-        How text in the column stands for numbers, dates or truth values: a key of ``qsdp.encoding.notation.NOTATIONS``
-        or "boolean"; None if it does not.
+        How text in the column stands for numbers, dates or truth values, such as "thousands", "percent", "day first" or
+        "boolean"; None if it does not.
     """
 
     name: str
