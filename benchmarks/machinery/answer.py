@@ -45,7 +45,13 @@ def answered(
         return f"[{shown}]({link(name)})"
 
     def quote(found: re.Match[str]) -> str:
-        return quoted(*found.groups()) or "(not measured yet)"
+        try:
+            return quoted(*found.groups()) or "(not measured yet)"
+        except typer.BadParameter:
+            # Quick records do not have all numbers.
+            if strict:
+                raise
+            return "(not measured yet)"
 
     parts = [" ".join(part.split()) for part in prose.strip().split("\n\n")]
     return "\n\n".join(wrapped(_QUOTE.sub(quote, _VERDICTS.sub(verdicts, part))) for part in parts)

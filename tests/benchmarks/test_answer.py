@@ -55,3 +55,13 @@ def test_the_answer_comes_first_and_is_read_in_a_minute() -> None:
     visible = re.sub(r"\]\([^)]*\)", "]", prose)
     assert len(visible) < 25 * 120
     assert "{" not in prose
+
+
+def test_quick_records_may_lack_a_number() -> None:
+    def none(name: str, part: str) -> str:
+        raise typer.BadParameter(f"{name} has no quote {part!r}")
+
+    made = answer.answered("It is {one.number} away.", CLAIMS, "{}".format, none, strict=False)
+    assert made == "It is (not measured yet) away."
+    with pytest.raises(typer.BadParameter, match="one has no quote 'number'"):
+        answer.answered("It is {one.number} away.", CLAIMS, "{}".format, none)
