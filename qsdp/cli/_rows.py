@@ -23,7 +23,6 @@ from qsdp.statistics.collections import Rows
 from qsdp.statistics.sample import RowSample
 from qsdp.tables import read_table, table_chunks
 from qsdp.tables.training import (
-    coded_problem,
     digest_of,
     inputs_in,
     marked,
@@ -124,8 +123,7 @@ class TrainingRows:
             model.table_ = self.source
             return
         model.fit(inputs_in(self.source, self.drop, self.train), self.y, weights_of(self.source, self.train))
-        model.table_ = self.source
-        model.table_ = replace(self.source, digest=digest_of(coded_problem(model, self.train)))
+        model.table_ = replace(self.source, digest=digest_of(model.result_.problem))
 
     def finish(self) -> None:
         """Delete what an interrupted run would continue from."""

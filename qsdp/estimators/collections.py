@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import errors_of
-from qsdp.estimators.inputs import check_targets_of_frame
 from qsdp.exceptions import InvalidTypeError
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_on_batches, run_on_statistics
@@ -103,8 +101,5 @@ class _ChunkEncoder:
         rows, estimator = Rows.of(X, y, sample_weight), self.estimator
         if not len(rows):
             return rows.X, rows.y, rows.weights
-        data = estimator._checked(rows.X)
-        with errors_of("y"):
-            target = check_targets_of_frame(data, rows.y, **estimator._targets)
-        coded, weights = estimator._coded(Rows(data, target, rows.weights))
-        return estimator._inputs(data), estimator.target_scaling_.encode(coded), weights
+        coded: tuple[Any, ...] = estimator._coded_rows(estimator._checked_rows(rows))
+        return coded

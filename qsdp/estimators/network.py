@@ -424,14 +424,11 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         if makes_blocks(self.encoding):
             rows = self._validated(X, y, sample_weight).counting
         else:
-            some = Rows.of(X, y, sample_weight)
-            data = self._checked(some.X)
-            with errors_of("y"):
-                rows = Rows(data, check_targets_of_frame(data, some.y, **self._targets), some.weights)
-        coded, weights = self._coded(rows)
+            rows = self._checked_rows(Rows.of(X, y, sample_weight))
+        inputs, target, weights = self._coded_rows(rows)
         return TrainingProblem(
-            self._inputs(rows.X),
-            self.target_scaling_.encode(coded),
+            inputs,
+            target,
             beta=self.result_.problem.beta if "_result" in vars(self) else self._beta,
             loss=self.loss,
             # Networks on blocks are bilinear and binary.
@@ -439,6 +436,17 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             levels=getattr(self.network_, "levels", 2),
             sample_weight=weights,
         )
+
+    def _checked_rows(self, rows: Rows) -> Rows:
+        """Check and return rows of the user's table with their targets."""
+        data = self._checked(rows.X)
+        with errors_of("y"):
+            return Rows(data, check_targets_of_frame(data, rows.y, **self._targets), rows.weights)
+
+    def _coded_rows(self, rows: Rows) -> tuple[Any, FloatArray, FloatArray | None]:
+        """Return the inputs, targets and weights of checked rows, coded as in training."""
+        coded, weights = self._coded(rows)
+        return self._inputs(rows.X), self.target_scaling_.encode(coded), weights
 
     def _output(self, X: Any) -> FloatArray:
         """Return the outputs in the units of the targets, of shape (n, C)."""

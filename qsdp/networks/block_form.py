@@ -19,7 +19,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.networks.compact import pack_form
 from qsdp.networks.quadratic_form import QuadraticFunction
 
-__all__ = ["BlockForm"]
+__all__ = ["BlockForm", "block_outputs"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,11 +63,7 @@ class BlockForm(QuadraticFunction):
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return `predict` with the shape (n, C), also for a scalar function."""
-        rows = check_blocks(X, self.layout).rows
-        values = np.empty((len(rows), self.n_outputs))
-        for some in chunks(*rows.shape):
-            values[some] = rows[some] @ self.entries.T
-        return values
+        return block_outputs(X, self.layout, self.entries)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the form to `path` in codes of variable length, readable by `qsdp.load_network`."""
@@ -87,3 +83,12 @@ class BlockForm(QuadraticFunction):
             ("storage", format_bits(self.n_bits)),
         ]
         return Summary("BlockForm", rows)
+
+
+def block_outputs(X: Any, layout: Layout, entries: FloatArray) -> FloatArray:
+    """Return the inner products (n, C) of the packed rows of blocks with vectors of shape (C, P), chunk by chunk."""
+    rows = check_blocks(X, layout).rows
+    values = np.empty((len(rows), len(entries)))
+    for some in chunks(*rows.shape):
+        values[some] = rows[some] @ entries.T
+    return values

@@ -17,9 +17,9 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import Checks, checked, is_count, is_list, is_text
 from qsdp._utils.summary import Summary, first_few, format_bits, format_count
 from qsdp._utils.validation import FloatArray, check_choice, check_numbers, own, read_only
-from qsdp.blocks import Layout, check_blocks, check_layout
+from qsdp.blocks import Layout, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.block_form import BlockForm
+from qsdp.networks.block_form import BlockForm, block_outputs
 from qsdp.networks.coding import BitReader
 from qsdp.networks.compact import NEURONS, integer_weights, pack_form, pack_neurons, read_compact
 from qsdp.networks.quadratic_form import NeuronFunction
@@ -161,11 +161,7 @@ class BlockNetwork(NeuronFunction):
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return `predict` with the shape (n, C), also for a scalar network."""
-        rows = check_blocks(X, self.layout).rows
-        values = np.empty((len(rows), self.n_outputs))
-        for some in chunks(*rows.shape):
-            values[some] = rows[some] @ self.entries.T
-        return values
+        return block_outputs(X, self.layout, self.entries)
 
     def to_integer_form(self) -> BlockForm:
         """Return the same function as integer matrices and a scale of each output.

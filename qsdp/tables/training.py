@@ -139,10 +139,9 @@ def split(source: TableSource, table: pandas.DataFrame) -> tuple[pandas.DataFram
     # Rounded, because (1 - 0.9) * 10 is a little less than 1.
     n_train = int(round((1.0 - source.test_size) * len(known), 9))
     weights = weights_of(source, known)
-    parts = order[:n_train], order[n_train:]
-    if weights is not None:
-        parts = tuple(part[weights[part] > 0.0] for part in parts)  # type: ignore[assignment]
-    return known.take(parts[0]), known.take(parts[1])
+    counting = np.ones(len(known), dtype=bool) if weights is None else weights > 0.0
+    train, test = (known.take(part[counting[part]]) for part in (order[:n_train], order[n_train:]))
+    return train, test
 
 
 def weights_of(source: TableSource, table: pandas.DataFrame) -> FloatArray | None:
