@@ -15,7 +15,7 @@ from qsdp.losses import get_loss
 from qsdp.problem import check_levels
 from qsdp.report.figures import bound_figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import read_table
-from qsdp.tables.training import evaluate, solution_of
+from qsdp.tables.training import evaluate, problem_on, solution_of
 
 
 def resample(
@@ -55,7 +55,7 @@ def resample(
         check_neurons(neurons, solution.n_outputs)
         model.resample(neurons, seed, levels=levels)
         if data is not None:
-            evaluate(model, read_table(data, model.table_.missing))
+            evaluate(model, problem_on(model, read_table(data, model.table_.missing)))
         model.save(path)
     certificate = model.certificate_
     print_facts([network_fact(model.network_, beta, get_loss(model.loss).name), ("saved", str(path))])

@@ -323,6 +323,11 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         refined: str = vars(self).get("_refined", "none")
         return refined
 
+    @property
+    def _trained_beta(self) -> float:
+        """Beta of the problem of the fit."""
+        return self.result_.problem.beta if "_result" in vars(self) else self._beta
+
     def _solution_of_relaxation(self) -> tuple[Solution, float] | None:
         """Return the solution that networks are sampled from, and its beta, if this estimator has them."""
         if "_result" in vars(self):
@@ -429,7 +434,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         return TrainingProblem(
             inputs,
             target,
-            beta=self.result_.problem.beta if "_result" in vars(self) else self._beta,
+            beta=self._trained_beta,
             loss=self.loss,
             # Networks on blocks are bilinear and binary.
             activation=getattr(self.network_, "activation", None),

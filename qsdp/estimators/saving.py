@@ -39,7 +39,6 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     arrays = {f"network.{name}": array for name, array in arrays.items()}
     solution, _ = model._solution_of_relaxation() or (None, None)
     arrays |= {} if solution is None else solution.arrays()
-    beta = model.result_.problem.beta if "_result" in vars(model) else model._beta
     arrays |= {"scaling.offset": np.atleast_1d(model.target_scaling_.offset)}
     arrays |= {"scaling.scale": np.atleast_1d(model.target_scaling_.scale)}
     arrays |= dict(zip(("ranges.low", "ranges.high"), model._input_ranges, strict=True))
@@ -64,7 +63,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "feature_names": None if names is None else names.tolist(),
         "constant": float(model.constant_),
         "network": network,
-        "relaxation": {**({} if solution is None else solution.state()), "beta": beta},
+        "relaxation": {**({} if solution is None else solution.state()), "beta": model._trained_beta},
         "certificate": _certificate_state(model.certificate_),
         "cv": {name: float(getattr(model, name)) for name in CV_NUMBERS if hasattr(model, name)},
         "provenance": versions(),

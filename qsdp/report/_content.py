@@ -158,19 +158,11 @@ def _judged_facts(judged: Judged, n_draws: int) -> dict[str, Any]:
     if classes is None:
         return facts | _residuals(rows, source.target)
     facts["header"].append("most frequent class alone")
-    shares = [_most_frequent(part) for part in judged.parts]
+    shares = [part.common_class() for part in judged.parts]
     for line, (_, share) in zip(table, shares, strict=True):
         line.append(format_share(share))
     largest, common = shares[-1]
     return facts | {"largest": classes[largest], "common": common} | _confusion(rows, classes)
-
-
-def _most_frequent(rows: Any) -> tuple[int, float]:
-    """Return the class of the largest weight, and its share of the rows."""
-    weights = np.ones(len(rows.truth)) if rows.weights is None else rows.weights
-    known = rows.truth >= 0
-    totals = np.bincount(rows.truth[known].astype(np.intp), weights[known], minlength=1)
-    return int(totals.argmax()), float(totals.max() / weights.sum())
 
 
 def _confusion(rows: Any, classes: Sequence[str]) -> dict[str, Any]:

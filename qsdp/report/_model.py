@@ -101,9 +101,10 @@ def judge(model: Any, data_file: str | os.PathLike[str]) -> Judged:
         )
     table = read_table(data_file, source.missing)
     parts, trained = scored_rows(model, table)
-    if trained and math.isnan(model.certificate_.objective):
-        evaluate(model, table)
+    problem = problem_on(model, table) if trained else None
+    if problem is not None and math.isnan(model.certificate_.objective):
+        evaluate(model, problem)
     rows = split(source, table)[0] if trained else with_target(source, table)
     weights = weights_of(source, rows) if source.weights in rows.columns else None
     effects = model.effects(inputs_of(model, rows), sample_weight=weights)
-    return Judged(model, parts, effects, problem_on(model, table) if trained else None)
+    return Judged(model, parts, effects, problem)

@@ -79,11 +79,16 @@ class ScoredRows:
         np.add.at(counts, (self.truth[known].astype(np.intp), choose_classes(self.values())[known]), 1)
         return counts
 
+    def common_class(self) -> tuple[int, float]:
+        """Return the class of the largest weight, and its share of the rows."""
+        weights = np.ones(len(self.truth)) if self.weights is None else self.weights
+        known = self.truth >= 0
+        totals = np.bincount(self.truth[known].astype(np.intp), weights[known], minlength=1)
+        return int(totals.argmax()), float(totals.max() / weights.sum())
+
     def common_share(self) -> float:
         """Return the (weighted) share of the most frequent class."""
-        weights = np.ones(len(self.truth)) if self.weights is None else self.weights
-        totals = [float(weights[self.truth == code].sum()) for code in np.unique(self.truth[self.truth >= 0])]
-        return max(totals, default=0.0) / float(weights.sum())
+        return self.common_class()[1]
 
 
 def class_names(model: Any) -> list[str] | None:

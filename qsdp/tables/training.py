@@ -255,9 +255,9 @@ def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
     return problem
 
 
-def evaluate(model: Any, table: pandas.DataFrame) -> None:
-    """Give a model the certificate of its network on the table it was trained on; another table raises an error."""
-    problem, (solution, _) = problem_on(model, table), solution_of(model)
+def evaluate(model: Any, problem: TrainingProblem) -> None:
+    """Give a model the certificate of its network on its own problem, see `problem_on`."""
+    solution, _ = solution_of(model)
     model.certificate_ = Certificate(solution.bound_with(problem), problem.objective(model.network_))
 
 
