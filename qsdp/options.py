@@ -31,7 +31,7 @@ from qsdp.losses import LOSSES, Loss, get_loss
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.relaxation.largest_beta import useful_beta_max
-from qsdp.relaxation.selection import BetaChoice, beta_choice
+from qsdp.ridge import BetaChoice, beta_choice
 from qsdp.sampling import ALLOCATIONS, MAX_NEURONS
 from qsdp.shaping import SHAPINGS
 from qsdp.width import LEAST_NEURONS, MOST_NEURONS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -15,7 +14,6 @@ from qsdp._utils.validation import FloatArray, check_choice, check_integer, chec
 from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
-from qsdp.relaxation.selection import MOST_SAMPLES
 
 __all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "MISSING", "EncodingRule"]
 
@@ -37,7 +35,7 @@ _EXTREME = 100.0
 _THRESHOLDS = (5, 20)
 
 #: Maximum number of all thresholds, and maximum product of samples, outputs and squared inputs: time for accuracy.
-_MOST_BITS, _MOST_PRODUCTS = 240, 6e8
+_MOST_BITS, _MOST_PRODUCTS, _MANY = 240, 6e8, 5000
 
 #: Name of the encoding that is chosen on held-out rows.
 AUTO = "auto"
@@ -76,7 +74,8 @@ class EncodingRule:
         n_outputs, n_distinct : int
             Number of outputs, and of distinct rows, as repetitions may not matter. They limit the affordable inputs.
         """
-        affordable = math.isqrt(int(_MOST_PRODUCTS / (min(n_distinct, MOST_SAMPLES) * n_outputs)))
+        n = min(n_distinct, _MANY)
+        affordable = next(N for N in range(1, 10**6) if n_outputs * N**2 * (n + 10 * N) > _MOST_PRODUCTS) - 1
         many = np.any((inputs > inputs.min(axis=0)) & (inputs < inputs.max(axis=0)), axis=0)
         n_numbers = sum(one.kind == "value" and bool(own) for one, own in zip(standard.expressions, many, strict=True))
         most = min(_MOST_BITS, affordable - standard.width) // n_numbers if n_numbers else 0

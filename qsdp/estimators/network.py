@@ -26,10 +26,9 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.certificates import Certificate
 from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import as_table, is_frame
-from qsdp.encoding.elimination import useful_inputs
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.scales import restricted_to
-from qsdp.encoding.selection import first_clear_best
+from qsdp.estimators.choices import first_clear_best, useful_inputs
 from qsdp.estimators.collections import rows_here, train_on_collections
 from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import (

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.encoding import EncodingRule
-from qsdp.encoding.elimination import useful_inputs
-from qsdp.encoding.selection import first_clear_best
+from qsdp.estimators.choices import useful_inputs
+from qsdp.estimators.choices import first_clear_best
 from qsdp.estimators.provenance import texts_of, versions
 from qsdp.estimators.solution import Solution
 from qsdp.exceptions import InvalidInputError

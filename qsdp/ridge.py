@@ -1,0 +1,289 @@
+"""Quadratic ridge regression: the functions of the relaxation with another norm, and the beta that suits them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils import deadline
+from qsdp._utils.progress import NO_BAR, ProgressBar
+from qsdp._utils.validation import FloatArray
+from qsdp.encoding.cuts import without_outliers
+from qsdp.lifting import DataMap, QuadraticMap
+from qsdp.losses import Loss
+from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.relaxation.largest_beta import useful_beta_max
+from qsdp.relaxation.rows import Cells, DistinctRows
+
+__all__ = ["BetaChoice", "Functions", "LeftOut", "RidgeFit", "beta_choice", "left_out_fit"]
+
+#: Maximum number of distinct rows that are left out and of rows that train, and dimension of the functions: gains of a
+#: few per mille differ from chance, in a second per encoding.
+MOST_ROWS, _MOST_TRAINED, MOST_FUNCTIONS = 3000, 50_000, 1000
+
+#: Number of distinct rows below which nothing can be left out.
+LEAST_ROWS = 8
+
+#: Strengths of the ridge penalty, as multiples of the mean eigenvalue.
+_STRENGTHS = np.geomspace(1e-6, 1e3, 28)
+
+#: Scales of the inputs: products are penalised more than inputs at the first scale, equally at the second.
+_SCALES = (1.0, 4.0)
+
+#: Eigenvalues below this share of the largest are rounding errors, and so are smaller shares of an error left.
+_RANK, _LEAST_LEFT = 1e-13, 1e-9
+
+#: Bounds of the share of `beta_max`, and the share if nothing can be left out.
+_LEAST_SHARE, _MOST_SHARE, _FALLBACK = 3e-4, 0.3, 0.01
+
+#: Ratio of beta to the beta at which the residuals of the regression become feasible in the dual; 0.25 to 1 are as good.
+_RATIO = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeFit:
+    """A quadratic ridge regression, and its errors at distinct rows that are left out.
+
+    Attributes
+    ----------
+    scale : float
+        Factor of the inputs.
+    strength : float
+        Strength of the penalty, as a multiple of the mean eigenvalue.
+    errors : ndarray of shape (k,)
+        Squared errors at rows left out, times weights, summed over equal rows.
+    coefficients : ndarray of shape (r, C)
+        Coefficients of the fit to all rows, in the features of `Functions`.
+    """
+
+    scale: float
+    strength: float
+    errors: FloatArray
+    coefficients: FloatArray
+
+
+def left_out_fit(problem: TrainingProblem, left_out: LeftOut, scales: tuple[float, ...] = _SCALES) -> RidgeFit:
+    r"""Return the quadratic ridge regression with the smallest squared leave-one-out errors.
+
+    The regression minimises :math:`\sum_i w_i \|y_i - \langle \mathcal{X}_i, S \rangle\|^2 + \lambda \|S\|_F^2` over
+    symmetric matrices S, one per output: the functions of the relaxation, with another norm. Let
+    :math:`K_{ij} = \sqrt{w_i w_j} \langle \mathcal{X}_i, \mathcal{X}_j \rangle` and
+    :math:`H = K (K + \lambda I)^{-1}` over distinct rows. The error at a left-out row with a share s of the weight of
+    its distinct row is the error of the fit to all rows, divided by :math:`1 - s H_{ii}`. One decomposition thus
+    gives the errors for every :math:`\lambda`. The best of these and of the scales of X are taken.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        Its beta does not matter.
+    left_out : LeftOut
+        Rows of the problem in any encoding.
+    scales : tuple of float
+    """
+    fits = (left_out.best(left_out.data(problem, scale), scale) for scale in scales)
+    return min(fits, key=lambda fit: float(fit.errors.sum()))
+
+
+class Functions:
+    r"""A space of quadratic functions, and the features in which their norm is that of their coefficients.
+
+    It holds the functions of the rows :math:`\mathcal{X}_i`, but at most a given dimension: if both rows and entries are
+    many, the combinations of the first `most` rows.
+
+    Parameters
+    ----------
+    rows : DataMap
+    most : int
+    """
+
+    def __init__(self, rows: DataMap, most: int = MOST_FUNCTIONS) -> None:
+        self._few: QuadraticMap | None = None
+        if rows.layout.n_entries > most and isinstance(rows, QuadraticMap):
+            self._few = rows.take(slice(most))
+            eigenvalues, axes = np.linalg.eigh(self._few.inner_products())
+            kept = eigenvalues > _RANK * eigenvalues[-1]
+            self._axes = axes[:, kept] / np.sqrt(eigenvalues[kept])
+
+    def features(self, rows: DataMap) -> FloatArray:
+        """Return the features (n, r) of rows."""
+        return rows.features() if self._few is None else rows.inner_products(self._few) @ self._axes
+
+    def values(self, rows: DataMap, coefficients: FloatArray) -> FloatArray:
+        """Return the values (n, C) of functions with coefficients (r, C)."""
+        if self._few is None:
+            return rows.features() @ coefficients
+        return rows.inner_products(self._few) @ (self._axes @ coefficients)
+
+
+def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    """Return the weight (k,) of each group and the means (k, C) of its values (n, C)."""
+    totals = np.bincount(groups, weights).astype(float)
+    return totals, np.stack([np.bincount(groups, weights * one) for one in values.T], axis=1) / totals[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Rows to be left out one by one, in cells of equal rows with equal targets.
+
+    Attributes
+    ----------
+    samples : ndarray of int of shape (k,)
+        One sample of each distinct row.
+    row_weights : ndarray of shape (k,)
+        Weight of all samples of each distinct row.
+    means : ndarray of shape (k, C)
+        Mean of their targets.
+    place : ndarray of int of shape (c,)
+        Number of the distinct row that the rows of each cell equal.
+    counts : ndarray of int of shape (c,)
+        Number of rows in each cell.
+    shares : ndarray of shape (c,)
+        Share of one row of the cell in the weight of the distinct row.
+    weights : ndarray of shape (c,)
+        Weight of all rows of each cell.
+    deviations : ndarray of shape (c, C)
+        Targets of each cell minus the mean of the distinct row.
+    """
+
+    samples: npt.NDArray[np.intp]
+    row_weights: FloatArray
+    means: FloatArray
+    place: npt.NDArray[np.intp]
+    counts: npt.NDArray[np.int64]
+    shares: FloatArray
+    weights: FloatArray
+    deviations: FloatArray
+
+    @classmethod
+    def of(cls, problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS) -> LeftOut:
+        """Return the rows of a problem, at most so many distinct ones, with targets free of outliers."""
+        kept = np.random.default_rng(0).permutation(rows.count)[:trained]
+        sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
+        targets = regression_targets(problem.targets, problem.loss, problem.sample_weight)
+        weights, means = _means(targets, sample_weight, rows.group)
+        cells = Cells.of(problem, rows)
+        place = np.full(rows.count, -1)
+        place[kept[:MOST_ROWS]] = np.arange(min(len(kept), MOST_ROWS))
+        used = place[cells.group] >= 0
+        in_cells, of_cells = _means(targets, sample_weight, cells.cell)
+        return cls(
+            samples=rows.first[kept],
+            row_weights=weights[kept],
+            means=means[kept],
+            place=place[cells.group][used],
+            counts=cells.counts[used],
+            shares=(in_cells / (cells.counts * weights[cells.group]))[used],
+            weights=in_cells[used],
+            deviations=(of_cells - means[cells.group])[used],
+        )
+
+    @property
+    def targets(self) -> FloatArray:
+        """Targets of the cells, of shape (c, C)."""
+        return self.means[self.place] + self.deviations
+
+    def data(self, problem: TrainingProblem, scale: float) -> DataMap:
+        """Return the map of the distinct rows, with inputs times a factor if these are columns."""
+        rows = problem.map.take(self.samples)
+        return rows if not isinstance(rows, QuadraticMap) else quadratic_map(scale * rows.X, problem.activation)
+
+    def best(self, rows: DataMap, scale: float = 1.0) -> RidgeFit:
+        """Return the regression of the strength with the smallest errors.
+
+        Parameters
+        ----------
+        rows : DataMap
+            Map of the distinct rows.
+        scale : float
+            Factor of the inputs to note.
+        """
+        k, roots = int(self.place.max()) + 1, np.sqrt(self.row_weights)[:, None]
+        functions, gram, products, features = Functions(rows), 0.0, 0.0, []
+        for start in range(0, len(roots), MOST_ROWS):
+            part = slice(start, start + MOST_ROWS)
+            own = roots[part] * functions.features(rows.take(part))
+            gram, products = gram + own.T @ own, products + own.T @ (roots[part] * self.means[part])
+            features.append(own[: max(k - start, 0)])
+        eigenvalues, axes = np.linalg.eigh(gram)
+        kept = eigenvalues > _RANK * eigenvalues[-1]
+        eigenvalues, axes = eigenvalues[kept], axes[:, kept]
+        basis, coordinates = features[0] @ axes, axes.T @ products
+        unit = float(eigenvalues.sum()) / len(roots) or 1.0
+        squares = np.square(basis) @ (1.0 / (eigenvalues[:, None] + unit * _STRENGTHS))
+
+        def fit(number: int) -> RidgeFit:
+            solution = coordinates / (eigenvalues + unit * _STRENGTHS[number])[:, None]
+            residuals = self.means[:k] - (basis @ solution) / roots[:k]
+            own = np.maximum(1.0 - self.shares * squares[self.place, number], _LEAST_LEFT)
+            errors = (self.deviations + residuals[self.place]) / own[:, None]
+            summed = np.bincount(self.place, self.weights * np.square(errors).sum(axis=1)).astype(float)
+            return RidgeFit(scale, float(_STRENGTHS[number]), summed, axes @ solution)
+
+        return min((fit(number) for number in range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
+
+
+def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | None) -> FloatArray:
+    """Return targets (n, C) for regression by least squares, without outliers unless the loss is the squared one.
+
+    Targets of label losses and cross-entropies have no outliers.
+    """
+    if loss.quadratic or loss.for_classes:
+        return targets
+    return without_outliers(targets, weights)
+
+
+# -- beta ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class BetaChoice:
+    """A beta and the expected loss of its relaxation.
+
+    Attributes
+    ----------
+    beta : float
+    expected_loss : float
+        Squared errors on as many new rows as the problem has, estimated from left-out rows; zero if there are none.
+    """
+
+    beta: float
+    expected_loss: float = 0.0
+
+
+def beta_choice(problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoice:
+    r"""Return the beta for which the relaxation is as flexible as the best quadratic ridge regression.
+
+    At the solution of either regression, the gradient of the loss balances that of the penalty. For the relaxation,
+    :math:`\tau(\sum_i \nu_i \mathcal{X}_i) = \beta D` with minus the gradient :math:`\nu`. So beta is read off the
+    residuals r of the ridge regression whose strength is the best on left-out rows.
+    """
+    del bar
+    with deadline.fraction(0.3):
+        largest = useful_beta_max(problem)
+    if largest == 0.0:
+        return BetaChoice(1.0)
+    rows = DistinctRows.of(problem.X)
+    if rows.count < LEAST_ROWS:
+        return BetaChoice(_FALLBACK * largest)
+    few = LeftOut.of(problem, rows)
+    fit = left_out_fit(problem, few)
+    left_out = LeftOut.of(problem, rows, trained=_MOST_TRAINED)
+    if len(left_out.samples) > len(few.samples):
+        fit = left_out_fit(problem, left_out, (fit.scale,))
+    data = left_out.data(problem, fit.scale)
+    residuals = left_out.means - Functions(data).values(data, fit.coefficients)
+    before, after = (_size(problem, left_out, targets) for targets in (left_out.means, residuals))
+    share = min(max(_RATIO * after / before, _LEAST_SHARE), _MOST_SHARE)
+    weight = problem.data_fit.total_weight / float(left_out.weights.sum())
+    return BetaChoice(share * largest, weight * float(fit.errors.sum()) if problem.loss.quadratic else 0.0)
+
+
+def _size(problem: TrainingProblem, left_out: LeftOut, targets: FloatArray) -> float:
+    from qsdp.inner_problem import grothendieck_bound, uninterrupted
+
+    nu = left_out.row_weights[:, None] * targets
+    matrices = problem.map.take(left_out.samples).adjoints(nu)
+    values = [float(uninterrupted(grothendieck_bound(M, tol=1e-2))) for M in matrices]
+    return float(np.mean(values))
