@@ -219,7 +219,7 @@ class QuadraticMap(ReadOnlyArrays):
         return np.append((nu * (a * image + 0.5 * b * v[d])) @ self.X, last)
 
     def inner_products(self, other: QuadraticMap | None = None) -> FloatArray:
-        r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` for rows i and rows j, of another map if given."""
+        r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` for rows i and rows j, maybe of another map."""
         a, b, c = self.coefficients
         products = self.X @ (self if other is None else other).X.T
         values: FloatArray = np.square(a * products)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ from qsdp._utils import deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.cuts import without_outliers
+from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem, quadratic_map
@@ -35,11 +37,15 @@ _SCALES = (1.0, 4.0)
 #: Eigenvalues below this share of the largest are rounding errors, and so are smaller shares of an error left.
 _RANK, _LEAST_LEFT = 1e-13, 1e-9
 
-#: Bounds of the share of `beta_max`, and the share if nothing can be left out.
-_LEAST_SHARE, _MOST_SHARE, _FALLBACK = 3e-4, 0.3, 0.01
+#: Bounds of the share of `beta_max`, of which the lower one is over the root of the number of samples, and the share if
+#: nothing can be left out.
+_LEAST_SHARE, _MOST_SHARE, _FALLBACK = 0.03, 0.3, 0.01
 
-#: Ratio of beta to the beta at which the residuals of the regression become feasible in the dual; 0.25 to 1 are as good.
+#: Ratio of beta to that at which the residuals of the regression are feasible in the dual; half of it costs 0.4 points.
 _RATIO = 0.5
+
+#: Relative gap of the sizes of gradients.
+_SIZE_GAP = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,32 +95,45 @@ def left_out_fit(problem: TrainingProblem, left_out: LeftOut, scales: tuple[floa
 class Functions:
     r"""A space of quadratic functions, and the features in which their norm is that of their coefficients.
 
-    It holds the functions of the rows :math:`\mathcal{X}_i`, but at most a given dimension: if both rows and entries are
-    many, the combinations of the first `most` rows.
+    It holds all functions of the rows :math:`\mathcal{X}_i`, or only the combinations of the first `most` rows, if both
+    rows and entries are more.
 
     Parameters
     ----------
     rows : DataMap
+    weights : ndarray of shape (n,)
+        Positive weights of the rows.
     most : int
     """
 
-    def __init__(self, rows: DataMap, most: int = MOST_FUNCTIONS) -> None:
-        self._few: QuadraticMap | None = None
-        if rows.layout.n_entries > most and isinstance(rows, QuadraticMap):
-            self._few = rows.take(slice(most))
-            eigenvalues, axes = np.linalg.eigh(self._few.inner_products())
+    def __init__(self, rows: DataMap, weights: FloatArray, most: int = MOST_FUNCTIONS) -> None:
+        #: Eigenvalues of the weighted inner products of all rows, if these span the functions.
+        self.eigenvalues: FloatArray | None = None
+        self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
+        if self._few is not None:
+            roots = np.sqrt(weights[:most])[:, None]
+            eigenvalues, axes = np.linalg.eigh(roots * self._products(self._few) * roots.T)
             kept = eigenvalues > _RANK * eigenvalues[-1]
-            self._axes = axes[:, kept] / np.sqrt(eigenvalues[kept])
+            self._axes = roots * axes[:, kept] / np.sqrt(eigenvalues[kept])
+            self.eigenvalues = eigenvalues[kept] if rows.n_rows <= most else None
 
     def features(self, rows: DataMap) -> FloatArray:
         """Return the features (n, r) of rows."""
-        return rows.features() if self._few is None else rows.inner_products(self._few) @ self._axes
+        return rows.features() if self._few is None else self._products(rows) @ self._axes
 
     def values(self, rows: DataMap, coefficients: FloatArray) -> FloatArray:
         """Return the values (n, C) of functions with coefficients (r, C)."""
-        if self._few is None:
-            return rows.features() @ coefficients
-        return rows.inner_products(self._few) @ (self._axes @ coefficients)
+        features = rows.features() if self._few is None else self._products(rows)
+        values: FloatArray = features @ (coefficients if self._few is None else self._axes @ coefficients)
+        return values
+
+    def _products(self, rows: DataMap) -> FloatArray:
+        """Return the inner products of rows with those that span the functions."""
+        if isinstance(rows, QuadraticMap) and isinstance(self._few, QuadraticMap):
+            return rows.inner_products(self._few)
+        assert self._few is not None
+        products: FloatArray = rows.features() @ self._few.features().T
+        return products
 
 
 def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
@@ -200,16 +219,23 @@ class LeftOut:
             Factor of the inputs to note.
         """
         k, roots = int(self.place.max()) + 1, np.sqrt(self.row_weights)[:, None]
-        functions, gram, products, features = Functions(rows), 0.0, 0.0, []
-        for start in range(0, len(roots), MOST_ROWS):
-            part = slice(start, start + MOST_ROWS)
-            own = roots[part] * functions.features(rows.take(part))
-            gram, products = gram + own.T @ own, products + own.T @ (roots[part] * self.means[part])
-            features.append(own[: max(k - start, 0)])
-        eigenvalues, axes = np.linalg.eigh(gram)
-        kept = eigenvalues > _RANK * eigenvalues[-1]
-        eigenvalues, axes = eigenvalues[kept], axes[:, kept]
-        basis, coordinates = features[0] @ axes, axes.T @ products
+        functions = Functions(rows, self.row_weights)
+        parts = [slice(start, start + MOST_ROWS) for start in range(0, len(roots), MOST_ROWS)]
+        # One part at a time: features of all rows may be most of the memory.
+        basis = roots[parts[0]] * functions.features(rows.take(parts[0]))
+        coordinates = basis.T @ (roots[parts[0]] * self.means[parts[0]])
+        if functions.eigenvalues is not None:
+            eigenvalues, axes = functions.eigenvalues, None
+        else:
+            gram = basis.T @ basis
+            for part in parts[1:]:
+                own = roots[part] * functions.features(rows.take(part))
+                gram += own.T @ own
+                coordinates += own.T @ (roots[part] * self.means[part])
+            eigenvalues, axes = np.linalg.eigh(gram)
+            kept = eigenvalues > _RANK * eigenvalues[-1]
+            eigenvalues, axes = eigenvalues[kept], axes[:, kept]
+            basis, coordinates = basis @ axes, axes.T @ coordinates
         unit = float(eigenvalues.sum()) / len(roots) or 1.0
         squares = np.square(basis) @ (1.0 / (eigenvalues[:, None] + unit * _STRENGTHS))
 
@@ -219,7 +245,7 @@ class LeftOut:
             own = np.maximum(1.0 - self.shares * squares[self.place, number], _LEAST_LEFT)
             errors = (self.deviations + residuals[self.place]) / own[:, None]
             summed = np.bincount(self.place, self.weights * np.square(errors).sum(axis=1)).astype(float)
-            return RidgeFit(scale, float(_STRENGTHS[number]), summed, axes @ solution)
+            return RidgeFit(scale, float(_STRENGTHS[number]), summed, solution if axes is None else axes @ solution)
 
         return min((fit(number) for number in range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
 
@@ -273,17 +299,17 @@ def beta_choice(problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoi
     if len(left_out.samples) > len(few.samples):
         fit = left_out_fit(problem, left_out, (fit.scale,))
     data = left_out.data(problem, fit.scale)
-    residuals = left_out.means - Functions(data).values(data, fit.coefficients)
+    residuals = left_out.means - Functions(data, left_out.row_weights).values(data, fit.coefficients)
     before, after = (_size(problem, left_out, targets) for targets in (left_out.means, residuals))
-    share = min(max(_RATIO * after / before, _LEAST_SHARE), _MOST_SHARE)
+    least = _LEAST_SHARE / np.sqrt(problem.n_samples)
+    share = min(max(_RATIO * after / before, least), _MOST_SHARE)
     weight = problem.data_fit.total_weight / float(left_out.weights.sum())
     return BetaChoice(share * largest, weight * float(fit.errors.sum()) if problem.loss.quadratic else 0.0)
 
 
 def _size(problem: TrainingProblem, left_out: LeftOut, targets: FloatArray) -> float:
-    from qsdp.inner_problem import grothendieck_bound, uninterrupted
-
-    nu = left_out.row_weights[:, None] * targets
-    matrices = problem.map.take(left_out.samples).adjoints(nu)
-    values = [float(uninterrupted(grothendieck_bound(M, tol=1e-2))) for M in matrices]
-    return float(np.mean(values))
+    r"""Return :math:`\tau(\sum_i w_i y_i \mathcal{X}_i)` of the block where it is largest, averaged over outputs."""
+    data = problem.map.take(left_out.samples)
+    matrices = data.adjoints(left_out.row_weights[:, None] * targets)
+    bounds = [float(uninterrupted(grothendieck_bound(M, tol=_SIZE_GAP))) for M in matrices]
+    return float(np.reshape(bounds, (-1, data.n_blocks)).max(axis=1).mean())

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.encoding import EncodingRule
-from qsdp.estimators.choices import useful_inputs
-from qsdp.estimators.choices import first_clear_best
+from qsdp.encoding.fitting import CUT
+from qsdp.estimators.choices import Candidate, affordable_thresholds, first_clear_best, useful_inputs
 from qsdp.estimators.provenance import texts_of, versions
 from qsdp.estimators.solution import Solution
 from qsdp.exceptions import InvalidInputError
@@ -180,11 +180,16 @@ def prepare(
 def choose_encoding(training: Training, options: TrainingOptions) -> Training:
     """Return the table encoded by "auto": the best rule on held-out rows, without inputs that do not help."""
     rows = DistinctRows.of(training.X)
-    rules = EncodingRule.finer(training.encoder.encoding, training.X, training.y[:1].size, rows.count)
+    standard = training.encoder.encoding
+    many = np.any((training.X > training.X.min(axis=0)) & (training.X < training.X.max(axis=0)), axis=0)
+    n_numbers = sum(one.kind == "value" and bool(own) for one, own in zip(standard.expressions, many, strict=False))
+    counts = affordable_thresholds(n_numbers, standard.width, training.y[:1].size, rows.count)
+    rules = [EncodingRule(encoding="both", n_thresholds=count, cut=CUT) for count in counts]
     activation = get_activation(options.activation)
     tables = chain([training], (training.by_rule(rule, activation) for rule in rules))
-    candidates = ((one, one.problem(options)) for one in tables)
+    candidates = (Candidate(one, 0, one.problem(options)) for one in tables)
     with options.choosing():
-        best, problem, fit = first_clear_best(candidates, rows)
-        kept = useful_inputs(problem, rows, best.encoder.width, fit)
+        found = first_clear_best(candidates, rows)
+        best: Training = found.encoding
+        kept = useful_inputs(found.problem, rows, best.encoder.width, found.fit)
     return best if len(kept) == best.encoder.width else best.restricted(kept, activation)
