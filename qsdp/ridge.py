@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.cuts import without_outliers
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
@@ -19,7 +17,7 @@ from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.rows import Cells, DistinctRows
 
-__all__ = ["BetaChoice", "Functions", "LeftOut", "RidgeFit", "beta_choice", "left_out_fit"]
+__all__ = ["BetaChoice", "Functions", "LeftOut", "RidgeFit", "choose_beta", "left_out_fit"]
 
 #: Maximum number of distinct rows that are left out and of rows that train, and dimension of the functions: gains of a
 #: few per mille differ from chance, in a second per encoding.
@@ -263,7 +261,7 @@ def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | No
 # -- beta ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(frozen=True)
 class BetaChoice:
     """A beta and the expected loss of its relaxation.
 
@@ -271,27 +269,37 @@ class BetaChoice:
     ----------
     beta : float
     expected_loss : float
-        Squared errors on as many new rows as the problem has, estimated from left-out rows; zero if there are none.
+        Squared loss on as many new rows as the problem has, estimated from left-out rows; zero if it is not known.
     """
 
     beta: float
     expected_loss: float = 0.0
 
 
-def beta_choice(problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoice:
+def choose_beta(problem: TrainingProblem) -> BetaChoice:
     r"""Return the beta for which the relaxation is as flexible as the best quadratic ridge regression.
 
-    At the solution of either regression, the gradient of the loss balances that of the penalty. For the relaxation,
-    :math:`\tau(\sum_i \nu_i \mathcal{X}_i) = \beta D` with minus the gradient :math:`\nu`. So beta is read off the
-    residuals r of the ridge regression whose strength is the best on left-out rows.
+    At the solution of a relaxation, minus the gradient of the loss :math:`\nu` reaches the bound of the dual,
+    :math:`\tau(\sum_i \nu_i \mathcal{X}_i) = \beta D`: beta is the size of the gradient that is left. So beta is read
+    off the ridge regression that is best on left-out rows. It is the share
+    :math:`\tau(\sum_i w_i r_i \mathcal{X}_i) / (2 \tau(\sum_i w_i y_i \mathcal{X}_i))` of `beta_max`, where r are the
+    residuals of the targets y, and :math:`\tau` is averaged over outputs. No relaxation is solved.
+
+    Rows, also equal ones, are left out one by one: if rows repeat, new rows will have been seen before. The result
+    depends neither on the order of the samples nor on whether a row is repeated or has an integer weight. Any beta will
+    do if zero is always optimal. If rows are few, or a time limit has passed, the share is a hundredth.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        Its own beta does not matter.
     """
-    del bar
     with deadline.fraction(0.3):
         largest = useful_beta_max(problem)
     if largest == 0.0:
         return BetaChoice(1.0)
     rows = DistinctRows.of(problem.X)
-    if rows.count < LEAST_ROWS:
+    if rows.count < LEAST_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
     few = LeftOut.of(problem, rows)
     fit = left_out_fit(problem, few)

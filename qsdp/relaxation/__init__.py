@@ -12,7 +12,6 @@ from qsdp.relaxation.largest_beta import beta_max
 from qsdp.relaxation.path import RelaxationPath, relaxation_path
 from qsdp.relaxation.polynomial import PolynomialRelaxation, build_polynomial, solve_polynomial_relaxation
 from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.selection import choose_beta
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_relaxation
 
@@ -30,7 +29,6 @@ __all__ = [
     "build_polynomial",
     "build_relaxation",
     "build_two_block",
-    "choose_beta",
     "relaxation_path",
     "solve_polynomial_relaxation",
     "solve_relaxation",
