@@ -203,7 +203,7 @@ class LeftOut:
 
     def data(self, problem: TrainingProblem, scale: float) -> DataMap:
         """Return the map of the distinct rows, with inputs times a factor if these are columns."""
-        rows = problem.map.take(self.samples)
+        rows = problem.weight_map.take(self.samples)
         return rows if not isinstance(rows, QuadraticMap) else quadratic_map(scale * rows.X, problem.activation)
 
     def best(self, rows: DataMap, scale: float = 1.0) -> RidgeFit:

@@ -27,7 +27,7 @@ __all__ = ["choose_encoder"]
 _THRESHOLDS = (5, 20)
 
 #: Maximum number of all thresholds, a size of a network, and maximum of `_work`, a few seconds of the solver.
-_MOST_BITS, _MOST_WORK = 240, 6e8
+_MOST_BITS, _MOST_WORK = 240, 7e8
 
 #: Number of rows beyond which the time of a solve hardly grows.
 _MANY_ROWS = 5000
