@@ -130,7 +130,7 @@ class TrainingOptions(Options):
         r"""
         Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples: a
         number >= 0; a share, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or "auto", the
-        share whose relaxation, solved coarsely, has the smallest loss on held-out samples.
+        share that leaves as large a gradient of the loss as the best quadratic ridge regression on left-out samples.
         """,
         _check_beta,
         "Regularisation: a number >= 0, a share of the largest useful beta such as 5%, or auto; larger is simpler.",
