@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,7 @@ _SCALES = (1.0, 4.0)
 #: Eigenvalues below this share of the largest are rounding errors, and so are smaller shares of an error left.
 _RANK, _LEAST_LEFT = 1e-13, 1e-9
 
-#: Bounds of the share of `beta_max`, of which the lower one is over the root of the number of samples, and the share if
+#: Bounds of the share of `beta_max`, of which the lower one is over the root of the number of rows, and the share if
 #: nothing can be left out.
 _LEAST_SHARE, _MOST_SHARE, _FALLBACK = 0.03, 0.3, 0.01
 
@@ -309,7 +310,7 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     data = left_out.data(problem, fit.scale)
     residuals = left_out.means - Functions(data, left_out.row_weights).values(data, fit.coefficients)
     before, after = (_size(problem, left_out, targets) for targets in (left_out.means, residuals))
-    least = _LEAST_SHARE / np.sqrt(problem.n_samples)
+    least = _LEAST_SHARE / math.sqrt(rows.count)
     share = min(max(_RATIO * after / before, least), _MOST_SHARE)
     weight = problem.data_fit.total_weight / float(left_out.weights.sum())
     return BetaChoice(share * largest, weight * float(fit.errors.sum()) if problem.loss.quadratic else 0.0)
