@@ -61,12 +61,15 @@ class RidgeFit:
         Squared errors at rows left out, times weights, summed over equal rows.
     coefficients : ndarray of shape (r, C)
         Coefficients of the fit to all rows, in the features of `Functions`.
+    freedom : float
+        Degrees of freedom: trace of the matrix that maps targets to predictions.
     """
 
     scale: float
     strength: float
     errors: FloatArray
     coefficients: FloatArray
+    freedom: float
 
 
 def left_out_fit(problem: TrainingProblem, left_out: LeftOut, scales: tuple[float, ...] = _SCALES) -> RidgeFit:
@@ -244,7 +247,9 @@ class LeftOut:
             own = np.maximum(1.0 - self.shares * squares[self.place, number], _LEAST_LEFT)
             errors = (self.deviations + residuals[self.place]) / own[:, None]
             summed = np.bincount(self.place, self.weights * np.square(errors).sum(axis=1)).astype(float)
-            return RidgeFit(scale, float(_STRENGTHS[number]), summed, solution if axes is None else axes @ solution)
+            coefficients = solution if axes is None else axes @ solution
+            freedom = float(np.sum(eigenvalues / (eigenvalues + unit * _STRENGTHS[number])))
+            return RidgeFit(scale, float(_STRENGTHS[number]), summed, coefficients, freedom)
 
         return min((fit(number) for number in range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
 

@@ -38,6 +38,10 @@ _GAIN, _STANDARD_ERRORS = 0.01, 1.5
 #: Number of folds of an elimination, and number of distinct rows below which no input is eliminated.
 _FOLDS, _FEW_ROWS = 5, 20
 
+#: Dimension of the functions of an elimination if there are more than a thousand distinct rows, and degrees of freedom
+#: that a regression may have as a fraction of it.
+_FEW_FUNCTIONS, _MOST_FREEDOM = 500, 0.5
+
 #: Fraction of the inputs that one step eliminates; at least two inputs stay.
 _ELIMINATED = 0.25
 
@@ -197,7 +201,8 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     how many inputs stay. In each fold, inputs are ranked on the training part: if ranked on all rows, they seem better
     than they are. The fewest inputs stay whose errors exceed the smallest by a negligible part of the standard error of
     the paired differences. Rows are dealt to five folds one by one, including equal rows; if there are more than a
-    thousand distinct ones, only the first fold is held out. Once a time limit has passed, the best inputs so far are
+    thousand distinct ones, only the first fold is held out, and all inputs stay if the regression has so many degrees
+    of freedom that it lacks functions. Once a time limit has passed, the best inputs so far are
     returned.
 
     Parameters
@@ -217,6 +222,10 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     """
     everything = np.arange(n_inputs)
     if rows.count < _FEW_ROWS or n_inputs <= 2 or deadline.over():
+        return everything
+    fit = fit or left_out_fit(problem, LeftOut.of(problem, rows))
+    if rows.count > MOST_FUNCTIONS and fit.freedom > _MOST_FREEDOM * _FEW_FUNCTIONS:
+        # With fewer inputs, so few functions would come closer to the rest.
         return everything
     elimination = _Elimination.of(problem, rows, n_inputs, fit)
     # Inputs ranked on all rows come first, then those ranked on each training part.
@@ -275,12 +284,9 @@ class _Elimination:
     held_out: FloatArray
 
     @classmethod
-    def of(
-        cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit | None = None
-    ) -> _Elimination:
+    def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit) -> _Elimination:
         """Return the elimination for a problem and its regression."""
         left_out = LeftOut.of(problem, rows)
-        fit = fit or left_out_fit(problem, left_out)
         order = np.argsort(left_out.place, kind="stable")
         ends = np.empty_like(left_out.counts)
         ends[order] = np.cumsum(left_out.counts[order])
@@ -320,7 +326,7 @@ class _Elimination:
         roots = np.sqrt(weights)[:, None]
         targets = np.stack(columns, axis=1)[training] / roots
         if rows.layout.n_entries < count or count > MOST_FUNCTIONS:
-            features = Functions(rows, self.left_out.row_weights, MOST_FUNCTIONS // 2).features(rows)
+            features = Functions(rows, self.left_out.row_weights, _FEW_FUNCTIONS).features(rows)
             own = roots * features[training]
             gram = own.T @ own
             ridge = _add_ridge(gram, self.strength, len(own))

@@ -27,6 +27,7 @@ from qsdp.estimators.choices import (
     useful_inputs,
 )
 from qsdp.relaxation.rows import DistinctRows
+from qsdp.ridge import LeftOut, left_out_fit
 
 RELU = (0.0937, 0.5, 0.4688)
 
@@ -59,7 +60,8 @@ def test_errors_and_importances_are_those_of_regressions_on_folds(
     X, weights = rng.normal(size=(23, 4)), rng.uniform(0.5, 2.0, size=23)
     y = rng.normal(size=(23, n_outputs)) + X[:, :1] ** 2
     problem = TrainingProblem(X, y.squeeze(), beta=1.0, activation=activation, sample_weight=weights)
-    elimination = _Elimination.of(problem, DistinctRows.of(X), 4)
+    rows = DistinctRows.of(X)
+    elimination = _Elimination.of(problem, rows, 4, left_out_fit(problem, LeftOut.of(problem, rows)))
     # Inputs may differ between folds; the strength is that of all rows and inputs.
     inputs = [np.array(own) for own in ([0, 2], [0, 1], [0, 2], [1, 3], [2, 3], [0, 3])]
     errors, importances = elimination.measure(inputs)
@@ -114,7 +116,7 @@ def test_columns_after_the_inputs_stay() -> None:
     problem, rows = TrainingProblem(with_constant, y, beta=1.0), DistinctRows.of(X)
     kept = useful_inputs(problem, rows, 12)
     assert {0, 1} <= set(kept.tolist()) < set(range(12))
-    elimination = _Elimination.of(problem, rows, 12)
+    elimination = _Elimination.of(problem, rows, 12, left_out_fit(problem, LeftOut.of(problem, rows)))
     errors, _ = elimination.measure([kept] * (1 + _FOLDS))
     assert errors.mean() < 0.3 * np.var(y)
 
