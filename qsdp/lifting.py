@@ -218,10 +218,10 @@ class QuadraticMap(ReadOnlyArrays):
         last = 0.5 * b * float(nu @ image) + c * float(nu.sum()) * v[d]
         return np.append((nu * (a * image + 0.5 * b * v[d])) @ self.X, last)
 
-    def inner_products(self) -> FloatArray:
-        r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` for all pairs of rows, of shape (n, n)."""
+    def inner_products(self, other: QuadraticMap | None = None) -> FloatArray:
+        r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` for rows i and rows j, maybe of another map."""
         a, b, c = self.coefficients
-        products = self.X @ self.X.T
+        products = self.X @ (self if other is None else other).X.T
         values: FloatArray = np.square(a * products)
         if self.lifted:
             values += 0.5 * b * b * products + c * c

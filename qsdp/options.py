@@ -14,7 +14,6 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
 from qsdp._utils.options import Options, choice, option
-from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
@@ -31,7 +30,7 @@ from qsdp.losses import LOSSES, Loss, get_loss
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.relaxation.largest_beta import useful_beta_max
-from qsdp.relaxation.selection import BetaChoice, beta_choice
+from qsdp.ridge import BetaChoice, choose_beta
 from qsdp.sampling import ALLOCATIONS, MAX_NEURONS
 from qsdp.shaping import SHAPINGS
 from qsdp.width import LEAST_NEURONS, MOST_NEURONS
@@ -131,7 +130,7 @@ class TrainingOptions(Options):
         r"""
         Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples: a
         number >= 0; a share, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or "auto", the
-        share whose relaxation, solved coarsely, has the smallest loss on held-out samples.
+        share that leaves as large a gradient of the loss as the best quadratic ridge regression on left-out samples.
         """,
         _check_beta,
         "Regularisation: a number >= 0, a share of the largest useful beta such as 5%, or auto; larger is simpler.",
@@ -320,13 +319,13 @@ class TrainingOptions(Options):
         """Return the number of neurons to start with for this number of outputs."""
         return LEAST_NEURONS * n_outputs if self.n_neurons is None else self.n_neurons
 
-    def beta_choice(self, problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoice:
+    def beta_choice(self, problem: TrainingProblem) -> BetaChoice:
         """Return the beta of the options for a problem, computed from the problem if they leave it open."""
         if not isinstance(self.beta, str):
             return BetaChoice(self.beta)
         with self.choosing("beta"):
             if self.beta == AUTO:
-                return beta_choice(problem, bar)
+                return choose_beta(problem)
             # If zero is optimal for every beta, any value works.
             largest = useful_beta_max(problem) or 1.0
         return BetaChoice(share_of_beta_max("beta", self.beta) * largest)

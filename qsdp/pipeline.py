@@ -307,8 +307,8 @@ def run_pipeline(
     kept, expected_loss = None, 0.0
     with options.limit(), progress(options.verbose) as stages:
         if isinstance(options.beta, str):
-            with timed_stage(timings, "beta"), stages.stage("beta") as bar:
-                choice = options.beta_choice(problem, bar)
+            with timed_stage(timings, "beta"), stages.stage("beta"):
+                choice = options.beta_choice(problem)
             problem, expected_loss = problem.with_beta(choice.beta), choice.expected_loss
         if statistics is not None:
             kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
@@ -15,9 +14,8 @@ from qsdp._utils.validation import FloatArray, check_choice, check_integer, chec
 from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
-from qsdp.relaxation.selection import MOST_SAMPLES
 
-__all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "MISSING", "EncodingRule"]
+__all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "MISSING", "EncodingRule", "thresholds_of"]
 
 #: Whether numbers are encoded as themselves and as thresholds.
 ENCODINGS = {"standard": (True, False), "thresholds": (False, True), "both": (True, True)}
@@ -33,11 +31,8 @@ CUT = 3.0
 #: Numbers beyond this multiple of the outlier margin (594 standard deviations) do not set the units if cut.
 _EXTREME = 100.0
 
-#: Candidate numbers of thresholds per column.
-_THRESHOLDS = (5, 20)
-
-#: Maximum number of all thresholds, and maximum product of samples, outputs and squared inputs: time for accuracy.
-_MOST_BITS, _MOST_PRODUCTS = 240, 6e8
+#: Maximum number of thresholds of all columns together.
+_MOST_BITS = 240
 
 #: Share of distinct texts above which a column names rows and tells nothing of others.
 _IDENTIFIES = 0.9
@@ -65,28 +60,6 @@ class EncodingRule:
         """Return the rule that estimators and the command line use for tables of `n_columns` columns."""
         most = _MOST_BITS // max(n_columns, 1)
         return cls(encoding=encoding, n_thresholds=min(max(most, 1), cls.n_thresholds), cut=CUT)
-
-    @classmethod
-    def finer(cls, standard: Encoding, inputs: FloatArray, n_outputs: int, n_distinct: int) -> list[EncodingRule]:
-        """Return the candidate rules besides "standard", each with more inputs than the last: numbers and thresholds.
-
-        Parameters
-        ----------
-        standard : Encoding
-            Encoding by the rule "standard".
-        inputs : ndarray of shape (n, width)
-            Inputs by that encoding. Inputs with two values have no candidate thresholds.
-        n_outputs, n_distinct : int
-            Number of outputs, and of distinct rows, as repetitions may not matter. They limit the affordable inputs.
-        """
-        affordable = math.isqrt(int(_MOST_PRODUCTS / (min(n_distinct, MOST_SAMPLES) * n_outputs)))
-        many = np.any((inputs > inputs.min(axis=0)) & (inputs < inputs.max(axis=0)), axis=0)
-        n_numbers = sum(one.kind == "value" and bool(own) for one, own in zip(standard.expressions, many, strict=True))
-        most = min(_MOST_BITS, affordable - standard.width) // n_numbers if n_numbers else 0
-        counts = [count for count in _THRESHOLDS if count <= most]
-        if not counts or (counts[-1] < _THRESHOLDS[-1] and most >= 2 * counts[-1]):
-            counts.append(most)
-        return [cls(encoding="both", n_thresholds=count, cut=CUT) for count in counts if count > 0]
 
     def __post_init__(self) -> None:
         check_choice("encoding", self.encoding, ENCODINGS)
@@ -198,6 +171,15 @@ class EncodingRule:
                 yield Expression(name, position, "above", threshold, center, step)
         if holes and self.missing == "indicator":
             yield Expression(name, position, "missing", None, center, step)
+
+
+def thresholds_of(encoding: Encoding, spread: Mapping[int, Distribution], count: int) -> tuple[Expression, ...]:
+    """Return expressions for at most so many thresholds of columns with these distributions, by position."""
+    return tuple(
+        Expression(encoding.columns[position].name, position, "above", threshold)
+        for position, one in spread.items()
+        for threshold in one.thresholds(count, "quantile")
+    )
 
 
 def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tuple[float, float]]:

@@ -15,7 +15,7 @@ from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.estimators.targets import TargetScaling
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.selection import held_out_predictions
+from qsdp.relaxation.held_out import held_out_predictions
 
 __all__ = ["Calibration"]
 

@@ -6,7 +6,7 @@ import copy
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import update_wrapper
 from types import FunctionType
@@ -26,12 +26,9 @@ from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight,
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.blocks import Blocks
 from qsdp.certificates import Certificate
-from qsdp.encoding import EncodingRule
 from qsdp.encoding.columns import as_table, is_frame
-from qsdp.encoding.elimination import useful_inputs
 from qsdp.encoding.fitting import AUTO
-from qsdp.encoding.scales import restricted_to
-from qsdp.encoding.selection import first_clear_best
+from qsdp.estimators.choices import choose_encoder
 from qsdp.estimators.collections import rows_here, train_on_collections
 from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import (
@@ -39,7 +36,6 @@ from qsdp.estimators.inputs import (
     check_targets_of_frame,
     encoded,
     fit_encoder,
-    fit_rule,
     has_encoder,
     makes_blocks,
     uses_transformer,
@@ -55,7 +51,6 @@ from qsdp.losses import Loss, get_loss
 from qsdp.networks import BlockNetwork, InputMoments
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem, check_levels
-from qsdp.relaxation.rows import DistinctRows
 from qsdp.relaxation.shortfall import warn_of_choices
 from qsdp.sampling import sample_network
 from qsdp.statistics.collections import Rows, is_collection, map_rows
@@ -225,31 +220,14 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
 
     def _chosen_encoder(self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any) -> Any:
         """Return the encoder for "auto": the best one on held-out rows, without the inputs that do not help."""
-        rule = EncodingRule.recommended("standard", counting.X.shape[1])
-        standard = fit_rule(rule, counting.X, counting.weights)
-        columns = encoded(standard, counting.X)
-        rows = DistinctRows.of(columns)
 
-        def candidate(encoder: Any, columns: FloatArray) -> tuple[Any, TrainingProblem]:
+        def problem_of(columns: FloatArray) -> TrainingProblem:
             inputs = self._with_constant(columns, counting.weights)
-            return encoder, options.problem(inputs, coded, weights, counting.repetitions)
-
-        def candidates() -> Iterator[tuple[Any, TrainingProblem]]:
-            yield candidate(standard, columns)
-            for rule in EncodingRule.finer(standard.encoding_, columns, coded[:1].size, rows.count):
-                encoder = fit_rule(rule, counting.X, counting.weights)
-                yield candidate(encoder, encoded(encoder, counting.X))
+            problem: TrainingProblem = options.problem(inputs, coded, weights, counting.repetitions)
+            return problem
 
         with options.choosing("inputs"):
-            encoder, problem, fit = first_clear_best(candidates(), rows)
-            width = encoder.encoding_.width
-            kept = useful_inputs(problem, rows, width, fit)
-        if len(kept) < width:
-            inputs = problem.X[:, :width]
-            encoder.encoding_, unused = restricted_to(encoder.encoding_, inputs, kept, counting.weights)
-            encoder.dropped_ = {**encoder.dropped_, **unused}
-        encoder.handle_unknown = "warn"
-        return encoder
+            return choose_encoder(counting.X, counting.weights, problem_of)
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the scaling of the targets for training."""

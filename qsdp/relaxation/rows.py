@@ -64,14 +64,11 @@ class Cells:
         Distinct row of every cell, nondecreasing; the order of cells does not depend on the order of the samples.
     counts : ndarray of int of shape (c,)
         Number of rows in every cell, at least one.
-    rows : ndarray of shape (n,)
-        Number of rows of every sample, which may be a fraction; `counts` are their sums.
     """
 
     cell: npt.NDArray[np.intp]
     group: npt.NDArray[np.intp]
     counts: npt.NDArray[np.int64]
-    rows: FloatArray
 
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows) -> Cells:
@@ -83,5 +80,4 @@ class Cells:
         if numbers is None or not np.all(numbers == np.rint(numbers)) or numbers.sum() >= LARGEST_INTEGER:
             numbers = np.ones(problem.n_samples)
         counts = np.bincount(cell, numbers).astype(np.int64)
-        divisor = np.gcd.reduce(counts)
-        return cls(cell, distinct[:, 0].astype(np.intp), counts // divisor, numbers / divisor)
+        return cls(cell, distinct[:, 0].astype(np.intp), counts // np.gcd.reduce(counts))

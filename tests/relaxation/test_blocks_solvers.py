@@ -13,10 +13,10 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.joining import better_of, point_of, with_network
 from qsdp.relaxation.rows import DistinctRows
 from qsdp.relaxation.scaled import ScaledProblem
-from qsdp.relaxation.selection import beta_choice
 from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solvers.splitting import solve_splitting
+from qsdp.ridge import choose_beta
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate", "ignore::qsdp.exceptions.QSDPWarning")
 
@@ -210,11 +210,11 @@ def test_beta_is_chosen_on_held_out_samples(loss):
     signal = blocks.rows[:, 0] + blocks.rows[:, -1]
     y = np.digitize(signal, [-1.0, 1.0]) if loss == "cross_entropy" else signal + 0.1 * rng.standard_normal(80)
     problem = qsdp.TrainingProblem(blocks, y, beta=1.0, loss=loss)
-    beta = beta_choice(problem).beta
+    beta = choose_beta(problem).beta
     # The targets depend on the inputs, so that a small share is better than the largest.
     assert 0.0 < beta < 0.15 * qsdp.beta_max(problem)
     order = rng.permutation(80)
-    assert beta_choice(qsdp.TrainingProblem(blocks[order], y[order], beta=1.0, loss=loss)).beta == pytest.approx(beta)
+    assert choose_beta(qsdp.TrainingProblem(blocks[order], y[order], beta=1.0, loss=loss)).beta == pytest.approx(beta)
 
 
 def test_equal_samples_are_one_row():

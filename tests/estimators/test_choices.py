@@ -1,6 +1,8 @@
-"""Inputs that are left out: errors and importances against regressions by least squares, and what is found."""
+"""The choice of encoding and inputs: errors and importances against least squares, and what is found."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -11,11 +13,21 @@ import qsdp
 from qsdp import TrainingProblem
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.encoding.elimination import _FOLDS, _as_good, _Elimination, useful_inputs
 from qsdp.encoding.scales import NO_GAIN
-from qsdp.encoding.selection import standard_error
-from qsdp.problem import quadratic_map
+from qsdp.estimators.choices import (
+    _FOLDS,
+    Candidate,
+    _as_good,
+    _Elimination,
+    affordable_thresholds,
+    choose_encoder,
+    first_clear_best,
+    is_clear_gain,
+    standard_error,
+    useful_inputs,
+)
 from qsdp.relaxation.rows import DistinctRows
+from qsdp.ridge import LeftOut, left_out_fit
 
 RELU = (0.0937, 0.5, 0.4688)
 
@@ -48,13 +60,14 @@ def test_errors_and_importances_are_those_of_regressions_on_folds(
     X, weights = rng.normal(size=(23, 4)), rng.uniform(0.5, 2.0, size=23)
     y = rng.normal(size=(23, n_outputs)) + X[:, :1] ** 2
     problem = TrainingProblem(X, y.squeeze(), beta=1.0, activation=activation, sample_weight=weights)
-    elimination = _Elimination.of(problem, DistinctRows.of(X), 4)
-    # Inputs may differ between folds; the strength is that of all rows.
+    rows = DistinctRows.of(X)
+    elimination = _Elimination.of(problem, rows, 4, left_out_fit(problem, LeftOut.of(problem, rows)))
+    # Inputs may differ between folds; the strength is that of all rows and inputs.
     inputs = [np.array(own) for own in ([0, 2], [0, 1], [0, 2], [1, 3], [2, 3], [0, 3])]
     errors, importances = elimination.measure(inputs)
     order = elimination.left_out.samples
     X, y, weights = elimination.X, y[order], weights[order]
-    strength, _ = elimination.left_out.best(quadratic_map(X[:, inputs[0]], problem.activation))
+    strength = elimination.strength
     for own, found, fold in zip(inputs, importances, [None, *range(_FOLDS)], strict=True):
         training = np.ones(23, dtype=bool) if fold is None else np.arange(23) % _FOLDS != fold
         rows = X[:, own]
@@ -85,7 +98,7 @@ def test_inputs_without_a_say_are_left_out(seed: int) -> None:
     assert len(kept) <= 4
 
 
-def test_as_good_is_within_half_a_standard_error_of_the_least() -> None:
+def test_as_good_is_within_half_a_standard_error_of_the_smallest() -> None:
     least = np.array([1.0, 2.0, 3.0, 4.0])
     shape = np.array([-1.0, 1.0, -1.0, 1.0])
     error = standard_error(shape)
@@ -103,7 +116,7 @@ def test_columns_after_the_inputs_stay() -> None:
     problem, rows = TrainingProblem(with_constant, y, beta=1.0), DistinctRows.of(X)
     kept = useful_inputs(problem, rows, 12)
     assert {0, 1} <= set(kept.tolist()) < set(range(12))
-    elimination = _Elimination.of(problem, rows, 12)
+    elimination = _Elimination.of(problem, rows, 12, left_out_fit(problem, LeftOut.of(problem, rows)))
     errors, _ = elimination.measure([kept] * (1 + _FOLDS))
     assert errors.mean() < 0.3 * np.var(y)
 
@@ -142,3 +155,91 @@ def test_estimators_take_the_inputs_that_help_and_say_so() -> None:
     assert model.encoder_.dropped_ == {f"x{k}": NO_GAIN for k in sorted(unused)}
     size = float(np.sqrt(np.mean(np.square(model.encoder_.transform(X)).sum(axis=1))))
     assert 1.5 / np.sqrt(2.0) <= size <= 1.5 * np.sqrt(2.0)
+
+
+def steps(x: FloatArray) -> FloatArray:
+    """Return bits for thresholds of one column."""
+    return (x > np.linspace(-1.5, 1.5, 7)).astype(float)
+
+
+def candidates(x: FloatArray, y: FloatArray, loss: str = "squared") -> Iterator[Candidate]:
+    for name, X in (("numbers", x), ("both", np.hstack([x, steps(x)])), ("never", None)):
+        assert X is not None, "asked for although the one before was no gain"
+        yield Candidate(name, 0, TrainingProblem(X, y, beta=1.0, activation="relu_like", loss=loss))
+
+
+def chosen(x: FloatArray, y: FloatArray, loss: str = "squared") -> str:
+    return str(first_clear_best(candidates(x, y, loss), DistinctRows.of(x)).encoding)
+
+
+def test_more_inputs_are_taken_where_they_help_only() -> None:
+    rng = np.random.default_rng(1)
+    x, noise = rng.normal(size=(200, 1)), 0.1 * rng.normal(size=200)
+    assert chosen(x, x[:, 0] ** 2 - x[:, 0] + noise) == "numbers"
+    with pytest.raises(AssertionError, match="asked for"):
+        # The next is asked for after a gain.
+        chosen(x, np.sign(np.sin(3.0 * x[:, 0])) + noise)
+
+
+def test_no_time_and_few_rows_leave_the_first() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(200, 1))
+    y = np.sign(np.sin(3.0 * x[:, 0]))
+    with deadline.within(0.0):
+        assert chosen(x, y) == "numbers"
+    assert chosen(x[:7], y[:7]) == "numbers"
+
+
+def test_as_many_inputs_are_no_candidate() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(50, 2))
+    y = rng.normal(size=50)
+    both = (Candidate(name, 0, TrainingProblem(f * x, y, beta=1.0)) for name, f in (("one", 1.0), ("same", 2.0)))
+    assert first_clear_best(both, DistinctRows.of(x)).encoding == "one"
+
+
+def test_clear_gains_are_large_and_certain() -> None:
+    errors = np.full(100, 1.0)
+    assert is_clear_gain(np.full(100, 0.02), errors)
+    assert not is_clear_gain(np.full(100, 0.009), errors)
+    uncertain = np.tile([1.0, -0.9], 50)
+    assert not is_clear_gain(uncertain, errors)
+    assert is_clear_gain(np.tile(uncertain, 20), np.tile(errors, 20))
+
+
+@pytest.mark.parametrize(
+    ("n_numbers", "width", "n_outputs", "n_distinct", "expected"),
+    [
+        (10, 10, 1, 200, [5, 20]),
+        # There is no room for twenty, and for twice five.
+        (16, 56, 1, 300, [5, 15]),
+        (30, 30, 1, 300, [5]),
+        (16, 16, 26, 16000, [3]),
+        (60, 60, 1, 300, [4]),
+        (0, 20, 1, 300, []),
+        (300, 300, 1, 300, []),
+        (90, 90, 15, 270, []),
+    ],
+)
+def test_thresholds_to_choose_from_are_those_that_are_affordable(
+    n_numbers: int, width: int, n_outputs: int, n_distinct: int, expected: list[int]
+) -> None:
+    assert affordable_thresholds(n_numbers, width, n_outputs, n_distinct) == expected
+
+
+def test_candidates_are_the_encodings_of_encoders() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=300), rng.integers(0, 2, 300), rng.normal(size=300)])
+    X[:5, 2] = np.nan
+    y = np.sign(np.sin(3.0 * X[:, 0])) + 0.1 * rng.normal(size=300)
+
+    def problem_of(columns: FloatArray) -> TrainingProblem:
+        return TrainingProblem(columns, y, beta=1.0, activation=RELU)
+
+    encoder = choose_encoder(X, None, problem_of)
+    # The steps of the first column need thresholds.
+    assert any(one.kind == "above" and one.position == 0 for one in encoder.encoding_.expressions)
+    assert encoder.get_params()["encoding"] == "both"
+    again = qsdp.encoding.TableEncoder(**encoder.get_params()).fit(X).encoding_
+    thresholds = {(one.position, one.value) for one in again.expressions if one.kind == "above"}
+    assert thresholds >= {(one.position, one.value) for one in encoder.encoding_.expressions if one.kind == "above"}

@@ -1,0 +1,364 @@
+"""Choice of the encoding of a table and of its inputs, by quadratic ridge regressions on held-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy
+
+from qsdp._utils import deadline
+from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.validation import FloatArray, IntArray
+from qsdp.activations import PolynomialActivation
+from qsdp.encoding import Encoding, EncodingRule, TableEncoder
+from qsdp.encoding.cuts import Distribution
+from qsdp.encoding.fitting import thresholds_of
+from qsdp.encoding.scales import restricted_to, scaled_to_rows
+from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.relaxation.rows import DistinctRows
+from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, Functions, LeftOut, RidgeFit, left_out_fit
+
+__all__ = ["choose_encoder"]
+
+#: Candidate numbers of thresholds per column.
+_THRESHOLDS = (5, 20)
+
+#: Maximum number of all thresholds, a size of a network, and maximum of `_work`, a few seconds of the solver.
+_MOST_BITS, _MOST_WORK = 240, 7e8
+
+#: Number of rows beyond which the time of a solve hardly grows.
+_MANY_ROWS = 5000
+
+#: Reduction of errors required of more inputs: a fraction of them, and standard errors (0.5 to 3 are as accurate).
+_GAIN, _STANDARD_ERRORS = 0.01, 1.5
+
+#: Number of folds of an elimination, and number of distinct rows below which no input is eliminated.
+_FOLDS, _FEW_ROWS = 5, 20
+
+#: Dimension of the functions of an elimination if there are more than a thousand distinct rows, and degrees of freedom
+#: that a regression may have as a fraction of it.
+_FEW_FUNCTIONS, _MOST_FREEDOM = 500, 0.5
+
+#: Fraction of the inputs that one step eliminates; at least two inputs stay.
+_ELIMINATED = 0.25
+
+#: Standard errors of paired differences at which an elimination ends, and by which fewer inputs may exceed the smallest
+#: error: with one, accuracy falls.
+_HOPELESS, _NEGLIGIBLE = 3.0, 0.25
+
+
+def choose_encoder(
+    X: Any, weights: FloatArray | None, problem_of: Callable[[FloatArray], TrainingProblem]
+) -> TableEncoder:
+    """Return the fitted encoder of a table whose inputs have the smallest errors on held-out rows.
+
+    Starts from standardised numbers and adds 5, then 20 thresholds per column, as long as the errors clearly fall, then
+    eliminates the inputs without which they do not grow. Once a time limit has passed, the best encoding so far is
+    taken.
+
+    Parameters
+    ----------
+    X : array or data frame of n rows
+    weights : ndarray of shape (n,), optional
+        Positive weights of the rows.
+    problem_of : callable
+        Returns the training problem of inputs of shape (n, width).
+    """
+    rule = EncodingRule.recommended("standard", X.shape[1])
+    encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
+    table = encoder._table(X)
+    candidates = _Candidates(encoder.encoding_, table, weights, problem_of)
+    rows = DistinctRows.of(candidates.columns)
+    best = first_clear_best(candidates.all(rows.count), rows)
+    if best.n_thresholds:
+        encoder.set_params(encoding="both", n_thresholds=best.n_thresholds)
+    kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
+    encoder.encoding_ = best.encoding
+    if len(kept) < best.encoding.width:
+        inputs = best.problem.X[:, : best.encoding.width]
+        encoder.encoding_, unused = restricted_to(best.encoding, inputs, kept, weights)
+        encoder.dropped_ = {**encoder.dropped_, **unused}
+    return encoder
+
+
+# -- encodings ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An encoding, the problem of its inputs, and its regression, if it was needed."""
+
+    encoding: Any
+    n_thresholds: int
+    problem: TrainingProblem
+    fit: RidgeFit | None = None
+
+
+class _Candidates:
+    """The encodings of a table, computed on demand: the standard one, and more and more thresholds beside it."""
+
+    def __init__(
+        self,
+        standard: Encoding,
+        table: list[Any],
+        weights: FloatArray | None,
+        problem_of: Callable[[FloatArray], TrainingProblem],
+    ) -> None:
+        self._standard, self._table, self._weights, self._problem_of = standard, table, weights, problem_of
+        self.columns = standard.encode(table)
+
+    def all(self, n_distinct: int) -> Iterator[Candidate]:
+        """Yield the affordable candidates, from few to many inputs."""
+        first = self._candidate(self._standard, self.columns, 0)
+        yield first
+        spread = self._spread()
+        for count in affordable_thresholds(len(spread), self._standard.width, first.problem.n_outputs, n_distinct):
+            more = replace(self._standard, expressions=thresholds_of(self._standard, spread, count))
+            columns = np.hstack([self.columns, more.encode(self._table)])
+            encoding = replace(self._standard, expressions=self._standard.expressions + more.expressions)
+            yield self._candidate(encoding, columns, count)
+
+    def _candidate(self, encoding: Encoding, columns: FloatArray, count: int) -> Candidate:
+        scaled = scaled_to_rows(encoding, columns, self._weights)
+        scale = encoding.expressions[0].scale / scaled.expressions[0].scale
+        return Candidate(scaled, count, self._problem_of(scale * columns))
+
+    def _spread(self) -> dict[int, Distribution]:
+        """Return the distributions of the numbers with more than two values, by position of the column."""
+        found = {}
+        for one in self._standard.expressions:
+            if one.kind == "value":
+                entries = self._table[one.position]
+                known = ~np.isnan(entries)
+                own = None if self._weights is None else self._weights[known]
+                found[one.position] = Distribution.of(entries[known], own)
+        return {position: one for position, one in found.items() if len(one.values) > 2}
+
+
+def affordable_thresholds(n_numbers: int, width: int, n_outputs: int, n_distinct: int) -> list[int]:
+    """Return the candidate numbers of thresholds for each of so many columns, beside a standard encoding.
+
+    The inputs N that they make are limited by the work of a solve, of the order of C N^2 (n + 10 N) for C outputs, and
+    by the size of a network.
+    """
+    n = min(n_distinct, _MANY_ROWS)
+    within = [n_outputs * N**2 * (n + 10 * N) <= _MOST_WORK for N in range(width, width + _MOST_BITS + 1)]
+    most = max(sum(within) - 1, 0) // max(n_numbers, 1)
+    counts = [count for count in _THRESHOLDS if count <= most]
+    if not counts or (counts[-1] < _THRESHOLDS[-1] and most >= 2 * counts[-1]):
+        counts.append(most)
+    return [count for count in counts if count > 0] if n_numbers else []
+
+
+def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Candidate:
+    """Return the first candidate that the next one, with more inputs, does not clearly improve on.
+
+    Parameters
+    ----------
+    candidates : iterator of Candidate
+        At least one. The search ends at the first that is no clear gain, or once a time limit has passed.
+    rows : DistinctRows
+        Distinct rows of the samples.
+    """
+    best = next(candidates)
+    if rows.count < LEAST_ROWS:
+        return best
+    left_out = LeftOut.of(best.problem, rows)
+    for other in candidates:
+        if other.problem.n_features == best.problem.n_features:
+            continue
+        if deadline.over():
+            break
+        fit = best.fit or left_out_fit(best.problem, left_out)
+        best, found = replace(best, fit=fit), left_out_fit(other.problem, left_out)
+        if not is_clear_gain(fit.errors - found.errors, fit.errors):
+            break
+        best = replace(other, fit=found)
+    return best
+
+
+def is_clear_gain(gains: FloatArray, errors: FloatArray) -> bool:
+    """Return whether errors fell by more than a hundredth and more than 1.5 standard errors."""
+    return bool(gains.mean() > max(_GAIN * float(errors.mean()), _STANDARD_ERRORS * standard_error(gains)))
+
+
+def standard_error(numbers: FloatArray) -> float:
+    """Return the standard error of the mean of numbers."""
+    return float(numbers.std(ddof=1) / np.sqrt(len(numbers)))
+
+
+# -- inputs -------------------------------------------------------------------------------------------------------
+
+
+def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit | None = None) -> IntArray:
+    r"""Return the fewest of the first `n_inputs` columns of a problem that predict as well as any number of them.
+
+    This is cross-validated recursive elimination. A quadratic ridge regression, as in `left_out_fit`, is fitted
+    repeatedly, each time without the quarter of the inputs that matters least to its predictions. Held-out rows decide
+    how many inputs stay. In each fold, inputs are ranked on the training part: if ranked on all rows, they seem better
+    than they are. The fewest inputs stay whose errors exceed the smallest by a negligible part of the standard error of
+    the paired differences. Rows are dealt to five folds one by one, including equal rows; if there are more than a
+    thousand distinct ones, only the first fold is held out, and all inputs stay if the regression has so many degrees
+    of freedom that it lacks functions. Once a time limit has passed, the best inputs so far are
+    returned.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        Its beta does not matter. Columns after the first `n_inputs`, such as a constant, stay.
+    rows : DistinctRows
+        Distinct rows of the problem's samples, by these or other inputs; at most 3000 of them are used.
+    n_inputs : int
+    fit : RidgeFit, optional
+        Regression on all inputs, if known.
+
+    Returns
+    -------
+    ndarray of int
+        Numbers of the columns, ascending.
+    """
+    everything = np.arange(n_inputs)
+    if rows.count < _FEW_ROWS or n_inputs <= 2 or deadline.over():
+        return everything
+    fit = fit or left_out_fit(problem, LeftOut.of(problem, rows))
+    if rows.count > MOST_FUNCTIONS and fit.freedom > _MOST_FREEDOM * _FEW_FUNCTIONS:
+        # With fewer inputs, so few functions would come closer to the rest.
+        return everything
+    elimination = _Elimination.of(problem, rows, n_inputs, fit)
+    # Inputs ranked on all rows come first, then those ranked on each training part.
+    inputs = [everything] * (1 + len(elimination.held_out))
+    tried: list[tuple[IntArray, FloatArray]] = []
+    while not deadline.over():
+        errors, importances = elimination.measure(inputs)
+        tried.append((inputs[0], errors))
+        if not _as_good(errors, _smallest(tried), _HOPELESS):
+            break
+        count = max(2, int((1.0 - _ELIMINATED) * len(inputs[0])))
+        if count == len(inputs[0]):
+            break
+        inputs = [_largest(own, sizes, count) for own, sizes in zip(inputs, importances, strict=True)]
+    return next((own for own, errors in reversed(tried) if _as_good(errors, _smallest(tried), _NEGLIGIBLE)), everything)
+
+
+def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
+    """Return the errors with the smallest sum."""
+    return min((errors for _, errors in tried), key=lambda errors: float(errors.sum()))
+
+
+def _as_good(errors: FloatArray, smallest: FloatArray, standard_errors: float) -> bool:
+    """Return whether errors exceed the smallest by at most this number of standard errors, or by rounding."""
+    worse = errors - smallest
+    return bool(worse.mean() <= standard_errors * standard_error(worse) + ROUNDING * errors.mean())
+
+
+def _largest(inputs: IntArray, importances: FloatArray, count: int) -> IntArray:
+    """Return the `count` inputs with the largest importances, ascending."""
+    return np.sort(inputs[np.argsort(-importances, kind="stable")[:count]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Elimination:
+    """Distinct rows and the division of their weights between training parts and folds.
+
+    Attributes
+    ----------
+    left_out : LeftOut
+    X : ndarray of shape (k, N)
+        Inputs of the distinct rows, at the better scale.
+    activation : PolynomialActivation or None
+    n_inputs : int
+    strength : float
+        Strength of the ridge penalty.
+    held_out : ndarray of shape (folds, c)
+        Weight of each cell that a fold holds out.
+    """
+
+    left_out: LeftOut
+    X: FloatArray
+    activation: PolynomialActivation | None
+    n_inputs: int
+    strength: float
+    held_out: FloatArray
+
+    @classmethod
+    def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit) -> _Elimination:
+        """Return the elimination for a problem and its regression."""
+        left_out = LeftOut.of(problem, rows)
+        order = np.argsort(left_out.place, kind="stable")
+        ends = np.empty_like(left_out.counts)
+        ends[order] = np.cumsum(left_out.counts[order])
+        # Fold k gets every fifth row of a cell, from number k on.
+        later = np.arange(_FOLDS - 1, -1, -1)[: _FOLDS if len(left_out.samples) <= MOST_FUNCTIONS else 1, None]
+        dealt = (ends + later) // _FOLDS - (ends - left_out.counts + later) // _FOLDS
+        held_out = dealt / left_out.counts * left_out.weights
+        X = fit.scale * problem.X[left_out.samples]
+        return cls(left_out, X, problem.activation, n_inputs, fit.strength, held_out)
+
+    def measure(self, inputs: list[IntArray]) -> tuple[FloatArray, list[FloatArray]]:
+        """Return squared errors (k,) on held-out rows, and the importances of all inputs on the rows that rank them.
+
+        Parameters
+        ----------
+        inputs : list of ndarray of int
+            Inputs for all rows, then those for each training part.
+        """
+        left_out, targets = self.left_out, self.left_out.targets
+        errors = np.zeros(len(left_out.samples))
+        importances = [self._fit(inputs[0], left_out.weights)[1]]
+        for own, held_out in zip(inputs[1:], self.held_out, strict=True):
+            predictions, sizes = self._fit(own, left_out.weights - held_out)
+            squared = np.square(predictions[left_out.place] - targets).sum(axis=1)
+            errors += np.bincount(left_out.place, held_out * squared, minlength=len(errors))
+            importances.append(sizes)
+        return errors, importances
+
+    def _fit(self, inputs: IntArray, cell_weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return predictions for all rows by a regression on some inputs and weighted cells, and the importances."""
+        place, count = self.left_out.place, len(self.X)
+        weights = np.bincount(place, cell_weights, minlength=count).astype(float)
+        training = weights > 0.0
+        weights = weights[training]
+        columns = [np.bincount(place, cell_weights * one, minlength=count) for one in self.left_out.targets.T]
+        rows = quadratic_map(np.hstack([self.X[:, inputs], self.X[:, self.n_inputs :]]), self.activation)
+        roots = np.sqrt(weights)[:, None]
+        targets = np.stack(columns, axis=1)[training] / roots
+        if rows.layout.n_entries < count or count > MOST_FUNCTIONS:
+            features = Functions(rows, self.left_out.row_weights, _FEW_FUNCTIONS).features(rows)
+            own = roots * features[training]
+            gram = own.T @ own
+            ridge = _add_ridge(gram, self.strength, len(own))
+            slopes = scipy.linalg.solve(gram, own.T @ targets, assume_a="pos")
+            predictions, dual = features @ slopes, roots * (targets - own @ slopes) / ridge
+        else:
+            kernel = rows.inner_products()
+            own = roots * kernel[np.ix_(training, training)] * roots.T
+            _add_ridge(own, self.strength, len(own))
+            dual = roots * scipy.linalg.solve(own, targets, assume_a="pos")
+            predictions = kernel[:, training] @ dual
+        sizes = _importances(rows.X[training], dual, weights, self.activation)
+        return predictions, sizes[: len(inputs)]
+
+
+def _add_ridge(gram: FloatArray, strength: float, n_rows: int) -> float:
+    """Add a multiple of the mean eigenvalue of `n_rows` rows to the diagonal, and return it."""
+    ridge = strength * (float(np.trace(gram)) / n_rows or 1.0)
+    gram[np.diag_indices(len(gram))] += ridge
+    return ridge
+
+
+def _importances(
+    X: FloatArray, dual: FloatArray, weights: FloatArray, activation: PolynomialActivation | None
+) -> FloatArray:
+    """Return the squared changes of predictions, summed over rows, if a column is replaced by its mean."""
+    a, b, _ = (1.0, 0.0, 0.0) if activation is None else activation.coefficients
+    deviations = X - np.average(X, axis=0, weights=weights)
+    importances = np.zeros(X.shape[1])
+    for one in dual.T:
+        # Predictions are x'Sx + s'x + a constant, where S and s are sums over rows.
+        slopes = 2.0 * a**2 * np.linalg.multi_dot([X, X.T * one, X]) + 0.5 * b**2 * (one @ X)
+        changes = deviations * (slopes - deviations * (a**2 * (one @ np.square(X))))
+        importances += weights @ np.square(changes)
+    return importances

@@ -1,0 +1,329 @@
+"""Quadratic ridge regression: the functions of the relaxation with another norm, and the beta that suits them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils import deadline
+from qsdp._utils.validation import FloatArray
+from qsdp.encoding.cuts import without_outliers
+from qsdp.inner_problem import grothendieck_bound, uninterrupted
+from qsdp.lifting import DataMap, QuadraticMap
+from qsdp.losses import Loss
+from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.relaxation.largest_beta import useful_beta_max
+from qsdp.relaxation.rows import Cells, DistinctRows
+
+__all__ = ["BetaChoice", "Functions", "LeftOut", "RidgeFit", "choose_beta", "left_out_fit"]
+
+#: Maximum number of distinct rows that are left out and of rows that train, and dimension of the functions: gains of a
+#: few per mille differ from chance, in a second per encoding.
+MOST_ROWS, _MOST_TRAINED, MOST_FUNCTIONS = 3000, 50_000, 1000
+
+#: Number of distinct rows below which nothing can be left out.
+LEAST_ROWS = 8
+
+#: Strengths of the ridge penalty, as multiples of the mean eigenvalue.
+_STRENGTHS = np.geomspace(1e-6, 1e3, 28)
+
+#: Scales of the inputs: products are penalised more than inputs at the first scale, equally at the second.
+_SCALES = (1.0, 4.0)
+
+#: Eigenvalues below this share of the largest are rounding errors, and so are smaller shares of an error left.
+_RANK, _LEAST_LEFT = 1e-13, 1e-9
+
+#: Bounds of the share of `beta_max`, of which the lower one is over the root of the number of rows, and the share if
+#: nothing can be left out.
+_LEAST_SHARE, _MOST_SHARE, _FALLBACK = 0.03, 0.3, 0.01
+
+#: Ratio of beta to that at which the residuals of the regression are feasible in the dual; half of it costs 0.4 points.
+_RATIO = 0.5
+
+#: Relative gap of the sizes of gradients.
+_SIZE_GAP = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeFit:
+    """A quadratic ridge regression, and its errors at distinct rows that are left out.
+
+    Attributes
+    ----------
+    scale : float
+        Factor of the inputs.
+    strength : float
+        Strength of the penalty, as a multiple of the mean eigenvalue.
+    errors : ndarray of shape (k,)
+        Squared errors at rows left out, times weights, summed over equal rows.
+    coefficients : ndarray of shape (r, C)
+        Coefficients of the fit to all rows, in the features of `Functions`.
+    freedom : float
+        Degrees of freedom: trace of the matrix that maps targets to predictions.
+    """
+
+    scale: float
+    strength: float
+    errors: FloatArray
+    coefficients: FloatArray
+    freedom: float
+
+
+def left_out_fit(problem: TrainingProblem, left_out: LeftOut, scales: tuple[float, ...] = _SCALES) -> RidgeFit:
+    r"""Return the quadratic ridge regression with the smallest squared leave-one-out errors.
+
+    The regression minimises :math:`\sum_i w_i \|y_i - \langle \mathcal{X}_i, S \rangle\|^2 + \lambda \|S\|_F^2` over
+    symmetric matrices S, one per output: the functions of the relaxation, with another norm. Let
+    :math:`K_{ij} = \sqrt{w_i w_j} \langle \mathcal{X}_i, \mathcal{X}_j \rangle` and
+    :math:`H = K (K + \lambda I)^{-1}` over distinct rows. The error at a left-out row with a share s of the weight of
+    its distinct row is the error of the fit to all rows, divided by :math:`1 - s H_{ii}`. One decomposition thus
+    gives the errors for every :math:`\lambda`. The best of these and of the scales of X are taken.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        Its beta does not matter.
+    left_out : LeftOut
+        Rows of the problem in any encoding.
+    scales : tuple of float
+    """
+    fits = (left_out.best(left_out.data(problem, scale), scale) for scale in scales)
+    return min(fits, key=lambda fit: float(fit.errors.sum()))
+
+
+class Functions:
+    r"""A space of quadratic functions, and the features in which their norm is that of their coefficients.
+
+    It holds all functions of the rows :math:`\mathcal{X}_i`, or only the combinations of the first `most` rows, if both
+    rows and entries are more.
+
+    Parameters
+    ----------
+    rows : DataMap
+    weights : ndarray of shape (n,)
+        Positive weights of the rows.
+    most : int
+    """
+
+    def __init__(self, rows: DataMap, weights: FloatArray, most: int = MOST_FUNCTIONS) -> None:
+        #: Eigenvalues of the weighted inner products of all rows, if these span the functions.
+        self.eigenvalues: FloatArray | None = None
+        self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
+        if self._few is not None:
+            roots = np.sqrt(weights[:most])[:, None]
+            eigenvalues, axes = np.linalg.eigh(roots * self._products(self._few) * roots.T)
+            kept = eigenvalues > _RANK * eigenvalues[-1]
+            self._axes = roots * axes[:, kept] / np.sqrt(eigenvalues[kept])
+            self.eigenvalues = eigenvalues[kept] if rows.n_rows <= most else None
+
+    def features(self, rows: DataMap) -> FloatArray:
+        """Return the features (n, r) of rows."""
+        return rows.features() if self._few is None else self._products(rows) @ self._axes
+
+    def values(self, rows: DataMap, coefficients: FloatArray) -> FloatArray:
+        """Return the values (n, C) of functions with coefficients (r, C)."""
+        features = rows.features() if self._few is None else self._products(rows)
+        values: FloatArray = features @ (coefficients if self._few is None else self._axes @ coefficients)
+        return values
+
+    def _products(self, rows: DataMap) -> FloatArray:
+        """Return the inner products of rows with those that span the functions."""
+        if isinstance(rows, QuadraticMap) and isinstance(self._few, QuadraticMap):
+            return rows.inner_products(self._few)
+        assert self._few is not None
+        products: FloatArray = rows.features() @ self._few.features().T
+        return products
+
+
+def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    """Return the weight (k,) of each group and the means (k, C) of its values (n, C)."""
+    totals = np.bincount(groups, weights).astype(float)
+    return totals, np.stack([np.bincount(groups, weights * one) for one in values.T], axis=1) / totals[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Rows to be left out one by one, in cells of equal rows with equal targets.
+
+    Attributes
+    ----------
+    samples : ndarray of int of shape (k,)
+        One sample of each distinct row.
+    row_weights : ndarray of shape (k,)
+        Weight of all samples of each distinct row.
+    means : ndarray of shape (k, C)
+        Mean of their targets.
+    place : ndarray of int of shape (c,)
+        Number of the distinct row that the rows of each cell equal.
+    counts : ndarray of int of shape (c,)
+        Number of rows in each cell.
+    shares : ndarray of shape (c,)
+        Share of one row of the cell in the weight of the distinct row.
+    weights : ndarray of shape (c,)
+        Weight of all rows of each cell.
+    deviations : ndarray of shape (c, C)
+        Targets of each cell minus the mean of the distinct row.
+    """
+
+    samples: npt.NDArray[np.intp]
+    row_weights: FloatArray
+    means: FloatArray
+    place: npt.NDArray[np.intp]
+    counts: npt.NDArray[np.int64]
+    shares: FloatArray
+    weights: FloatArray
+    deviations: FloatArray
+
+    @classmethod
+    def of(cls, problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS) -> LeftOut:
+        """Return the rows of a problem, at most so many distinct ones, with targets free of outliers."""
+        kept = np.random.default_rng(0).permutation(rows.count)[:trained]
+        sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
+        targets = regression_targets(problem.targets, problem.loss, problem.sample_weight)
+        weights, means = _means(targets, sample_weight, rows.group)
+        cells = Cells.of(problem, rows)
+        place = np.full(rows.count, -1)
+        place[kept[:MOST_ROWS]] = np.arange(min(len(kept), MOST_ROWS))
+        used = place[cells.group] >= 0
+        in_cells, of_cells = _means(targets, sample_weight, cells.cell)
+        return cls(
+            samples=rows.first[kept],
+            row_weights=weights[kept],
+            means=means[kept],
+            place=place[cells.group][used],
+            counts=cells.counts[used],
+            shares=(in_cells / (cells.counts * weights[cells.group]))[used],
+            weights=in_cells[used],
+            deviations=(of_cells - means[cells.group])[used],
+        )
+
+    @property
+    def targets(self) -> FloatArray:
+        """Targets of the cells, of shape (c, C)."""
+        return self.means[self.place] + self.deviations
+
+    def data(self, problem: TrainingProblem, scale: float) -> DataMap:
+        """Return the map of the distinct rows, with inputs times a factor if these are columns."""
+        rows = problem.weight_map.take(self.samples)
+        return rows if not isinstance(rows, QuadraticMap) else quadratic_map(scale * rows.X, problem.activation)
+
+    def best(self, rows: DataMap, scale: float = 1.0) -> RidgeFit:
+        """Return the regression of the strength with the smallest errors.
+
+        Parameters
+        ----------
+        rows : DataMap
+            Map of the distinct rows.
+        scale : float
+            Factor of the inputs to note.
+        """
+        k, roots = int(self.place.max()) + 1, np.sqrt(self.row_weights)[:, None]
+        functions = Functions(rows, self.row_weights)
+        parts = [slice(start, start + MOST_ROWS) for start in range(0, len(roots), MOST_ROWS)]
+        # One part at a time: features of all rows may be most of the memory.
+        basis = roots[parts[0]] * functions.features(rows.take(parts[0]))
+        coordinates = basis.T @ (roots[parts[0]] * self.means[parts[0]])
+        if functions.eigenvalues is not None:
+            eigenvalues, axes = functions.eigenvalues, None
+        else:
+            gram = basis.T @ basis
+            for part in parts[1:]:
+                own = roots[part] * functions.features(rows.take(part))
+                gram += own.T @ own
+                coordinates += own.T @ (roots[part] * self.means[part])
+            eigenvalues, axes = np.linalg.eigh(gram)
+            kept = eigenvalues > _RANK * eigenvalues[-1]
+            eigenvalues, axes = eigenvalues[kept], axes[:, kept]
+            basis, coordinates = basis @ axes, axes.T @ coordinates
+        unit = float(eigenvalues.sum()) / len(roots) or 1.0
+        squares = np.square(basis) @ (1.0 / (eigenvalues[:, None] + unit * _STRENGTHS))
+
+        def fit(number: int) -> RidgeFit:
+            solution = coordinates / (eigenvalues + unit * _STRENGTHS[number])[:, None]
+            residuals = self.means[:k] - (basis @ solution) / roots[:k]
+            own = np.maximum(1.0 - self.shares * squares[self.place, number], _LEAST_LEFT)
+            errors = (self.deviations + residuals[self.place]) / own[:, None]
+            summed = np.bincount(self.place, self.weights * np.square(errors).sum(axis=1)).astype(float)
+            coefficients = solution if axes is None else axes @ solution
+            freedom = float(np.sum(eigenvalues / (eigenvalues + unit * _STRENGTHS[number])))
+            return RidgeFit(scale, float(_STRENGTHS[number]), summed, coefficients, freedom)
+
+        return min((fit(number) for number in range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
+
+
+def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | None) -> FloatArray:
+    """Return targets (n, C) for regression by least squares, without outliers unless the loss is the squared one.
+
+    Targets of label losses and cross-entropies have no outliers.
+    """
+    if loss.quadratic or loss.for_classes:
+        return targets
+    return without_outliers(targets, weights)
+
+
+# -- beta ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BetaChoice:
+    """A beta and the expected loss of its relaxation.
+
+    Attributes
+    ----------
+    beta : float
+    expected_loss : float
+        Squared loss on as many new rows as the problem has, estimated from left-out rows; zero if it is not known.
+    """
+
+    beta: float
+    expected_loss: float = 0.0
+
+
+def choose_beta(problem: TrainingProblem) -> BetaChoice:
+    r"""Return the beta for which the relaxation is as flexible as the best quadratic ridge regression.
+
+    At the solution of a relaxation, minus the gradient of the loss :math:`\nu` reaches the bound of the dual,
+    :math:`\tau(\sum_i \nu_i \mathcal{X}_i) = \beta D`: beta is the size of the gradient that is left. So beta is read
+    off the ridge regression that is best on left-out rows. It is the share
+    :math:`\tau(\sum_i w_i r_i \mathcal{X}_i) / (2 \tau(\sum_i w_i y_i \mathcal{X}_i))` of `beta_max`, where r are the
+    residuals of the targets y, and :math:`\tau` is averaged over outputs. No relaxation is solved.
+
+    Rows, also equal ones, are left out one by one: if rows repeat, new rows will have been seen before. The result
+    depends neither on the order of the samples nor on whether a row is repeated or has an integer weight. Any beta will
+    do if zero is always optimal. If rows are few, or a time limit has passed, the share is a hundredth.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        Its own beta does not matter.
+    """
+    with deadline.fraction(0.3):
+        largest = useful_beta_max(problem)
+    if largest == 0.0:
+        return BetaChoice(1.0)
+    rows = DistinctRows.of(problem.X)
+    if rows.count < LEAST_ROWS or deadline.over():
+        return BetaChoice(_FALLBACK * largest)
+    few = LeftOut.of(problem, rows)
+    fit = left_out_fit(problem, few)
+    left_out = LeftOut.of(problem, rows, trained=_MOST_TRAINED)
+    if len(left_out.samples) > len(few.samples):
+        fit = left_out_fit(problem, left_out, (fit.scale,))
+    data = left_out.data(problem, fit.scale)
+    residuals = left_out.means - Functions(data, left_out.row_weights).values(data, fit.coefficients)
+    before, after = (_size(problem, left_out, targets) for targets in (left_out.means, residuals))
+    least = _LEAST_SHARE / math.sqrt(rows.count)
+    share = min(max(_RATIO * after / before, least), _MOST_SHARE)
+    weight = problem.data_fit.total_weight / float(left_out.weights.sum())
+    return BetaChoice(share * largest, weight * float(fit.errors.sum()) if problem.loss.quadratic else 0.0)
+
+
+def _size(problem: TrainingProblem, left_out: LeftOut, targets: FloatArray) -> float:
+    r"""Return :math:`\tau(\sum_i w_i y_i \mathcal{X}_i)` of the block where it is largest, averaged over outputs."""
+    data = problem.map.take(left_out.samples)
+    matrices = data.adjoints(left_out.row_weights[:, None] * targets)
+    bounds = [float(uninterrupted(grothendieck_bound(M, tol=_SIZE_GAP))) for M in matrices]
+    return float(np.reshape(bounds, (-1, data.n_blocks)).max(axis=1).mean())

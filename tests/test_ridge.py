@@ -1,0 +1,243 @@
+"""Ridge regressions at rows left out, against regressions that leave them out, and the beta that is read off them."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import qsdp
+from qsdp import TrainingProblem, ridge
+from qsdp._utils import deadline
+from qsdp._utils.validation import FloatArray
+from qsdp.losses import get_loss
+from qsdp.relaxation.rows import DistinctRows
+from qsdp.ridge import _SCALES, _STRENGTHS, Functions, LeftOut, choose_beta, left_out_fit, regression_targets
+
+
+def errors_of(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
+    return left_out_fit(problem, LeftOut.of(problem, rows)).errors
+
+
+def brute_force(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
+    """Return the sorted squared errors of ridge regressions on all entries of S, summed over equal rows."""
+    scaled = (
+        TrainingProblem(
+            scale * problem.X,
+            problem.y,
+            beta=problem.beta,
+            activation=problem.activation,
+            sample_weight=problem.sample_weight,
+        )
+        for scale in _SCALES
+    )
+    return min((brute_force_of_one_scale(one, rows) for one in scaled), key=np.sum)
+
+
+def brute_force_of_one_scale(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
+    """Return the errors for the data as they are."""
+    weights = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
+    basis = np.eye(problem.size)
+    features = np.stack(
+        [
+            problem.weight_map.forward(np.outer(basis[i], basis[j]))
+            for i in range(problem.size)
+            for j in range(problem.size)
+        ],
+        axis=1,
+    )
+    targets = problem.y.reshape(problem.n_samples, -1)
+    total = np.bincount(rows.group, weights)
+    scale = (total[:, None] * (features @ features.T)[np.ix_(rows.first, rows.first)]).trace() / rows.count
+
+    def errors(strength: float) -> FloatArray:
+        found = np.zeros(rows.count)
+        for i in range(problem.n_samples):
+            others = np.arange(problem.n_samples) != i
+            F, root = features[others], np.sqrt(weights[others])[:, None]
+            lhs = np.vstack([root * F, math.sqrt(strength) * np.eye(F.shape[1])])
+            rhs = np.vstack([root * targets[others], np.zeros((F.shape[1], targets.shape[1]))])
+            prediction = features[i] @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
+            found[rows.group[i]] += weights[i] * np.sum((targets[i] - prediction) ** 2)
+        return found
+
+    return np.sort(min(map(errors, (scale * _STRENGTHS).tolist()), key=np.sum))
+
+
+@pytest.mark.parametrize("activation", [None, "relu_like"])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_errors_are_those_of_regressions_without_the_row(activation: str | None, n_outputs: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(14, 3))[[*range(14), 2, 2, 5]]
+    y = rng.normal(size=(17, n_outputs)) + X[:, :1] ** 2
+    weights = rng.uniform(0.5, 2.0, size=17)
+    problem = TrainingProblem(X, y.squeeze(), beta=1.0, activation=activation, sample_weight=weights)
+    rows = DistinctRows.of(X)
+    assert rows.count == 14
+    np.testing.assert_allclose(np.sort(errors_of(problem, rows)), brute_force(problem, rows), rtol=1e-6)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_weights_are_repetitions_and_the_order_is_none(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, y, counts = rng.normal(size=(12, 2)), rng.normal(size=12), rng.integers(1, 4, size=12)
+    weighted = TrainingProblem(X, y, beta=1.0, sample_weight=counts.astype(float))
+    order = rng.permutation(counts.sum())
+    repeated = TrainingProblem(np.repeat(X, counts, axis=0)[order], np.repeat(y, counts)[order], beta=1.0)
+    one, other = (errors_of(problem, DistinctRows.of(problem.X)) for problem in (weighted, repeated))
+    np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+
+
+def test_outliers_are_moved_for_losses_that_bear_them() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 1))
+    y = np.sign(np.sin(3.0 * x[:, 0]))
+    y[:4] = 1e4
+    # They are moved to 4.4 times the distance of the quartiles, -1 and 1, beyond these.
+    moved = TrainingProblem(x, np.clip(y, -9.8, 9.8), beta=1.0)
+    rows = DistinctRows.of(x)
+    for loss in ("absolute", "huber"):
+        problem = TrainingProblem(x, y, beta=1.0, loss=loss)
+        np.testing.assert_array_equal(errors_of(problem, rows), errors_of(moved, rows))
+
+
+@pytest.mark.parametrize("loss", ["absolute", "huber"])
+def test_targets_that_are_mostly_equal_have_no_outliers(loss: str) -> None:
+    targets = np.where(np.arange(100) < 3, 5.0, 0.0)[:, None]
+    np.testing.assert_array_equal(regression_targets(targets, get_loss(loss), None), targets)
+
+
+def test_weights_are_repetitions_for_outliers() -> None:
+    rng = np.random.default_rng(0)
+    targets, counts = rng.standard_t(1, size=(40, 2)), rng.integers(1, 5, size=40)
+    weighted = regression_targets(targets, get_loss("absolute"), counts.astype(float))
+    repeated = regression_targets(np.repeat(targets, counts, axis=0), get_loss("absolute"), None)
+    np.testing.assert_array_equal(np.repeat(weighted, counts, axis=0), repeated)
+    assert np.abs(weighted).max() < np.abs(targets).max()
+
+
+@pytest.mark.parametrize("most", [5, 12, 40])
+def test_features_are_projections_on_the_first_rows(most: int) -> None:
+    rng = np.random.default_rng(0)
+    data = TrainingProblem(rng.normal(size=(40, 6)), np.zeros(40), beta=1.0, activation="relu_like").weight_map
+    weights = rng.uniform(0.5, 2.0, size=40)
+    functions, entries = Functions(data, weights, most), data.features()
+    basis = np.linalg.qr(entries[:most].T)[0]
+    projected = entries @ basis @ basis.T
+    features = functions.features(data)
+    np.testing.assert_allclose(features @ features.T, projected @ projected.T, rtol=1e-7, atol=1e-9)
+    coefficients = rng.normal(size=(features.shape[1], 2))
+    np.testing.assert_allclose(functions.values(data, coefficients), features @ coefficients, rtol=1e-8, atol=1e-10)
+    if most == 40:
+        # There are 28 entries, so that no rows are needed.
+        assert functions.eigenvalues is None
+        np.testing.assert_array_equal(features, entries)
+
+
+def test_rows_that_are_not_left_out_train_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 2))
+    y = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=24)
+    problem, rows = TrainingProblem(X, y, beta=1.0), DistinctRows.of(X)
+    # Both train on all rows; for the same strength, the errors at the rows left out and the solutions are the same.
+    monkeypatch.setattr(ridge, "_STRENGTHS", np.array([0.01]))
+    whole = LeftOut.of(problem, rows).best(problem.map.take(LeftOut.of(problem, rows).samples))
+    monkeypatch.setattr(ridge, "MOST_ROWS", 10)
+    left_out = LeftOut.of(problem, rows, trained=24)
+    part = left_out.best(problem.map.take(left_out.samples))
+    assert part.errors.shape == (10,)
+    np.testing.assert_allclose(part.errors, whole.errors[:10], rtol=1e-9)
+    np.testing.assert_allclose(part.coefficients, whole.coefficients, rtol=1e-9, atol=1e-12)
+
+
+def test_rows_that_repeat_take_a_smaller_beta() -> None:
+    # Targets that no function of new rows tells, but which those of old rows have again.
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 6)), rng.choice([-1.0, 1.0], size=60)
+    again = np.r_[np.arange(60), np.repeat(np.arange(30), 4)]
+    once, repeated, twice = (
+        TrainingProblem(X[rows], y[rows], beta=1.0, activation="relu_like")
+        for rows in (np.arange(60), again, np.tile(np.arange(60), 2))
+    )
+    shares = [choose_beta(one).beta / qsdp.beta_max(one) for one in (once, repeated, twice)]
+    assert shares[1] < 0.5 * shares[0]
+    assert shares[2] == pytest.approx(shares[0], rel=1e-6)
+
+
+def test_the_expected_loss_is_that_of_all_rows() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] * X[:, 1] + rng.normal(size=400)
+    choice = choose_beta(TrainingProblem(X, y, beta=1.0))
+    # The variance of the noise is one, and a little is added by what was learned: z of 400 is 20 times a deviation.
+    assert 0.75 * 400 < choice.expected_loss < 1.4 * 400
+    doubled = choose_beta(TrainingProblem(X, y, beta=1.0, sample_weight=np.full(400, 2.0)))
+    assert doubled.expected_loss == pytest.approx(2.0 * choice.expected_loss, rel=1e-3)
+    assert choose_beta(TrainingProblem(X, np.zeros(400), beta=1.0)).expected_loss == 0.0
+
+
+@pytest.mark.parametrize("seed", [7, 30])
+def test_classes_of_weighted_samples_take_the_beta_of_repeated_ones(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(20, 60))
+    X = np.column_stack([rng.standard_normal((n, 4)), np.ones(n)])
+    scores = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + 0.7 * rng.standard_normal(n)
+    y, counts = np.where(scores > 0.0, 1.0, -1.0), rng.integers(1, 6, n)
+    counts[0] = 1
+    loss = "logistic" if seed == 7 else "squared"
+    weighted = TrainingProblem(X, y, beta=1.0, loss=loss, sample_weight=counts.astype(float))
+    repeated = TrainingProblem(np.repeat(X, counts, axis=0), np.repeat(y, counts), beta=1.0, loss=loss)
+    assert choose_beta(weighted).beta == pytest.approx(choose_beta(repeated).beta, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_beta_is_half_the_size_of_the_gradient_that_the_regression_leaves(loss: str, n_outputs: int) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 4))
+    scores = np.stack([X[:, 0] * X[:, 1] + X[:, 2], X[:, 3] - X[:, 1]], axis=1)[:, :n_outputs]
+    y = np.sign(scores + 0.8 * rng.normal(size=scores.shape)).squeeze()
+    weights = rng.uniform(0.5, 2.0, size=60)
+    problem = TrainingProblem(X, y, beta=1.0, loss=loss, activation="relu_like", sample_weight=weights)
+    fit = left_out_fit(problem, LeftOut.of(problem, DistinctRows.of(X)))
+    scaled = TrainingProblem(fit.scale * X, y, beta=1.0, activation="relu_like").map.features()
+    root = np.sqrt(weights)[:, None]
+    ridge_term = np.sqrt(fit.strength * np.mean(np.square(root * scaled).sum(axis=1))) * np.eye(scaled.shape[1])
+    targets = y.reshape(60, -1)
+    lhs, rhs = (
+        np.vstack([root * scaled, ridge_term]),
+        np.vstack([root * targets, np.zeros((len(ridge_term), n_outputs))]),
+    )
+    residuals = targets - scaled @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
+
+    def size(values: FloatArray) -> float:
+        """Return the mean over outputs of beta_max of a squared loss, which is proportional to the size."""
+        problems = [
+            TrainingProblem(X, one, beta=1.0, activation="relu_like", sample_weight=weights) for one in values.T
+        ]
+        return float(np.mean([qsdp.beta_max(one) for one in problems]))
+
+    expected = 0.5 * size(residuals) / size(targets) * qsdp.beta_max(problem)
+    # Sizes are known to a hundredth.
+    assert choose_beta(problem).beta == pytest.approx(expected, rel=0.03)
+
+
+def test_shares_are_bounded() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    exact = TrainingProblem(X, X[:, 0] * X[:, 1], beta=1.0)
+    assert choose_beta(exact).beta == pytest.approx(0.03 / 20.0 * qsdp.beta_max(exact), rel=1e-6)
+    noise = TrainingProblem(X, rng.normal(size=400), beta=1.0)
+    assert choose_beta(noise).beta <= 0.3 * qsdp.beta_max(noise) * (1.0 + 1e-9)
+    few = noise.take(np.arange(7))
+    assert choose_beta(few).beta == pytest.approx(0.01 * qsdp.beta_max(few), rel=1e-6)
+
+
+def test_no_time_takes_a_hundredth() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    problem = TrainingProblem(X, X[:, 0], beta=1.0)
+    with deadline.within(0.0):
+        beta = choose_beta(problem).beta
+    # Nor is the largest beta known to the last digit: its bound is from the first iteration.
+    assert 1.0 - 1e-9 < beta / (0.01 * qsdp.beta_max(problem)) < 2.0
