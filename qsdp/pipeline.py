@@ -29,6 +29,7 @@ from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.joining import relaxation_of, with_network
 from qsdp.relaxation.shortfall import warn_of_choices
+from qsdp.ridge import BetaChoice
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
@@ -304,12 +305,12 @@ def run_pipeline(
     """
     rng = check_random_state(options.random_state)
     timings: dict[str, float] = {}
-    kept, expected_loss = None, 0.0
+    kept, choice = None, BetaChoice(problem.beta)
     with options.limit(), progress(options.verbose) as stages:
         if isinstance(options.beta, str):
             with timed_stage(timings, "beta"), stages.stage("beta"):
                 choice = options.beta_choice(problem)
-            problem, expected_loss = problem.with_beta(choice.beta), choice.expected_loss
+            problem = problem.with_beta(choice.beta)
         if statistics is not None:
             kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}
             kept, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
@@ -330,7 +331,7 @@ def run_pipeline(
                 regularization=regularization,
                 form=form,
             )
-        result = sample_from(relaxation, options, rng, kept, expected_loss)
+        result = sample_from(relaxation, options, rng, kept, choice.loss_of(relaxation))
         warn_of_choices()
     return result.timed("beta", timings["beta"]) if timings else result
 

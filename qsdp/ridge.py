@@ -17,6 +17,7 @@ from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.rows import Cells, DistinctRows
+from qsdp.relaxation.solution import Relaxation
 
 __all__ = ["BetaChoice", "Functions", "LeftOut", "RidgeFit", "choose_beta", "left_out_fit"]
 
@@ -59,6 +60,8 @@ class RidgeFit:
         Strength of the penalty, as a multiple of the mean eigenvalue.
     errors : ndarray of shape (k,)
         Squared errors at rows left out, times weights, summed over equal rows.
+    training_loss : float
+        The same, added up, without leaving them out.
     coefficients : ndarray of shape (r, C)
         Coefficients of the fit to all rows, in the features of `Functions`.
     freedom : float
@@ -68,6 +71,7 @@ class RidgeFit:
     scale: float
     strength: float
     errors: FloatArray
+    training_loss: float
     coefficients: FloatArray
     freedom: float
 
@@ -245,11 +249,11 @@ class LeftOut:
             solution = coordinates / (eigenvalues + unit * _STRENGTHS[number])[:, None]
             residuals = self.means[:k] - (basis @ solution) / roots[:k]
             own = np.maximum(1.0 - self.shares * squares[self.place, number], _LEAST_LEFT)
-            errors = (self.deviations + residuals[self.place]) / own[:, None]
-            summed = np.bincount(self.place, self.weights * np.square(errors).sum(axis=1)).astype(float)
+            losses = self.weights * np.square(self.deviations + residuals[self.place]).sum(axis=1)
+            summed = np.bincount(self.place, losses / np.square(own)).astype(float)
             coefficients = solution if axes is None else axes @ solution
             freedom = float(np.sum(eigenvalues / (eigenvalues + unit * _STRENGTHS[number])))
-            return RidgeFit(scale, float(_STRENGTHS[number]), summed, coefficients, freedom)
+            return RidgeFit(scale, float(_STRENGTHS[number]), summed, float(losses.sum()), coefficients, freedom)
 
         return min((fit(number) for number in range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
 
@@ -269,17 +273,33 @@ def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | No
 
 @dataclass(frozen=True)
 class BetaChoice:
-    """A beta and the expected loss of its relaxation.
+    """A beta, and what is known of the loss of its relaxation on new rows.
 
     Attributes
     ----------
     beta : float
     expected_loss : float
-        Squared loss on as many new rows as the problem has, estimated from left-out rows; zero if it is not known.
+        Squared loss of the regression on as many new rows as the problem has, estimated from left-out rows; zero if it
+        is not known.
+    training_loss : float
+        Its loss on the rows themselves.
     """
 
     beta: float
     expected_loss: float = 0.0
+    training_loss: float = 0.0
+
+    def loss_of(self, relaxation: Relaxation) -> float:
+        """Return the expected loss of a relaxation on new rows.
+
+        It is that of the regression, or in proportion if the relaxation fits its own rows better: the regression may
+        lack functions.
+        """
+        if not self.training_loss:
+            return self.expected_loss
+        problem = relaxation.problem
+        loss = problem.data_fit.value(problem.relaxed_predictions(relaxation.Z_stack))
+        return self.expected_loss * min(1.0, loss / self.training_loss)
 
 
 def choose_beta(problem: TrainingProblem) -> BetaChoice:
@@ -317,8 +337,10 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     before, after = (_size(problem, left_out, targets) for targets in (left_out.means, residuals))
     least = _LEAST_SHARE / math.sqrt(rows.count)
     share = min(max(_RATIO * after / before, least), _MOST_SHARE)
+    if not problem.loss.quadratic:
+        return BetaChoice(share * largest)
     weight = problem.data_fit.total_weight / float(left_out.weights.sum())
-    return BetaChoice(share * largest, weight * float(fit.errors.sum()) if problem.loss.quadratic else 0.0)
+    return BetaChoice(share * largest, weight * float(fit.errors.sum()), weight * fit.training_loss)
 
 
 def _size(problem: TrainingProblem, left_out: LeftOut, targets: FloatArray) -> float:

@@ -1,0 +1,185 @@
+"""The default classifier: stability over halves of large tables, and its time beside boosting.
+
+    half    a random half of a large table trains, the other half is predicted. "generated" has 16,000 rows a half, 15
+            numbers and 10 columns of categories with interactions, 11 of them noise, and 14 % of positives; "adult" has
+            the 32,561 rows of its training file. Halves are the same for all models.
+    time    tables of numbers with many classes, and one half of "generated"
+
+"logistic" is scikit-learn's logistic regression on standardised numbers and one-hot categories, and "boosting" its
+`HistGradientBoostingClassifier`; both have their default parameters. No constant column is appended to the inputs of
+our classifier, since its default activation has a constant part; its beta is "auto". Seconds are CPU time of one thread
+for the fit.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, timed, values, where
+from benchmarks.machinery.verdicts import Claim, exact
+from benchmarks.versions import ESTIMATORS
+from qsdp import QuantizedNetworkClassifier
+from qsdp._utils.parallel import blas_threads
+from qsdp.datasets import load_uci
+
+HALVES = 10
+#: Rows of a half of the generated table, numbers of categories of its columns, and rows of a half of a quick run.
+HALF, CATEGORIES, FEW = 16_000, (2, 3, 4, 5, 6, 8, 10, 12, 15, 20), 300
+#: Columns of "adult" with categories.
+ADULT_CATEGORIES = (
+    "workclass",
+    "education",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "native-country",
+)
+#: Rows, columns and classes of tables of numbers, and the largest ratio of seconds to those of boosting.
+SHAPES = {
+    "742 x 13, 11 classes": (742, 13, 11),
+    "270 x 90, 15 classes": (270, 90, 15),
+    "4800 x 36, 6 classes": (4800, 36, 6),
+}
+#: Multiple of the deviation of logistic regression, and points more, that are allowed.
+MULTIPLE, POINTS = 1.3, 0.5
+
+#: Rows that train, their classes, rows to predict, and their classes.
+Split = tuple[Any, np.ndarray, Any, np.ndarray]
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    if quick:
+        return grid(kind="half", table="generated", rows=FEW, seed=range(2), model=("default", "logistic"))
+    halves = grid(kind="half", table=("generated", "adult"), rows=HALF, seed=range(HALVES), model=MODELS)
+    return halves + grid(kind="time", table=(*SHAPES, "generated"), rows=HALF, seed=0, model=("default", "boosting"))
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    split = split_of(case)
+    with blas_threads(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model, seconds = timed(lambda: MODELS[case["model"]](case["seed"]).fit(split[0], split[1]))
+        found = {"accuracy": float(model.score(split[2], split[3])), "seconds": seconds}
+        if len(model.classes_) == 2:
+            found["area"] = float(roc_auc_score(split[3], model.predict_proba(split[2])[:, 1]))
+    if case["model"] == "default":
+        found |= {"neurons": model.network_.n_neurons, "inputs": model.encoder_.encoding_.width}
+    return found
+
+
+# -- tables ----------------------------------------------------------------------------------------------
+
+
+def split_of(case: dict[str, Any]) -> Split:
+    if case["table"] in SHAPES:
+        return numbers(*SHAPES[case["table"]])
+    table, y = generated(2 * case["rows"]) if case["table"] == "generated" else adult()
+    order = np.random.default_rng(case["seed"]).permutation(len(y))
+    train, test = np.split(order, [len(y) // 2])
+    return table.iloc[train], y[train], table.iloc[test], y[test]
+
+
+def numbers(n: int, d: int, n_classes: int) -> Split:
+    """Return classes of two clusters each, in correlated columns, with as many rows to predict."""
+    informative = min(d, 10)
+    X, y = make_classification(
+        2 * n,
+        d,
+        n_informative=informative,
+        n_redundant=d - informative,
+        n_classes=n_classes,
+        class_sep=1.5,
+        random_state=0,
+    )
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def generated(n: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return n rows of 15 numbers and 10 columns of categories, and classes of which 14 % are positive."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 15))
+    X[:, 5:10], X[:, 10:12] = np.exp(X[:, 5:10]), np.round(3.0 * X[:, 10:12])
+    codes = [rng.integers(0, count, n) for count in CATEGORIES]
+    score = 0.7 * X[:, 0] - 0.5 * np.log(X[:, 5]) + 0.6 * X[:, 1] * X[:, 2] + 0.5 * np.abs(X[:, 4]) + 0.1 * X[:, 10]
+    score += 0.8 * ((X[:, 3] > 0.5) & (codes[0] == 1))
+    for own, count in zip(codes[:4], CATEGORIES, strict=False):
+        score += 0.5 * rng.standard_normal(count)[own]
+    score += rng.logistic(size=n)
+    table = {f"x{j}": X[:, j] for j in range(15)}
+    table |= {f"c{j}": pd.Categorical([f"v{code}" for code in own]) for j, own in enumerate(codes)}
+    return pd.DataFrame(table), (score > np.quantile(score, 0.86)).astype(int)
+
+
+def adult() -> tuple[pd.DataFrame, np.ndarray]:
+    """Return the training rows of "adult" with their categories, and whether incomes are high."""
+    data = load_uci("adult")
+    table = pd.DataFrame(data.X, columns=data.feature_names).iloc[: data.n_train]
+    for name in ADULT_CATEGORIES:
+        table[name] = pd.Categorical([f"v{code:.0f}" for code in table[name]])
+    return table, (data.y[: data.n_train] > 0.0).astype(int)
+
+
+# -- models ----------------------------------------------------------------------------------------------
+
+
+def logistic(_seed: int) -> Any:
+    columns = make_column_transformer(
+        (StandardScaler(), make_column_selector(dtype_include=np.number)),
+        (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_include="category")),
+    )
+    return make_pipeline(columns, LogisticRegression(max_iter=1000))
+
+
+MODELS: dict[str, Callable[[int], Any]] = {
+    "default": lambda seed: QuantizedNetworkClassifier(random_state=seed),
+    "logistic": logistic,
+    "boosting": lambda seed: HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=seed),
+}
+
+
+# -- claims ----------------------------------------------------------------------------------------------
+
+
+def claims(records: Records) -> list[Claim]:
+    made = []
+    for table in ("generated", "adult"):
+        for what in ("accuracy", "area"):
+            made += stability(where(records, kind="half", table=table, rows=HALF), table, what)
+    return made
+
+
+def stability(records: Records, table: str, what: str) -> list[Claim]:
+    """Return the claims that scores are as stable as those of logistic regression, and as high."""
+    ours, others = (100.0 * values(where(records, model=model), what) for model in ("default", "logistic"))
+    whole = len(ours) == len(others) == HALVES
+    score = "accuracy" if what == "accuracy" else "area under the curve"
+    shown = [f"{np.mean(one):.2f} +- {np.std(one, ddof=1):.2f}" for one in (ours, others)] if whole else []
+    figures = f"default {shown[0]} %, logistic {shown[1]} %" if whole else ""
+    spread = (
+        f"Halves of {table}, {score}: the deviation is at most {MULTIPLE} times that of logistic regression + {POINTS}."
+    )
+    mean = f"Halves of {table}, {score}: the mean is at least that of logistic regression."
+    steady = [bool(np.std(ours, ddof=1) <= MULTIPLE * np.std(others, ddof=1) + POINTS)] if whole else []
+    return [
+        exact(TARGET, spread, steady, figures),
+        exact(TARGET, mean, [bool(np.mean(ours) >= np.mean(others))] if whole else [], figures),
+    ]
+
+
+#: Methods whose versions are stored with the records.
+MEASURED = ESTIMATORS
+EXPERIMENT = experiment_in(__name__, "Stability and time of the default classifier", "Targets of the package")
