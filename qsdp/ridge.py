@@ -44,6 +44,9 @@ _LEAST_SHARE, _MOST_SHARE, _FALLBACK = 0.03, 0.3, 0.01
 #: Ratio of beta to that at which the residuals of the regression are feasible in the dual; half of it costs 0.4 points.
 _RATIO = 0.5
 
+#: Standard errors by which a smaller strength must misclassify fewer rows.
+_FEWER_WRONG = 1.0
+
 #: Relative gap of the sizes of gradients.
 _SIZE_GAP = 1e-2
 
@@ -60,8 +63,10 @@ class RidgeFit:
         Strength of the penalty, as a multiple of the mean eigenvalue.
     errors : ndarray of shape (k,)
         Squared errors at rows left out, times weights, summed over equal rows.
+    wrong : ndarray of shape (c,)
+        Misclassified weight of every cell of `LeftOut` at rows left out, if targets are codes of classes.
     training_loss : float
-        The same, added up, without leaving them out.
+        The sum of squared errors, times weights, without leaving them out.
     coefficients : ndarray of shape (r, C)
         Coefficients of the fit to all rows, in the features of `Functions`.
     freedom : float
@@ -71,6 +76,7 @@ class RidgeFit:
     scale: float
     strength: float
     errors: FloatArray
+    wrong: FloatArray
     training_loss: float
     coefficients: FloatArray
     freedom: float
@@ -168,8 +174,10 @@ class LeftOut:
         Share of one row of the cell in the weight of the distinct row.
     weights : ndarray of shape (c,)
         Weight of all rows of each cell.
+    targets : ndarray of shape (c, C)
+        Targets of the rows of each cell.
     deviations : ndarray of shape (c, C)
-        Targets of each cell minus the mean of the distinct row.
+        The same minus the mean of the distinct row.
     """
 
     samples: npt.NDArray[np.intp]
@@ -179,6 +187,7 @@ class LeftOut:
     counts: npt.NDArray[np.int64]
     shares: FloatArray
     weights: FloatArray
+    targets: FloatArray
     deviations: FloatArray
 
     @classmethod
@@ -192,7 +201,8 @@ class LeftOut:
         place = np.full(rows.count, -1)
         place[kept[:MOST_ROWS]] = np.arange(min(len(kept), MOST_ROWS))
         used = place[cells.group] >= 0
-        in_cells, of_cells = _means(targets, sample_weight, cells.cell)
+        in_cells = np.bincount(cells.cell, sample_weight).astype(float)
+        of_cells = targets[np.unique(cells.cell, return_index=True)[1]]
         return cls(
             samples=rows.first[kept],
             row_weights=weights[kept],
@@ -201,20 +211,16 @@ class LeftOut:
             counts=cells.counts[used],
             shares=(in_cells / (cells.counts * weights[cells.group]))[used],
             weights=in_cells[used],
+            targets=of_cells[used],
             deviations=(of_cells - means[cells.group])[used],
         )
-
-    @property
-    def targets(self) -> FloatArray:
-        """Targets of the cells, of shape (c, C)."""
-        return self.means[self.place] + self.deviations
 
     def data(self, problem: TrainingProblem, scale: float) -> DataMap:
         """Return the map of the distinct rows, with inputs times a factor if these are columns."""
         rows = problem.weight_map.take(self.samples)
         return rows if not isinstance(rows, QuadraticMap) else quadratic_map(scale * rows.X, problem.activation)
 
-    def best(self, rows: DataMap, scale: float = 1.0) -> RidgeFit:
+    def best(self, rows: DataMap, scale: float = 1.0, *, fewer_wrong: bool = False) -> RidgeFit:
         """Return the regression of the strength with the smallest errors.
 
         Parameters
@@ -223,6 +229,9 @@ class LeftOut:
             Map of the distinct rows.
         scale : float
             Factor of the inputs to note.
+        fewer_wrong : bool
+            Whether a smaller strength is preferred if the targets are codes of classes and it misclassifies clearly
+            fewer rows.
         """
         k, roots = int(self.place.max()) + 1, np.sqrt(self.row_weights)[:, None]
         functions = Functions(rows, self.row_weights)
@@ -245,17 +254,61 @@ class LeftOut:
         unit = float(eigenvalues.sum()) / len(roots) or 1.0
         squares = np.square(basis) @ (1.0 / (eigenvalues[:, None] + unit * _STRENGTHS))
 
+        codes = Codes.of(self.targets) if fewer_wrong else None
+
         def fit(number: int) -> RidgeFit:
             solution = coordinates / (eigenvalues + unit * _STRENGTHS[number])[:, None]
             residuals = self.means[:k] - (basis @ solution) / roots[:k]
             own = np.maximum(1.0 - self.shares * squares[self.place, number], _LEAST_LEFT)
             losses = self.weights * np.square(self.deviations + residuals[self.place]).sum(axis=1)
             summed = np.bincount(self.place, losses / np.square(own)).astype(float)
+            outputs = self.targets - (self.deviations + residuals[self.place]) / own[:, None]
+            wrong = np.zeros(len(self.counts)) if codes is None else self.weights * codes.wrong(self.targets, outputs)
             coefficients = solution if axes is None else axes @ solution
             freedom = float(np.sum(eigenvalues / (eigenvalues + unit * _STRENGTHS[number])))
-            return RidgeFit(scale, float(_STRENGTHS[number]), summed, float(losses.sum()), coefficients, freedom)
+            return RidgeFit(scale, float(_STRENGTHS[number]), summed, wrong, float(losses.sum()), coefficients, freedom)
 
-        return min((fit(number) for number in range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
+        fits = [fit(number) for number in range(len(_STRENGTHS))]
+        best = min(fits, key=lambda one: float(one.errors.sum()))
+        smaller = [one for one in fits if one.strength <= best.strength]
+        # Of equals, the largest strength.
+        fewest = min(reversed(smaller), key=lambda one: float(one.wrong.sum()))
+        gains = best.wrong - fewest.wrong
+        # Each row of a cell is a draw of its own.
+        clear = gains.sum() > _FEWER_WRONG * np.sqrt((np.square(gains) / self.counts).sum())
+        return fewest if clear else best
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """Codes of classes: every column of targets has two values.
+
+    Attributes
+    ----------
+    low, high : ndarray of shape (C,)
+    one_each : bool
+        Whether every column stands for one class and every row has exactly one class.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    one_each: bool
+
+    @classmethod
+    def of(cls, targets: FloatArray) -> Codes | None:
+        """Return the codes of targets (n, C), or None if these are numbers."""
+        low, high = targets.min(axis=0), targets.max(axis=0)
+        if np.any((targets != low) & (targets != high)):
+            return None
+        return cls(low, high, bool(np.all((targets == high).sum(axis=1) == 1)))
+
+    def wrong(self, targets: FloatArray, outputs: FloatArray) -> FloatArray:
+        """Return the share of its classes (n,) that the outputs of each row miss."""
+        is_class = targets == self.high
+        scores = (outputs - self.low) / np.where(self.high > self.low, self.high - self.low, 1.0)
+        one, any_number = scores.argmax(axis=1) != is_class.argmax(axis=1), (scores > 0.5) != is_class
+        missed: FloatArray = one.astype(float) if self.one_each else any_number.mean(axis=1)
+        return missed
 
 
 def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | None) -> FloatArray:
@@ -327,12 +380,10 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     rows = DistinctRows.of(problem.X)
     if rows.count < LEAST_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
-    few = LeftOut.of(problem, rows)
-    fit = left_out_fit(problem, few)
+    scale = left_out_fit(problem, LeftOut.of(problem, rows)).scale
     left_out = LeftOut.of(problem, rows, trained=_MOST_TRAINED)
-    if len(left_out.samples) > len(few.samples):
-        fit = left_out_fit(problem, left_out, (fit.scale,))
-    data = left_out.data(problem, fit.scale)
+    data = left_out.data(problem, scale)
+    fit = left_out.best(data, scale, fewer_wrong=True)
     residuals = left_out.means - Functions(data, left_out.row_weights).values(data, fit.coefficients)
     before, after = (_size(problem, left_out, targets) for targets in (left_out.means, residuals))
     least = _LEAST_SHARE / math.sqrt(rows.count)
