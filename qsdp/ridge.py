@@ -45,7 +45,7 @@ _LEAST_SHARE, _MOST_SHARE, _FALLBACK = 0.03, 0.3, 0.01
 _RATIO = 0.5
 
 #: Standard errors by which a smaller strength must misclassify fewer rows.
-_FEWER_WRONG = 1.0
+_FEWER_WRONG = 1.5
 
 #: Relative gap of the sizes of gradients.
 _SIZE_GAP = 1e-2

@@ -45,9 +45,8 @@ _FEW_FUNCTIONS, _MOST_FREEDOM = 500, 0.5
 #: Fraction of the inputs that one step eliminates; at least two inputs stay.
 _ELIMINATED = 0.25
 
-#: Standard errors of paired differences at which an elimination ends, and by which fewer inputs may exceed the smallest
-#: error: with one, accuracy falls.
-_HOPELESS, _NEGLIGIBLE = 3.0, 0.25
+#: Standard errors of paired differences at which an elimination ends.
+_HOPELESS = 3.0
 
 
 def choose_encoder(
@@ -194,16 +193,15 @@ def standard_error(numbers: FloatArray) -> float:
 
 
 def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit | None = None) -> IntArray:
-    r"""Return the fewest of the first `n_inputs` columns of a problem that predict as well as any number of them.
+    r"""Return the columns among the first `n_inputs` of a problem that predict as well as any number of them.
 
     This is cross-validated recursive elimination. A quadratic ridge regression, as in `left_out_fit`, is fitted
     repeatedly, each time without the quarter of the inputs that matters least to its predictions. Held-out rows decide
-    how many inputs stay. In each fold, inputs are ranked on the training part: if ranked on all rows, they seem better
-    than they are. The fewest inputs stay whose errors exceed the smallest by a negligible part of the standard error of
-    the paired differences. Rows are dealt to five folds one by one, including equal rows; if there are more than a
-    thousand distinct ones, only the first fold is held out, and all inputs stay if the regression has so many degrees
-    of freedom that it lacks functions. Once a time limit has passed, the best inputs so far are
-    returned.
+    how many inputs stay: as many as have the smallest errors. In each fold, inputs are ranked on the training part: if
+    ranked on all rows, they seem better than they are. Rows are dealt to five folds one by one, including equal rows;
+    if there are more than a thousand distinct ones, only the first fold is held out, and all inputs stay if the
+    regression has so many degrees of freedom that it lacks functions. Once a time limit has passed, the best inputs so
+    far are returned.
 
     Parameters
     ----------
@@ -234,24 +232,20 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     while not deadline.over():
         errors, importances = elimination.measure(inputs)
         tried.append((inputs[0], errors))
-        if not _as_good(errors, _smallest(tried), _HOPELESS):
+        worse = errors - _smallest(tried)[1]
+        if worse.mean() > _HOPELESS * standard_error(worse) + ROUNDING * errors.mean():
             break
         count = max(2, int((1.0 - _ELIMINATED) * len(inputs[0])))
         if count == len(inputs[0]):
             break
         inputs = [_largest(own, sizes, count) for own, sizes in zip(inputs, importances, strict=True)]
-    return next((own for own, errors in reversed(tried) if _as_good(errors, _smallest(tried), _NEGLIGIBLE)), everything)
+    return _smallest(tried)[0] if tried else everything
 
 
-def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
-    """Return the errors with the smallest sum."""
-    return min((errors for _, errors in tried), key=lambda errors: float(errors.sum()))
-
-
-def _as_good(errors: FloatArray, smallest: FloatArray, standard_errors: float) -> bool:
-    """Return whether errors exceed the smallest by at most this number of standard errors, or by rounding."""
-    worse = errors - smallest
-    return bool(worse.mean() <= standard_errors * standard_error(worse) + ROUNDING * errors.mean())
+def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> tuple[IntArray, FloatArray]:
+    """Return the inputs with the smallest errors up to rounding, and these errors; the fewest of equals."""
+    least = min(float(errors.sum()) for _, errors in tried)
+    return next(one for one in reversed(tried) if one[1].sum() <= (1.0 + ROUNDING) * least)
 
 
 def _largest(inputs: IntArray, importances: FloatArray, count: int) -> IntArray:

@@ -17,13 +17,12 @@ from qsdp.encoding.scales import NO_GAIN
 from qsdp.estimators.choices import (
     _FOLDS,
     Candidate,
-    _as_good,
     _Elimination,
+    _smallest,
     affordable_thresholds,
     choose_encoder,
     first_clear_best,
     is_clear_gain,
-    standard_error,
     useful_inputs,
 )
 from qsdp.relaxation.rows import DistinctRows
@@ -98,15 +97,13 @@ def test_inputs_without_a_say_are_left_out(seed: int) -> None:
     assert len(kept) <= 4
 
 
-def test_as_good_is_within_half_a_standard_error_of_the_smallest() -> None:
-    least = np.array([1.0, 2.0, 3.0, 4.0])
-    shape = np.array([-1.0, 1.0, -1.0, 1.0])
-    error = standard_error(shape)
-    for share, expected in ((0.49, True), (0.51, False)):
-        # A constant does not change the deviation.
-        errors = least + shape + share * error
-        assert _as_good(errors, least, 0.5) is expected
-    assert _as_good(least, least, 0.0)
+def test_the_smallest_errors_are_those_of_the_fewest_inputs_among_equals() -> None:
+    many, few, fewest = np.arange(4), np.arange(3), np.arange(2)
+    errors = np.array([1.0, 2.0, 3.0])
+    # The order of the inputs may change the last digits.
+    tried = [(many, errors), (few, errors * (1.0 + 1e-12)), (fewest, errors + 0.01)]
+    assert _smallest(tried)[0] is few
+    assert _smallest([*tried, (fewest, errors - 0.01)])[0] is fewest
 
 
 def test_columns_after_the_inputs_stay() -> None:
