@@ -82,7 +82,9 @@ class RidgeFit:
     freedom: float
 
 
-def left_out_fit(problem: TrainingProblem, left_out: LeftOut, scales: tuple[float, ...] = _SCALES) -> RidgeFit:
+def left_out_fit(
+    problem: TrainingProblem, left_out: LeftOut, scales: tuple[float, ...] = _SCALES, *, fewer_wrong: bool = False
+) -> RidgeFit:
     r"""Return the quadratic ridge regression with the smallest squared leave-one-out errors.
 
     The regression minimises :math:`\sum_i w_i \|y_i - \langle \mathcal{X}_i, S \rangle\|^2 + \lambda \|S\|_F^2` over
@@ -99,8 +101,10 @@ def left_out_fit(problem: TrainingProblem, left_out: LeftOut, scales: tuple[floa
     left_out : LeftOut
         Rows of the problem in any encoding.
     scales : tuple of float
+    fewer_wrong : bool
+        See `LeftOut.best`.
     """
-    fits = (left_out.best(left_out.data(problem, scale), scale) for scale in scales)
+    fits = (left_out.best(left_out.data(problem, scale), scale, fewer_wrong=fewer_wrong) for scale in scales)
     return min(fits, key=lambda fit: float(fit.errors.sum()))
 
 
@@ -380,10 +384,12 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     rows = DistinctRows.of(problem.X)
     if rows.count < LEAST_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
-    scale = left_out_fit(problem, LeftOut.of(problem, rows)).scale
+    few = LeftOut.of(problem, rows)
+    fit = left_out_fit(problem, few, fewer_wrong=True)
     left_out = LeftOut.of(problem, rows, trained=_MOST_TRAINED)
-    data = left_out.data(problem, scale)
-    fit = left_out.best(data, scale, fewer_wrong=True)
+    if len(left_out.samples) > len(few.samples):
+        fit = left_out_fit(problem, left_out, (fit.scale,), fewer_wrong=True)
+    data = left_out.data(problem, fit.scale)
     residuals = left_out.means - Functions(data, left_out.row_weights).values(data, fit.coefficients)
     before, after = (_size(problem, left_out, targets) for targets in (left_out.means, residuals))
     least = _LEAST_SHARE / math.sqrt(rows.count)

@@ -241,8 +241,7 @@ def test_beta_is_half_the_size_of_the_gradient_that_the_regression_leaves(loss: 
     weights = rng.uniform(0.5, 2.0, size=60)
     problem = TrainingProblem(X, y, beta=1.0, loss=loss, activation="relu_like", sample_weight=weights)
     left_out = LeftOut.of(problem, DistinctRows.of(X))
-    scale = left_out_fit(problem, left_out).scale
-    fit = left_out.best(left_out.data(problem, scale), scale, fewer_wrong=True)
+    fit = left_out_fit(problem, left_out, fewer_wrong=True)
     scaled = TrainingProblem(fit.scale * X, y, beta=1.0, activation="relu_like").map.features()
     root = np.sqrt(weights)[:, None]
     ridge_term = np.sqrt(fit.strength * np.mean(np.square(root * scaled).sum(axis=1))) * np.eye(scaled.shape[1])
