@@ -17,12 +17,7 @@ from qsdp.cli._reports import first_names, print_facts, print_figures, time_figu
 from qsdp.cli._rows import TrainingRows, rows_in_memory, sampled_rows
 from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import destination, interrupts, stage
-from qsdp.estimators import (
-    ClassifierOptions,
-    EstimatorOptions,
-    QuantizedNetworkClassifier,
-    QuantizedNetworkRegressor,
-)
+from qsdp.estimators import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.classes import class_shape
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
@@ -124,6 +119,8 @@ def fit(
         if class_weight is not None:
             raise InvalidInputError(f"--class-weight is for classes, but target {target!r} is a number")
     flags.check_neurons(neurons, math.prod(class_shape(len(rows.classes), get_loss(loss))) if rows.classes else 1)
+    from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
+
     parameters = {name: getattr(options, name) for name in TrainingOptions.declared()}
     parameters |= {"encoding": encoding, "verbose": True}
     model: Any = (

@@ -11,7 +11,7 @@ import typer
 from qsdp._utils.validation import check_choice, check_real
 from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation, get_activation
 from qsdp.encoding.fitting import AUTO, ENCODINGS
-from qsdp.estimators import EstimatorOptions, load
+from qsdp.estimators import EstimatorOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.options import TrainingOptions
@@ -59,6 +59,8 @@ LOSS, BETA, ACTIVATION = (str(getattr(EstimatorOptions, name)) for name in ("los
 
 def load_model(path: Path) -> Any:
     """Return the estimator that `qsdp fit` saved; another file raises an error that says what it holds."""
+    from qsdp.estimators import load
+
     model = load(path)
     if not hasattr(model, "table_"):
         what = "an estimator that was saved in Python" if hasattr(model, "fit") else "a network"

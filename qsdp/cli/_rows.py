@@ -14,7 +14,6 @@ from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import warn
 from qsdp.cli._reports import first_names
 from qsdp.cli._streams import stage
-from qsdp.encoding import TableEncoder
 from qsdp.estimators.collections import SAMPLE
 from qsdp.estimators.source import TableSource
 from qsdp.exceptions import InvalidInputError, QSDPWarning
@@ -93,6 +92,8 @@ class TrainingRows:
 
     def _check_inputs(self) -> None:
         """Raise an error with the reasons if no column can be an input."""
+        from qsdp.encoding import TableEncoder
+
         columns, reasons = inputs_in(self.source, self.drop, self.train), []
         for name in columns.columns:
             with warnings.catch_warnings():

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_expit, softmax
-from sklearn.utils.multiclass import check_classification_targets
 
 from qsdp._utils.validation import FloatArray, check_choice, check_real
 from qsdp.encoding.columns import is_missing
@@ -47,6 +46,8 @@ def are_objects(y: npt.NDArray[Any]) -> bool:
 
 def check_class_targets(y: npt.NDArray[Any]) -> None:
     """Raise if scikit-learn considers the labels continuous numbers, also if they are objects such as Decimals."""
+    from sklearn.utils.multiclass import check_classification_targets
+
     if not are_objects(y):
         check_classification_targets(y)
     elif all(isinstance(label, Number) for label in y.flat):

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
-import scipy.optimize
 
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.stored import Checks, checked, is_activation, is_number, is_text
@@ -239,9 +238,9 @@ def _proven(
     problem: TrainingProblem, prediction: FloatArray, cost: float, weights: FloatArray, regularization: str
 ) -> float:
     """Return the lower bound proven by the predictions of a near-optimal point."""
+    from scipy import optimize
+
     fit = problem.data_fit
-    best = scipy.optimize.minimize_scalar(
-        lambda s: fit.value(s * prediction) + s * cost, bounds=(0.0, 2.0), method="bounded"
-    )
+    best = optimize.minimize_scalar(lambda s: fit.value(s * prediction) + s * cost, bounds=(0.0, 2.0), method="bounded")
     candidates = [-fit.gradient(s * prediction) for s in (1.0, float(best.x))]
     return best_dual_bound(problem, candidates, [weights], regularization=regularization).value

@@ -5,20 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+import qsdp.encoding
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.encoding import Patches
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._layout import type_width
 from qsdp.export._model import ModelDescription
 from qsdp.networks import BlockForm, BlockNetwork
 from qsdp.networks.compact import integer_weights
 from qsdp.networks.storage import bits_of_integers
+
+if TYPE_CHECKING:
+    from qsdp.encoding import Patches
 
 __all__ = ["BlockIntegers", "BlockLayout", "BlockModel", "block_model"]
 
@@ -194,7 +197,7 @@ def block_model(description: ModelDescription, *, width: int, layout: str) -> Bl
     encoder = description.blocks
     if encoder is None:
         raise ExportError("a network on blocks alone needs encoder, the fitted Patches of its images")
-    if not isinstance(encoder, Patches):
+    if not isinstance(encoder, qsdp.encoding.Patches):
         raise ExportError(f"only networks on Patches can be exported; got {encoder!r:.60}")
     for name in ("centre", "constant_"):
         if not float(value := getattr(encoder, name)).is_integer():

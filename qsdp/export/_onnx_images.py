@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
-from qsdp.encoding import Patches
 from qsdp.exceptions import ExportError
 from qsdp.export._block_model import BlockModel, block_model
 from qsdp.export._model import ModelDescription
 from qsdp.export._onnx_graph import Graph, Tensor
 from qsdp.export._onnx_table import add_label, add_probabilities, labels_of
+
+if TYPE_CHECKING:
+    from qsdp.encoding import Patches
 
 __all__ = ["images_to_onnx"]
 

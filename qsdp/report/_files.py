@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+import qsdp
 from qsdp._utils.summary import format_number
 from qsdp.certificates import Certificate, load_certificate
 from qsdp.certificates.proof import Proof
-from qsdp.estimators import load
 from qsdp.networks import NETWORK_KINDS, BilinearNetwork, BlockNetwork, IntegerForm, load_network
 from qsdp.networks.storage import ESTIMATOR_KIND, read_archive
 from qsdp.report._content import sizes_of
@@ -25,7 +25,7 @@ _CERTIFICATE = b"qsdp certificate "
 
 #: Readers of the other files, by the kind of content.
 _READERS: dict[str, Callable[[Any], Any]] = {
-    ESTIMATOR_KIND: load,
+    ESTIMATOR_KIND: lambda path: qsdp.load(path),
     **dict.fromkeys(NETWORK_KINDS, load_network),
     STATISTICS_KIND: SufficientStatistics.load,
 }
