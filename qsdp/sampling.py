@@ -156,7 +156,7 @@ def allocate(m: int, shares: Sequence[float]) -> list[int]:
     sizes = np.maximum(np.floor(exact).astype(int), 1)
     while (missing := m - sizes.sum()) != 0:
         # Adjust by one at a time: add to the first output with the largest shortfall, or take from the last with the
-    # largest excess.
+        # largest excess.
         # Shares that differ by rounding alone may have the same shortfall; the larger one comes first.
         short = exact - sizes
         if missing > 0:

@@ -85,7 +85,7 @@ def unpack_set(
 def numbers_of(
     U: npt.NDArray[np.int8], V: npt.NDArray[np.int8] | None
 ) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.bool_]]:
-    """Number each pair of sign vectors, or each vector if V is None; also return whether the sign changed.
+    """Encode each pair of sign vectors (each vector if V is None) as a number; also return whether the sign changed.
 
     The numbers are those of `pack_set` without the last bit, which encodes the sign change.
     """
