@@ -317,7 +317,7 @@ class FactorCoordinates(FormCoordinates):
         out[...] = dtrmm(1.0, self._scaled.T, half, side=0, lower=1, trans_a=1, overwrite_b=1).T
 
     def targets(self, products: FloatArray) -> FloatArray:
-        """Find targets whose products with the rows are `products`, in the least-squares sense."""
+        """Find targets whose products with the rows are `products`, matching the leading entries."""
         return self._factor.targets(products)
 
     def coordinates_of(self, M: FloatArray) -> FloatArray:
