@@ -112,7 +112,7 @@ class CrossEntropy(ClassLoss):
         return Curvature(p, p)
 
     def curvature_share(self, reach: float) -> float:
-        """Bound relative curvatures by `shrinkage` at twice the reach, the maximum change of a difference of outputs."""
+        """Bound relative curvatures by `shrinkage` at twice the reach, the largest change of an output difference."""
         return shrinkage(2.0 * reach)
 
     def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:
@@ -196,7 +196,7 @@ class CrossEntropy(ClassLoss):
                 "or class numbers of shape (n,)"
             )
         if target.shape[1] < 2:
-            raise InvalidInputError("y must have at least two classes for the cross_entropy loss; got one")
+            raise InvalidInputError("y must have two classes or more for the cross_entropy loss; got one")
         if not np.all(target.any(axis=0)):
             absent = np.flatnonzero(~target.any(axis=0)).tolist()
             raise InvalidInputError(f"y must contain at least one sample of every class; missing: {absent}")
