@@ -163,7 +163,7 @@ class _Rounds:
             master.prune()
             added = master.add(found.atoms)
             if not added and unpulled is not None:
-                # The stabilised vector violates no constraint and gives a better bound; the original one may violate some.
+                # The stabilised vector violates no constraint and gives a better bound; the original may violate some.
                 master.release(unpulled)
                 added = master.add(self._price().atoms)
                 if self.gap <= self._tol:

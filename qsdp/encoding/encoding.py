@@ -264,7 +264,7 @@ class _Group:
             row, place = np.argwhere(~(np.abs(inputs) <= LARGEST))[0].tolist()
             one = self.expressions[place]
             raise InvalidInputError(
-                f"column {one.column!r} must contain numbers of the order of {one.center:g} +- {one.scale:g}; "
+                f"column {one.column!r} must hold numbers of the order of {one.center:g} +- {one.scale:g}; "
                 f"got {numbers[row, place]:g}"
             )
         return inputs

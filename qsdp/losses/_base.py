@@ -283,7 +283,7 @@ class Loss(abc.ABC):
             shown = ", ".join(repr(label) for label in found[:_LABELS_SHOWN])
             more = f", ... ({len(found)} distinct values)" if len(found) > _LABELS_SHOWN else ""
             raise InvalidInputError(
-                f"y must contain only the labels -1 and +1, and both of them, for the {self.name} loss; "
+                f"y must hold the labels -1 and +1 only, and both of them, for the {self.name} loss; "
                 f"found {shown or 'nothing'}{more}"
             )
 

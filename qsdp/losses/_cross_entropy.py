@@ -182,7 +182,7 @@ class CrossEntropy(ClassLoss):
         if not np.array_equal(classes, np.arange(len(classes))):
             shown = ", ".join(f"{value:g}" for value in classes[:5])
             raise InvalidInputError(
-                "y must contain class numbers 0, 1, ..., C - 1, each of them present, or one-hot rows of shape "
+                "y must hold class numbers 0, 1, ..., C - 1, each of them present, or one-hot rows of shape "
                 f"(n, C), for the cross_entropy loss; found {shown}{', ...' if len(classes) > 5 else ''}"
             )
         one_hot: FloatArray = np.eye(len(classes))[target.astype(np.intp)]
@@ -199,7 +199,7 @@ class CrossEntropy(ClassLoss):
             raise InvalidInputError("y must have two classes or more for the cross_entropy loss; got one")
         if not np.all(target.any(axis=0)):
             absent = np.flatnonzero(~target.any(axis=0)).tolist()
-            raise InvalidInputError(f"y must contain at least one sample of every class; missing: {absent}")
+            raise InvalidInputError(f"y must hold every class at least once; missing: {absent}")
 
 
 def _project_simplex(points: FloatArray) -> FloatArray:
