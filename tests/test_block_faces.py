@@ -71,7 +71,7 @@ WORKS: dict[str, Callable[[Any], Any]] = {
 }
 
 NO_COLUMNS, NO_EXPORT = "samples in blocks have no columns", "can be exported by to_c and to_onnx only"
-NO_ENCODER = "a network on blocks alone needs encoder"
+NO_ENCODER = "a network on blocks without an estimator needs encoder"
 NO_FORM = "has no quadratic form in columns"
 REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "levels": ("levels must be 2", lambda a: qsdp.TrainingProblem(a.X, a.y, beta=1.0, levels=3)),

@@ -1,4 +1,4 @@
-"""Certificates of given networks on a problem, on statistics, or on batches of rows."""
+"""Certify a network on a problem, on statistics, or on batches of rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def certify(
     time_limit: float | None = None,
     verbose: bool | int = False,
 ) -> Certificate:
-    r"""Return the certificate of `network` on `problem`, or on all rows of a stream.
+    r"""Certify a network: bound its distance from the global optimum of `problem`, or of all rows of a stream.
 
     Parameters
     ----------
@@ -60,15 +60,15 @@ def certify(
         required, with the loss, activation and levels of all rows; its predictions give dual vectors of all rows.
     beta : float, optional
         Beta for all rows of batches or statistics. By default, the beta of the relaxation times the ratio of the total
-        weight of all rows to that of its own rows. The beta of a relaxation of statistics is used unchanged.
+        weight of all rows to that of the relaxation's rows. The beta of a relaxation of statistics is used unchanged.
     passes : int, default=1
-        Number of passes over batches. Between passes, a Newton step for all rows corrects the predictions. The gap left
-        by a relaxation of only some rows becomes several times smaller.
+        Number of passes over batches. Between passes, a Newton step for all rows corrects the predictions, which
+        reduces the gap due to a relaxation of only some rows several times.
     bound_type : {"sdp", "exact"}, default="sdp"
         "sdp" uses the bound of the relaxation. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly for two dual
         vectors: that of the relaxation, and minus the gradient of the loss at the predictions of the network. If the
-        loss is smooth, the latter proves an optimal network optimal. The best of all bounds is kept. At the kinks of
-        the hinge or the absolute loss, the gradient is no such proof: use ``column_generation(problem,
+        loss is smooth, the latter proves an optimal network optimal. The best of all bounds is used. At the kinks of
+        the hinge or the absolute loss, the gradient proves less: use ``column_generation(problem,
         start=network).certificate``.
     arithmetic : {"float", "verified"}, default="float"
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`. For ``beta = 0`` this
@@ -121,13 +121,13 @@ def _certified(
     elif not isinstance(problem, TrainingProblem):
         return _of_batches(network, problem, relaxation, beta, count, request)
     if beta is not None or count > 1:
-        raise InvalidInputError("beta and passes are for batches of rows; a TrainingProblem has its own beta")
+        raise InvalidInputError("beta and passes are for batches of rows; a TrainingProblem already has a beta")
     return _of_problem(network, problem, relaxation, request)
 
 
 @dataclass(frozen=True)
 class _Request:
-    """Options of a certificate: exact pricing, verified arithmetic, and a progress bar."""
+    """Options of a certificate: exact pricing, verified arithmetic, and the progress bar."""
 
     exact: bool
     verified: bool
@@ -165,10 +165,10 @@ def _of_statistics(
     relaxation: Relaxation | None,
     beta: float | None,
 ) -> TrainingProblem:
-    """Return the problem of the statistics with the activation and levels of the network."""
+    """Build the problem of the statistics with the activation and levels of the network."""
     if beta is None:
         if not isinstance(relaxation, Relaxation):
-            raise InvalidInputError("beta must be given for statistics without a relaxation")
+            raise InvalidInputError("beta is required for statistics without a relaxation")
         beta = proportional_beta(relaxation.problem, statistics.total_weight_)
     if isinstance(network, BlockNetwork):
         return TrainingProblem.from_statistics(statistics, beta=beta)
@@ -226,7 +226,7 @@ def _of_relaxation(network: BilinearNetwork | BlockNetwork, relaxation: Relaxati
 
 
 def _exact(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation, bar: ProgressBar) -> Iterator[Certificate]:
-    """Yield the certificates of both dual vectors with exact pricing, as far as time allows."""
+    """Yield the certificates of both dual vectors with exact pricing, until the time limit."""
     problem = relaxation.problem
     instance = Instance.of(problem)
     gradient = -problem.data_fit.gradient(problem.outputs(network))
@@ -250,7 +250,7 @@ def _exact(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation, bar:
 
 
 def _priced(problem: TrainingProblem, k: int, M: FloatArray, shift: FloatArray | None) -> list[tuple[BoundTree, bool]]:
-    """Return a tree for the k-th matrix and whether its bound is exact; nothing if there was no time for a tree."""
+    """Compute a tree for the k-th matrix and whether its bound is exact; an empty list if the time limit passed."""
     layout = problem.blocks
     if layout is not None and layout.linear[k % layout.n_blocks]:
         # The matrix is diagonal, so the values of all pairs of signs are at most the sum of its magnitudes.
@@ -260,7 +260,7 @@ def _priced(problem: TrainingProblem, k: int, M: FloatArray, shift: FloatArray |
 
 
 def guarded(certificate: Certificate) -> Certificate:
-    """Return the certificate with the bound that its proof gives in verified arithmetic."""
+    """Recompute the bound of a certificate from its proof in verified arithmetic."""
     proof = certificate.proof
     assert isinstance(proof, Proof)
     value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)

@@ -1,4 +1,4 @@
-"""Checks that networks, problems and relaxations belong together."""
+"""Checks that networks, problems and relaxations are compatible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_bilinear", "check_fits", "check_relaxation"]
 
 
 def check_bilinear(network: Any, name: str = "network") -> None:
-    """Raise `InvalidTypeError` unless `network` is bilinear; the message says how to get a bilinear one."""
+    """Raise `InvalidTypeError` unless `network` is bilinear; the message suggests a conversion."""
     if isinstance(network, BilinearNetwork):
         return
     attribute = next((name for name in ("network", "network_") if hasattr(network, name)), None)

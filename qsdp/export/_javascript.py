@@ -1,4 +1,4 @@
-"""Models as JavaScript: one module for browsers and Node, with the types of its functions."""
+"""Export to JavaScript: one module for browsers and Node, with TypeScript declarations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LARGEST = 2**53
 
 @dataclass(frozen=True, repr=False)
 class JavaScriptModule(Summarized):
-    """A model as a module of JavaScript, made by `to_js`.
+    """Model exported to a JavaScript module, the result of `to_js`.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class JavaScriptModule(Summarized):
 
 
 def to_js(model: Any, *, name: str = "model", layout: str = "auto") -> JavaScriptModule:
-    """Return a model as one ES module without dependencies, for browsers and Node, with its TypeScript declarations.
+    """Export a model to one ES module without dependencies, for browsers and Node, with TypeScript declarations.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto") -> JavaScrip
         Name of the files.
     layout : {"auto", "neurons", "form"}, default="auto"
         Whether to store the neurons, with as few bits for each weight as its levels need, or the quadratic form that
-        they add up to, in integers if the neurons of an output share their second-layer weight. "auto" picks the
+        they add up to, in integers if the neurons of an output share their second-layer weight. "auto" chooses the
         smaller one.
 
     Returns
@@ -158,7 +158,7 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto") -> JavaScrip
 
 
 def _data(description: ModelDescription, layout: str) -> dict[str, Any]:
-    """Return the constant of the module, as JSON values."""
+    """Build the data of the module as JSON values."""
     network, encoding = description.network, description.encoding
     data: dict[str, Any] = {
         "width": network.n_inputs if encoding is None else encoding.width,

@@ -1,4 +1,4 @@
-"""Matrix of a relaxation beside the covariance shaped from it."""
+"""Plot of a relaxation's matrix next to the covariance shaped from it."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class GapDisplay(Display):
         line_kw: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> GapDisplay:
-        """Solve the relaxation of a problem with the package's own solvers and plot their gaps.
+        """Solve the relaxation of a problem with built-in solvers and plot their gaps.
 
         Parameters
         ----------

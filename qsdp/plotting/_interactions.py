@@ -1,4 +1,4 @@
-"""Main effects of columns beside the interactions of pairs of them."""
+"""Plot of main effects of columns next to interactions of pairs of columns."""
 
 from __future__ import annotations
 
@@ -169,5 +169,5 @@ class InteractionDisplay(PairDisplay):
 
 
 def _short(name: str) -> str:
-    """Return a long name without its middle, since similar names often differ at the end."""
+    """Shorten a long name in the middle, since similar names often differ at the end."""
     return name if len(name) <= _LETTERS else f"{name[: _LETTERS // 2]}…{name[1 - _LETTERS // 2 :]}"

@@ -32,7 +32,7 @@ class LevelsDisplay(Display):
     Attributes
     ----------
     bars_ : list of BarContainer
-        Bars of each group. Their heights are shares of the weights in the group.
+        Bars of each group. Their heights are fractions of the weights in the group.
     ax_ : Axes
     figure_ : Figure
 

@@ -146,7 +146,7 @@ class ObjectiveDisplay(Display):
 
 
 def _limit(result: QSDPResult) -> float:
-    """Return the limit of the objective for many neurons: the relaxation's loss plus the sampled law's penalty."""
+    """Compute the limit of the objective for many neurons: loss of the relaxation plus penalty of sampled networks."""
     problem, relaxation = result.problem, result.relaxation
     if isinstance(result.covariance, BlockCovariances):
         weight = float((result.covariance.weights @ result.covariance.layout.prices).sum())

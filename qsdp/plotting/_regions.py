@@ -1,4 +1,4 @@
-"""Predictions of an estimator on a plane."""
+"""Plot of an estimator's predictions over two columns."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class DecisionRegionDisplay(Display):
         resolution : int, default=200
             Number of mesh points along each column.
         margin : float, default=0.1
-            Extent of the mesh beyond the data, as a share of the range of the data.
+            Extent of the mesh beyond the data, as a fraction of the range of the data.
         ax : Axes, optional
         **mesh_kw
             Passed to ``Axes.pcolormesh``.
@@ -233,7 +233,7 @@ def _columns(X: Any) -> list[Any]:
 
 
 def _held(column: Any, name: str, count: int) -> Any:
-    """Return a column of `count` times the median of numbers, or the most frequent symbol."""
+    """Build a constant column: the median of numbers, or the most frequent symbol, repeated `count` times."""
     if not is_symbolic(column):
         numbers = as_numbers(column, name)
         known = numbers[~np.isnan(numbers)]
@@ -245,7 +245,7 @@ def _held(column: Any, name: str, count: int) -> Any:
 
 
 def _like(X: Any, mesh: list[Any]) -> Any:
-    """Return columns as a data frame if the data are one, since estimators may require names and types of columns."""
+    """Combine mesh columns in the type of X, since estimators may require a data frame with names and types."""
     if not is_frame(X):
         return np.column_stack(mesh)
     rows = np.zeros(len(mesh[0]), dtype=np.intp)

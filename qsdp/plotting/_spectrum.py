@@ -1,4 +1,4 @@
-"""Eigenvalues of the blocks of a relaxation and of the covariance shaped from it."""
+"""Plot of the eigenvalues of a relaxation's blocks and of the covariance shaped from it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class SpectrumDisplay(Display):
     eigenvalues : mapping of str to array-like of shape (N,)
         Eigenvalues of each matrix, in any order. The class methods name the matrices "A", "B" and "Q".
     floor : float, default=1e-9
-        Smallest share of the largest eigenvalue drawn. Smaller shares are drawn at this value, since they are errors of
-        rounding or of the solver.
+        Smallest eigenvalue drawn, relative to the largest. Smaller ones are drawn at this value, since they are errors
+        of rounding or of the solver.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class SpectrumDisplay(Display):
         ax: Axes | None = None,
         **line_kw: Any,
     ) -> SpectrumDisplay:
-        """Plot the spectra of A and B, and the spectrum of Q if a covariance is given.
+        """Plot the spectra of A and B, and optionally that of a covariance Q.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The direct relaxation of polynomial-activation networks, (23), with its own feasible point and bound."""
+"""The direct relaxation (23) of polynomial-activation networks, with a feasible point and a lower bound."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRela
 
 
 def _run(program: cp.Problem, solver: str, tol: float) -> str:
-    """Solve the program and return the solver's status."""
+    """Solve the CVXPY problem in place and return the solver's status."""
     import cvxpy as cp
 
     options = {"eps_abs": tol, "eps_rel": tol, "max_iters": 20_000} if solver == "scs" else {"tol_gap_rel": tol}
@@ -217,13 +217,13 @@ def _check_scalar(problem: TrainingProblem) -> None:
 
 
 def polynomial_instance(problem: TrainingProblem) -> Instance:
-    """Return the map, the loss and the penalty of each rho of (23)."""
+    """Build the instance of (23): the data map, the loss and the penalty on each rho."""
     weight = problem.beta * (problem.n_features * (problem.levels - 1))
     return Instance(problem.map, problem.data_fit, weight)
 
 
 def binary_coordinates(problem: TrainingProblem) -> npt.NDArray[np.bool_]:
-    """Return which coordinates have exactly rho on the diagonal: all with two levels, and the last one of a lift."""
+    """Return a mask of the coordinates whose diagonal equals rho: all with two levels, and the last one of a lift."""
     binary = np.full(problem.size, problem.levels == 2)
     binary[problem.n_features :] = True
     return binary
@@ -249,7 +249,7 @@ def _build(instance: Instance, binary: npt.NDArray[np.bool_]) -> cp.Problem:
 
 
 def _multipliers(program: cp.Problem, binary: npt.NDArray[np.bool_]) -> list[FloatArray]:
-    """Return candidates of shape (N,) for the shifts of both diagonals, from the solver's multipliers."""
+    """Extract candidates of shape (N,) for the shifts of both diagonals from the solver's multipliers."""
     duals = [constraint.dual_value for constraint in program.constraints[1:]]
     if any(dual is None for dual in duals):
         return []
@@ -286,7 +286,7 @@ def _bound(
     duals: list[FloatArray | None],
     shifts: list[FloatArray],
 ) -> tuple[float, FloatArray]:
-    """Return the best bound that the candidates prove, and its dual vector."""
+    """Compute the best bound that the candidates prove, and its dual vector."""
     best, proof = 0.0, np.zeros_like(instance.target)
     rounding = EPS * (instance.target.size + 10.0 * instance.size)
     for candidate in duals:
@@ -305,7 +305,7 @@ def _bound(
 
 
 def _largest(M: FloatArray, binary: npt.NDArray[np.bool_], shifts: list[FloatArray], slack: float) -> float:
-    """Return the best upper bound on ``u' M u`` over the coordinates' values that the candidate shifts give."""
+    """Bound ``u' M u`` from above over all allowed u, by the best of the candidate diagonal shifts."""
     rows = np.abs(M).sum(axis=1)
     candidates = [np.zeros(len(M)), rows, *shifts]
     bounds = []
@@ -314,7 +314,7 @@ def _largest(M: FloatArray, binary: npt.NDArray[np.bool_], shifts: list[FloatArr
         top = float(scipy.linalg.eigvalsh(M - np.diag(z), subset_by_index=[len(M) - 1] * 2)[0])
         # Large shifts cancel against the eigenvalue and leave their rounding behind.
         top += slack + 20.0 * len(M) * EPS * (float(np.abs(z).max()) + float(rows.max()))
-        # A negative top may be subtracted only if the whole diagonal is exact.
+        # A negative largest eigenvalue may be subtracted only if the whole diagonal is exact.
         z = z + (top if binary.all() else max(top, 0.0))
         bounds.append(float(z.sum()))
     return min(bounds)

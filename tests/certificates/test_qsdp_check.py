@@ -662,7 +662,7 @@ def test_subclasses_of_built_in_losses(tmp_path: Path, capsys: pytest.CaptureFix
     assert proof.problem.loss == Huber(0.3)
     assert load_certificate(tmp_path / "c", problem).proof.problem == problem  # type: ignore[union-attr]
     problem = qsdp.TrainingProblem(base.X, base.y, beta=0.1, loss=Doubled())
-    with pytest.raises(InvalidInputError, match="cannot be saved: as the squared loss, which a file holds for it"):
+    with pytest.raises(InvalidInputError, match="cannot be saved: a file stores it as the squared loss"):
         simple_certificate(problem).save(tmp_path / "d")
     base = problem_of(2, "logistic")
     problem = qsdp.TrainingProblem(base.X, base.y, beta=0.1, loss=Other())

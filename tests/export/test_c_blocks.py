@@ -204,7 +204,7 @@ def test_what_is_refused(digits):
     for export in (to_js, to_qonnx, to_verilog, encrypted):
         with pytest.raises(ExportError, match="by to_c and to_onnx only"):
             export(one)
-    with pytest.raises(ExportError, match="a network on blocks alone needs encoder"):
+    with pytest.raises(ExportError, match="a network on blocks without an estimator needs encoder"):
         to_c(one)
     with pytest.raises(InvalidInputError, match="encoder must be the fitted one of the network's blocks"):
         to_c(one, encoder=fitted((8, 8), {"size": 2, "regions": 2}))

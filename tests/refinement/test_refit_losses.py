@@ -107,7 +107,7 @@ def test_integers_are_the_best_by_enumeration_up_to_single_moves() -> None:
     ("options", "said"),
     [
         ({"alpha_bits": 1}, "alpha_bits must be an integer from 2 to 16"),
-        ({"alpha_bits": 4, "second_layer": "shared"}, "second_layer must be 'free' for alpha_bits"),
+        ({"alpha_bits": 4, "second_layer": "shared"}, "second_layer must be 'free' with alpha_bits"),
         ({"loss": "cross_entropie"}, "did you mean 'cross_entropy'"),
         ({"beta": -1.0}, "beta must be"),
     ],
