@@ -15,7 +15,7 @@ from qsdp.export._model import ModelDescription
 from qsdp.export._products import has_neurons, products
 from qsdp.networks import BilinearNetwork, IntegerForm, QuadraticForm
 
-__all__ = ["columns_data", "effects_data", "network_data", "unit_of"]
+__all__ = ["columns_data", "effects_data", "network_data", "output_names", "packed", "unit_of"]
 
 #: Significant digits of the ranges of columns, which are computed back from those of inputs.
 _DIGITS = 12
@@ -88,8 +88,8 @@ def _form(description: ModelDescription) -> dict[str, Any]:
     return {"entries": entries, "units": units.tolist(), "lift": lift, "rest": description.offset.tolist()}
 
 
-def effects_data(description: ModelDescription) -> tuple[dict[str, Any], list[str]]:
-    """Encode the constants that centre the effects of columns; also return the names of the explained outputs."""
+def effects_data(description: ModelDescription) -> dict[str, Any]:
+    """Encode the constants that centre the effects of columns."""
     encoding, moments = description.encoding, description.moments
     assert encoding is not None
     assert moments is not None
@@ -103,14 +103,18 @@ def effects_data(description: ModelDescription) -> tuple[dict[str, Any], list[st
     constant, means = moments.effects(QuadraticForm(S, s, s0), groups)
     columns = sorted(set(groups))
     main = np.stack([means[:, np.array(groups) == column].sum(axis=1) for column in columns], axis=1)
-    if description.decision == "labels":
-        names = [f"label {label}" for label in description.classes]
-    elif description.classes:
-        names = [f"class {label}" for label in description.classes[-len(constant) :]]
-    else:
-        names = [f"output {number}" for number in range(len(constant))]
     arrays = {"mean": moments.mean, "main": main, "constant": constant}
-    return {name: packed(array) for name, array in arrays.items()}, names
+    return {name: packed(array) for name, array in arrays.items()}
+
+
+def output_names(description: ModelDescription) -> list[str]:
+    """Return the names of the explained outputs: a label or class each, but one for two classes, or a number."""
+    if description.decision == "labels":
+        return [f"label {label}" for label in description.classes]
+    if description.classes:
+        both = len(description.classes) == 2
+        return [f"class {label}" for label in description.classes[both:]]
+    return [f"output {number}" for number in range(description.network.n_outputs)]
 
 
 def columns_data(description: ModelDescription) -> list[dict[str, Any]]:

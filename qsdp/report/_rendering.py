@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from qsdp._utils.summary import format_number, format_share
@@ -57,6 +59,7 @@ def _environment(ending: str) -> jinja2.Environment:
     filters: dict[str, Callable[..., object]] = {
         "bits": "{:,} bits".format,
         "code": code,
+        "digest": lambda text: Markup(b64encode(sha256(text.encode()).digest()).decode()),
         "facts": lambda result: result._summary().rows,
         "fenced": fenced,
         "json": lambda value: Markup(json.dumps(value, ensure_ascii=False)),
