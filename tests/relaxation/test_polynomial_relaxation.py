@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError
 from qsdp.losses import SCALAR_LOSSES
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
@@ -244,14 +244,16 @@ def test_a_solver_that_gives_up_leaves_the_zero_point(monkeypatch: pytest.Monkey
 # -- refusals ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", [qsdp.build_polynomial, qsdp.solve_polynomial_relaxation])
-def test_vector_problems_are_refused_with_the_way_out(call: Any) -> None:
-    problem = random_vector_problem(0, 2, 6, 3)
-    with pytest.raises(InvalidInputError, match=r"scalar target.*got 3 outputs.*problem\.output\(k\)"):
-        call(problem)
-    call(problem.output(1))
-    with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem; got ndarray"):
-        call(np.eye(2))
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
+def test_outputs_that_the_loss_does_not_couple_are_solved_one_by_one(loss: str, activation: Any) -> None:
+    problem = random_vector_problem(0, 2, 8, 3, loss=loss, activation=activation)
+    together = qsdp.solve_polynomial_relaxation(problem, "clarabel", 1e-9)
+    alone = [qsdp.solve_polynomial_relaxation(problem.output(k), "clarabel", 1e-9) for k in range(3)]
+    assert together.objective == pytest.approx(sum(one.objective for one in alone), rel=1e-6)
+    assert together.lower_bound == pytest.approx(sum(one.lower_bound for one in alone), rel=1e-6)
+    assert together.predict(problem.X).shape == problem.y.shape
+    assert together.lower_bound <= optimum_of(problem).upper
 
 
 def test_bad_arguments_are_refused() -> None:
