@@ -36,7 +36,7 @@ from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
 #: Handwritten pages of the documentation that contain quotes, as the READMEs do.
-QUOTING = ("tried.md", "guide/more_rows_costs.md")
+QUOTING = ("theory.md", "tried.md", "guide/more_rows_costs.md")
 #: Errors of cases that need a package that is not installed.
 ABSENT = ("ImportError", "MissingPackageError", "ModuleNotFoundError", "UnavailableSolverError")
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
