@@ -47,7 +47,8 @@ class Formulation(Summarized):
         For each output of a relaxation, one constraint ``yhat == 2 <X_i, Z>`` for all samples. Its multiplier is the
         dual vector `nu`.
     parts : list of tuple of cvxpy.Expression
-        Z, V and W of every output and block. In a linear block, Z is diagonal.
+        Z, V and W of every output and block. In a linear block, Z is diagonal. Z1 and Z2 of every output in the
+        polynomial form.
     diagonals : list of cvxpy.Constraint
         For each of these matrices, the constraint that the diagonal equals ``rho``. Its multiplier is `z` (``[z, z']``
         in the full form). In a linear block, the constraint that ``rho`` bounds the entries of Z.
