@@ -55,8 +55,8 @@ TASKS = ("auto", "classification", "regression")
 #: Largest number of classes of a target, and number of classes in a message about more.
 _MOST_CLASSES, _LISTED = 100, 10
 
-#: Patterns of labels that are integers, and of numbers, which are equal regardless of trailing zeros; with leading zeros,
-#: labels are names.
+#: Patterns of labels that are integers, and of numbers, which are equal regardless of trailing zeros; labels with
+#: leading zeros are names.
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
 
