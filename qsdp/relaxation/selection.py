@@ -23,7 +23,7 @@ __all__ = ["MOST_SAMPLES", "BetaChoice", "beta_choice"]
 #: Candidates for beta as fractions ("shares") of `beta_max`, from large to small.
 SHARES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
-#: First share of the search.
+#: First share that the search tries.
 START = 0.02
 
 #: Share used if the time limit leaves no time to search.
