@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["FiltersDisplay"]
 
 #: Width and height of the cell of a neuron, whose pictures have side one, and neurons in a row.
-_CELL, _ROW = (3.9, 1.75), 4
+_CELL, _ROW = (3.9, 1.75), 3
 
 
 class FiltersDisplay(Display):
@@ -55,14 +55,20 @@ class FiltersDisplay(Display):
 
     Examples
     --------
-    >>> import qsdp
-    >>> from sklearn.datasets import load_digits
-    >>> images, digits = load_digits().images.astype("uint8"), load_digits().target
-    >>> encoding = qsdp.encoding.Patches(3, regions=2)
-    >>> model = qsdp.QuantizedNetworkClassifier(encoding=encoding, beta="5%", refine="exact", random_state=0)
-    >>> display = qsdp.plotting.FiltersDisplay.from_estimator(model.fit(images[:300], digits[:300]), n_shown=4)
-    >>> len(display.neurons_)
-    4
+    .. plot::
+
+        >>> import qsdp
+        >>> from sklearn.datasets import load_digits
+        >>> images, digits = load_digits().images.astype("uint8"), load_digits().target
+        >>> model = qsdp.QuantizedNetworkClassifier(
+        ...     encoding=qsdp.encoding.Patches(3, regions=2),
+        ...     beta="5%",
+        ...     refine="exact",
+        ...     random_state=0,
+        ... ).fit(images[:300], digits[:300])
+        >>> display = qsdp.plotting.FiltersDisplay.from_estimator(model, n_shown=4)
+        >>> len(display.neurons_)
+        4
     """
 
     def __init__(
@@ -89,7 +95,7 @@ class FiltersDisplay(Display):
         order = np.argsort(-np.abs(weights), axis=None, kind="stable")[: min(n_shown, int(np.count_nonzero(weights)))]
         self.neurons_ = np.column_stack(np.unravel_index(order, weights.shape))
         columns, rows = min(_ROW, max(len(order), 1)), -(-max(len(order), 1) // _ROW)
-        self._size = (0.75 * _CELL[0] * columns, 0.75 * _CELL[1] * rows)
+        self._size = (0.7 * _CELL[0] * columns, 0.7 * _CELL[1] * rows)
 
     @classmethod
     def from_estimator(
@@ -132,7 +138,7 @@ class FiltersDisplay(Display):
             self._region(ax, int(self.network.block[j]), x + 2.6, y, colour)
             name = f"output {c}" if self.names is None else str(self.names[c])
             alone = self.network.n_outputs == 1 and self.names is None
-            ax.text(x, y + 1.1, f"{'' if alone else name + ': '}{price:+.2g}", fontsize=8, color=colour)
+            ax.text(x, y + 1.1, f"{'' if alone else name + ': '}{price:+.2g}", fontsize=9, color=colour)
         ax.set_aspect("equal")
         rows = -(-max(len(self.neurons_), 1) // _ROW)
         ax.set_xlim(-0.1, width * min(_ROW, max(len(self.neurons_), 1)) - 0.2)

@@ -46,13 +46,15 @@ class InteractionDisplay(PairDisplay):
 
     Examples
     --------
-    >>> import qsdp
-    >>> from qsdp.plotting import InteractionDisplay
-    >>> X, y = qsdp.datasets.load_bundled("diabetes")
-    >>> model = qsdp.QuantizedNetworkRegressor(8, beta=10.0, random_state=0).fit(X, y)
-    >>> display = InteractionDisplay.from_estimator(model, n_columns=4)
-    >>> display.image_.get_array().shape
-    (4, 4)
+    .. plot::
+
+        >>> import qsdp
+        >>> from qsdp.plotting import InteractionDisplay
+        >>> X, y = qsdp.datasets.load_bundled("diabetes")
+        >>> model = qsdp.QuantizedNetworkRegressor(8, beta=10.0, random_state=0)
+        >>> display = InteractionDisplay.from_estimator(model.fit(X, y), n_columns=4)
+        >>> display.image_.get_array().shape
+        (4, 4)
     """
 
     def __init__(self, *, effects: Effects, output: int | str = 0, n_columns: int = 16) -> None:

@@ -57,13 +57,18 @@ class DecisionRegionDisplay(Display):
 
     Examples
     --------
-    >>> import qsdp
-    >>> from qsdp.plotting import DecisionRegionDisplay
-    >>> X, y = qsdp.datasets.load_bundled("iris")
-    >>> model = qsdp.QuantizedNetworkClassifier(beta="2%", random_state=0).fit(X[:, 2:], y)
-    >>> display = DecisionRegionDisplay.from_estimator(model, X[:, 2:], y, resolution=50)
-    >>> display.response.shape, sorted(set(display.response.ravel().tolist()))
-    ((50, 50), [0, 1, 2])
+    .. plot::
+
+        >>> import qsdp
+        >>> from qsdp.plotting import DecisionRegionDisplay
+        >>> X, y = qsdp.datasets.load_bundled("iris")
+        >>> X = X[:, 2:]
+        >>> model = qsdp.QuantizedNetworkClassifier(beta="2%", random_state=0)
+        >>> display = DecisionRegionDisplay.from_estimator(
+        ...     model.fit(X, y), X, y, resolution=100
+        ... )
+        >>> display.response.shape, sorted(set(display.response.ravel().tolist()))
+        ((100, 100), [0, 1, 2])
     """
 
     def __init__(

@@ -45,6 +45,18 @@ class SpectrumDisplay(Display):
     Notes
     -----
     Section 2 of Bartan and Pilanci, in the two-block form.
+
+    Examples
+    --------
+    .. plot::
+
+        >>> import qsdp
+        >>> from qsdp.plotting import SpectrumDisplay
+        >>> X, y = qsdp.datasets.make_planted(n=60, d=6, n_neurons=3, random_state=0)
+        >>> result = qsdp.solve_and_sample(X, y, beta=1.0, random_state=0)
+        >>> display = SpectrumDisplay.from_result(result)
+        >>> list(display.eigenvalues), len(display.eigenvalues["Q"])
+        (['A', 'B', 'Q'], 12)
     """
 
     def __init__(self, *, eigenvalues: Mapping[str, Any], floor: float = 1e-9) -> None:

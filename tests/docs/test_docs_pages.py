@@ -19,7 +19,7 @@ from qsdp.relaxation.backends import BACKENDS
 DOCS = Path(__file__).parents[2] / "docs"
 HOWTO = DOCS / "howto"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(?:python|\{eval-rst\}\n\.\. plot::)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 PAGES = sorted(path for path in DOCS.rglob("*.md") if not {"_build", "notebooks"} & set(path.relative_to(DOCS).parts))
 
