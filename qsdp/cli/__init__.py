@@ -13,11 +13,8 @@ def main() -> None:
 
         print(f"qsdp {__version__}")
         return
-    try:
-        from qsdp.cli._app import app
-    except KeyboardInterrupt:
-        # Afterwards, the program reports interrupts itself.
-        raise SystemExit(130) from None
+    from qsdp.cli._app import app
+
     app(prog_name="qsdp")
 
 
