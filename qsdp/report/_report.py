@@ -1,4 +1,4 @@
-"""Reports of models, from files."""
+"""Reports on files of models, networks, certificates and statistics."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Report:
     facts: Mapping[str, Any]
 
     def to_html(self) -> str:
-        """Return a self-contained page for wide and narrow windows, in light and dark colours."""
+        """Return the report as a self-contained HTML page, with responsive layout and a dark mode."""
         return self.rendered(".html")
 
     def to_card(self) -> str:
@@ -78,7 +78,7 @@ class Report:
 def make_report(
     model_file: str | os.PathLike[str], data_file: str | os.PathLike[str] | None = None, *, n_draws: int = 5
 ) -> Report:
-    """Report on the file of a model, a network, a certificate or statistics, and on what the file lacks.
+    """Create a report on the file of a model (and its data), a network, a certificate or statistics.
 
     Parameters
     ----------
