@@ -1,4 +1,4 @@
-r"""Proofs for the squared loss on blocks from sums over the samples, whose size does not depend on their number.
+r"""Proofs for the squared loss on blocks that use sums over the samples instead of the samples.
 
 With packed entries :math:`x_i`, :math:`G = \sum_i w_i x_i x_i^T`, :math:`h = \sum_i w_i y_i x_i` and
 :math:`q = \sum_i w_i y_i^2` give the loss :math:`q - 2 s^T h + s^T G s` of every network with entries s. A vector t

@@ -1,4 +1,4 @@
-"""scikit-learn estimators that run the pipeline."""
+"""scikit-learn estimators of quantized networks."""
 
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV

@@ -336,7 +336,7 @@ class SufficientStatistics:
     # -- use ------------------------------------------------------------------------------------------------------
 
     def reduced(self, activation: PolynomialActivation | None = None) -> tuple[FormMap, FloatArray]:
-        r"""Return a few rows and targets that have the same squared loss as all samples.
+        r"""Return a few rows and targets on which every network has the same squared loss as on all samples.
 
         The rows are a pivoted Cholesky factor of the statistics, scaled to unit diagonal; their number is its rank.
         The columns of the factor are transformed back to products of the original columns; blocks have no activation.
