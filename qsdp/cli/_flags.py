@@ -58,7 +58,7 @@ LOSS, BETA, ACTIVATION = (str(getattr(EstimatorOptions, name)) for name in ("los
 
 
 def load_model(path: Path) -> Any:
-    """Load an estimator saved by `qsdp fit`; for a file of another kind, raise an error that names the kind."""
+    """Return the estimator that `qsdp fit` saved; another file raises an error that says what it holds."""
     model = load(path)
     if not hasattr(model, "table_"):
         what = "an estimator that was saved in Python" if hasattr(model, "fit") else "a network"

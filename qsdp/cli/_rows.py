@@ -92,7 +92,7 @@ class TrainingRows:
             )
 
     def _check_inputs(self) -> None:
-        """Raise an error that names the reasons if no column is usable as an input."""
+        """Raise an error with the reasons if no column can be an input."""
         columns, reasons = inputs_in(self.source, self.drop, self.train), []
         for name in columns.columns:
             with warnings.catch_warnings():

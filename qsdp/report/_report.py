@@ -52,7 +52,7 @@ class Report:
     facts: Mapping[str, Any]
 
     def to_html(self) -> str:
-        """Return the report as a self-contained HTML page, with responsive layout and a dark mode."""
+        """Return a self-contained page for wide and narrow windows, in light and dark colours."""
         return self.rendered(".html")
 
     def to_card(self) -> str:
