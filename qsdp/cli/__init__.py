@@ -1,4 +1,4 @@
-"""The command `qsdp`: demo, fit, predict, resample, certify, report, export, datasets, bench."""
+"""The command-line program `qsdp`: demo, fit, predict, resample, certify, report, export, datasets, bench."""
 
 import sys
 from typing import Any
@@ -7,7 +7,7 @@ __all__ = ["app", "main"]
 
 
 def main() -> None:
-    """Run the command; the version is printed without loading the commands, which takes seconds."""
+    """Run the program; the version is printed without importing the commands, which takes seconds."""
     if sys.argv[1:] == ["--version"]:
         from qsdp import __version__
 

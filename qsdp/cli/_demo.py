@@ -89,7 +89,7 @@ def _score(name: str, model: Any, train: Any, test: Any, *, numbers: bool) -> Fi
 
 
 def _call(model: Any, given: Mapping[str, Any]) -> str:
-    """Return the call of the estimator with the options that differ from its defaults."""
+    """Return the Python call that creates the same estimator, with the options that differ from its defaults."""
     own = {"n_jobs", "random_state", "verbose"}
     changed = {
         name: value for name, value in given.items() if value != getattr(EstimatorOptions, name) and name not in own

@@ -21,7 +21,7 @@ ARGUMENTS = {"n_neurons": "neurons", "n_jobs": "jobs", "random_state": "seed"}
 
 
 def _flag(name: str, **settings: Any) -> Any:
-    """Return the flag of a training option, with the summary of the option as help."""
+    """Return the command-line flag of a training option, with the option's summary as help."""
     return typer.Option(help=TrainingOptions.declared()[name].summary, **settings)
 
 
@@ -85,7 +85,7 @@ def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:
 
 
 def _number(text: str) -> float | str:
-    """Return text as a number if it is one, else as it is."""
+    """Convert text to a number if possible, else return the text."""
     try:
         return float(text)
     except ValueError:
@@ -93,20 +93,20 @@ def _number(text: str) -> float | str:
 
 
 def check_loss_of_numbers(loss: str, what: str) -> None:
-    """Raise if the loss is for classes, because `what` is a number."""
+    """Raise an error if the loss is for classes although the target, named `what`, is numeric."""
     if get_loss(loss).for_classes:
         usable = ", ".join(name for name in LOSSES if not get_loss(name).for_classes)
         raise InvalidInputError(f"--loss {loss} is for classes, but {what} is a number; use one of {usable}")
 
 
 def check_neurons(neurons: int | None, n_outputs: int) -> None:
-    """Raise if there are fewer neurons than outputs."""
+    """Raise an error if there are fewer neurons than outputs."""
     if neurons is not None and neurons < n_outputs:
         raise InvalidInputError(f"--neurons must be at least {n_outputs}, one for each class; got {neurons}")
 
 
 def parse_activation(text: str) -> PolynomialActivation | None:
-    """Return the activation of a name or of three numbers "a,b,c", None if bilinear."""
+    """Parse an activation, a name or three coefficients "a,b,c"; None means bilinear."""
     if "," not in text:
         return get_activation(check_choice("--activation", text, [BILINEAR, *ACTIVATIONS]))
     try:

@@ -1,4 +1,4 @@
-"""scikit-learn estimators that run the pipeline."""
+"""scikit-learn estimators of quantized networks."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Conversion of classes to targets of a network, and of its outputs to classes."""
+"""Conversion of class labels to targets of a network, and of its outputs to scores and probabilities of classes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def encode_classes(codes: npt.NDArray[np.intp], n_classes: int, loss: Loss) -> F
 
 
 def class_shape(n_classes: int, loss: Loss) -> tuple[int, ...]:
-    """Return the shape of a coded class: () for two classes, which share an output, unless the loss is coupled."""
+    """Return the shape of the target of a sample: () for two classes, unless the loss couples outputs, else (C,)."""
     return () if n_classes == 2 and not loss.coupled else (n_classes,)
 
 
 def centres(loss: Loss) -> bool:
-    """Return whether coded classes are centred in training: labels must stay -1 and +1, one-hot rows 0 and 1."""
+    """Return whether training centres coded classes; losses for classes need the codes -1 and +1, or 0 and 1."""
     return not loss.for_classes
 
 
@@ -78,7 +78,7 @@ def check_labels(y: Any) -> None:
 
 
 def _check_sortable(labels: list[Any]) -> None:
-    """Raise unless labels have a total order."""
+    """Raise an error unless the labels have a total order."""
     try:
         ascending = sorted(set(labels))
         sortable = all(one < other for one, other in pairwise(ascending))
@@ -157,7 +157,7 @@ def weighted_by_class(
 
 
 def _one_each(outputs: FloatArray) -> FloatArray:
-    """Return outputs (n,) or (n, C) with a column for each class: zeros for the first of two with a single output."""
+    """Return outputs with one column per class; if two classes share a single output, the first one gets zeros."""
     columns = outputs.reshape(len(outputs), -1)
     return np.pad(columns, ((0, 0), (max(2 - columns.shape[1], 0), 0)))
 

@@ -1,4 +1,4 @@
-"""Files of this package, and what the templates show of those without a table: networks, certificates, statistics."""
+"""Loading of files for reports, and template variables of networks, certificates and statistics."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def load_file(path: str | os.PathLike[str]) -> Any:
 
 
 def facts_of_file(stored: Any) -> tuple[str, dict[str, Any]] | None:
-    """Return the template and the facts of a network, a certificate or statistics; None for a model."""
+    """Return the template and its variables for a network, a certificate or statistics; None for a model."""
     if isinstance(stored, Certificate):
         proof = stored.proof
         known = {"network": None} if proof is None else {**_of_network(proof.network), "problem": _problem(proof)}
@@ -94,7 +94,7 @@ def _terms(network: Any) -> dict[str, Any]:
 
 
 def _problem(proof: Any) -> list[tuple[str, str]]:
-    """Return what a certificate is about."""
+    """Return the description of the problem of a certificate."""
     if not isinstance(proof, Proof):
         return [
             ("rows", f"{proof.n_samples:,}, which came in batches and are not in the file"),
