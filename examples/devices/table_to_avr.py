@@ -24,7 +24,8 @@ model = qsdp.QuantizedNetworkClassifier(
 )
 model.fit(table[:400], data.y[:400])
 code = to_c(model, name="cancer", width=32, column_width=16)
-print(*code.header.split("/* Column ")[1:3])
+first, last = map(code.header.index, ("/* Column 0", "/* Column 2"))
+print(code.header[first:last])
 
 # %%
 # The header has a macro for every column, which makes a fixed-point number of
@@ -48,10 +49,11 @@ ax.set(xlabel="score of the model", ylabel="rounding error of the C code")
 # but proven from the weights when the code is written. Narrow integers make the
 # code small:
 
-avr = ["avr-gcc", "-mmcu=atmega328p", "-DQSDP_TABLE=static const __flash"]
 compiler, size = ["cc"], "size"
 if shutil.which("avr-gcc"):
-    compiler, size = avr, "avr-size"
+    compiler, size = ["avr-gcc", "-mmcu=atmega328p"], "avr-size"
+    compiler.append("-DQSDP_TABLE=static const __flash")
+print(f"width, width of columns, bytes by {compiler[0]}")
 for widths in ((64, 32), (32, 32), (32, 16)):
     code = to_c(model, name="cancer", width=widths[0], column_width=widths[1])
     with tempfile.TemporaryDirectory() as folder:
@@ -59,8 +61,4 @@ for widths in ((64, 32), (32, 32), (32, 16)):
         command = [*compiler, "-std=gnu99", "-Os", "-c", "cancer.c"]
         subprocess.run(command, cwd=folder, check=True)
         output = subprocess.check_output([size, "cancer.o"], cwd=folder)
-    n_bytes = output.split()[6].decode()
-    print(
-        f"{compiler[0]}: {n_bytes} bytes of code and tables, sums of", end=" "
-    )
-    print(f"{widths[0]} bits, columns of {widths[1]}")
+    print(*widths, output.split()[6].decode())

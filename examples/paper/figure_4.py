@@ -14,37 +14,38 @@ from sklearn.datasets import load_digits
 import qsdp
 from qsdp.plotting import BitsDisplay
 
-images, y = load_digits().images / 16, load_digits().target
+images, digits = load_digits().images / 16, load_digits().target
 pixels = images.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
 X = np.column_stack([pixels, np.ones(len(pixels))])
-train, test = slice(1400), slice(1400, None)
-result = qsdp.solve_and_sample(X[train], np.eye(10)[y[train]], beta=1.0)
+result = qsdp.solve_and_sample(X[:1400], np.eye(10)[digits[:1400]], beta=1.0)
 
 
 def accuracy(model):
-    return np.mean(model.predict(X[test]).argmax(axis=1) == y[test])
+    return np.mean(model.predict(X[1400:]).argmax(axis=1) == digits[1400:])
 
 
-def accuracies(m, refine):
-    draws = [result.resample(m, seed, refine=refine) for seed in range(3)]
-    return [accuracy(draw.network) for draw in draws]
+def curve(sizes, refine):
+    draws = [
+        [result.resample(m, k, refine=refine) for k in (0, 1, 2)] for m in sizes
+    ]
+    return sizes, [[accuracy(draw.network) for draw in row] for row in draws]
 
 
-sizes, few = [30, 100, 300, 1000, 3000, 10_000], [30, 100]
-sampled = sizes, [accuracies(m, "none") for m in sizes]
-polished = few, [accuracies(m, "polish") for m in few]
+curves = {
+    "sampled": curve([30, 100, 300, 1000, 3000, 10_000], "none"),
+    "polished": curve([30, 100], "polish"),
+}
 relaxed = accuracy(result.relaxation)
-curves = {"sampled": sampled, "polished": polished}
 display = BitsDisplay(curves=curves, reference=relaxed).plot()
 display.ax_.set_xlabel("number of neurons")
 
 # %%
-# Sampled networks approach the dashed line, the accuracy of the relaxation,
-# as they grow: no second solve is needed for any of these points. The bands
-# show the range of three samples. Flipping single weights so that the
-# objective falls ("polished") gives a hundred neurons the accuracy of
-# ten thousand sampled ones.
+# Sampled networks approach the dashed line, the accuracy of the relaxation, as
+# they grow: nothing is solved again for any of these points. The bands show the
+# range of three samples. Flipping single weights so that the objective falls
+# ("polished") gives a hundred neurons the accuracy of ten thousand sampled
+# ones.
 
-print(f"10,000 sampled neurons: {np.mean(sampled[1][-1]):.1%}")
-print(f"  100 polished neurons: {np.mean(polished[1][-1]):.1%}")
+print(f"10,000 sampled neurons: {np.mean(curves['sampled'][1][-1]):.1%}")
+print(f"  100 polished neurons: {np.mean(curves['polished'][1][-1]):.1%}")
 print(f"            relaxation: {relaxed:.1%}")
