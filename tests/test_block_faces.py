@@ -70,8 +70,8 @@ WORKS: dict[str, Callable[[Any], Any]] = {
     "gap": lambda a: plotting.GapDisplay.from_problem(a.problem),
 }
 
-NO_COLUMNS, NO_EXPORT = "samples in blocks have no columns", "can be exported by to_c and to_onnx only"
-NO_ENCODER = "a network on blocks alone needs encoder"
+NO_COLUMNS, NO_EXPORT = "samples in blocks have no columns", "can be exported by to_c, to_js and to_onnx only"
+NO_ENCODER = "a network on blocks without an estimator needs encoder"
 NO_FORM = "has no quadratic form in columns"
 REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "levels": ("levels must be 2", lambda a: qsdp.TrainingProblem(a.X, a.y, beta=1.0, levels=3)),
@@ -154,7 +154,7 @@ def test_arrays_are_not_made_of_blocks(a: SimpleNamespace) -> None:
 
 
 def test_the_command_says_what_it_cannot_export(a: SimpleNamespace) -> None:
-    for kind, said in (("c", NO_ENCODER), ("onnx", NO_ENCODER), ("verilog", NO_EXPORT), ("js", NO_EXPORT)):
+    for kind, said in (("c", NO_ENCODER), ("onnx", NO_ENCODER), ("verilog", NO_EXPORT), ("js", NO_ENCODER)):
         done = CliRunner().invoke(cli.app, ["export", str(a.folder / "network"), "--to", kind])
         assert done.exit_code != 0
         assert said in " ".join(done.output.split())

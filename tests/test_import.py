@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import qsdp
+from qsdp.cli._streams import COMMANDS
 
 HEAVY = {
     "IPython", "clarabel", "cvxopt", "cvxpy", "jinja2", "matplotlib", "mosek", "pandas", "rich", "scipy.optimize",
@@ -39,6 +40,25 @@ def test_heavy_packages_wait_until_they_are_needed(then, needed):
     loaded = set(json.loads(done.stdout))
     assert loaded & HEAVY <= needed
     assert "qsdp.estimators" not in loaded
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_errors_of_usage_wait_for_no_heavy_package(command):
+    """The options of a command are known without the packages that it works with."""
+    code = f"""
+import json, sys
+sys.argv = ["qsdp", {command!r}, "--no-such-option"]
+from qsdp.cli import main
+try:
+    main()
+except SystemExit as ended:
+    print(json.dumps([ended.code, sorted(sys.modules)]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    status, loaded = json.loads(done.stdout)
+    assert status == 2
+    assert "No such option" in done.stderr
+    assert set(loaded) & HEAVY <= {"rich", "typer"}
 
 
 def test_every_public_name_is_there():

@@ -8,9 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from qsdp._utils.validation import check_choice
 from qsdp.activations import PolynomialActivation
@@ -18,7 +15,7 @@ from qsdp.cli import _flags as flags
 from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
-from qsdp.estimators import EstimatorOptions, QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp.estimators import EstimatorOptions
 from qsdp.estimators.classes import class_shape
 from qsdp.losses import get_loss
 from qsdp.options import TrainingOptions
@@ -44,6 +41,12 @@ def demo(
 
     80 % of the rows are for training. Only UCI and image sets are downloaded, and nothing else is written.
     """
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
+
     tasks = {info.name: info.task for info in list_datasets()}
     check_choice("--dataset", dataset, tasks)
     check_choice("--encoding", encoding, flags.ENCODING_NAMES)
@@ -86,7 +89,7 @@ def _score(name: str, model: Any, train: Any, test: Any, *, numbers: bool) -> Fi
 
 
 def _call(model: Any, given: Mapping[str, Any]) -> str:
-    """Return the call of the estimator with the options that differ from its defaults."""
+    """Return the Python call that creates the same estimator, with the options that differ from its defaults."""
     own = {"n_jobs", "random_state", "verbose"}
     changed = {
         name: value for name, value in given.items() if value != getattr(EstimatorOptions, name) and name not in own

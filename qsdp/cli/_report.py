@@ -1,4 +1,4 @@
-"""`qsdp report`: a page or a card with what is known about a model."""
+"""`qsdp report`: write an HTML report or a model card of a model."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ def report(
 ) -> None:
     """Write a report of a model: certificate, accuracy, size, effects of columns, encoding, provenance.
 
-    An HTML page loads nothing from elsewhere. A card is Markdown with the YAML head that model repositories read. With
-    the training file, the report distinguishes training and held-out rows, and shows gap and accuracy for other numbers
-    of neurons. With another file, it scores the rows. Without a file, it leaves out all that needs rows. Files of
-    networks, certificates and statistics have no columns: the report says what is in them, and what is not.
+    An HTML page loads nothing from elsewhere, and computes predictions for rows that one sets in it. A card is Markdown
+    with the YAML head that model repositories read. With the training file, the report distinguishes training and
+    held-out rows, and shows gap and accuracy for other numbers of neurons. With another file, it scores the rows.
+    Without a file, it leaves out all that needs rows. Files of networks, certificates and statistics have no columns:
+    the report says what is in them, and what is not.
     """
     check_integer("--draws", draws, minimum=1)
     inputs = [model_file, *([] if data is None else [data])]

@@ -1,4 +1,4 @@
-"""`qsdp resample`: a network with another number of neurons or levels from a saved solution."""
+"""`qsdp resample`: sample a network with another number of neurons or levels from a saved solution."""
 
 from __future__ import annotations
 

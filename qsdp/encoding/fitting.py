@@ -1,4 +1,4 @@
-"""Encodings learned from the columns of a table."""
+"""Rules that learn an encoding from the columns of a table."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ MISSING = ("indicator", "fill")
 #: Number of standard deviations at which numbers are clipped; from 2 to 3 it does not matter.
 CUT = 3.0
 
-#: Numbers beyond this multiple of the outlier margin (594 standard deviations) do not set the units if cut.
+#: If numbers are clipped, those beyond this multiple of the outlier margin (594 standard deviations) do not affect mean
+#: and deviation.
 _EXTREME = 100.0
 
 #: Maximum number of thresholds of all columns together.
 _MOST_BITS = 240
 
-#: Share of distinct texts above which a column names rows and tells nothing of others.
+#: Fraction of distinct texts above which a column is an identifier, which does not generalise to other rows.
 _IDENTIFIES = 0.9
 
 #: Name of the encoding that is chosen on held-out rows.
@@ -45,7 +46,7 @@ Column = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingRule:
-    """Rule for the encoding of a table: the checked parameters of `TableEncoder`."""
+    """Rule for the encoding of a table: the validated parameters of `TableEncoder`."""
 
     encoding: str = "both"
     n_thresholds: int = 3
@@ -78,7 +79,7 @@ class EncodingRule:
         weights: FloatArray | None = None,
         notations: Sequence[str | None] | None = None,
     ) -> tuple[Encoding, dict[str, str]]:
-        """Return the encoding of a table, and the reasons why columns have no input.
+        """Learn the encoding of a table; also return the columns without inputs, with reasons.
 
         Parameters
         ----------
@@ -129,7 +130,7 @@ class EncodingRule:
         return Encoding(tuple(columns), tuple(expressions)), dropped
 
     def _usual(self, numbers: FloatArray, spread: Distribution) -> FloatArray:
-        """Return numbers for the mean and deviation; if numbers are cut, extreme ones are moved first."""
+        """Return numbers from which mean and deviation are computed; extreme ones are clipped first if `cut` is set."""
         if self.cut is None:
             return numbers
         low, high = spread.fences(_EXTREME)
@@ -144,7 +145,7 @@ class EncodingRule:
         return (*(symbol for symbol in present if symbol in frequent), *([None] if None in totals else []))
 
     def _distinct(self, entries: Column) -> int:
-        """Return the number of texts of an identifier, nearly all of which are distinct; 0 for any other column."""
+        """Return the number of distinct texts if a column is an identifier (nearly all are distinct), else 0."""
         texts = [entry for entry in entries.tolist() if isinstance(entry, str)]
         distinct = len(set(texts))
         return distinct if distinct > max(self.max_categories, _IDENTIFIES * len(texts)) else 0
@@ -183,7 +184,7 @@ def thresholds_of(encoding: Encoding, spread: Mapping[int, Distribution], count:
 
 
 def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tuple[float, float]]:
-    """Return the mean and the deviation, one if it is zero, of each column."""
+    """Compute mean and standard deviation of each column; a deviation of zero is replaced by one."""
     if not columns:
         return []
     # Imported here, because nothing else in this module needs scikit-learn.
@@ -199,7 +200,7 @@ def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tupl
 
 
 def _zero(column: InputColumn) -> tuple[InputColumn, Expression]:
-    """Return an input that is zero on the training set: a network needs an input, and only its constant is left."""
+    """Create an input that is zero on the training set, for tables without useful columns: a network needs an input."""
     if column.categories is not None:
         first = column.categories[0]
         return column, Expression(column.name, 0, "missing" if first is None else "equals", first, center=1.0)

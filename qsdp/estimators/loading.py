@@ -97,7 +97,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _parameter(state: Any) -> Any:
-    """Return the parameter of JSON values."""
+    """Convert the JSON values of a parameter to the parameter."""
     if isinstance(state, list):
         return tuple(_parameter(one) for one in state)
     if not isinstance(state, dict):
@@ -216,7 +216,7 @@ def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[A
 
 
 def _moments(encoder: Any, width: int, arrays: dict[str, npt.NDArray[Any]]) -> InputMoments | None:
-    """Return what centres the effects of columns, which files of older versions do not have."""
+    """Return the moments by which effects are centred, or None for files of older versions, which lack them."""
     if "moments.mean" not in arrays:
         return None
     groups = range(width) if encoder is None else [one.position for one in encoder.encoding_.expressions]
@@ -227,7 +227,7 @@ def _moments(encoder: Any, width: int, arrays: dict[str, npt.NDArray[Any]]) -> I
 
 
 def _check_width(model: Any) -> int:
-    """Return the number of encoded columns, 0 for blocks, and raise unless the network is one on them."""
+    """Return the number of encoded columns, 0 for blocks; raise an error unless the network has as many inputs."""
     if makes_blocks(model.encoder_):
         expected, layout = model.encoder_.layout_, getattr(model.network_, "layout", None)
         if layout is None or (layout.sizes, layout.linear) != (expected.sizes, expected.linear):
@@ -333,7 +333,7 @@ def _certificate(state: Any) -> Certificate:
 
 
 def _array(arrays: dict[str, npt.NDArray[Any]], name: str, shape: tuple[int, ...] | None) -> npt.NDArray[np.float64]:
-    """Take a finite array of floats out of the arrays of a file."""
+    """Remove an array from the arrays of a file, check it (finite float64), and return it."""
     array = arrays.pop(name)
     if array.dtype != np.float64 or (shape is not None and array.shape != shape) or not np.all(np.isfinite(array)):
         raise StorageError(f"{name} must be finite numbers of shape {shape}; got {array.dtype} of shape {array.shape}")

@@ -59,7 +59,7 @@ __all__ = ["QuantizedNetworkRegressor"]
 
 
 def named_copy(function: Any, owner: str) -> Any:
-    """Return a copy of a method that error messages attribute to the class `owner`."""
+    """Return a copy of a method whose qualified name, which error messages show, is that of the class `owner`."""
     copied = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -114,7 +114,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             cls.__init__ = named_copy(cls.__init__, cls.__qualname__)  # type: ignore[method-assign]
 
     def _options(self) -> EstimatorOptions:
-        """Return the checked parameters."""
+        """Return the parameters as checked options."""
         parameters = self.get_params(deep=False)
         if makes_blocks(self.encoding) and parameters["activation"] == EstimatorOptions.activation:
             # The default is for rows; networks on blocks are bilinear.
@@ -142,11 +142,11 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
 
     @property
     def _takes_frames(self) -> bool:
-        """Whether data frames may hold text, categories and missing entries, which are left to the encoder."""
+        """Whether data frames may hold text, categories and missing entries, which the encoder handles."""
         return has_encoder(self.encoding)
 
     def _entries(self, X: Any) -> dict[str, Any]:
-        """Return how entries of arrays are checked: not at all if the encoder reads entries of any type."""
+        """Return the arguments of `validate_data` for X; entries are not checked if the encoder accepts any type."""
         objects = self._takes_frames and getattr(getattr(X, "dtype", None), "kind", "") == "O"
         if objects or uses_transformer(self.encoding):
             return {"dtype": None, "ensure_all_finite": False}
@@ -154,7 +154,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
 
     @property
     def _targets(self) -> dict[str, Any]:
-        """Return how targets are checked."""
+        """Return the arguments of `validate_data` for the targets."""
         raise NotImplementedError
 
     def _coded(self, samples: Rows) -> tuple[FloatArray, FloatArray | None]:
@@ -303,7 +303,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
 
     @property
     def _trained_beta(self) -> float:
-        """Beta of the problem of the fit."""
+        """Beta that the fit used."""
         return self.result_.problem.beta if "_result" in vars(self) else self._beta
 
     def _solution_of_relaxation(self) -> tuple[Solution, float] | None:
@@ -393,7 +393,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         return inputs
 
     def training_problem(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingProblem:
-        """Return the problem that the network is a point of, for `qsdp.certify` and the like.
+        """Return the training problem of `network_` on data, for `qsdp.certify` and similar functions.
 
         Inputs and targets are coded as in training, beta is that of the fit, and levels are those of the network. The
         certificate of a fitted or loaded estimator is about the problem of its own rows.
@@ -448,7 +448,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         return map_rows(getattr(self._predictor(method), method), X, dtype, *row_shape)
 
     def _predictor(self, method: str) -> Any:
-        """Return a copy of this estimator that makes the same predictions and holds no training set."""
+        """Return a copy of this estimator with the same predictions and without the training set."""
         del method
         predictor = copy.copy(self)
         predictor.__dict__.pop("_result", None)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
-import scipy.optimize
 
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.stored import Checks, checked, is_activation, is_number, is_text
@@ -120,7 +119,7 @@ class Solution(ReadOnlyArrays):
         return int(self.Z.shape[1]) - self.lifted
 
     def blocks(self, levels: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return Z, V and rho with the same predictions for another number of levels."""
+        """Return Z, V and rho rescaled to another number of levels, with the same predictions."""
         if levels == self.levels:
             return self.Z, self.V, self.rho
         scale = np.outer(self._ratios(levels), self._ratios(levels))
@@ -131,7 +130,7 @@ class Solution(ReadOnlyArrays):
         return self.Z * scale, V, rho
 
     def covariances(self, levels: int) -> list[SignCovariance]:
-        """Return the covariance of each output, from which networks of that number of levels are sampled."""
+        """Return the covariances, one per output, from which networks with a number of levels are sampled."""
         return [
             shape_matrix(Z, V, float(rho), levels=levels, activation=self.activation, method=self.shaping)
             for Z, V, rho in zip(*self.blocks(levels), strict=True)
@@ -179,7 +178,7 @@ class Solution(ReadOnlyArrays):
         return max(sum(bounds), self.bound(problem.levels, problem.beta))
 
     def _ratios(self, levels: int) -> FloatArray:
-        """Return the factors of the coordinates' weights for another number of levels."""
+        """Return the factor by which each coordinate is rescaled for another number of levels."""
         ratios = np.ones(self.Z.shape[1])
         ratios[: self.n_inputs] = (self.levels - 1.0) / (levels - 1.0)
         return ratios
@@ -239,9 +238,9 @@ def _proven(
     problem: TrainingProblem, prediction: FloatArray, cost: float, weights: FloatArray, regularization: str
 ) -> float:
     """Return the lower bound proven by the predictions of a near-optimal point."""
+    from scipy import optimize
+
     fit = problem.data_fit
-    best = scipy.optimize.minimize_scalar(
-        lambda s: fit.value(s * prediction) + s * cost, bounds=(0.0, 2.0), method="bounded"
-    )
+    best = optimize.minimize_scalar(lambda s: fit.value(s * prediction) + s * cost, bounds=(0.0, 2.0), method="bounded")
     candidates = [-fit.gradient(s * prediction) for s in (1.0, float(best.x))]
     return best_dual_bound(problem, candidates, [weights], regularization=regularization).value

@@ -1,4 +1,4 @@
-"""Models as JavaScript: one module for browsers and Node, with the types of its functions."""
+"""Export to JavaScript: one module for browsers and Node, with TypeScript declarations."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import check_choice
 from qsdp.encoding.steps import identity
 from qsdp.exceptions import ExportError
-from qsdp.export._javascript_data import columns_data, effects_data, network_data
+from qsdp.export._javascript_data import columns_data, effects_data, network_data, output_names
+from qsdp.export._javascript_images import image_data
 from qsdp.export._javascript_types import declarations
 from qsdp.export._layout import LAYOUTS
-from qsdp.export._model import ModelDescription, describe, described
+from qsdp.export._model import ModelDescription, describe, described, is_on_blocks
 from qsdp.export._products import has_neurons
 
 __all__ = ["JavaScriptModule", "to_js"]
@@ -28,7 +29,7 @@ _LARGEST = 2**53
 
 @dataclass(frozen=True, repr=False)
 class JavaScriptModule(Summarized):
-    """A model as a module of JavaScript, made by `to_js`.
+    """Model exported to a JavaScript module, the result of `to_js`.
 
     Attributes
     ----------
@@ -80,21 +81,24 @@ class JavaScriptModule(Summarized):
         return f"JavaScriptModule(name={self.name!r}, n_data={self.n_data}, n_code={self.n_code})"
 
 
-def to_js(model: Any, *, name: str = "model", layout: str = "auto") -> JavaScriptModule:
-    """Return a model as one ES module without dependencies, for browsers and Node, with its TypeScript declarations.
+def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any = None) -> JavaScriptModule:
+    """Export a model to one ES module without dependencies, for browsers and Node, with TypeScript declarations.
 
     Parameters
     ----------
     model : network, estimator or pipeline
         A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`, which takes arrays of numbers; a fitted
         `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, alone or at the end of a pipeline, which takes
-        rows of a table.
+        rows of a table. A `BlockNetwork` or `BlockForm` with its `encoder`, or an estimator whose encoding is
+        `qsdp.encoding.Patches`, takes images.
     name : str, default="model"
         Name of the files.
     layout : {"auto", "neurons", "form"}, default="auto"
         Whether to store the neurons, with as few bits for each weight as its levels need, or the quadratic form that
-        they add up to, in integers if the neurons of an output share their second-layer weight. "auto" picks the
-        smaller one.
+        they add up to, in integers if the neurons of an output share their second-layer weight, or on images have
+        small multiples of one. "auto" chooses the smaller one.
+    encoder : Patches, optional
+        The fitted encoder of a network on blocks without an estimator.
 
     Returns
     -------
@@ -103,13 +107,14 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto") -> JavaScrip
         of numbers. ``scores(row)`` returns `decision_function` of a classifier, ``predictProba(row)`` an array of
         probabilities in the order of ``classes``, and ``contributions(row)`` the contributions of columns and pairs of
         columns, as `contributions` of the estimator. ``columns`` has name, type, unit, categories and range in training
-        of every column. A module of a network alone has ``predict`` and ``columns``.
+        of every column. A module of a network alone has ``predict`` and ``columns``. One of images has ``shape``, which
+        is height, width and channels, in place of ``columns``, and its ``contributions`` are those of regions.
 
     Raises
     ------
     ExportError
-        A transformer of the pipeline mixes columns, or a category or label is an integer beyond 2^53, which JavaScript
-        would round.
+        A transformer of the pipeline mixes columns, a category or label is an integer beyond 2^53, which JavaScript
+        would round, or blocks are not those of `Patches`.
 
     Notes
     -----
@@ -118,6 +123,9 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto") -> JavaScrip
     its fraction, 0.125 for "12.5%". A missing column, text where a number belongs or an unknown category is an error
     that names the column. ``predict(row, { unknown: "ignore" })`` instead lets an unknown category set none of the
     bits, as the estimator does with a warning.
+
+    An image is an array of numbers, flat or nested by rows, columns and channels, in the unit of training. Another
+    size, or a pixel that is not a finite number, is an error.
 
     Arithmetic is in double precision, as in Python, but sums in another order: scores agree to about 1e-15 of the
     largest term, labels wherever scores do not tie within that.
@@ -131,20 +139,21 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto") -> JavaScrip
     >>> module.exports
     ('classes', 'columns', 'contributions', 'predict', 'predictProba', 'scores')
     """
-    description = describe(model)
+    description = describe(model, encoder=encoder, blocks=True)
     check_choice("layout", layout, ["auto", *LAYOUTS])
-    if layout == "neurons" and not has_neurons(description.network):
+    images = is_on_blocks(description.network)
+    if layout == "neurons" and not images and not has_neurons(description.network):
         raise ExportError("layout must be 'form' for an integer form or an activation without a square; got 'neurons'")
-    data = _data(description, layout)
-    parts = ["columns", "network", "answers"]
-    exports = ["columns", "predict"]
+    data = _answers_data(description) | (image_data if images else _table_data)(description, layout)
+    parts = ["values", "images", "answers"] if images else ["values", "columns", "network", "answers"]
+    exports = ["shape" if images else "columns", "predict"]
     if description.classes:
         exports += ["classes", "scores"]
     if description.link != "none":
         exports.append("predictProba")
-    if description.moments is not None:
-        parts.append("contributions")
+    if images or description.moments is not None:
         exports.append("contributions")
+        parts += [] if images else ["contributions"]
     exports.sort()
     # A page may hold the module: text that closes a script must not occur in it.
     stored = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -157,23 +166,30 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto") -> JavaScrip
     return JavaScriptModule(name, source, declarations(description, exports), tuple(exports), len(stored))
 
 
-def _data(description: ModelDescription, layout: str) -> dict[str, Any]:
-    """Return the constant of the module, as JSON values."""
-    network, encoding = description.network, description.encoding
+def _answers_data(description: ModelDescription) -> dict[str, Any]:
+    """Build the part of the data that turns scores into answers, as JSON values."""
     data: dict[str, Any] = {
-        "width": network.n_inputs if encoding is None else encoding.width,
-        "outputs": network.n_outputs,
-        "several": bool(network.output_shape),
+        "several": bool(description.network.output_shape),
         # A network alone predicts its outputs, as in Python.
         "decision": description.decision if description.classes else "none",
         "link": description.link,
-        "network": network_data(description, layout),
     }
     if description.classes:
         data["classes"] = [_exact(label, "a label") for label in description.classes]
     if description.calibration is not None:
         for name, line in description.calibration.lines._asdict().items():
             data[name] = (line + 0.0 * description.offset).tolist()
+    return data
+
+
+def _table_data(description: ModelDescription, layout: str) -> dict[str, Any]:
+    """Return network and columns, as JSON values."""
+    network, encoding = description.network, description.encoding
+    data: dict[str, Any] = {
+        "width": network.n_inputs if encoding is None else encoding.width,
+        "outputs": network.n_outputs,
+        "network": network_data(description, layout),
+    }
     if encoding is None:
         return data
     names = [column.name for column in encoding.columns]
@@ -193,7 +209,7 @@ def _data(description: ModelDescription, layout: str) -> dict[str, Any]:
                 del row[-2:]
         data["inputs"] = rows
     if description.moments is not None:
-        data["effects"], data["effectOutputs"] = effects_data(description)
+        data["effects"], data["effectOutputs"] = effects_data(description), output_names(description)
     return data
 
 

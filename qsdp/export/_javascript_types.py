@@ -1,4 +1,4 @@
-"""TypeScript declarations of a module of JavaScript."""
+"""TypeScript declarations of an exported JavaScript module."""
 
 from __future__ import annotations
 
@@ -36,6 +36,22 @@ export interface Options {
 }
 """
 
+_SHAPE = """\
+/** Height, width and channels of an image. */
+export declare const shape: readonly [$shape];
+
+export type Options = Record<string, never>;
+"""
+
+_IMAGES = """\
+/** Pixels of an image by rows, columns and channels. */
+export type Row = readonly Pixels[] | readonly (readonly Pixels[])[];
+export type Pixels = readonly number[] | Uint8Array | Float64Array;
+/** All pixels, row by row. */
+export type Entries = Pixels;
+
+"""
+
 _FUNCTIONS = {
     "classes": """
 /** Labels, in the order of probabilities and scores. */
@@ -58,8 +74,8 @@ export declare function predictProba(row: Row | Entries, options?: Options): num
 export interface Explanation {
   readonly output: string;
   readonly constant: number;
-  /** Terms of one column each, then of pairs of columns. */
-  readonly terms: readonly { readonly columns: readonly string[]; readonly value: number }[];
+  /** $terms */
+  readonly terms: readonly { readonly $term; readonly value: number }[];
 }
 export declare function contributions(row: Row | Entries, options?: Options): Explanation[];
 """,
@@ -67,9 +83,11 @@ export declare function contributions(row: Row | Entries, options?: Options): Ex
 
 
 def declarations(description: ModelDescription, exports: Sequence[str]) -> str:
-    """Return the declarations of the names that a module exports."""
+    """Write the TypeScript declarations of the names that a module exports."""
     encoding, several = description.encoding, bool(description.network.output_shape)
-    if encoding is None:
+    if description.blocks is not None:
+        row, entries = "", _IMAGES
+    elif encoding is None:
         row = "/** Inputs of the network, in order. */\nexport type Row = readonly number[];\n"
         entries = "export type Entries = Float64Array;\n\n"
     else:
@@ -87,10 +105,20 @@ def declarations(description: ModelDescription, exports: Sequence[str]) -> str:
         number = "number[]" if several else "number"
         prediction = " | ".join(labels) or number
         score = "number" if len(labels) == 2 else number
-    text = "// Types of a quantized network, made by qsdp.\n\n" + row + entries + _COLUMNS
+    meaning = {"classes": ", ".join(labels), "prediction": prediction, "score": score}
+    if description.blocks is None:
+        inputs = _COLUMNS
+        meaning |= {
+            "term": "columns: readonly string[]",
+            "terms": "Terms of one column each, then of pairs.",
+        }
+    else:
+        inputs = Template(_SHAPE).substitute(shape=", ".join(map(str, description.blocks.image_shape_)))
+        meaning |= {"term": "region: readonly [number, number]", "terms": "Terms of the regions, by row and column."}
+    text = "// Types of a quantized network, made by qsdp.\n\n" + row + entries + inputs
     for name, declaration in _FUNCTIONS.items():
         if name in exports:
-            text += Template(declaration).substitute(classes=", ".join(labels), prediction=prediction, score=score)
+            text += Template(declaration).substitute(meaning)
     return text
 
 

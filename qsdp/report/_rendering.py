@@ -1,12 +1,14 @@
-"""Reports from templates. What is inserted is escaped for the format that is written: HTML, or Markdown."""
+"""Rendering of report templates as HTML or Markdown, with all inserted values escaped for the format."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from qsdp._utils.summary import format_number, format_share
@@ -21,14 +23,14 @@ RENDERINGS = {".html": "page.html", ".md": "card.md"}
 
 
 def render(ending: str, facts: Mapping[str, Any]) -> str:
-    """Return a page or a card with the facts of a model."""
+    """Render a page or a card from the template variables of a model."""
     text = _environment(ending).get_template(RENDERINGS[ending]).render(**facts, made_as=ending)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
 @cache
 def _environment(ending: str) -> jinja2.Environment:
-    """Return the templates, in which every value is text: only filters and macros write markup."""
+    """Return the template environment, which escapes all values: only filters and macros write markup."""
     import jinja2
     from markupsafe import Markup, escape
 
@@ -57,6 +59,7 @@ def _environment(ending: str) -> jinja2.Environment:
     filters: dict[str, Callable[..., object]] = {
         "bits": "{:,} bits".format,
         "code": code,
+        "digest": lambda text: Markup(b64encode(sha256(text.encode()).digest()).decode()),
         "facts": lambda result: result._summary().rows,
         "fenced": fenced,
         "json": lambda value: Markup(json.dumps(value, ensure_ascii=False)),

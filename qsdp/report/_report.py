@@ -1,4 +1,4 @@
-"""Reports of models, from files."""
+"""Reports on files of models, networks, certificates and statistics."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from qsdp.report._content import facts_of_model, measured, measures
 from qsdp.report._files import facts_of_file, load_file
 from qsdp.report._model import judge, table_of
 from qsdp.report._rendering import RENDERINGS, render
+from qsdp.report._trial import script_of
 from qsdp.tables.scored import class_names
 
 __all__ = ["Report", "make_report"]
@@ -52,7 +53,10 @@ class Report:
     facts: Mapping[str, Any]
 
     def to_html(self) -> str:
-        """Return a self-contained page for wide and narrow windows, in light and dark colours."""
+        """Return a self-contained page for wide and narrow windows, in light and dark colours.
+
+        The page of a model has a script that predicts rows as one sets them, see `qsdp.export.to_js`.
+        """
         return self.rendered(".html")
 
     def to_card(self) -> str:
@@ -78,7 +82,7 @@ class Report:
 def make_report(
     model_file: str | os.PathLike[str], data_file: str | os.PathLike[str] | None = None, *, n_draws: int = 5
 ) -> Report:
-    """Report on the file of a model, a network, a certificate or statistics, and on what the file lacks.
+    """Create a report on the file of a model (and its data), a network, a certificate or statistics.
 
     Parameters
     ----------
@@ -102,6 +106,7 @@ def make_report(
     n_draws = check_integer("n_draws", n_draws, minimum=1)
     stored, name = load_file(model_file), Path(model_file).stem
     facts: dict[str, Any] = {"file": Path(model_file).name, "made_with": versions(), "options": [], "trained_with": {}}
+    facts["script"] = None
     plain = facts_of_file(stored)
     if plain is not None:
         kind, found = plain
@@ -129,8 +134,9 @@ def make_report(
         facts |= {"data": Path(data_file).name, "data_type": Path(data_file).suffix[1:]}
     if getattr(table_of(model), "digest", None):
         files.append(("training rows, encoded", "", table_of(model).digest))
+    facts |= facts_of_model(model, judged, n_draws) | {"files": files, "script": script_of(model)}
     task = "tabular-regression" if class_names(model) is None else "tabular-classification"
-    return Report(name, "model", task, scores, facts | facts_of_model(model, judged, n_draws) | {"files": files})
+    return Report(name, "model", task, scores, facts)
 
 
 def _digested(what: str, path: str | os.PathLike[str]) -> tuple[str, str, str]:

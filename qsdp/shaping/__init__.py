@@ -1,4 +1,4 @@
-"""Covariance shaping: a Gaussian whose signs have the correlations that the relaxation asks for."""
+"""Covariance shaping: a Gaussian whose signs have the correlations of the relaxation's solution."""
 
 from qsdp.shaping.blocks import BlockCovariances, LinearNeurons
 from qsdp.shaping.covariance import SignCovariance, shape_matrix

@@ -283,7 +283,7 @@ def test_text_among_numbers_is_named(data: Path, monkeypatch: pytest.MonkeyPatch
     result = run("fit", data, "--target", "y", "--drop", "label", *STREAMED)
     assert result.exit_code == 0
     place = f"such as 'oops' in line {N_ROWS + 2}; they count as missing"
-    assert re.search(rf"column 'b' holds numbers, but 1 of \d+ entries are none, {place}", result.stderr)
+    assert re.search(rf"column 'b' holds numbers, but 1 of \d+ entries are not numbers, {place}", result.stderr)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

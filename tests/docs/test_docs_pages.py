@@ -22,11 +22,14 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 PAGES = sorted(path for path in DOCS.rglob("*.md") if not {"_build", "notebooks"} & set(path.relative_to(DOCS).parts))
+PAGES += sorted((DOCS / "guide").glob("*.rst"))
 
 
 def examples(page):
     """Return the doctest of a page's blocks, in one namespace, at the lines where they stand."""
     text = page.read_text(encoding="utf-8")
+    if page.suffix == ".rst":
+        return doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
     lines = [""] * (text.count("\n") + 1)
     for block in BLOCK.finditer(text):
         first = text.count("\n", 0, block.start(1))

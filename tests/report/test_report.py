@@ -114,11 +114,19 @@ def test_saved_estimators_have_reports(saved: Path, name: str) -> None:
         make_report(path, "none.csv")
 
 
+def without_script(page: str) -> str:
+    """Return a page without its only script, which ends the body."""
+    parts = re.fullmatch(r"(.*)<script type=\"module\">(.*)</script>\s*</body>\s*</html>\s*", page, re.DOTALL)
+    assert parts
+    for part in parts.groups():
+        assert not re.search("</?script|<!--", part)
+    return parts[1]
+
+
 @pytest.mark.filterwarnings("ignore:the certified gap is")
 def test_hostile_names_and_labels_stay_text(saved: Path) -> None:
     report = make_report(saved / "hostile.qsdp")
-    page, card = report.to_html(), report.to_card()
-    assert "<script" not in page
+    page, card = without_script(report.to_html()), report.to_card()
     assert not re.search(r"<[bi]>", page)
     assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;" in page
     assert not re.search("<[a-z]", card)
@@ -136,7 +144,7 @@ def test_values_in_code_and_cells_are_escaped(saved: Path, ending: str, target: 
     facts |= {"columns": [(target,) * 4], "width": 1, "dropped": [(target, target)], "options": [(target, target)]}
     text = render(ending, facts)
     if target is HOSTILE:
-        assert "<script" not in text
+        assert "<script>" not in text
         if ending == ".md":
             assert "\n# heading" not in text
             rows = [line for line in text.splitlines() if line.startswith("| &lt;script")]

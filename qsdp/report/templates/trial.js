@@ -1,0 +1,173 @@
+const section = document.getElementById("trial");
+const [fields, more, output, chances, explained, sum, effects] = [
+  "form > div", "details", "output", ".chances", "select[name=output]", ".sum", ".effects",
+].map((selector) => section.querySelector(selector));
+
+/** Number of bars for classes and for terms. */
+const MOST = 10;
+
+function element(tag, properties, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+function written(number, digits = 4) {
+  const size = Math.abs(number);
+  if (size && (size < 1e-3 || size >= 1e7)) return number.toExponential(digits - 1);
+  return number.toLocaleString("en-US", { maximumSignificantDigits: digits });
+}
+const signed = (number) => `${number < 0 ? "\u2212" : "+"}${written(Math.abs(number), 3)}`;
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
+// -- controls ---------------------------------------------------------------------------------------------
+
+/** Add a field with its label and return what reads its entry. */
+function fieldOf({ name, unit }, place, parent, control, ...beside) {
+  control.id = `column${place}`;
+  const about = unit && control.type !== "date" ? [" ", element("small", {}, unit)] : [];
+  const label = element("label", { htmlFor: control.id, id: `label${place}` }, name, ...about);
+  parent.append(element("div", { className: "field" }, label, ...beside, control));
+}
+
+/** A step of 1, 2 or 5 times a power of ten, of which a range has at least fifty; whole between whole ends. */
+function stepOf(low, high) {
+  const least = (high - low) / 50;
+  const power = 10 ** Math.floor(Math.log10(least));
+  const step = power * [5, 2, 1].find((one) => one * power <= least);
+  return Number.isInteger(low) && Number.isInteger(high) && high - low >= 10 ? Math.max(step, 1) : step;
+}
+
+function numberField(column, place, parent, start) {
+  const number = element("input", { type: "number", step: "any", required: !column.nullable });
+  const [low, high] = column.range ?? [0, 0];
+  if (column.nullable) number.placeholder = "missing";
+  if (low < high) {
+    const step = stepOf(low, high);
+    const digits = Math.max(0, -Math.floor(Math.log10(step)));
+    const rounded = (value, round) => (round(Number((value / step).toPrecision(12))) * step).toFixed(digits);
+    const ends = { min: rounded(low, Math.floor), max: rounded(high, Math.ceil) };
+    const slider = element("input", { type: "range", ...ends, step: step.toFixed(digits) });
+    slider.setAttribute("aria-labelledby", `label${place}`);
+    number.defaultValue = slider.defaultValue = rounded(start ?? (low + high) / 2, Math.round);
+    slider.addEventListener("input", () => (number.value = slider.value));
+    number.addEventListener("input", () => number.value !== "" && (slider.value = number.value));
+    fieldOf(column, place, parent, number, slider);
+  } else {
+    number.defaultValue = String(start ?? low);
+    fieldOf(column, place, parent, number);
+  }
+  return () => (number.value === "" && !number.validity.badInput ? null : number.valueAsNumber);
+}
+
+function dateField(column, place, parent, start) {
+  const days = start ?? (column.range ? (column.range[0] + column.range[1]) / 2 : 0);
+  const [value, min, max] = [days, ...(column.range ?? [])].map((day) => new Date(864e5 * day).toISOString().slice(0, 10));
+  const date = element("input", { type: "date", defaultValue: value, required: !column.nullable });
+  if (min) Object.assign(date, { min, max });
+  fieldOf(column, place, parent, date);
+  return () => date.value || null;
+}
+
+function choiceField(column, place, parent, start) {
+  const { type, categories } = column;
+  if (type === "boolean" && categories.length === 2 && !column.nullable) {
+    const box = element("input", { type: "checkbox", defaultChecked: categories[start] });
+    fieldOf(column, place, parent, box);
+    return () => box.checked;
+  }
+  const texts = categories.map((one) => (one === null ? "(missing)" : one === "" ? "(empty)" : String(one)));
+  if (type === "category") texts.push("(another)");
+  const options = texts.map((text, code) => new Option(text, code, code === start, code === start));
+  const select = element("select", {}, ...options);
+  fieldOf(column, place, parent, select);
+  // An object equals no category.
+  return () => (select.value < categories.length ? categories[select.value] : {});
+}
+
+const kinds = { number: numberField, date: dateField };
+const readers = new Map();
+for (const [places, parent] of [[TRIAL.first, fields], [TRIAL.others, more]]) {
+  for (const place of places) {
+    const column = columns[place];
+    readers.set(place, (kinds[column.type] ?? choiceField)(column, place, parent, TRIAL.starts[place]));
+  }
+}
+more.hidden = !TRIAL.others.length;
+more.firstElementChild.textContent = `${TRIAL.others.length} more columns`;
+
+// -- answers ----------------------------------------------------------------------------------------------
+
+const explains = typeof contributions === "function";
+const names = explains ? MODEL.effectOutputs : [];
+if (explains && decision === "argmax" && names.length > 1) explained.append(new Option("the predicted class", ""));
+names.forEach((name, place) => explained.append(new Option(name, place)));
+explained.parentElement.hidden = names.length < 2;
+
+function barOf(label, number, left, width, other = false) {
+  const bar = element("div", { className: other ? "other" : "" });
+  Object.assign(bar.style, { marginLeft: `${100 * left}%`, width: `${100 * width}%` });
+  return element("li", { className: "bar" }, element("span", {}, label), bar, element("span", { className: "number" }, number));
+}
+
+function showChances(row, options) {
+  const bars = predictProba(row, options).map((chance, place) => ({ chance, name: String(classes[place]) }));
+  if (bars.length > MOST) bars.sort((a, b) => b.chance - a.chance);
+  chances.replaceChildren(...bars.slice(0, MOST).map(({ chance, name }) => barOf(name, percent(chance), 0, chance)));
+}
+
+function showEffects(row, options, answer) {
+  const all = contributions(row, options);
+  const own = explained.value === "" ? classes.indexOf(answer) : Number(explained.value);
+  const { output: name, constant, terms } = all[own];
+  const sorted = terms.filter(({ value }) => value).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+  const shown = sorted.slice(0, MOST);
+  const total = terms.reduce((all, { value }) => all + value, constant);
+  const rest = sorted.slice(MOST).reduce((all, { value }) => all + value, 0);
+  const few = `${sorted.length - MOST} smaller ones, together ${signed(rest)}`;
+  const parts = sorted.length > MOST ? `, the effects below and ${few}` : " and the effects below";
+  const what = decision === "none" ? (names.length > 1 ? `Prediction of ${name}` : "Prediction") : `Score of ${name}`;
+  sum.textContent = `${what}: ${written(total)}. It is the sum of the constant ${written(constant)}${parts}.`;
+  const largest = Math.abs(shown[0]?.value ?? 1);
+  effects.replaceChildren(
+    ...shown.map(({ columns, value }) => {
+      const width = Math.abs(value) / largest / 2;
+      return barOf(columns.join(" × "), signed(value), value < 0 ? 0.5 - width : 0.5, width, value < 0);
+    }),
+  );
+}
+
+function textOf(answer) {
+  if (decision === "labels") return classes.filter((_, place) => answer[place]).join(", ") || "none of the labels";
+  if (decision !== "none") return String(answer);
+  return Array.isArray(answer) ? answer.map((one) => written(one)).join(", ") : written(answer);
+}
+
+function update() {
+  const options = { unknown: "ignore" };
+  let text;
+  try {
+    const row = columns.map((_, place) => readers.get(place)?.() ?? null);
+    const answer = predict(row, options);
+    text = textOf(answer);
+    if (link !== "none") showChances(row, options);
+    if (explains) showEffects(row, options, answer);
+  } catch (error) {
+    text = error.message;
+    sum.textContent = "";
+    chances.replaceChildren();
+    effects.replaceChildren();
+    section.classList.add("wrong");
+  }
+  // What is written again is read again to those who listen.
+  if (output.textContent !== text) output.textContent = text;
+}
+
+section.addEventListener("input", () => {
+  section.classList.remove("wrong");
+  update();
+});
+section.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
+section.querySelector("form").addEventListener("reset", () => setTimeout(() => section.dispatchEvent(new Event("input"))));
+update();
+section.hidden = false;

@@ -1,0 +1,165 @@
+"""Networks on images as JavaScript: equal to Python from the pixels, and images of another size are named."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from javascript_engines import ENGINES, call, needs
+from sklearn.datasets import load_digits
+from test_c_blocks import GEOMETRIES, fitted, images, network
+
+import qsdp
+from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp.encoding import Patches, Union, Windows
+from qsdp.exceptions import ExportError
+from qsdp.export import to_js
+
+pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
+
+needs_node = needs("node")
+MOST_CODE = 12_000
+
+
+def compare(module, name, X, expected, folder, engine="node"):
+    """Compare what a function returns for images with numbers, to 1e-12 of the largest."""
+    found = np.array(call(module, [[name, one] for one in X.tolist()], folder, engine))
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+@needs_node
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_networks_of_every_geometry(geometry, tmp_path):
+    rng = np.random.default_rng(len(geometry))
+    encoder = fitted(*GEOMETRIES[geometry])
+    X = images(rng, GEOMETRIES[geometry][0], 300)
+    for C, kind in ((None, "integers"), (4, "single"), (2, "floats")):
+        one = network(rng, encoder, C, kind)
+        same = [(one, "neurons"), (one, "form"), (one, "auto")]
+        if kind != "floats":
+            same.append((one.to_integer_form(), "auto"))
+        for other, layout in same:
+            module = to_js(other, encoder=encoder, layout=layout)
+            assert module.exports == ("contributions", "predict", "shape")
+            assert module.n_code <= MOST_CODE
+            compare(module, "predict", X, encoder.predict(one, X), tmp_path)
+
+
+@needs_node
+def test_parts_of_regions_add_up(tmp_path):
+    """Each part is the output of the neurons of its region alone."""
+    rng = np.random.default_rng(0)
+    encoder = fitted(*GEOMETRIES["colours"])
+    X, one = images(rng, (6, 6, 3), 50), network(rng, encoder, 3, "single")
+    found = call(to_js(one, encoder=encoder), [["contributions", image] for image in X.tolist()], tmp_path)
+    for region in range(4):
+        mine = np.where(one.block == region, 1.0, 0.0)
+        part = BlockNetwork(one.U, one.V, one.alpha * mine[:, None], one.block, one.sizes)
+        values = [[own["terms"][region]["value"] for own in row] for row in found]
+        np.testing.assert_allclose(values, encoder.predict(part, X), atol=1e-12)
+        assert {tuple(own["terms"][region]["region"]) for own in found[0]} == {divmod(region, 2)}
+    assert [own["output"] for own in found[0]] == ["output 0", "output 1", "output 2"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("n_classes", [2, 10])
+def test_classifiers(n_classes, engine, tmp_path):
+    """Ten thousand images, most of which are noise on digits."""
+    mine = load_digits().target < n_classes
+    X, y = (15 * load_digits().images[mine]).astype(np.uint8), load_digits().target[mine]
+    names = np.array([f"digit {k}" for k in range(10)])[y]
+    for loss in ("squared", "cross_entropy") if engine == "node" else ("squared",):
+        model = QuantizedNetworkClassifier(
+            n_neurons=60, encoding=Patches(3, regions=2), loss=loss, beta="3%", refine="none", random_state=0
+        ).fit(X[:300], names[:300])
+        module = to_js(model)
+        assert module.exports == ("classes", "contributions", "predict", "predictProba", "scores", "shape")
+        rng = np.random.default_rng(0)
+        noise = rng.integers(-40, 40, (10_000, 8, 8)) * (rng.random((10_000, 1, 1)) < 0.9)
+        other = np.clip(X[rng.integers(0, len(X), 10_000)] + noise, 0, 255).astype(np.uint8)
+        found = call(module, [["predict", one] for one in other.tolist()], tmp_path, engine)
+        assert found == model.predict(other).tolist()
+        assert len(set(found)) > 1
+        compare(module, "predictProba", other[:500], model.predict_proba(other[:500]), tmp_path, engine)
+        scores = model.decision_function(other[:500])
+        compare(module, "scores", other[:500], scores, tmp_path, engine)
+        explained = call(module, [["contributions", one] for one in other[:500].tolist()], tmp_path, engine)
+        sums = [[own["constant"] + sum(term["value"] for term in own["terms"]) for own in row] for row in explained]
+        np.testing.assert_allclose(np.squeeze(sums), scores, atol=1e-12 * np.abs(scores).max())
+
+
+@needs_node
+def test_floats_and_several_labels(tmp_path):
+    X = load_digits().images / 16.0
+    settings = {"n_neurons": 40, "beta": "3%", "refine": "none", "random_state": 0}
+    encoder = Patches(2, regions=2, downsample=2, centre=0.3, padding=1)
+    model = QuantizedNetworkRegressor(encoding=encoder, **settings).fit(X[:200], X[:200].mean(axis=(1, 2)))
+    compare(to_js(model), "predict", X[:300], model.predict(X[:300]), tmp_path)
+    labels = np.column_stack([X[:, :4].sum(axis=(1, 2)) > 8, load_digits().target > 4]).astype(int)
+    model = QuantizedNetworkClassifier(encoding=encoder, **settings).fit(X[:200], labels[:200])
+    found = call(to_js(model), [["predict", one] for one in X[:300].tolist()], tmp_path)
+    assert found == model.predict(X[:300]).tolist()
+    # A model that was saved is exported as it was.
+    model.save(tmp_path / "model.qsdp")
+    assert to_js(qsdp.load(tmp_path / "model.qsdp")) == to_js(model)
+
+
+WRONG = [
+    (np.zeros((8, 7)).tolist(), "an image must have 8 x 8 numbers, flat or nested; got 8 x 7"),
+    (np.zeros((28, 28)).tolist(), "an image must have 8 x 8 numbers, flat or nested; got 28 x 28"),
+    (np.zeros(63).tolist(), "an image must have 8 x 8 numbers, flat or nested; got 63"),
+    ([[0.0] * 8] * 7 + [[0.0] * 9], "an image must have 8 x 8 numbers, flat or nested; got 9 in place of 8"),
+    ([[0.0] * 8] * 7 + [3.0], "an image must have 8 x 8 numbers, flat or nested; got 3 in place of 8"),
+    ([], "an image must have 8 x 8 numbers, flat or nested; got 0"),
+    (None, "an image must have 8 x 8 numbers, flat or nested; got null"),
+    ("digit", 'an image must have 8 x 8 numbers, flat or nested; got "digit"'),
+    ([0.0] * 63 + ["1"], 'pixel 63 must be a finite number; got "1"'),
+    ([0.0] * 10 + [None] + [0.0] * 53, "pixel 10 must be a finite number; got null"),
+    ([0.0] * 63 + [1e101], "pixel 63 must be a finite number; got 1e+101"),
+]
+
+
+@needs_node
+def test_images_that_are_wrong(tmp_path):
+    rng = np.random.default_rng(0)
+    encoder = fitted(*GEOMETRIES["plain"])
+    module = to_js(network(rng, encoder, 3), encoder=encoder)
+    for name in ("predict", "contributions"):
+        assert call(module, [[name, one] for one, _ in WRONG], tmp_path) == [message for _, message in WRONG]
+    image = rng.integers(0, 2, (8, 8))
+    right = [image.tolist(), image.ravel().tolist(), image[..., None].tolist(), image.astype(bool).tolist()]
+    found = call(module, [["predict", one] for one in right], tmp_path)
+    assert found == [found[0]] * 4
+    colours = fitted(*GEOMETRIES["colours"])
+    module = to_js(network(rng, colours), encoder=colours)
+    assert call(module, [["predict", image.tolist()]], tmp_path) == [
+        "an image must have 6 x 6 x 3 numbers, flat or nested; got 8 x 8"
+    ]
+
+
+def test_declarations_and_size():
+    rng = np.random.default_rng(0)
+    encoder = fitted(*GEOMETRIES["plain"])
+    module = to_js(network(rng, encoder, 3), encoder=encoder)
+    declared = re.findall(r"export declare (?:const|function) (\w+)", module.declarations)
+    assert sorted(declared) == list(module.exports)
+    assert "shape: readonly [8, 8, 1];" in module.declarations
+    assert "readonly region: readonly [number, number]" in module.declarations
+    many = network(rng, encoder, 4, "single", m=300)
+    # Twenty bits of signs, two of the region, two of the output, and four of a weight, in base64.
+    assert to_js(many, encoder=encoder, layout="neurons").n_data <= 300 * (20 + 2 + 2 + 4) / 8 * 4 / 3 + 700
+    assert json.loads(module.source.split("const MODEL = ")[1].split(";\n")[0])["image"]["shape"] == [8, 8, 1]
+
+
+def test_what_is_refused():
+    rng = np.random.default_rng(0)
+    encoder = fitted(*GEOMETRIES["plain"])
+    with pytest.raises(ExportError, match="layout must be 'form' for a form of integers; got 'neurons'"):
+        to_js(network(rng, encoder).to_integer_form(), encoder=encoder, layout="neurons")
+    series = Windows(3).fit(rng.normal(size=(5, 12)))
+    with pytest.raises(ExportError, match="only networks on Patches can be exported; got Windows"):
+        to_js(network(rng, series), encoder=series)
+    both = Union([Patches(2, regions=1), Patches(3, regions=1)]).fit(rng.normal(size=(5, 6, 6)))
+    with pytest.raises(ExportError, match="only networks on Patches can be exported; got Union"):
+        to_js(network(rng, both), encoder=both)
