@@ -21,8 +21,8 @@ from qsdp.relaxation.solution import Relaxation
 
 __all__ = ["BetaChoice", "Functions", "LeftOut", "RidgeFit", "choose_beta", "left_out_fit"]
 
-#: Maximum number of distinct rows that are left out and of rows that train, and dimension of the functions: gains of a
-#: few per mille differ from chance, in a second per encoding.
+#: Maximum number of distinct rows that are left out, maximum number of distinct rows that train, and maximum dimension
+#: of the functions: enough to detect gains of a few per mille, in a second per encoding.
 MOST_ROWS, _MOST_TRAINED, MOST_FUNCTIONS = 3000, 50_000, 1000
 
 #: Number of distinct rows below which nothing can be left out.
@@ -34,26 +34,26 @@ _STRENGTHS = np.geomspace(1e-6, 1e3, 28)
 #: Scales of the inputs: products are penalised more than inputs at the first scale, equally at the second.
 _SCALES = (1.0, 4.0)
 
-#: Eigenvalues below this share of the largest are rounding errors, and so are smaller shares of an error left.
+#: Eigenvalues below this fraction of the largest are rounding errors; so is 1 - s H_ii below the second number.
 _RANK, _LEAST_LEFT = 1e-13, 1e-9
 
-#: Bounds of the share of `beta_max`, of which the lower one is over the root of the number of rows, and the share if
-#: nothing can be left out.
+#: Bounds of beta as a fraction of `beta_max`, the lower one divided by the square root of the number of rows, and the
+#: fraction used if no row can be left out.
 _LEAST_SHARE, _MOST_SHARE, _FALLBACK = 0.03, 0.3, 0.01
 
-#: Ratio of beta to that at which the residuals of the regression are feasible in the dual; half of it costs 0.4 points.
+#: Beta relative to the beta at which the residuals of the regression are dual feasible; two thirds cost 0.4 points.
 _RATIO = 0.5
 
-#: Standard errors by which a smaller strength must misclassify fewer rows.
+#: Number of standard errors by which a weaker penalty must misclassify fewer rows; 1 or 2 make no difference.
 _FEWER_WRONG = 1.5
 
-#: Relative gap of the sizes of gradients.
+#: Relative gap at which the dual norm of a gradient is computed.
 _SIZE_GAP = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
 class RidgeFit:
-    """A quadratic ridge regression, and its errors at distinct rows that are left out.
+    """Quadratic ridge regression, and its leave-one-out errors at distinct rows.
 
     Attributes
     ----------
@@ -62,11 +62,11 @@ class RidgeFit:
     strength : float
         Strength of the penalty, as a multiple of the mean eigenvalue.
     errors : ndarray of shape (k,)
-        Squared errors at rows left out, times weights, summed over equal rows.
+        Squared leave-one-out errors, times weights, summed over equal rows.
     wrong : ndarray of shape (c,)
-        Misclassified weight of every cell of `LeftOut` at rows left out, if targets are codes of classes.
+        Weight of the rows of each cell of `LeftOut` that are misclassified when left out; zero unless requested.
     training_loss : float
-        The sum of squared errors, times weights, without leaving them out.
+        Weighted sum of the squared errors of the fit to all rows, at the same rows.
     coefficients : ndarray of shape (r, C)
         Coefficients of the fit to all rows, in the features of `Functions`.
     freedom : float
@@ -85,21 +85,21 @@ class RidgeFit:
 def left_out_fit(
     problem: TrainingProblem, left_out: LeftOut, scales: tuple[float, ...] = _SCALES, *, fewer_wrong: bool = False
 ) -> RidgeFit:
-    r"""Return the quadratic ridge regression with the smallest squared leave-one-out errors.
+    r"""Fit the quadratic ridge regression with the smallest squared leave-one-out errors.
 
     The regression minimises :math:`\sum_i w_i \|y_i - \langle \mathcal{X}_i, S \rangle\|^2 + \lambda \|S\|_F^2` over
     symmetric matrices S, one per output: the functions of the relaxation, with another norm. Let
     :math:`K_{ij} = \sqrt{w_i w_j} \langle \mathcal{X}_i, \mathcal{X}_j \rangle` and
-    :math:`H = K (K + \lambda I)^{-1}` over distinct rows. The error at a left-out row with a share s of the weight of
-    its distinct row is the error of the fit to all rows, divided by :math:`1 - s H_{ii}`. One decomposition thus
-    gives the errors for every :math:`\lambda`. The best of these and of the scales of X are taken.
+    :math:`H = K (K + \lambda I)^{-1}` over distinct rows. The error at a left-out row with a fraction s of the weight
+    of its distinct row is the error of the fit to all rows, divided by :math:`1 - s H_{ii}`. One decomposition thus
+    gives the errors for every :math:`\lambda`. The best :math:`\lambda` and the best scale of X are used.
 
     Parameters
     ----------
     problem : TrainingProblem
-        Its beta does not matter.
+        Training problem; its beta is ignored.
     left_out : LeftOut
-        Rows of the problem in any encoding.
+        Distinct rows of the problem's samples, in these or other inputs.
     scales : tuple of float
     fewer_wrong : bool
         See `LeftOut.best`.
@@ -109,10 +109,10 @@ def left_out_fit(
 
 
 class Functions:
-    r"""A space of quadratic functions, and the features in which their norm is that of their coefficients.
+    r"""Space of quadratic functions, with features in which the norm of a function is that of its coefficients.
 
-    It holds all functions of the rows :math:`\mathcal{X}_i`, or only the combinations of the first `most` rows, if both
-    rows and entries are more.
+    It contains all functions of the rows :math:`\mathcal{X}_i`, or only the combinations of the first `most` rows, if
+    there are more rows and more entries than these.
 
     Parameters
     ----------
@@ -153,14 +153,14 @@ class Functions:
 
 
 def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
-    """Return the weight (k,) of each group and the means (k, C) of its values (n, C)."""
+    """Compute the weight (k,) of each group and the weighted means (k, C) of its values (n, C)."""
     totals = np.bincount(groups, weights).astype(float)
     return totals, np.stack([np.bincount(groups, weights * one) for one in values.T], axis=1) / totals[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """Rows to be left out one by one, in cells of equal rows with equal targets.
+    """Data for leave-one-out errors: distinct rows, and cells of equal rows with equal targets.
 
     Attributes
     ----------
@@ -171,11 +171,11 @@ class LeftOut:
     means : ndarray of shape (k, C)
         Mean of their targets.
     place : ndarray of int of shape (c,)
-        Number of the distinct row that the rows of each cell equal.
+        Index of the distinct row that the rows of each cell equal.
     counts : ndarray of int of shape (c,)
         Number of rows in each cell.
     shares : ndarray of shape (c,)
-        Share of one row of the cell in the weight of the distinct row.
+        Fraction of the distinct row's weight that belongs to one row of the cell.
     weights : ndarray of shape (c,)
         Weight of all rows of each cell.
     targets : ndarray of shape (c, C)
@@ -196,7 +196,7 @@ class LeftOut:
 
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS) -> LeftOut:
-        """Return the rows of a problem, at most so many distinct ones, with targets free of outliers."""
+        """Collect at most `trained` distinct rows of a problem, in random order, with outlying targets clipped."""
         kept = np.random.default_rng(0).permutation(rows.count)[:trained]
         sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
         targets = regression_targets(problem.targets, problem.loss, problem.sample_weight)
@@ -220,22 +220,22 @@ class LeftOut:
         )
 
     def data(self, problem: TrainingProblem, scale: float) -> DataMap:
-        """Return the map of the distinct rows, with inputs times a factor if these are columns."""
+        """Return the map of the distinct rows; inputs that are columns are multiplied by `scale`."""
         rows = problem.weight_map.take(self.samples)
         return rows if not isinstance(rows, QuadraticMap) else quadratic_map(scale * rows.X, problem.activation)
 
     def best(self, rows: DataMap, scale: float = 1.0, *, fewer_wrong: bool = False) -> RidgeFit:
-        """Return the regression of the strength with the smallest errors.
+        """Fit the regression whose penalty strength has the smallest errors.
 
         Parameters
         ----------
         rows : DataMap
             Map of the distinct rows.
         scale : float
-            Factor of the inputs to note.
+            Factor by which the inputs of `rows` were multiplied.
         fewer_wrong : bool
-            Whether a smaller strength is preferred if the targets are codes of classes and it misclassifies clearly
-            fewer rows.
+            For targets that encode classes: whether to prefer a weaker penalty that misclassifies significantly fewer
+            rows when these are left out.
         """
         k, roots = int(self.place.max()) + 1, np.sqrt(self.row_weights)[:, None]
         functions = Functions(rows, self.row_weights)
@@ -275,23 +275,23 @@ class LeftOut:
         fits = [fit(number) for number in range(len(_STRENGTHS))]
         best = min(fits, key=lambda one: float(one.errors.sum()))
         smaller = [one for one in fits if one.strength <= best.strength]
-        # Of equals, the largest strength.
+        # Of equally many errors, those of the strongest penalty.
         fewest = min(reversed(smaller), key=lambda one: float(one.wrong.sum()))
         gains = best.wrong - fewest.wrong
-        # Each row of a cell is a draw of its own.
+        # The rows of a cell are independent samples.
         clear = gains.sum() > _FEWER_WRONG * np.sqrt((np.square(gains) / self.counts).sum())
         return fewest if clear else best
 
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Codes of classes: every column of targets has two values.
+    """Targets that encode classes: every column has two values.
 
     Attributes
     ----------
     low, high : ndarray of shape (C,)
     one_each : bool
-        Whether every column stands for one class and every row has exactly one class.
+        Whether the columns are a one-hot code.
     """
 
     low: FloatArray
@@ -300,14 +300,14 @@ class Codes:
 
     @classmethod
     def of(cls, targets: FloatArray) -> Codes | None:
-        """Return the codes of targets (n, C), or None if these are numbers."""
+        """Recognise targets (n, C) that encode classes; return None for other numbers."""
         low, high = targets.min(axis=0), targets.max(axis=0)
         if np.any((targets != low) & (targets != high)):
             return None
         return cls(low, high, bool(np.all((targets == high).sum(axis=1) == 1)))
 
     def wrong(self, targets: FloatArray, outputs: FloatArray) -> FloatArray:
-        """Return the share of its classes (n,) that the outputs of each row miss."""
+        """Compute the fraction (n,) of the classes of each row that its outputs miss."""
         is_class = targets == self.high
         scores = (outputs - self.low) / np.where(self.high > self.low, self.high - self.low, 1.0)
         one, any_number = scores.argmax(axis=1) != is_class.argmax(axis=1), (scores > 0.5) != is_class
@@ -316,7 +316,7 @@ class Codes:
 
 
 def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | None) -> FloatArray:
-    """Return targets (n, C) for regression by least squares, without outliers unless the loss is the squared one.
+    """Prepare targets (n, C) for least squares: clip outliers unless the loss is the squared loss.
 
     Targets of label losses and cross-entropies have no outliers.
     """
@@ -330,7 +330,7 @@ def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | No
 
 @dataclass(frozen=True)
 class BetaChoice:
-    """A beta, and what is known of the loss of its relaxation on new rows.
+    """A beta, and the losses of the regression that it was read off.
 
     Attributes
     ----------
@@ -339,7 +339,7 @@ class BetaChoice:
         Squared loss of the regression on as many new rows as the problem has, estimated from left-out rows; zero if it
         is not known.
     training_loss : float
-        Its loss on the rows themselves.
+        Squared loss of the regression on the training rows.
     """
 
     beta: float
@@ -347,10 +347,10 @@ class BetaChoice:
     training_loss: float = 0.0
 
     def loss_of(self, relaxation: Relaxation) -> float:
-        """Return the expected loss of a relaxation on new rows.
+        """Estimate the loss of a relaxation on new rows.
 
-        It is that of the regression, or in proportion if the relaxation fits its own rows better: the regression may
-        lack functions.
+        It is that of the regression, scaled down by the ratio of the training losses if the relaxation fits the rows
+        better, since the regression is restricted to a subspace of the functions if rows are many.
         """
         if not self.training_loss:
             return self.expected_loss
@@ -360,22 +360,22 @@ class BetaChoice:
 
 
 def choose_beta(problem: TrainingProblem) -> BetaChoice:
-    r"""Return the beta for which the relaxation is as flexible as the best quadratic ridge regression.
+    r"""Choose the beta for which the relaxation is as flexible as the best quadratic ridge regression.
 
     At the solution of a relaxation, minus the gradient of the loss :math:`\nu` reaches the bound of the dual,
     :math:`\tau(\sum_i \nu_i \mathcal{X}_i) = \beta D`: beta is the size of the gradient that is left. So beta is read
-    off the ridge regression that is best on left-out rows. It is the share
+    off the ridge regression that is best on left-out rows. It is the fraction
     :math:`\tau(\sum_i w_i r_i \mathcal{X}_i) / (2 \tau(\sum_i w_i y_i \mathcal{X}_i))` of `beta_max`, where r are the
     residuals of the targets y, and :math:`\tau` is averaged over outputs. No relaxation is solved.
 
     Rows, also equal ones, are left out one by one: if rows repeat, new rows will have been seen before. The result
     depends neither on the order of the samples nor on whether a row is repeated or has an integer weight. Any beta will
-    do if zero is always optimal. If rows are few, or a time limit has passed, the share is a hundredth.
+    do if zero is always optimal. If rows are few, or a time limit has passed, the fraction is a hundredth.
 
     Parameters
     ----------
     problem : TrainingProblem
-        Its own beta does not matter.
+        Training problem; its beta is ignored.
     """
     with deadline.fraction(0.3):
         largest = useful_beta_max(problem)

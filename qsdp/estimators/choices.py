@@ -1,4 +1,4 @@
-"""Choice of the encoding of a table and of its inputs, by quadratic ridge regressions on held-out rows."""
+"""Choice of the encoding of a table and of its inputs by cross-validated quadratic ridge regression."""
 
 from __future__ import annotations
 
@@ -26,37 +26,38 @@ __all__ = ["choose_encoder"]
 #: Candidate numbers of thresholds per column.
 _THRESHOLDS = (5, 20)
 
-#: Maximum number of all thresholds, a size of a network, and maximum of `_work`, a few seconds of the solver.
+#: Maximum number of thresholds of all columns together, and maximum estimate of the operations of a solve (a few
+#: seconds): time versus accuracy.
 _MOST_BITS, _MOST_WORK = 240, 7e8
 
-#: Number of rows beyond which the time of a solve hardly grows.
+#: Number of rows from which on the time of a solve hardly depends on it.
 _MANY_ROWS = 5000
 
-#: Reduction of errors required of more inputs: a fraction of them, and standard errors (0.5 to 3 are as accurate).
+#: Gain required of more inputs: a fraction of the errors, and a number of standard errors (0.5 to 3 are as accurate).
 _GAIN, _STANDARD_ERRORS = 0.01, 1.5
 
-#: Number of folds of an elimination, and number of distinct rows below which no input is eliminated.
+#: Number of folds of the elimination, and number of distinct rows below which no input is eliminated.
 _FOLDS, _FEW_ROWS = 5, 20
 
-#: Dimension of the functions of an elimination if there are more than a thousand distinct rows, and degrees of freedom
-#: that a regression may have as a fraction of it.
+#: Dimension of the functions of the elimination if there are more than a thousand distinct rows, and maximum degrees of
+#: freedom of the regression as a fraction of it.
 _FEW_FUNCTIONS, _MOST_FREEDOM = 500, 0.5
 
-#: Fraction of the inputs that one step eliminates; at least two inputs stay.
+#: Fraction of the inputs that one step eliminates; at least two inputs remain.
 _ELIMINATED = 0.25
 
-#: Standard errors of paired differences at which an elimination ends.
+#: The elimination ends if errors exceed the smallest ones by this number of standard errors of paired differences.
 _HOPELESS = 3.0
 
 
 def choose_encoder(
     X: Any, weights: FloatArray | None, problem_of: Callable[[FloatArray], TrainingProblem]
 ) -> TableEncoder:
-    """Return the fitted encoder of a table whose inputs have the smallest errors on held-out rows.
+    """Fit the encoder of a table whose inputs have the smallest errors on held-out rows.
 
-    Starts from standardised numbers and adds 5, then 20 thresholds per column, as long as the errors clearly fall, then
-    eliminates the inputs without which they do not grow. Once a time limit has passed, the best encoding so far is
-    taken.
+    The encoder standardises numbers, adds 5, then 20 thresholds per column as long as the errors decrease
+    significantly, and eliminates inputs as long as the errors do not increase. After a time limit, the best encoding so
+    far is returned.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def choose_encoder(
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """An encoding, the problem of its inputs, and its regression, if it was needed."""
+    """Encoding, training problem of its inputs, and its regression, if already computed."""
 
     encoding: Any
     n_thresholds: int
@@ -97,7 +98,7 @@ class Candidate:
 
 
 class _Candidates:
-    """The encodings of a table, computed on demand: the standard one, and more and more thresholds beside it."""
+    """Encodings of a table, computed on demand: the standard one, then with more and more thresholds."""
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class _Candidates:
         self.columns = standard.encode(table)
 
     def all(self, n_distinct: int) -> Iterator[Candidate]:
-        """Yield the affordable candidates, from few to many inputs."""
+        """Yield the affordable candidates in the order of their number of inputs."""
         first = self._candidate(self._standard, self.columns, 0)
         yield first
         spread = self._spread()
@@ -126,7 +127,7 @@ class _Candidates:
         return Candidate(scaled, count, self._problem_of(scale * columns))
 
     def _spread(self) -> dict[int, Distribution]:
-        """Return the distributions of the numbers with more than two values, by position of the column."""
+        """Return the distributions of the numeric columns with more than two values, by position."""
         found = {}
         for one in self._standard.expressions:
             if one.kind == "value":
@@ -138,7 +139,7 @@ class _Candidates:
 
 
 def affordable_thresholds(n_numbers: int, width: int, n_outputs: int, n_distinct: int) -> list[int]:
-    """Return the candidate numbers of thresholds for each of so many columns, beside a standard encoding.
+    """List candidate numbers of thresholds per column, in addition to the standard encoding.
 
     The inputs N that they make are limited by the work of a solve, of the order of C N^2 (n + 10 N) for C outputs, and
     by the size of a network.
@@ -153,7 +154,7 @@ def affordable_thresholds(n_numbers: int, width: int, n_outputs: int, n_distinct
 
 
 def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Candidate:
-    """Return the first candidate that the next one, with more inputs, does not clearly improve on.
+    """Choose the first candidate on which the next, with more inputs, does not clearly improve.
 
     Parameters
     ----------
@@ -180,12 +181,12 @@ def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Can
 
 
 def is_clear_gain(gains: FloatArray, errors: FloatArray) -> bool:
-    """Return whether errors fell by more than a hundredth and more than 1.5 standard errors."""
+    """Whether errors fell by more than a hundredth and more than 1.5 standard errors."""
     return bool(gains.mean() > max(_GAIN * float(errors.mean()), _STANDARD_ERRORS * standard_error(gains)))
 
 
 def standard_error(numbers: FloatArray) -> float:
-    """Return the standard error of the mean of numbers."""
+    """Compute the standard error of the mean."""
     return float(numbers.std(ddof=1) / np.sqrt(len(numbers)))
 
 
@@ -193,37 +194,36 @@ def standard_error(numbers: FloatArray) -> float:
 
 
 def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit | None = None) -> IntArray:
-    r"""Return the columns among the first `n_inputs` of a problem that predict as well as any number of them.
+    r"""Select those of the first `n_inputs` columns of a problem that have the smallest held-out errors.
 
     This is cross-validated recursive elimination. A quadratic ridge regression, as in `left_out_fit`, is fitted
-    repeatedly, each time without the quarter of the inputs that matters least to its predictions. Held-out rows decide
-    how many inputs stay: as many as have the smallest errors. In each fold, inputs are ranked on the training part: if
-    ranked on all rows, they seem better than they are. Rows are dealt to five folds one by one, including equal rows;
-    if there are more than a thousand distinct ones, only the first fold is held out, and all inputs stay if the
-    regression has so many degrees of freedom that it lacks functions. Once a time limit has passed, the best inputs so
-    far are returned.
+    repeatedly, each time without the quarter of the inputs that affects its predictions least. Held-out rows decide how
+    many inputs remain: the number with the smallest errors. In each fold, inputs are ranked on the training part, since
+    a ranking on all rows would bias the errors. Equal rows may be in different folds. If there are more than a thousand
+    distinct rows, only the first of five folds is held out, and all inputs remain if the regression has more degrees of
+    freedom than the functions used here allow. After a time limit, the best inputs so far are returned.
 
     Parameters
     ----------
     problem : TrainingProblem
-        Its beta does not matter. Columns after the first `n_inputs`, such as a constant, stay.
+        Training problem; its beta is ignored. Columns after the first `n_inputs`, such as a constant, are always used.
     rows : DistinctRows
-        Distinct rows of the problem's samples, by these or other inputs; at most 3000 of them are used.
+        Distinct rows of the problem's samples, in these or other inputs; at most 3000 of them are used.
     n_inputs : int
     fit : RidgeFit, optional
-        Regression on all inputs, if known.
+        Regression on all inputs, if already computed.
 
     Returns
     -------
     ndarray of int
-        Numbers of the columns, ascending.
+        Indices of the columns, ascending.
     """
     everything = np.arange(n_inputs)
     if rows.count < _FEW_ROWS or n_inputs <= 2 or deadline.over():
         return everything
     fit = fit or left_out_fit(problem, LeftOut.of(problem, rows))
     if rows.count > MOST_FUNCTIONS and fit.freedom > _MOST_FREEDOM * _FEW_FUNCTIONS:
-        # With fewer inputs, so few functions would come closer to the rest.
+        # So few functions approximate those of fewer inputs better, which would bias the errors.
         return everything
     elimination = _Elimination.of(problem, rows, n_inputs, fit)
     # Inputs ranked on all rows come first, then those ranked on each training part.
@@ -243,7 +243,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
 
 
 def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> tuple[IntArray, FloatArray]:
-    """Return the inputs with the smallest errors up to rounding, and these errors; the fewest of equals."""
+    """Return the inputs with the smallest errors, and these errors; of equals up to rounding, the fewest inputs."""
     least = min(float(errors.sum()) for _, errors in tried)
     return next(one for one in reversed(tried) if one[1].sum() <= (1.0 + ROUNDING) * least)
 
@@ -255,7 +255,7 @@ def _largest(inputs: IntArray, importances: FloatArray, count: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class _Elimination:
-    """Distinct rows and the division of their weights between training parts and folds.
+    """Data of the elimination: distinct rows, and their weights in each fold.
 
     Attributes
     ----------
@@ -279,7 +279,7 @@ class _Elimination:
 
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit) -> _Elimination:
-        """Return the elimination for a problem and its regression."""
+        """Prepare the elimination for a problem and its regression."""
         left_out = LeftOut.of(problem, rows)
         order = np.argsort(left_out.place, kind="stable")
         ends = np.empty_like(left_out.counts)
@@ -292,7 +292,7 @@ class _Elimination:
         return cls(left_out, X, problem.activation, n_inputs, fit.strength, held_out)
 
     def measure(self, inputs: list[IntArray]) -> tuple[FloatArray, list[FloatArray]]:
-        """Return squared errors (k,) on held-out rows, and the importances of all inputs on the rows that rank them.
+        """Compute squared errors (k,) on held-out rows, and importances on all rows and each training part.
 
         Parameters
         ----------
@@ -310,7 +310,7 @@ class _Elimination:
         return errors, importances
 
     def _fit(self, inputs: IntArray, cell_weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return predictions for all rows by a regression on some inputs and weighted cells, and the importances."""
+        """Fit a regression on some inputs and weighted cells; return predictions for all rows, and importances."""
         place, count = self.left_out.place, len(self.X)
         weights = np.bincount(place, cell_weights, minlength=count).astype(float)
         training = weights > 0.0
@@ -346,7 +346,7 @@ def _add_ridge(gram: FloatArray, strength: float, n_rows: int) -> float:
 def _importances(
     X: FloatArray, dual: FloatArray, weights: FloatArray, activation: PolynomialActivation | None
 ) -> FloatArray:
-    """Return the squared changes of predictions, summed over rows, if a column is replaced by its mean."""
+    """Compute the squared change of predictions, summed over rows, if a column is replaced by its mean."""
     a, b, _ = (1.0, 0.0, 0.0) if activation is None else activation.coefficients
     deviations = X - np.average(X, axis=0, weights=weights)
     importances = np.zeros(X.shape[1])
