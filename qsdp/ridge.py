@@ -219,6 +219,20 @@ class LeftOut:
             deviations=(of_cells - means[cells.group])[used],
         )
 
+    def errors(self, residuals: FloatArray, leverages: FloatArray) -> FloatArray:
+        """Compute weighted squared leave-one-out errors (k,), summed over equal rows.
+
+        Parameters
+        ----------
+        residuals : ndarray of shape (k, C)
+            Mean targets of the distinct rows minus predictions of the fit to all rows.
+        leverages : ndarray of shape (k,)
+            Diagonal of the matrix that maps targets to predictions.
+        """
+        own = np.maximum(1.0 - self.shares * leverages[self.place], _LEAST_LEFT)
+        losses = self.weights * np.square((self.deviations + residuals[self.place]) / own[:, None]).sum(axis=1)
+        return np.bincount(self.place, losses).astype(float)
+
     def data(self, problem: TrainingProblem, scale: float) -> DataMap:
         """Return the map of the distinct rows; inputs that are columns are multiplied by `scale`."""
         rows = problem.weight_map.take(self.samples)

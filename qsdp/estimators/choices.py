@@ -19,7 +19,7 @@ from qsdp.encoding.fitting import thresholds_of
 from qsdp.encoding.scales import restricted_to, scaled_to_rows
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, Functions, LeftOut, RidgeFit, left_out_fit
+from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, LeftOut, RidgeFit, left_out_fit
 
 __all__ = ["choose_encoder"]
 
@@ -28,10 +28,7 @@ _THRESHOLDS = (5, 20)
 
 #: Maximum number of thresholds of all columns together, and maximum estimate of the operations of a solve (a few
 #: seconds): time versus accuracy.
-_MOST_BITS, _MOST_WORK = 240, 7e8
-
-#: Number of rows from which on the time of a solve hardly depends on it.
-_MANY_ROWS = 5000
+_MOST_BITS, _MOST_WORK = 240, 4e8
 
 #: Gain required of more inputs: a fraction of the errors, and a number of standard errors (0.5 to 3 are as accurate).
 _GAIN, _STANDARD_ERRORS = 0.01, 1.5
@@ -39,15 +36,16 @@ _GAIN, _STANDARD_ERRORS = 0.01, 1.5
 #: Number of folds of the elimination, and number of distinct rows below which no input is eliminated.
 _FOLDS, _FEW_ROWS = 5, 20
 
-#: Dimension of the functions of the elimination if there are more than a thousand distinct rows, and maximum degrees of
-#: freedom of the regression as a fraction of it.
-_FEW_FUNCTIONS, _MOST_FREEDOM = 500, 0.5
+#: If there are more than a thousand distinct rows, maximum number of them in the elimination, and maximum degrees of
+#: freedom of the regression.
+_ELIMINATION_ROWS, _MOST_FREEDOM = 2000, 250
 
 #: Fraction of the inputs that one step eliminates; at least two inputs remain.
 _ELIMINATED = 0.25
 
-#: The elimination ends if errors exceed the smallest ones by this number of standard errors of paired differences.
-_HOPELESS = 3.0
+#: Number of standard errors of paired differences by which errors must exceed the smallest ones to end the elimination,
+#: and by which those of fewer inputs may exceed them: none takes a fifth more bits, one costs accuracy.
+_HOPELESS, _NEGLIGIBLE = 3.0, 0.25
 
 
 def choose_encoder(
@@ -141,11 +139,14 @@ class _Candidates:
 def affordable_thresholds(n_numbers: int, width: int, n_outputs: int, n_distinct: int) -> list[int]:
     """List candidate numbers of thresholds per column, in addition to the standard encoding.
 
-    The inputs N that they make are limited by the work of a solve, of the order of C N^2 (n + 10 N) for C outputs, and
-    by the size of a network.
+    The number N of inputs is limited by the operations of a solve, of the order of C N^2 (n + 10 N) for C outputs and n
+    rows, to at most N (N + 1) / 2 of which the squared loss is reduced, and by the size of a network.
     """
-    n = min(n_distinct, _MANY_ROWS)
-    within = [n_outputs * N**2 * (n + 10 * N) <= _MOST_WORK for N in range(width, width + _MOST_BITS + 1)]
+
+    def work(N: int) -> int:
+        return n_outputs * N**2 * (min(n_distinct, N * (N + 1) // 2) + 10 * N)
+
+    within = [work(N) <= _MOST_WORK for N in range(width, width + _MOST_BITS + 1)]
     most = max(sum(within) - 1, 0) // max(n_numbers, 1)
     counts = [count for count in _THRESHOLDS if count <= most]
     if not counts or (counts[-1] < _THRESHOLDS[-1] and most >= 2 * counts[-1]):
@@ -194,21 +195,23 @@ def standard_error(numbers: FloatArray) -> float:
 
 
 def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit | None = None) -> IntArray:
-    r"""Select those of the first `n_inputs` columns of a problem that have the smallest held-out errors.
+    r"""Select the fewest of the first `n_inputs` columns of a problem without losing held-out accuracy.
 
     This is cross-validated recursive elimination. A quadratic ridge regression, as in `left_out_fit`, is fitted
     repeatedly, each time without the quarter of the inputs that affects its predictions least. Held-out rows decide how
-    many inputs remain: the number with the smallest errors. In each fold, inputs are ranked on the training part, since
-    a ranking on all rows would bias the errors. Equal rows may be in different folds. If there are more than a thousand
-    distinct rows, only the first of five folds is held out, and all inputs remain if the regression has more degrees of
-    freedom than the functions used here allow. After a time limit, the best inputs so far are returned.
+    many inputs remain: the smallest number whose errors exceed the smallest ones by a negligible part of the standard
+    error of the paired differences. In each of five folds, inputs are ranked on the training part, since a ranking on
+    all rows would bias the errors. Equal rows may be in different folds. If there are more than a thousand distinct
+    rows, two thousand of them are ranked and left out one by one instead; all inputs remain if the regression has many
+    degrees of freedom, as two thousand rows say nothing of the inputs that more rows need. After a time limit, the best
+    inputs so far are returned.
 
     Parameters
     ----------
     problem : TrainingProblem
         Training problem; its beta is ignored. Columns after the first `n_inputs`, such as a constant, are always used.
     rows : DistinctRows
-        Distinct rows of the problem's samples, in these or other inputs; at most 3000 of them are used.
+        Distinct rows of the problem's samples, in these or other inputs.
     n_inputs : int
     fit : RidgeFit, optional
         Regression on all inputs, if already computed.
@@ -222,8 +225,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     if rows.count < _FEW_ROWS or n_inputs <= 2 or deadline.over():
         return everything
     fit = fit or left_out_fit(problem, LeftOut.of(problem, rows))
-    if rows.count > MOST_FUNCTIONS and fit.freedom > _MOST_FREEDOM * _FEW_FUNCTIONS:
-        # So few functions approximate those of fewer inputs better, which would bias the errors.
+    if rows.count > MOST_FUNCTIONS and fit.freedom > _MOST_FREEDOM:
         return everything
     elimination = _Elimination.of(problem, rows, n_inputs, fit)
     # Inputs ranked on all rows come first, then those ranked on each training part.
@@ -232,20 +234,24 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     while not deadline.over():
         errors, importances = elimination.measure(inputs)
         tried.append((inputs[0], errors))
-        worse = errors - _smallest(tried)[1]
-        if worse.mean() > _HOPELESS * standard_error(worse) + ROUNDING * errors.mean():
+        if not _as_good(errors, _smallest(tried), _HOPELESS):
             break
         count = max(2, int((1.0 - _ELIMINATED) * len(inputs[0])))
         if count == len(inputs[0]):
             break
         inputs = [_largest(own, sizes, count) for own, sizes in zip(inputs, importances, strict=True)]
-    return _smallest(tried)[0] if tried else everything
+    return next((own for own, errors in reversed(tried) if _as_good(errors, _smallest(tried), _NEGLIGIBLE)), everything)
 
 
-def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> tuple[IntArray, FloatArray]:
-    """Return the inputs with the smallest errors, and these errors; of equals up to rounding, the fewest inputs."""
-    least = min(float(errors.sum()) for _, errors in tried)
-    return next(one for one in reversed(tried) if one[1].sum() <= (1.0 + ROUNDING) * least)
+def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
+    """Return the errors with the smallest sum."""
+    return min((errors for _, errors in tried), key=lambda errors: float(errors.sum()))
+
+
+def _as_good(errors: FloatArray, smallest: FloatArray, standard_errors: float) -> bool:
+    """Whether errors exceed the smallest by at most this number of standard errors, or by rounding."""
+    worse = errors - smallest
+    return bool(worse.mean() <= standard_errors * standard_error(worse) + ROUNDING * errors.mean())
 
 
 def _largest(inputs: IntArray, importances: FloatArray, count: int) -> IntArray:
@@ -280,12 +286,12 @@ class _Elimination:
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit) -> _Elimination:
         """Prepare the elimination for a problem and its regression."""
-        left_out = LeftOut.of(problem, rows)
+        left_out = LeftOut.of(problem, rows, trained=_ELIMINATION_ROWS)
         order = np.argsort(left_out.place, kind="stable")
         ends = np.empty_like(left_out.counts)
         ends[order] = np.cumsum(left_out.counts[order])
         # Fold k gets every fifth row of a cell, from number k on.
-        later = np.arange(_FOLDS - 1, -1, -1)[: _FOLDS if len(left_out.samples) <= MOST_FUNCTIONS else 1, None]
+        later = np.arange(_FOLDS - 1, -1, -1)[: _FOLDS if len(left_out.samples) <= MOST_FUNCTIONS else 0, None]
         dealt = (ends + later) // _FOLDS - (ends - left_out.counts + later) // _FOLDS
         held_out = dealt / left_out.counts * left_out.weights
         X = fit.scale * problem.X[left_out.samples]
@@ -300,17 +306,23 @@ class _Elimination:
             Inputs for all rows, then those for each training part.
         """
         left_out, targets = self.left_out, self.left_out.targets
+        predictions, leverages, sizes = self._fit(inputs[0], left_out.weights)
+        importances = [sizes]
+        if not len(self.held_out):
+            return left_out.errors(left_out.means - predictions, leverages), importances
         errors = np.zeros(len(left_out.samples))
-        importances = [self._fit(inputs[0], left_out.weights)[1]]
         for own, held_out in zip(inputs[1:], self.held_out, strict=True):
-            predictions, sizes = self._fit(own, left_out.weights - held_out)
+            predictions, _, sizes = self._fit(own, left_out.weights - held_out)
             squared = np.square(predictions[left_out.place] - targets).sum(axis=1)
             errors += np.bincount(left_out.place, held_out * squared, minlength=len(errors))
             importances.append(sizes)
         return errors, importances
 
-    def _fit(self, inputs: IntArray, cell_weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Fit a regression on some inputs and weighted cells; return predictions for all rows, and importances."""
+    def _fit(self, inputs: IntArray, cell_weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Fit a regression on some inputs and weighted cells.
+
+        Returns predictions (k, C) for all rows, leverages of the rows with positive weight, and importances of inputs.
+        """
         place, count = self.left_out.place, len(self.X)
         weights = np.bincount(place, cell_weights, minlength=count).astype(float)
         training = weights > 0.0
@@ -319,21 +331,25 @@ class _Elimination:
         rows = quadratic_map(np.hstack([self.X[:, inputs], self.X[:, self.n_inputs :]]), self.activation)
         roots = np.sqrt(weights)[:, None]
         targets = np.stack(columns, axis=1)[training] / roots
-        if rows.layout.n_entries < count or count > MOST_FUNCTIONS:
-            features = Functions(rows, self.left_out.row_weights, _FEW_FUNCTIONS).features(rows)
+        if rows.layout.n_entries < count:
+            features = rows.features()
             own = roots * features[training]
             gram = own.T @ own
             ridge = _add_ridge(gram, self.strength, len(own))
-            slopes = scipy.linalg.solve(gram, own.T @ targets, assume_a="pos")
+            inverse = scipy.linalg.inv(gram, overwrite_a=True)
+            slopes = inverse @ (own.T @ targets)
             predictions, dual = features @ slopes, roots * (targets - own @ slopes) / ridge
+            leverages = np.einsum("ij,ij->i", own @ inverse, own)
         else:
             kernel = rows.inner_products()
             own = roots * kernel[np.ix_(training, training)] * roots.T
-            _add_ridge(own, self.strength, len(own))
-            dual = roots * scipy.linalg.solve(own, targets, assume_a="pos")
+            ridge = _add_ridge(own, self.strength, len(own))
+            inverse = scipy.linalg.inv(own, overwrite_a=True)
+            dual = roots * (inverse @ targets)
             predictions = kernel[:, training] @ dual
+            leverages = 1.0 - ridge * inverse.diagonal()
         sizes = _importances(rows.X[training], dual, weights, self.activation)
-        return predictions, sizes[: len(inputs)]
+        return predictions, leverages, sizes[: len(inputs)]
 
 
 def _add_ridge(gram: FloatArray, strength: float, n_rows: int) -> float:

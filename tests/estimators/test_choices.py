@@ -14,15 +14,17 @@ from qsdp import TrainingProblem
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.scales import NO_GAIN
+from qsdp.estimators import choices
 from qsdp.estimators.choices import (
     _FOLDS,
     Candidate,
+    _as_good,
     _Elimination,
-    _smallest,
     affordable_thresholds,
     choose_encoder,
     first_clear_best,
     is_clear_gain,
+    standard_error,
     useful_inputs,
 )
 from qsdp.relaxation.rows import DistinctRows
@@ -97,13 +99,46 @@ def test_inputs_without_a_say_are_left_out(seed: int) -> None:
     assert len(kept) <= 4
 
 
-def test_the_smallest_errors_are_those_of_the_fewest_inputs_among_equals() -> None:
-    many, few, fewest = np.arange(4), np.arange(3), np.arange(2)
-    errors = np.array([1.0, 2.0, 3.0])
-    # The order of the inputs may change the last digits.
-    tried = [(many, errors), (few, errors * (1.0 + 1e-12)), (fewest, errors + 0.01)]
-    assert _smallest(tried)[0] is few
-    assert _smallest([*tried, (fewest, errors - 0.01)])[0] is fewest
+def test_as_good_is_within_standard_errors_of_the_smallest() -> None:
+    least = np.array([1.0, 2.0, 3.0, 4.0])
+    shape = np.array([-1.0, 1.0, -1.0, 1.0])
+    error = standard_error(shape)
+    for share, expected in ((0.49, True), (0.51, False)):
+        # A constant does not change the deviation.
+        errors = least + shape + share * error
+        assert _as_good(errors, least, 0.5) is expected
+    assert _as_good(least, least, 0.0)
+
+
+def test_inputs_of_many_rows_are_left_out_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(25, 6))[[*range(25), 3, 3]]
+    weights = rng.uniform(0.5, 2.0, size=27)
+    y = rng.normal(size=(27, 2)) + X[:, :1] ** 2
+    problem = TrainingProblem(X, y, beta=1.0, activation=RELU, sample_weight=weights)
+    rows = DistinctRows.of(X)
+    fit = left_out_fit(problem, LeftOut.of(problem, rows))
+    monkeypatch.setattr(choices, "MOST_FUNCTIONS", 24)
+    elimination = _Elimination.of(problem, rows, 6, fit)
+    assert not len(elimination.held_out)
+    order = elimination.left_out.samples
+    # Fewer functions than rows, and more.
+    for kept in (np.array([0, 2]), np.arange(6)):
+        errors, (importances,) = elimination.measure([kept])
+        assert importances.shape == kept.shape
+        inputs = features(fit.scale * X[:, kept], RELU)
+        totals = np.bincount(rows.group, weights)
+        # The penalty is the one for all rows.
+        penalty = fit.strength * np.mean(totals * np.square(inputs[rows.first]).sum(axis=1))
+        expected = np.zeros(25)
+        for i in range(27):
+            others = np.arange(27) != i
+            root = np.sqrt(weights[others])[:, None]
+            lhs = np.vstack([root * inputs[others], np.sqrt(penalty) * np.eye(inputs.shape[1])])
+            rhs = np.vstack([root * y[others], np.zeros((inputs.shape[1], 2))])
+            error = y[i] - inputs[i] @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
+            expected[rows.group[i]] += weights[i] * np.sum(error**2)
+        np.testing.assert_allclose(errors, expected[rows.group[order]], rtol=1e-6)
 
 
 def test_columns_after_the_inputs_stay() -> None:
