@@ -1,9 +1,9 @@
 """The default classifier: stability over halves of large tables, and its time beside boosting.
 
-    half    a random half of a large table trains, the other half is predicted. "generated" has 16,000 rows a half, 15
-            numbers and 10 columns of categories with interactions, 11 of them noise, and 14 % of positives; "adult" has
-            the 32,561 rows of its training file. Halves are the same for all models.
-    time    tables of numbers with many classes, and one half of "generated"
+    half    a random half of a large table trains, the other half is predicted; halves are the same for all models.
+            "generated" has 32,000 rows, 15 numbers and 10 categorical columns, of which 14 are noise, with interactions
+            and 14 % of positives; "adult" has the 32,561 rows of its training file
+    time    generated tables of numbers with many classes, and one half of "generated"
 
 "logistic" is scikit-learn's logistic regression on standardised numbers and one-hot categories, and "boosting" its
 `HistGradientBoostingClassifier`; both have their default parameters. No constant column is appended to the inputs of
