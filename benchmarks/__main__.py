@@ -24,14 +24,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from benchmarks import overview
 from benchmarks.experiments import TOPICS
 from benchmarks.machinery import tried
 from benchmarks.machinery.answer import answered
 from benchmarks.machinery.commit import commit
+from benchmarks.machinery.draw import saved
 from benchmarks.machinery.quotes import Quoted, filled
 from benchmarks.machinery.report import Study, claims_of, markdown_of, print_report, summary_of
 from benchmarks.machinery.verdicts import Claim, corrected
-from qsdp.bench import Results, load_results, run_experiment
+from qsdp.bench import Record, Results, load_results, run_experiment
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
@@ -165,8 +167,11 @@ def show(experiments: Names, out: Out = None) -> None:
 def page(out: Out = None) -> None:
     """Write RESULTS.md with all claims and verdicts, a page for every experiment, and the quotes in READMEs."""
     folder = out or HERE / "results"
+    records = {}
     for experiment, results, path in stored(folder):
         draw(experiment, results, path)
+        records[experiment.name] = results.of(list(experiment.cases(results.quick)))
+    draw_overview(records, folder / "overview.png")
     made = pages(folder)
     for old in set(pages_folder(folder).glob("*.md")) - set(made):
         old.unlink()
@@ -241,6 +246,13 @@ def draw(experiment: Study, results: Results, path: Path) -> None:
 
         matplotlib.use("Agg")
         experiment.plot(records, picture)
+
+
+def draw_overview(records: Mapping[str, Sequence[Record]], path: Path) -> None:
+    """Draw the picture of the README, or remove it if records are missing."""
+    path.unlink(missing_ok=True)
+    save = saved(lambda models: overview.plot(models, records.get("fig1", [])))
+    save(records.get("small_models", []), path)
 
 
 if __name__ == "__main__":
