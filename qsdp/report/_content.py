@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.gap import relative
-from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import first_few, format_bits, format_count, format_number, format_share
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
@@ -216,7 +215,7 @@ def _sizes(judged: Judged, measure: str, n_draws: int) -> dict[str, Any]:
     """
     model, rows, network = judged.model, judged.parts[-1], judged.model.network_
     rng, bound = np.random.default_rng(table_of(model).seed), model.certificate_.lower_bound
-    covariance = squeezed(solution_of(model).covariances(network.levels), network.output_shape)
+    covariance = solution_of(model).covariance(network.levels, network.output_shape)
     sizes = [size for size in _SIZES if size >= network.n_outputs]
     drawn = [
         [sample_network(covariance, size, rng, allocation=model.allocation) for _ in range(n_draws)] for size in sizes
