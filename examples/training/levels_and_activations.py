@@ -38,6 +38,6 @@ for activation, levels, ax in zip(
 # A bilinear network without a column of ones is even, so its regions are the
 # same on both sides of the origin. An activation with a linear part finds the
 # parabola, and with five levels, -4, -2, 0, 2 and 4, the same twelve neurons
-# follow it more closely. Most of their weights are zero or extreme:
+# follow it more closely. Some four in ten of their weights are zero:
 
 LevelsDisplay.from_network(model.network_)
