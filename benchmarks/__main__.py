@@ -24,10 +24,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from benchmarks import overview
 from benchmarks.experiments import TOPICS
 from benchmarks.machinery import accuracy_bytes, tried
 from benchmarks.machinery.answer import answered
 from benchmarks.machinery.commit import commit
+from benchmarks.machinery.draw import saved
 from benchmarks.machinery.quotes import Quoted, filled
 from benchmarks.machinery.report import Study, claims_of, markdown_of, print_report, summary_of
 from benchmarks.machinery.verdicts import Claim, corrected
@@ -168,8 +170,10 @@ def page(out: Out = None) -> None:
     known = stored(folder)
     for experiment, results, path in known:
         draw(experiment, results, path)
+    records = records_of(known)
     for which, panels in accuracy_bytes.PICTURES.items():
-        accuracy_bytes.draw(panels(records_of(known)), accuracy_bytes.picture(folder, which))
+        accuracy_bytes.draw(panels(records), accuracy_bytes.picture(folder, which))
+    draw_overview(records, folder / "overview.png")
     made = pages(folder)
     for old in set(pages_folder(folder).glob("*.md")) - set(made):
         old.unlink()
@@ -259,6 +263,13 @@ def draw(experiment: Study, results: Results, path: Path) -> None:
 
         matplotlib.use("Agg")
         experiment.plot(records, picture)
+
+
+def draw_overview(records: Mapping[str, Sequence[Record]], path: Path) -> None:
+    """Draw the picture of the README, or remove it if records are missing."""
+    path.unlink(missing_ok=True)
+    save = saved(lambda models: overview.plot(models, records.get("fig1", [])))
+    save(records.get("small_models", []), path)
 
 
 if __name__ == "__main__":

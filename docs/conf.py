@@ -105,7 +105,20 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-_PLAIN = ("index", "quickstart", "theory", "errata", "measurements", "results", "changelog")
+_PLAIN = (
+    "index",
+    "quickstart",
+    "theory",
+    "faq",
+    "troubleshooting",
+    "glossary",
+    "performance",
+    "alternatives",
+    "errata",
+    "measurements",
+    "results",
+    "changelog",
+)
 html_sidebars = {page: [] for page in _PLAIN}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

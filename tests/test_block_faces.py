@@ -104,7 +104,7 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "refit blocks": ("must be a BilinearNetwork", lambda a: qsdp.refit(a.network, a.plain)),
     "polish columns": ("must be a BlockNetwork", lambda a: qsdp.polish(a.bilinear, a.problem)),
     "polish blocks": ("must be a BilinearNetwork", lambda a: qsdp.polish(a.network, a.plain)),
-    "objective": ("on the blocks of the problem", lambda a: a.problem.objective(a.bilinear)),
+    "objective": ("must have the blocks of the problem", lambda a: a.problem.objective(a.bilinear)),
     "objective of columns": ("must be Blocks", lambda a: a.plain.objective(a.network)),
     "predict columns": ("must be Blocks", lambda a: a.network.predict(a.columns)),
     "relaxation.predict": ("must be Blocks", lambda a: a.relaxation.predict(a.columns)),

@@ -43,7 +43,7 @@ for (name, (X, y)), ax in zip(tasks.items(), axes, strict=True):
     ax.set_title(f"{name}: {score:.1%} by a linear model")
 
 # %%
-# On the left, all models differ by two of 143 rows: the linear one has as few
-# bits as any and is the one to take. On the right, products of pixels matter.
-# A linear model cannot express them, and 600 bits of signs gain five points
-# over it.
+# On the left, all models differ by at most two of 143 rows: the linear one has
+# as few bits as any and is the one to take. On the right, products of pixels
+# matter. A linear model cannot express them, and 600 bits of signs gain five
+# points over it.

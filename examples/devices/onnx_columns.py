@@ -39,8 +39,8 @@ print(f"{np.mean(labels == model.predict(table[600:])):.0%} of labels agree")
 
 # %%
 # Anything that can fill the three inputs can ask it. Here NumPy does, for a
-# visitor of each age in two of the towns; the people of Rome leave earlier, as
-# the data say.
+# visitor of each age in two of the towns. At every age, those of Rome are more
+# likely to leave, as in the data.
 
 _, ax = plt.subplots(layout="constrained")
 for town, style in (("Rome", "-"), ("Oslo", "--")):

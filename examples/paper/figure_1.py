@@ -44,7 +44,7 @@ polished = [
 display = ObjectiveDisplay.from_result(result, sizes, n_draws=5)
 display.ax_.plot(sizes, rounded, "C1s--", label="backprop, rounded")
 display.ax_.plot(sizes[:3], polished, "C2^-", label="polished")
-display.ax_.legend()
+display.ax_.legend(loc="center right")
 
 # %%
 # Rounded backpropagation is better than sampling for small networks, and stops

@@ -35,8 +35,8 @@ ax.legend()
 
 # %%
 # A sampled network of ever more neurons approaches the relaxation, the black
-# line; three hundred polished ones are nearly there. What remains is that the
-# layer, a tanh, is not a polynomial of degree two.
+# line; three hundred polished ones are nearly there. The relaxation has an
+# error, too, since the layer, a tanh, is not a polynomial of degree two.
 
 print(f"300 polished neurons: relative error {errors[-1]:.3f}")
 print(f"relaxation:           relative error {matches[-1].relaxed_error:.3f}")

@@ -16,7 +16,7 @@ from qsdp.plotting import DecisionRegionDisplay, LevelsDisplay
 X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
 y = np.where(X[:, 1] > 1.5 * X[:, 0] ** 2 - 0.5 * X[:, 0] - 0.3, "up", "down")
 
-figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained")
+_, axes = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained")
 for activation, levels, ax in zip(
     (None, "relu_like", "relu_like"), (2, 2, 5), axes, strict=True
 ):
@@ -37,7 +37,7 @@ for activation, levels, ax in zip(
 # %%
 # A bilinear network without a column of ones is even, so its regions are the
 # same on both sides of the origin. An activation with a linear part finds the
-# parabola. Five levels let twelve neurons follow it as well, with the weights
-# -4, -2, 0, 2 and 4:
+# parabola, and with five levels, -4, -2, 0, 2 and 4, the same twelve neurons
+# follow it more closely. Some four in ten of their weights are zero:
 
 LevelsDisplay.from_network(model.network_)

@@ -58,6 +58,6 @@ ax.legend()
 # %%
 # The curves have a tenth, a half and nine tenths of the targets below them, and
 # their distance grows with the noise. Each is the proven optimum of all
-# networks for its loss, of which the package had never heard:
+# networks, for a loss that the package does not contain:
 
 print(best.certificate)

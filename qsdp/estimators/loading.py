@@ -195,24 +195,28 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     return model
 
 
-def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> tuple[Solution, float] | None:
-    """Return the solution that the network was sampled from and its beta, which alone is stored for blocks."""
+def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Solution | None:
+    """Return the solution that the network was sampled from; older files lack it for blocks, not its beta."""
     network, beta = model.network_, state.pop("beta", None)
     if not is_number(beta) or beta < 0.0:
         raise StorageError(f"relaxation: beta cannot be {beta!r:.60}")
     model._beta = beta
     if makes_blocks(model.encoder_):
-        if state:
-            raise StorageError("the solution of a relaxation on blocks is not stored")
-        return None
-    solution = Solution.from_state(state, arrays, network.n_outputs, network.n_inputs + network.lifted)
+        if not state:
+            return None
+        layout, activation, levels = model.encoder_.layout_, None, 2
+        count, size = network.n_outputs * layout.n_blocks, layout.side
+    else:
+        layout, activation, levels = None, network.activation, network.levels
+        count, size = network.n_outputs, network.n_inputs + network.lifted
+    solution = Solution.from_state(state, arrays, count, size, layout)
     for name in solution.arrays():
         del arrays[name]
-    if solution.activation != network.activation:
-        raise StorageError(f"relaxation: its activation is not that of the network, {network.activation!r}")
-    if solution.levels == network.levels and solution.best_bound != model.certificate_.lower_bound:
+    if solution.activation != activation:
+        raise StorageError(f"relaxation: its activation is not that of the network, {activation!r}")
+    if solution.levels == levels and solution.best_bound != model.certificate_.lower_bound:
         raise StorageError("certificate: the lower bound is not that of the relaxation")
-    return solution, beta
+    return solution
 
 
 def _moments(encoder: Any, width: int, arrays: dict[str, npt.NDArray[Any]]) -> InputMoments | None:

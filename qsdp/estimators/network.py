@@ -277,7 +277,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         The file holds parameters, encoder, labels, network, the solution of the relaxation, the certificate without its
         proof, and versions of packages; safetensors with a strict header, no pickle. Probabilities of losses that need
         a calibration are calibrated first, if they have not been. A loaded estimator predicts the same bit for bit, and
-        `resample` draws other networks, except those of networks on blocks, whose solutions are not stored.
+        `resample` draws other networks.
 
         Raises
         ------
@@ -306,12 +306,11 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         """Beta that the fit used."""
         return self.result_.problem.beta if "_result" in vars(self) else self._beta
 
-    def _solution_of_relaxation(self) -> tuple[Solution, float] | None:
-        """Return the solution that networks are sampled from, and its beta, if this estimator has them."""
+    def _solution_of_relaxation(self) -> Solution | None:
+        """Return the solution that networks are sampled from, if this estimator has it."""
         if "_result" in vars(self):
-            blocks = self.result_.problem.blocks
-            return None if blocks is not None else (Solution.of(self.result_), self.result_.problem.beta)
-        known: tuple[Solution, float] | None = vars(self).get("_solution")
+            return Solution.of(self.result_)
+        known: Solution | None = vars(self).get("_solution")
         return known
 
     def __getstate__(self) -> dict[str, Any]:
@@ -351,7 +350,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         """
         check_is_fitted(self)
         if "_result" not in vars(self) and (known := self._solution_of_relaxation()) is not None:
-            return self._resample_without_data(*known, n_neurons, random_state, levels, refine)
+            return self._resample_without_data(known, n_neurons, random_state, levels, refine)
         self._result = self.result_.resample(
             n_neurons,
             random_state,
@@ -369,7 +368,6 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     def _resample_without_data(
         self,
         solution: Solution,
-        beta: float,
         n_neurons: int,
         random_state: RandomState,
         levels: int | None,
@@ -378,10 +376,15 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         """Resample a loaded estimator: the new network is not refined, and its objective is not known."""
         if refine not in {None, "none"}:
             raise InvalidInputError(f"refine must be 'none' without the training data; got {refine!r}")
-        levels = self.network_.levels if levels is None else check_levels(levels)
-        covariance = squeezed(solution.covariances(levels), self.network_.output_shape)
+        if solution.layout is None:
+            levels = self.network_.levels if levels is None else check_levels(levels)
+        elif levels not in {None, 2}:
+            raise InvalidInputError(f"levels must be 2 for blocks; got {levels!r}")
+        else:
+            levels = 2
+        covariance = solution.covariance(levels, self.network_.output_shape)
         self.network_ = sample_network(covariance, n_neurons, random_state, allocation=self.allocation)
-        self.certificate_ = Certificate(solution.bound(levels, beta), math.nan)
+        self.certificate_ = Certificate(solution.bound(levels, self._trained_beta), math.nan)
         self._refined = "none"
         self.__dict__.pop("_importances", None)
         return self

@@ -37,7 +37,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator, see `QuantizedNetworkRegressor.save`."""
     network, arrays = model.network_.archive()
     arrays = {f"network.{name}": array for name, array in arrays.items()}
-    solution, _ = model._solution_of_relaxation() or (None, None)
+    solution = model._solution_of_relaxation()
     arrays |= {} if solution is None else solution.arrays()
     arrays |= {"scaling.offset": np.atleast_1d(model.target_scaling_.offset)}
     arrays |= {"scaling.scale": np.atleast_1d(model.target_scaling_.scale)}

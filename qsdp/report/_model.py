@@ -53,14 +53,12 @@ class Judged:
 
 def solution_of(model: Any) -> Any:
     """Return the relaxation's solution, from which networks are sampled, or None if the model has none."""
-    known = model._solution_of_relaxation()
-    return None if known is None else known[0]
+    return model._solution_of_relaxation()
 
 
 def loss_and_beta(model: Any) -> str:
     """Return the loss and the beta of the problem as text."""
-    known = model._solution_of_relaxation()
-    return get_loss(model.loss).name + (f", beta {known[1]:g}" if known else "")
+    return get_loss(model.loss).name + (f", beta {model._trained_beta:g}" if solution_of(model) else "")
 
 
 def options_of(model: Any) -> list[tuple[str, str]]:

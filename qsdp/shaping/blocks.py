@@ -11,9 +11,9 @@ import numpy as np
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.blocks import Layout
-from qsdp.shaping.covariance import SignCovariance
+from qsdp.shaping.covariance import SignCovariance, shape_matrix
 
-__all__ = ["BlockCovariances", "LinearNeurons"]
+__all__ = ["BlockCovariances", "LinearNeurons", "shape_block"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,3 +100,13 @@ class BlockCovariances(Summarized):
             ("largest residual", format_number(self.residual, 2)),
         ]
         return Summary("BlockCovariances", rows)
+
+
+def shape_block(
+    Z: FloatArray, V: FloatArray, rho: float, layout: Layout, r: int, method: str
+) -> SignCovariance | LinearNeurons:
+    """Shape the distribution of the neurons of block r, whose Z, V and rho are in units of the block's penalty."""
+    N, price = layout.sizes[r], layout.prices[r]
+    if layout.linear[r]:
+        return LinearNeurons(read_only(2.0 / price * Z.diagonal()[:N]))
+    return shape_matrix(Z[:N, :N] / price, V[:N, :N] / price, rho / price, levels=2, activation=None, method=method)

@@ -7,12 +7,11 @@ from typing import Any
 from qsdp._utils import deadline
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.progress import progress
-from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_verbose, read_only
-from qsdp.blocks import Layout
+from qsdp._utils.validation import check_choice, check_matrix, check_verbose
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.relaxation import Formulation, Relaxation
-from qsdp.shaping.blocks import BlockCovariances, LinearNeurons
-from qsdp.shaping.covariance import SignCovariance, replicas_of, shape_matrices, shape_matrix
+from qsdp.shaping.blocks import BlockCovariances, shape_block
+from qsdp.shaping.covariance import replicas_of, shape_matrices, shape_matrix
 from qsdp.shaping.methods import SHAPINGS, shaping_program, smallest_diagonal
 
 __all__ = ["build_shaping", "shape_covariance"]
@@ -114,7 +113,7 @@ def shape_covariance(
         for k, (Z, V, rho) in enumerate(zip(relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack, strict=True)):
             bar.count(k, len(relaxation.rho_stack))
             if layout is not None:
-                parts.append(_of_block(Z, V, float(rho), layout, k % layout.n_blocks, method))
+                parts.append(shape_block(Z, V, float(rho), layout, k % layout.n_blocks, method))
                 continue
             parts.append(
                 shape_matrix(Z, V, float(rho), levels=problem.levels, activation=problem.activation, method=method)
@@ -161,13 +160,3 @@ def build_shaping(relaxation: Relaxation) -> Any:
         program, Q = shaping_program(Z, radius, replicas)
         built.append(Formulation(program, {"Q": Q}, "shaping"))
     return squeezed(built, problem.output_shape)
-
-
-def _of_block(
-    Z: FloatArray, V: FloatArray, rho: float, layout: Layout, r: int, method: str
-) -> SignCovariance | LinearNeurons:
-    """Shape the distribution of the neurons of block r, whose Z, V and rho are in units of the block's penalty."""
-    N, price = layout.sizes[r], layout.prices[r]
-    if layout.linear[r]:
-        return LinearNeurons(read_only(2.0 / price * Z.diagonal()[:N]))
-    return shape_matrix(Z[:N, :N] / price, V[:N, :N] / price, rho / price, levels=2, activation=None, method=method)

@@ -227,12 +227,12 @@ def inputs_in(source: TableSource, drop: Collection[str], table: pandas.DataFram
 
 def beta_of(model: Any) -> float:
     """Return the beta of a model's training problem."""
-    return float(solution_of(model)[1])
+    return float(model._trained_beta)
 
 
-def solution_of(model: Any) -> tuple[Solution, float]:
-    """Return the solution from which a model's networks are sampled, and its beta."""
-    solution: tuple[Solution, float] = model._solution_of_relaxation()
+def solution_of(model: Any) -> Solution:
+    """Return the solution from which a model's networks are sampled."""
+    solution: Solution = model._solution_of_relaxation()
     return solution
 
 
@@ -258,8 +258,7 @@ def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
 
 def evaluate(model: Any, problem: TrainingProblem) -> None:
     """Certify the network of a model on its training problem (see `problem_on`), and store the certificate."""
-    solution, _ = solution_of(model)
-    model.certificate_ = Certificate(solution.bound_with(problem), problem.objective(model.network_))
+    model.certificate_ = Certificate(solution_of(model).bound_with(problem), problem.objective(model.network_))
 
 
 def is_trained_on(model: Any, table: pandas.DataFrame) -> bool:
