@@ -28,7 +28,7 @@ _THRESHOLDS = (5, 20)
 
 #: Maximum number of thresholds of all columns together, and maximum estimate of the operations of a solve (a few
 #: seconds): time versus accuracy.
-_MOST_BITS, _MOST_WORK = 240, 4e8
+_MOST_BITS, _MOST_WORK = 240, 4.2e8
 
 #: Gain required of more inputs: a fraction of the errors, and a number of standard errors (0.5 to 3 are as accurate).
 _GAIN, _STANDARD_ERRORS = 0.01, 1.5
