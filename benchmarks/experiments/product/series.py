@@ -7,13 +7,13 @@ The sets come with the package aeon, split into training and test series; `pip i
     GunPoint          50 and 150 series of 150 values of one channel, 2 classes, which differ in shape: means of
                       products of neighbouring values say little about it
 
-Size and segments of the windows are those with which a ridge regression is most accurate in five-fold
-cross-validation on the training series, and both methods use them; of equally accurate ones, the smallest. The loss of
-the network is chosen the same way: the cross-entropy, unless the squared loss is more accurate. Beta is chosen by the estimator on held-out series, and column generation runs for at most a
-minute. Bytes are those of the file of the network with second-layer weights of 6 bits, whose accuracy and gap are
-shown; it and the file of the unrounded network have the same bound. Of a ridge regression, each coefficient takes four
-bytes. MiniRocket has its default settings, on series padded with zeros to equal length. Seconds are CPU time of one
-thread, of the last fit alone.
+Size and segments of the windows are those with which a ridge regression is most accurate in five-fold cross-validation
+on the training series, and both methods use them; of equally accurate ones, the smallest. The loss of the network is
+chosen the same way: the cross-entropy, unless the squared loss is more accurate. Beta is chosen by the estimator on
+held-out series, and column generation runs for at most a minute. Bytes are those of the file of the network with
+second-layer weights of 6 bits, whose accuracy and gap are shown; it and the file of the unrounded network have the same
+bound. Of a ridge regression, each coefficient takes four bytes. MiniRocket has its default settings, on series padded
+with zeros to equal length. Seconds are CPU time of one thread, of the last fit alone.
 """
 
 from __future__ import annotations
