@@ -1,4 +1,4 @@
-"""The page of dependencies: what each is for, its size and its licence, from the metadata of what is installed.
+"""The page of dependencies and their licences, made from the metadata of what is installed.
 
     python .ci/dependencies.py [--check]
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from importlib.metadata import PackageNotFoundError, distribution, metadata, requires
+from importlib.metadata import PackageNotFoundError, metadata, requires
 from pathlib import Path
 
 import tomllib
@@ -24,34 +24,6 @@ EXTRAS = ("clarabel", "cvxopt", "mosek", "torch", "onnx", "parquet", "encrypted"
 #: Licences of packages whose metadata hold their text or a name of their own, read from their files.
 KNOWN = {"cvxopt": "GPL-3.0-or-later", "mosek": "proprietary (MOSEK ApS)", "typing_extensions": "PSF-2.0"}
 
-#: What the package uses each of its dependencies for.
-USES = {
-    "cvxpy": "the programs of the paper as printed, to read, change and solve; custom losses in conic solvers",
-    "jinja2": "pages of `qsdp report`",
-    "joblib": "parallel outputs, folds and restarts (`n_jobs`)",
-    "numpy": "arrays",
-    "pandas": "tables: reading of files, data frames in the estimators",
-    "pooch": "downloads of data sets, with checksums",
-    "rich": "progress bars, and tables of the command line",
-    "safetensors": "files of networks and estimators, without pickle",
-    "scikit-learn": "the interface of the estimators, their validation, and bundled data sets",
-    "scipy": "linear algebra, optimisation, statistics",
-    "scs": "the conic solver of the paper's programs that is always available",
-    "threadpoolctl": "limits of the threads of linear algebra in parallel work",
-    "typer": "the command line",
-    "clarabel": "interior-point solver through CVXPY, to compare with",
-    "cvxopt": "interior-point solver through CVXPY, to compare with",
-    "mosek": "interior-point solver through CVXPY; needs a licence",
-    "torch": "`device=`: large products on a GPU; baselines trained by gradients",
-    "onnx": "`to_onnx`, `to_qonnx`",
-    "skl2onnx": "`to_onnx` of pipelines with transformers of scikit-learn",
-    "pyarrow": "Parquet, Arrow and Feather files",
-    "tenseal": "predictions for encrypted inputs",
-    "dask": "statistics and fits of Dask arrays and data frames",
-    "distributed": "the same on several machines",
-    "matplotlib": "`qsdp.plotting`",
-}
-
 _HEAD = """\
 # Dependencies and licences
 
@@ -60,11 +32,6 @@ lowest versions and tests them with the built wheel (`.ci/packages.sh`); `pip ch
 downloaded at import or while fitting, which `tests/test_faults.py` checks. `qsdp.datasets` fetches what it is asked
 for. The gate does not check for known vulnerabilities, since their database is on the network: run `pip-audit` in an
 environment with the package installed.
-
-`pip install .` brings the packages of the first two tables, {count} in all, {size} of files on this machine. Nothing
-else is required. cvxpy and scs are the method's own: with them, a reader of the paper can solve its programs as they
-are printed. Extras are for what only some users need: `pip install ".[NAME]"`, with the names of the last table;
-`solvers` is the first three of them, and `baselines` is `torch`.
 
 """
 
@@ -84,40 +51,19 @@ def main():
 def page():
     """Return the page, and the packages without a known licence."""
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    rows = [described(one) for one in sorted(project["dependencies"])]
+    rows = [(name, least, licence_of(name)) for name, least in map(parsed, sorted(project["dependencies"]))]
     further = sorted(closure([row[0] for row in rows]) - {row[0] for row in rows})
-    brought = [(name, size_of(name), licence_of(name)) for name in further]
-    extras = [(f"`{extra}`", *described(one)) for extra in EXTRAS for one in project["optional-dependencies"][extra]]
-    heading = ("package", "from version", "used for", "MB", "licence")
-    lines = ["## Installed always", "", *table(heading, rows)]
-    lines += ["", "## Brought by these", "", *table(("package", "MB", "licence"), brought)]
-    lines += ["", "## Of extras", "", *table(("extra", *heading), extras)]
-    size = sum(filter(None, map(megabytes, [*(row[0] for row in rows), *further])))
-    head = _HEAD.format(count=len(rows) + len(further), size=f"{round(size, -1):.0f} MB")
+    brought = [(name, licence_of(name)) for name in further]
+    extras = [
+        (f"`{extra}`", name, least, licence_of(name))
+        for extra in EXTRAS
+        for name, least in map(parsed, project["optional-dependencies"][extra])
+    ]
+    lines = ["## Installed always", "", *table(("package", "from version", "licence"), rows)]
+    lines += ["", "## Brought by these", "", *table(("package", "licence"), brought)]
+    lines += ["", "## Of extras", "", *table(("extra", "package", "from version", "licence"), extras)]
     cells = [*rows, *brought, *(row[1:] for row in extras)]
-    return head + "\n".join(lines) + "\n", sorted({row[0] for row in cells if row[-1] == "not known"})
-
-
-def described(requirement):
-    """Return name, lowest version, use, size and licence of a requirement; each needs its use in `USES`."""
-    name, least = parsed(requirement)
-    return name, least, USES[name], size_of(name), licence_of(name)
-
-
-def megabytes(name):
-    """Return the size of the files of a package, or None if it is not installed."""
-    try:
-        files = distribution(name).files or []
-    except PackageNotFoundError:
-        return None
-    paths = [Path(file.locate()) for file in files if file.suffix != ".pyc"]
-    return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
-
-
-def size_of(name):
-    """Return the size of a package as text."""
-    size = megabytes(name)
-    return "" if size is None else f"{size:.1f}"
+    return _HEAD + "\n".join(lines) + "\n", sorted({row[0] for row in cells if row[-1] == "not known"})
 
 
 def parsed(requirement):
