@@ -19,10 +19,7 @@ from qsdp.encoding import TableEncoder
 study = pytest.importorskip("benchmarks.experiments.accuracy.small_models", reason="not in the installed package")
 # Of the same folder, which is there if that is.
 from benchmarks.machinery import accuracy_bytes  # noqa: E402
-from benchmarks.methods import (
-    equal_bits,
-    models,
-)
+from benchmarks.methods import equal_bits, models  # noqa: E402
 
 
 def signs(m: int, D: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -218,7 +215,11 @@ def good() -> dict[str, tuple[float, int]]:
     """Return accuracy and bits of all models for which all claims hold."""
     rivals = [name for prefix in models.PREFIXES.values() for own in study.equal_bits(prefix).values() for name in own]
     unrounded = ["logistic", "default logistic", *(f"{prefix} relaxed" for prefix in models.PREFIXES.values())]
-    others = ["quadratic ridge", *equal_bits.rounded("logistic"), *(f"tree, {leaves} leaves" for leaves in models.LEAVES)]
+    others = [
+        "quadratic ridge",
+        *equal_bits.rounded("logistic"),
+        *(f"tree, {leaves} leaves" for leaves in models.LEAVES),
+    ]
     found = dict.fromkeys([*rivals, *unrounded, *others], (0.5, 50))
     for place, prefix in enumerate(models.PREFIXES.values()):
         names = [f"{prefix} 8", f"{prefix} 16", prefix, *(f"{prefix} {size}" for size in models.SIZES[2:])]
