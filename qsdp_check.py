@@ -34,6 +34,15 @@ the patch p at every stride-th place has its size x size pixels, row by row, min
 is 0; place i of k rows of places, and of columns, is in region i * regions // k.  A block is the sum of p p' over the
 places of a region; if floats is 4 or 8, divided by their number and rounded to a float of so many bytes.
 
+Rounding.  Sums and statistics stand for sums over the samples that were rounded.  With columns T_j of the samples
+(packed entries and targets, times roots of weights), a file states a number g ("rounding"): what it has in place of
+T_i'T_j errs by at most g |T_i| |T_j|.  For integers summed exactly, g is 0.  For sums and a = sqrt(q) +
+sum_j sqrt(G_jj) |t_j|, entry i of h - Gt errs by at most g sqrt(G_ii) a, and -l*(-s nu), s <= 1, by g a^2.  Statistics
+have columns W_j ("table") in place of T_j, of which forms and targets consist.  A dual vector nu = Wc + r, with c of
+the file ("expansion"), stands for the vector Tc of the samples.  With a = sum_j |W_j| |c_j|, sums of a form i over both
+differ by at most g |W_i| a + |W_i'r|, and -l*(-nu) exceeds that of Tc by at most g (|y| a + a^2 / 4) + |y'r| +
+|r'Wc| / 2.  Bounds allow for all this, and so hold for the samples.
+
 The losses.  logistic: log(1 + exp(-y t)); cross_entropy: log sum_k exp(t_k) - t_y; all others are piecewise quadratic,
 
     loss(t, y) = max over a <= nu <= b of  nu (y - t) - c nu^2 / 2,      a <= 0 <= b,  c >= 0,
@@ -105,12 +114,12 @@ LOSSES = (*PIECEWISE, "logistic", "cross_entropy", "piecewise quadratic")
 #: Kinds of the entries of arrays, and the arrays that are one number or text.
 KINDS = {
     "fiu": "X forms y sample_weight nu alpha scores steps mixture shifts cut_weights interval activation parameters "
-    "inverse_curvature beta lower_bound objective omega gram products squares",
+    "inverse_curvature beta lower_bound objective omega gram products squares rounding table expansion",
     "iu": "levels U V order leaves lengths signs cuts cut_lengths cut_nodes cut_values n_samples block sizes patches",
     "b": "shifted linear",
     "U": "loss label bound_type arithmetic data_sha256 rows_sha256",
 }
-SINGLE = "beta lower_bound objective inverse_curvature levels n_samples " + KINDS["U"]
+SINGLE = "rounding beta lower_bound objective inverse_curvature levels n_samples " + KINDS["U"]
 
 
 class ClaimError(Exception):
@@ -511,6 +520,13 @@ def exact_product(a: Array, b: Array) -> tuple[Array, Array]:
     return c, (a - A) * (b - B) - (((c - A * B) - (a - A) * B) - A * (b - B))
 
 
+def rounding_of(f: dict[str, Array]) -> float:
+    """Return the rounding of sums or statistics that a file states, or the worst case of older files."""
+    rounding = float(f.get("rounding", (int(f["n_samples"]) + 16) * EPS))
+    need(0 <= rounding < np.inf, "the rounding of its sums is no number >= 0")
+    return rounding
+
+
 class Sums:
     """Sums over the samples of a squared loss."""
 
@@ -526,9 +542,11 @@ class Sums:
             self.h.shape == (P, C) and self.t.shape == (C, P) and self.q.shape == (C,) and C > 0, "the sums do not fit"
         )
         need(all(np.all(np.isfinite(v)) for v in (self.G, self.h, self.q, self.t)), "some numbers are not finite")
+        self.rounding = rounding_of(f)
         # Sums of samples are semidefinite, here of G and of each h and q; a little is added to allow for rounding.
-        roots = np.sqrt(np.maximum(self.G.diagonal(), 0))
-        roots[roots == 0] = 1.0
+        self.roots = np.sqrt(np.maximum(self.G.diagonal(), 0))
+        self.sizes = np.sqrt(np.maximum(self.q, 0)) + np.abs(self.t) @ self.roots
+        roots = np.where(self.roots > 0, self.roots, 1.0)
         try:
             L = np.linalg.cholesky(self.G / np.outer(roots, roots) + 1e-9 * np.eye(P))
         except np.linalg.LinAlgError:
@@ -564,13 +582,15 @@ class Sums:
     def matrices(self) -> list[tuple[Array, float]]:
         """Return the matrices of all outputs and blocks, and what rounding can add to a pricing value."""
         high, low, errors = self.residuals(self.t.T)
+        errors += 1.01 * self.rounding * np.outer(self.roots, self.sizes)
         columns = zip(2 * (high + low).T, 2 * errors.T)  # noqa: B905
         return [one for entries, errors in columns for one in self.blocks.matrices(entries, errors)]
 
     def dual_value(self, scale: float) -> float:
         """Return the value of a multiple of the dual vector, less an allowance."""
         first, second, slack = self.values(self.t.T)
-        return math.fsum(scale * (2 - scale) * first + scale**2 * second) - 4 * slack
+        lost = 1.01 * self.rounding * math.fsum(self.sizes**2)
+        return math.fsum(scale * (2 - scale) * first + scale**2 * second) - 4 * slack - lost
 
 
 def multipliers_of(f: dict[str, Array], loss: Loss, X: Array, abc: tuple[float, float, float], lift: int) -> Array:
@@ -636,6 +656,13 @@ def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
     return trees
 
 
+def norms_of(W: Array) -> Array:
+    """Return the norms of columns, whose squares may be no floats."""
+    largest = np.abs(W).max(axis=0)
+    units = np.where(largest > 0, largest, 1.0)
+    return np.asarray(units * np.linalg.norm(W / units, axis=0))
+
+
 class Rows:
     """Samples, or statistics that stand for them, with targets and a loss."""
 
@@ -649,7 +676,7 @@ class Rows:
         need(np.all((w > 0) & (w < np.inf)), "the sample weights are not positive")
         need("forms" not in f or str(f["loss"]) == "squared", "only a squared loss has statistics")
         self.X, self.w, self.loss = X if packed else X.astype(float), w, Loss(f, y, w if y.ndim == 1 else w[:, None])
-        self.nu, self.lift = np.zeros(y.shape), int(abc[1] != 0 or abc[2] != 0)
+        self.nu, self.lift, self.lost = np.zeros(y.shape), int(abc[1] != 0 or abc[2] != 0), 0.0
         self.blocks = Blocks.of(f, self.d) if "sizes" in f else None
         if packed and self.blocks is None:
             self.d = (math.isqrt(8 * X.shape[1] + 1) - 1) // 2 - self.lift
@@ -686,8 +713,12 @@ class Rows:
         columns = nu.T if nu.ndim == 2 else [nu]
         if self.blocks is not None:
             moved = sums_over(self.X, defects)[1] if np.any(defects) else 0.0
-            sums = [sums_over(self.X, column) for column in columns]
-            return [one for total, sizes, u in sums for one in self.blocks.matrices(total, u * sizes + moved)]
+            found = []
+            for k, column in enumerate(columns):
+                total, sizes, u = sums_over(self.X, column)
+                errors = u * sizes + moved + (self.rounded(column, k) if "forms" in f else 0.0)
+                found += self.blocks.matrices(total, errors)
+            return found
         E = np.hstack([self.L * self.X, np.ones((len(nu), self.lift))])
         K = np.full((d + self.lift, d + self.lift), a)
         K[d:, :], K[:, d:], K[d:, d:] = b / 2, b / 2, c
@@ -695,7 +726,21 @@ class Rows:
 
     def dual_value(self, scale: float) -> float:
         """Return the value of a multiple of the dual vector, less an allowance."""
-        return self.loss.dual_value(scale * self.nu)
+        return self.loss.dual_value(scale * self.nu) - self.lost
+
+    def rounded(self, nu: Array, k: int) -> Array:
+        """Return what the rounding of statistics can change in entries of M(nu); add what it takes of -l*(-nu)."""
+        f, y = self.f, self.loss.y.reshape(len(nu), -1)
+        rounding, W = rounding_of(f), np.asarray(f.get("table", np.hstack([self.X, y])), dtype=float)
+        # Older files have no expansion.
+        c = f["expansion"].astype(float) if "expansion" in f else np.linalg.lstsq(W, self.nu.reshape(y.shape))[0].T
+        need(W.shape == (len(nu), c.shape[-1]) and c.shape == (y.shape[1], W.shape[1]), "the expansion does not fit")
+        need(np.all(np.isfinite(W)) and np.all(np.isfinite(c)), "some numbers are not finite")
+        rest, a = nu - W @ c[k], float(norms_of(W) @ np.abs(c[k]))
+        r, size, target = (float(np.linalg.norm(v)) for v in (rest, nu, y[:, k]))
+        g = 1.01 * ((rounding + (W.shape[1] + 16) * EPS) * a + (len(nu) + 16) * EPS * r)
+        self.lost += g * (target + a / 4 + size / 2) + float(abs(y[:, k] @ rest) + abs((nu - rest) @ rest) / 2)
+        return np.asarray(g * norms_of(self.X) + np.abs(self.X.T @ rest))
 
 
 def check(
@@ -747,7 +792,9 @@ def check(
         bound -= math.fsum(values * weights)
     bound = max(0.0, bound)
     claimed = float(f["lower_bound"])
-    need(bound >= claimed - tolerance, f"only {bound:.12g} is proven, not {claimed:.12g} as claimed")
+    old = "n_samples" in f and "rounding" not in f
+    why = "; older versions did not allow for the rounding of sums: save the certificate again" if old else ""
+    need(bound >= claimed - tolerance, f"only {bound:.12g} is proven, not {claimed:.12g} as claimed{why}")
     need(claimed <= objective + tolerance, "the lower bound exceeds the objective")
     return objective, bound, value, penalty
 

@@ -9,6 +9,11 @@ arrays are, with N the side of the matrices, C outputs, T trees (one for each ou
 ``forms``             (n, N (N + 1)/2), in place of X for a problem from statistics: the upper triangles, row by row, of
                       matrices A from which a network predicts :math:`\sum_j \alpha_j u_j^T A v_j`
 ``n_samples``         number of samples that these matrices stand for
+``rounding``          with ``forms`` or ``gram``: :math:`\gamma` for which sums of products of two columns, of packed
+                      entries and targets, differ from those of the samples by at most :math:`\gamma` times the norms of
+                      both columns; in files that lack it, n eps
+``table``             (n, q) with ``forms``: columns of which the same is true, and of which forms and targets consist
+``expansion``         (C, q): coefficients c with which these columns give nu, up to a rest orthogonal to all of them
 ``sample_weight``     (n,), unless all weights are one
 ``data_sha256``       64 hexadecimal digits in place of these arrays, see `data_digest`
 ``sizes``             (R,), sides of the blocks; then X or forms are packed rows (n, P) of any type, see `qsdp.Blocks`
@@ -69,6 +74,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.files import write_whole
+from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
@@ -81,6 +87,7 @@ from qsdp.certificates.stored_trees import read_trees, tree_arrays
 from qsdp.certificates.sums import Sums, SumsProof
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
+from qsdp.gram import FactorRounding
 from qsdp.losses import LOSSES, DataFit
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.problem import TrainingProblem
@@ -180,6 +187,8 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
     if include_data is True and problem.blocks is not None and next(iter(data.values())).nbytes > _MOST_BYTES:
         include_data = "sums" if problem.loss.quadratic and problem.beta > 0.0 else False
     dual = {"nu": problem.squeezed(proof.nu)}
+    if "forms" in data:
+        dual |= _expansion(proof)
     if include_data == "sums":
         data, dual, claims = _sums_arrays(proof, claims)
     counted = {} if "X" in data else {"n_samples": np.int64(problem.n_samples)}
@@ -210,9 +219,19 @@ def _sums_arrays(proof: Proof, claims: Claims) -> tuple[dict[str, Any], dict[str
         "gram": sums.gram[np.triu_indices(len(sums.gram))],
         "products": sums.products,
         "squares": sums.squares,
+        "rounding": sums.rounding,
     }
     bound = max(0.0, min(claims["lower_bound"], proven.lower_bound))
     return data, {"scores": proven.vectors.T}, {**claims, "lower_bound": bound}
+
+
+def _expansion(proof: Proof) -> dict[str, Any]:
+    """Return what bounds the rounding of the statistics, see `FactorRounding`."""
+    data = proof.problem.weight_map
+    assert isinstance(data, FormMap)
+    rounding = data.rounding
+    assert rounding is not None
+    return {"rounding": rounding.gamma, "table": rounding.table, "expansion": rounding.expansion(proof.nu).T}
 
 
 def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Claims) -> None:
@@ -382,10 +401,18 @@ def _of_sums(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
         raise StorageError("its sums do not fit together")
     gram = np.zeros((layout.n_entries,) * 2)
     gram[upper] = gram.T[upper] = arrays["gram"]
-    stored = Sums(layout, gram, arrays["products"], arrays["squares"])
-    if int(arrays["n_samples"]) != given.n_samples or not Sums.of(given).agrees(stored, given.n_samples):
+    stored = Sums(layout, gram, arrays["products"], arrays["squares"], _rounding(arrays))
+    if int(arrays["n_samples"]) != given.n_samples or not Sums.of(given).agrees(stored):
         raise StorageError("it belongs to different data")
     return given
+
+
+def _rounding(arrays: dict[str, npt.NDArray[Any]]) -> float:
+    """Return the rounding of sums; older files do not have it."""
+    rounding = float(arrays.get("rounding", (int(arrays["n_samples"]) + 16) * EPS))
+    if not 0.0 <= rounding < np.inf:
+        raise StorageError("the rounding of its sums is no number >= 0")
+    return rounding
 
 
 def _rows_proof(arrays: dict[str, npt.NDArray[Any]]) -> RowsProof:
@@ -452,12 +479,17 @@ class _StoredStatistics:
     def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
         forms, y = (check_numbers(name, self._arrays[name], "of a file") for name in ("forms", "y"))
         lifted = activation is not None and activation.lifted
+        if len(y) != len(forms):
+            raise StorageError("its forms and targets do not fit together")
+        n, table = int(self._arrays["n_samples"]), own(self._arrays.get("table", np.column_stack([forms, y])))
+        if table.ndim != 2 or len(table) != len(forms) or not np.all(np.isfinite(table)):
+            raise StorageError("its table does not fit its forms")
+        rounding = FactorRounding(_rounding(self._arrays), table)
         if "sizes" in self._arrays:
             layout = _layout(self._arrays)
-            units = read_only(1.0 / layout.prices)
-            found = FormMap(layout, forms, units=units, n_samples=int(self._arrays["n_samples"]))
+            found = FormMap(layout, forms, units=read_only(1.0 / layout.prices), n_samples=n, rounding=rounding)
         else:
-            found = FormMap.of(forms, lifted, int(self._arrays["n_samples"]))
-        if found.layout.n_entries != forms.shape[1] or len(y) != len(forms):
+            found = FormMap.of(forms, lifted, n, rounding)
+        if found.layout.n_entries != forms.shape[1]:
             raise StorageError("its forms and targets do not fit together")
         return found, read_only(y.copy())

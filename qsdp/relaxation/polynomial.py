@@ -17,6 +17,7 @@ from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_verbose, read_only
 from qsdp.exceptions import InvalidInputError
+from qsdp.forms import FormMap
 from qsdp.problem import TrainingProblem, check_problem, quadratic_map
 from qsdp.relaxation.formulations import Formulation
 from qsdp.relaxation.instance import Instance
@@ -295,10 +296,12 @@ def _bound(
         nu = instance.fit.project(candidate)
         M = instance.map.adjoint(nu[:, 0])
         slack = rounding * float(np.abs(nu[:, 0]) @ instance.map.row_bounds(np.ones(instance.size)))
+        if isinstance(instance.map, FormMap):
+            slack += float(instance.map.pricing_losses(nu)[0])
         tau = max(_largest(sign * M, binary, shifts, slack) for sign in (1.0, -1.0))
         limit = instance.penalty / tau if tau > 0.0 else np.inf
         for scale in {min(1.0, limit), min(limit, 1.0) * 0.999}:
-            value = instance.fit.guarded_dual_value(scale * nu)
+            value = instance.guarded_dual_value(scale * nu)
             if value > best:
                 best, proof = value, scale * nu
     return best, proof

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -13,13 +15,29 @@ from qsdp._utils.numeric import EPS, LARGEST_INTEGER
 from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["EXACT_SIZE", "PackedSums", "changed", "monomials", "n_monomials", "packed_size", "root"]
+__all__ = [
+    "ROWS_AT_ONCE",
+    "PackedSums",
+    "changed",
+    "monomials",
+    "n_monomials",
+    "packed_size",
+    "root",
+    "root_rounding",
+]
 
-#: Number of rows whose products are summed before they enter the compensated sum.
-_ROWS_AT_ONCE = 2**15
+#: Number of rows whose products are summed before they enter the compensated sum. Bounds allow for the rounding of as
+#: many additions; with a quarter of the rows, passes over the triangle take a fifth of the time.
+ROWS_AT_ONCE = 2**12
+
+#: Allowance, in units of EPS, for the rounding of centres, root weights, monomials, and of the compensated sum.
+_TERMS = 8
+
+#: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
+_FEWEST_ROWS = 16
 
 #: Largest sum of squares of integers for which all sums of their products are exact in any order.
-EXACT_SIZE = 0.99 * LARGEST_INTEGER
+_EXACT_SIZE = 0.99 * LARGEST_INTEGER
 
 
 def n_monomials(d: int) -> int:
@@ -78,12 +96,25 @@ class PackedSums:
         The sum so far, and its rounding errors.
     device : str, optional
         Torch device on which products are summed; None means NumPy.
+    exact : bool
+        Whether all terms so far were integers whose sums nothing has rounded.
+    at_once : int
+        Number of rows whose products are summed before they enter the compensated sum.
     """
 
     def __init__(
-        self, side: int, high: FloatArray | None = None, low: FloatArray | None = None, device: str | None = None
+        self,
+        side: int,
+        high: FloatArray | None = None,
+        low: FloatArray | None = None,
+        device: str | None = None,
+        exact: bool = True,
+        at_once: int = ROWS_AT_ONCE,
     ) -> None:
         self.side, self.high, self.low, self.device = side, high, low, device
+        self.exact, self.at_once = exact, at_once
+        #: What `sizes` have, squared, beyond the diagonal, of shape (side,); 0 if no centres have changed.
+        self.excess: FloatArray | float = 0.0
         #: Products of the last rows, packed, or full on a device, and the number of these rows.
         self._recent: FloatArray | None = None
         self._full: Any = None
@@ -101,14 +132,30 @@ class PackedSums:
         """The array library in which products are summed; it is not sent to other processes."""
         return library_of(self.device)
 
-    def add(self, F: Any, size: float = 0.0) -> None:
+    def rounding(self, n: int) -> float:
+        """Bound the errors of the entries of `triangle`, of n rows, relative to two of the `sizes`."""
+        if not self.exact:
+            return EPS * (0.5 * min(n, self.at_once) + _TERMS)
+        return 0.0 if self.triangle().diagonal().max() <= LARGEST_INTEGER else EPS
+
+    def add(self, F: Any, size: float | None = None) -> None:
         """Add F F', for F of shape (side, rows), an array of the library.
 
         For integers, `size` is the largest entry of F F': the sum then stays exact.
         """
-        if self._size + size > EXACT_SIZE:
+        for start in range(0, F.shape[1], self.at_once):
+            self._add(F[:, start : start + self.at_once], size)
+
+    def add_rows(self, table: FloatArray) -> None:
+        """Add the products of the columns of rows, exactly if they are integers."""
+        for part, size in _exact_parts(table):
+            self.add(self.library.take(part).T, size)
+
+    def _add(self, F: Any, size: float | None) -> None:
+        self.exact &= size is not None and size <= _EXACT_SIZE
+        if self._size + (size or 0.0) > _EXACT_SIZE or self._rows + F.shape[1] > self.at_once:
             self.fold()
-        self._size += size
+        self._size += size or 0.0
         if self.device is not None:
             product = F @ F.T
             if self._full is None:
@@ -121,8 +168,6 @@ class PackedSums:
             A, trans = (F, "N") if F.flags.f_contiguous else (F.T, "T")
             self._recent = dsfrk(self.side, F.shape[1], 1.0, A, beta, into, trans=trans, uplo="L", overwrite_c=1)
         self._rows += F.shape[1]
-        if self._rows >= _ROWS_AT_ONCE:
-            self.fold()
 
     def fold(self) -> None:
         """Add the products of the last rows to the compensated sum."""
@@ -140,6 +185,8 @@ class PackedSums:
     def merge(self, other: PackedSums) -> None:
         """Add another sum, whose value does not change."""
         self.fold()
+        self.exact &= other.exact
+        self.excess = self.excess + other.excess
         other._take_full()
         for part in (other.high, other.low, other._recent):
             if part is not None:
@@ -149,7 +196,14 @@ class PackedSums:
         """Return the sums of the monomials of columns times `scale` plus `shift`."""
         self.fold()
         high, low = (None if part is None else self._congruent(part, d, scale, shift) for part in (self.high, self.low))
-        return PackedSums(self.side, high, low, self.device)
+        moved = PackedSums(self.side, high, low, self.device, exact=False)
+        sizes = changed(self.sizes()[None], d, np.abs(scale), np.abs(shift))[0]
+        moved.excess = np.maximum(np.square(sizes) - moved.triangle().diagonal(), 0.0)
+        return moved
+
+    def sizes(self) -> FloatArray:
+        """Return the roots of sums of squares of each monomial, with those that changes of centres cancelled."""
+        return np.sqrt(np.maximum(self.triangle().diagonal(), 0.0) + self.excess)
 
     def triangle(self) -> FloatArray:
         """Return the sum as a matrix, of which only the lower triangle is valid."""
@@ -183,13 +237,40 @@ class PackedSums:
         return np.asarray(full)
 
 
+def _exact_parts(table: FloatArray) -> Iterator[tuple[FloatArray, float | None]]:
+    """Yield parts of some rows for `PackedSums.add`, each with its largest sum of squares if all are integers."""
+    if len(table) and (np.any(table[0] != np.rint(table[0])) or np.any(table != np.rint(table))):
+        yield table, None
+        return
+    size = float(np.einsum("ij,ij->j", table, table).max(initial=0.0))
+    if size <= _EXACT_SIZE or len(table) <= _FEWEST_ROWS:
+        yield table, size
+    else:
+        count = min(math.ceil(size / _EXACT_SIZE), len(table) // _FEWEST_ROWS)
+        for part in np.array_split(table, max(2, count)):
+            yield from _exact_parts(part)
+
+
 def root(triangle: FloatArray) -> FloatArray:
     """Return W such that W'W has this lower triangle, with as many rows as its rank, by pivoted Cholesky."""
     diagonal = triangle.diagonal()
     sizes = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     unit = triangle / sizes / sizes[:, None]
-    factor, pivots, rank, _ = dpstrf(unit, lower=1, tol=2.0 * np.sqrt(len(sizes)) * EPS, overwrite_a=1)
+    factor, pivots, rank, _ = dpstrf(unit, lower=1, tol=_least_pivot(len(sizes)), overwrite_a=1)
     W = np.empty((rank, len(sizes)))
     W[:, pivots - 1] = np.tril(factor)[:, :rank].T
     W *= sizes
     return W
+
+
+def root_rounding(W: FloatArray) -> float:
+    """Bound the differences of W'W and the matrix of which W is the `root`, relative to two roots of its diagonal.
+
+    The k-th entry of a Cholesky factor is a sum of k products (Higham, chapter 10); what is left is below the pivots.
+    """
+    return EPS * (0.5 * len(W) + 8.0) + _least_pivot(W.shape[1])
+
+
+def _least_pivot(side: int) -> float:
+    """Return the pivot of a matrix of unit diagonal up to which the rest counts as zero."""
+    return float(2.0 * np.sqrt(side) * EPS)
