@@ -34,14 +34,17 @@ the patch p at every stride-th place has its size x size pixels, row by row, min
 is 0; place i of k rows of places, and of columns, is in region i * regions // k.  A block is the sum of p p' over the
 places of a region; if floats is 4 or 8, divided by their number and rounded to a float of so many bytes.
 
-Rounding.  Sums and statistics stand for sums over the samples that were rounded.  With columns T_j of the samples
-(packed entries and targets, times roots of weights), a file states a number g ("rounding"): what it has in place of
-T_i'T_j errs by at most g |T_i| |T_j|.  For integers summed exactly, g is 0.  For sums and a = sqrt(q) +
-sum_j sqrt(G_jj) |t_j|, entry i of h - Gt errs by at most g sqrt(G_ii) a, and -l*(-s nu), s <= 1, by g a^2.  Statistics
-have columns W_j ("table") in place of T_j, of which forms and targets consist.  A dual vector nu = Wc + r, with c of
-the file ("expansion"), stands for the vector Tc of the samples.  With a = sum_j |W_j| |c_j|, sums of a form i over both
-differ by at most g |W_i| a + |W_i'r|, and -l*(-nu) exceeds that of Tc by at most g (|y| a + a^2 / 4) + |y'r| +
-|r'Wc| / 2.  Bounds allow for all this, and so hold for the samples.
+Rounding.  Sums and statistics stand for sums over the samples that were rounded.  A file states by how much, g
+("rounding"), and is believed; bounds allow for it, and so hold for the samples.  Sums: what stands for T_i'T_j, with
+columns T_i, T_j of the samples (packed entries and targets, times roots of weights), errs by at most g |T_i| |T_j|; for
+exact sums of integers, g is 0.  With a = sqrt(q) + sum_j sqrt(G_jj) |t_j|, entry i of h - Gt errs by at most
+g sqrt(G_ii) a, and -l*(-s nu), s <= 1, by g a^2.  Statistics: the upper triangular columns W_j of a "table",
+|W_j| <= 1, stand for columns T_j of the samples, as the columns F_i of the forms and y do for theirs.  What stands for
+T_i'T_j, F_i'T_j and y'T_j errs by at most g, g s_i and g k |y|.  The sizes s_i >= |F_i| ("form_sizes") and k >= 1
+("target_ratio") are larger where sums were rounded while a column had another centre.  A dual vector nu = Wc + r,
+where c solves the rows of the table, stands for the vector Tc of the samples.  With a = sum_j |c_j|, the sums of a form
+i over both differ by at most g s_i a + |F_i'r|, and -l*(-nu) exceeds that of Tc by at most
+g a (k |y| + a / 4) + |y'r| + |r'Wc| / 2.
 
 The losses.  logistic: log(1 + exp(-y t)); cross_entropy: log sum_k exp(t_k) - t_y; all others are piecewise quadratic,
 
@@ -114,12 +117,12 @@ LOSSES = (*PIECEWISE, "logistic", "cross_entropy", "piecewise quadratic")
 #: Kinds of the entries of arrays, and the arrays that are one number or text.
 KINDS = {
     "fiu": "X forms y sample_weight nu alpha scores steps mixture shifts cut_weights interval activation parameters "
-    "inverse_curvature beta lower_bound objective omega gram products squares rounding table expansion",
+    "inverse_curvature beta lower_bound objective omega gram products squares rounding table form_sizes target_ratio",
     "iu": "levels U V order leaves lengths signs cuts cut_lengths cut_nodes cut_values n_samples block sizes patches",
     "b": "shifted linear",
     "U": "loss label bound_type arithmetic data_sha256 rows_sha256",
 }
-SINGLE = "rounding beta lower_bound objective inverse_curvature levels n_samples " + KINDS["U"]
+SINGLE = "rounding target_ratio beta lower_bound objective inverse_curvature levels n_samples " + KINDS["U"]
 
 
 class ClaimError(Exception):
@@ -520,10 +523,12 @@ def exact_product(a: Array, b: Array) -> tuple[Array, Array]:
     return c, (a - A) * (b - B) - (((c - A * B) - (a - A) * B) - A * (b - B))
 
 
-def rounding_of(f: dict[str, Array]) -> float:
-    """Return the rounding of sums or statistics that a file states, or the worst case of older files."""
-    rounding = float(f.get("rounding", (int(f["n_samples"]) + 16) * EPS))
-    need(0 <= rounding < np.inf, "the rounding of its sums is no number >= 0")
+def rounding_of(f: dict[str, Array], least: float) -> float:
+    """Return the rounding of sums or statistics that a file states, if it is at least that of any such sums."""
+    why = "the file does not say how its sums were rounded, as those of older versions: its bound is one of the sums"
+    need("rounding" in f, f"{why}, not of the samples; certify the network again")
+    rounding = float(f["rounding"])
+    need(least <= rounding < np.inf, f"sums have no rounding of {rounding:g}, which must be at least {least:g}")
     return rounding
 
 
@@ -542,7 +547,10 @@ class Sums:
             self.h.shape == (P, C) and self.t.shape == (C, P) and self.q.shape == (C,) and C > 0, "the sums do not fit"
         )
         need(all(np.all(np.isfinite(v)) for v in (self.G, self.h, self.q, self.t)), "some numbers are not finite")
-        self.rounding = rounding_of(f)
+        # Sums of integers are exact, up to a final rounding of numbers above 2^53; the others have many terms.
+        largest = max(np.abs(v).max(initial=0.0) for v in (self.G, self.h, self.q))
+        whole = all(np.all(v == np.rint(v)) for v in (self.G, self.h, self.q))
+        self.rounding = rounding_of(f, 8 * EPS if not whole else EPS if largest > 2.0**53 else 0.0)
         # Sums of samples are semidefinite, here of G and of each h and q; a little is added to allow for rounding.
         self.roots = np.sqrt(np.maximum(self.G.diagonal(), 0))
         self.sizes = np.sqrt(np.maximum(self.q, 0)) + np.abs(self.t) @ self.roots
@@ -656,13 +664,6 @@ def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
     return trees
 
 
-def norms_of(W: Array) -> Array:
-    """Return the norms of columns, whose squares may be no floats."""
-    largest = np.abs(W).max(axis=0)
-    units = np.where(largest > 0, largest, 1.0)
-    return np.asarray(units * np.linalg.norm(W / units, axis=0))
-
-
 class Rows:
     """Samples, or statistics that stand for them, with targets and a loss."""
 
@@ -674,7 +675,7 @@ class Rows:
         need(y.ndim in (1, 2) and n > 0 and len(y) == n and y.size and w.shape == (n,), "no training problem")
         need(np.all(np.isfinite(X)) and np.all(np.isfinite(y)), "some numbers are not finite")
         need(np.all((w > 0) & (w < np.inf)), "the sample weights are not positive")
-        need("forms" not in f or str(f["loss"]) == "squared", "only a squared loss has statistics")
+        need("forms" not in f or (str(f["loss"]) == "squared" and np.all(w == 1)), "only a squared loss has statistics")
         self.X, self.w, self.loss = X if packed else X.astype(float), w, Loss(f, y, w if y.ndim == 1 else w[:, None])
         self.nu, self.lift, self.lost = np.zeros(y.shape), int(abc[1] != 0 or abc[2] != 0), 0.0
         self.blocks = Blocks.of(f, self.d) if "sizes" in f else None
@@ -730,17 +731,24 @@ class Rows:
 
     def rounded(self, nu: Array, k: int) -> Array:
         """Return what the rounding of statistics can change in entries of M(nu); add what it takes of -l*(-nu)."""
-        f, y = self.f, self.loss.y.reshape(len(nu), -1)
-        rounding, W = rounding_of(f), np.asarray(f.get("table", np.hstack([self.X, y])), dtype=float)
-        # Older files have no expansion.
-        c = f["expansion"].astype(float) if "expansion" in f else np.linalg.lstsq(W, self.nu.reshape(y.shape))[0].T
-        need(W.shape == (len(nu), c.shape[-1]) and c.shape == (y.shape[1], W.shape[1]), "the expansion does not fit")
-        need(np.all(np.isfinite(W)) and np.all(np.isfinite(c)), "some numbers are not finite")
-        rest, a = nu - W @ c[k], float(norms_of(W) @ np.abs(c[k]))
-        r, size, target = (float(np.linalg.norm(v)) for v in (rest, nu, y[:, k]))
-        g = 1.01 * ((rounding + (W.shape[1] + 16) * EPS) * a + (len(nu) + 16) * EPS * r)
-        self.lost += g * (target + a / 4 + size / 2) + float(abs(y[:, k] @ rest) + abs((nu - rest) @ rest) / 2)
-        return np.asarray(g * norms_of(self.X) + np.abs(self.X.T @ rest))
+        f, n, y = self.f, len(nu), self.loss.y.reshape(len(nu), -1)[:, k]
+        g, s, ratio = rounding_of(f, n * EPS / 2), np.asarray(f["form_sizes"], dtype=float), float(f["target_ratio"])
+        m = (math.isqrt(8 * f["table"].size + 1) - 1) // 2
+        fits = f["table"].shape == (m * (m + 1) // 2,) and m <= n and s.shape == self.X.shape[1:]
+        need(fits, "the table does not fit")
+        W = np.zeros((m, m))
+        W[np.triu_indices(m)] = f["table"]
+        units = np.where(s > 0, s, 1.0)
+        need(np.all(np.isfinite(W)) and np.all(np.isfinite(s)) and np.all(W.diagonal() > 0), "the table is singular")
+        need(np.all(np.linalg.norm(W, axis=0) <= 1 + TOLERANCE), "the table has columns of norms above one")
+        small = np.linalg.norm(self.X / units, axis=0) > 1 + TOLERANCE
+        need(ratio >= 1 and not np.any(small | (s < 0)), "some sizes are smaller than the norms of their columns")
+        c, rest = np.linalg.solve(W, nu[:m]), nu.copy()
+        rest[:m] -= W @ c
+        a, (r, size, target) = 1.01 * float(np.abs(c).sum()), (float(np.linalg.norm(v)) for v in (rest, nu, y))
+        error = (g + (n + 16) * EPS) * a + (n + 16) * EPS * r
+        self.lost += error * (ratio * target + a / 4 + size / 2) + float(abs(y @ rest) + abs((nu - rest) @ rest) / 2)
+        return np.asarray(error * s + np.abs(self.X.T @ rest))
 
 
 def check(
@@ -792,9 +800,7 @@ def check(
         bound -= math.fsum(values * weights)
     bound = max(0.0, bound)
     claimed = float(f["lower_bound"])
-    old = "n_samples" in f and "rounding" not in f
-    why = "; older versions did not allow for the rounding of sums: save the certificate again" if old else ""
-    need(bound >= claimed - tolerance, f"only {bound:.12g} is proven, not {claimed:.12g} as claimed{why}")
+    need(bound >= claimed - tolerance, f"only {bound:.12g} is proven, not {claimed:.12g} as claimed")
     need(claimed <= objective + tolerance, "the lower bound exceeds the objective")
     return objective, bound, value, penalty
 
@@ -839,11 +845,16 @@ def described(f: dict[str, Array], digest: str) -> list[tuple[str, str]]:
         kind = f"{len(f['sizes'])} blocks of sides up to {f['sizes'].max()}, {f['linear'].sum()} linear"
     lines = [("problem", f"{size}, {f['loss']} loss, beta {f['beta']:g},"), ("", f"{kind}; data sha256 {digest}")]
     if "gram" in f:
-        lines.append(("believed", "the sums are those of samples: to compute them from packed rows, give --data"))
+        errors = f"up to a rounding of {float(f['rounding']):.2g}"
+        lines.append(
+            ("believed", f"the sums are those of samples, {errors}: to compute them from packed rows, give --data")
+        )
+    elif "forms" in f:
+        errors = f"up to a rounding of {float(f['rounding']):.2g} of their sizes"
+        lines.append(("believed", f"the rows and targets have the sums of the samples, {errors}"))
     elif "sizes" in f:
         source = "images given" if "images" in f else "rows given" if "given" in f else "rows of the file"
-        what = "have the sums" if "forms" in f else "are those"
-        lines.append(("believed", f"the {source} and the targets {what} of the samples"))
+        lines.append(("believed", f"the {source} and the targets are those of the samples"))
     return lines
 
 

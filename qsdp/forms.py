@@ -18,7 +18,7 @@ from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.blocks import Blocks, Layout, one_block
 from qsdp.exceptions import InvalidInputError
-from qsdp.gram import FactorRounding, column_norms
+from qsdp.sum_rounding import SumRounding
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -48,7 +48,7 @@ class FormMap(ReadOnlyArrays):
         Number of samples that the rows stand for.
     has_rows : bool
         Whether the rows are those samples.
-    rounding : FactorRounding, optional
+    rounding : SumRounding, optional
         How far the sums over the samples may be from those over the rows, if these are not the samples.
     """
 
@@ -59,10 +59,10 @@ class FormMap(ReadOnlyArrays):
     lifted: bool = False
     n_samples: int = 0
     has_rows: bool = False
-    rounding: FactorRounding | None = None
+    rounding: SumRounding | None = None
 
     @classmethod
-    def of(cls, forms: FloatArray, lifted: bool, n_samples: int, rounding: FactorRounding | None = None) -> FormMap:
+    def of(cls, forms: FloatArray, lifted: bool, n_samples: int, rounding: SumRounding | None = None) -> FormMap:
         """Return the map of forms of one block given by their upper triangles, of shape (r, p)."""
         size = (math.isqrt(8 * forms.shape[1] + 1) - 1) // 2
         return cls(one_block(size), forms, lifted=lifted, n_samples=n_samples, rounding=rounding)
@@ -220,28 +220,18 @@ class FormMap(ReadOnlyArrays):
         starts, weights = self.layout.starts[:-1], np.abs(self._scales) * self.layout.counts
         return read_only(self._per_row(lambda rows: np.add.reduceat(np.abs(rows) * weights, starts, axis=1)))
 
-    @cached_property
-    def _norms(self) -> FloatArray:
-        """Norms of the packed entries, one column of all forms each, of shape (P,)."""
-        return read_only(np.abs(self._scales) * column_norms(self.rows))
-
     def pricing_losses(self, nu: FloatArray) -> FloatArray:
         """Bound the differences of pricing values of the samples from those of `nu` (r, C) and the rows, (C R,)."""
         if self.rounding is None:
             return np.zeros(nu.shape[1] * self.n_blocks)
-        rounding, _, rest = self.rounding.sizes(nu)
-        entries = self.layout.counts[:, None] * (np.outer(self._norms, rounding) + np.abs(self.sums(rest)))
+        errors, rest = self.rounding.of_entries(nu)
+        entries = self.layout.counts[:, None] * (np.abs(self._scales)[:, None] * errors + np.abs(self.sums(rest)))
         losses: FloatArray = np.add.reduceat(entries, self.layout.starts[:-1], axis=0).T.ravel()
         return losses
 
     def value_loss(self, nu: FloatArray, targets: FloatArray) -> float:
         r"""Bound by how much :math:`\nu^T y - \|\nu\|^2 / 4` of the samples is less than that of the rows."""
-        if self.rounding is None:
-            return 0.0
-        rounding, sizes, rest = self.rounding.sizes(nu)
-        norms, half = np.linalg.norm(targets, axis=0), 0.5 * np.linalg.norm(nu, axis=0)
-        exact = np.abs(np.einsum("ik,ik->k", targets, rest)) + 0.5 * np.abs(np.einsum("ik,ik->k", nu - rest, rest))
-        return float((rounding * (norms + 0.25 * sizes + half) + exact).sum())
+        return 0.0 if self.rounding is None else self.rounding.of_values(nu, targets)
 
     def row_bounds(self, z: FloatArray) -> FloatArray:
         """Return the Frobenius norms (r,) of the forms scaled by ``Diag(z)^(-1/2)`` on both sides, as norm bounds."""
@@ -264,9 +254,11 @@ class FormMap(ReadOnlyArrays):
 
     def restricted(self, kept: npt.NDArray[np.bool_]) -> FormMap:
         """Return the map restricted to matrices over the coordinates kept, for one block."""
-        rows = np.ascontiguousarray(self.rows[:, kept[self.layout.first] & kept[self.layout.second]])
+        columns = kept[self.layout.first] & kept[self.layout.second]
+        rounding = None if self.rounding is None else self.rounding.with_sizes(self.rounding.sizes[columns])
         layout = replace(self.layout, sizes=(int(kept.sum()),), patches=None)
-        return replace(self, layout=layout, rows=rows, lifted=self.lifted and bool(kept[-1]))
+        rows, lifted = np.ascontiguousarray(self.rows[:, columns]), self.lifted and bool(kept[-1])
+        return replace(self, layout=layout, rows=rows, lifted=lifted, rounding=rounding)
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> FormMap:
         """Return the map itself, because it does not show the units of the data."""
@@ -282,7 +274,8 @@ class FormMap(ReadOnlyArrays):
             return self
         last = self.size - 1 if self.lifted else self.size
         degrees = (self.layout.first != last).astype(int) + (self.layout.second != last)
-        return replace(self, rows=self.rows * ratio**degrees)
+        rounding = None if self.rounding is None else self.rounding.with_sizes(self.rounding.sizes * ratio**degrees)
+        return replace(self, rows=self.rows * ratio**degrees, rounding=rounding)
 
     def take(self, rows: Any) -> FormMap:
         """Return the map of some of the rows."""

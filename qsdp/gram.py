@@ -9,7 +9,7 @@ all pairs that begin in that group or later.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,15 +20,13 @@ from qsdp._utils import deadline
 from qsdp._utils.arrays import library_of
 from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import LARGE_FLOATS
-from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
+from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
 
 __all__ = [
-    "FactorRounding",
     "Gram",
     "GramFactor",
     "SharedGram",
-    "column_norms",
     "pair_operations",
     "pair_places",
     "pair_sums",
@@ -43,9 +41,6 @@ _COLUMNS = 16
 
 #: Up to this size there is one group; beyond it, two are faster.
 _ONE_GROUP = 24
-
-#: Least-squares steps; with the factor of a singular matrix, the second one reaches the limits of doubles.
-_CORRECTIONS = 2
 
 #: Minimum number of rows of a batch: each batch updates all sums.
 _LEAST_ROWS = 2048
@@ -205,68 +200,6 @@ class GramFactor:
         if info > 0:
             raise np.linalg.LinAlgError("the factor of the Gram matrix is singular")
         return np.asarray(solution)
-
-
-class FactorRounding(ReadOnlyArrays):
-    r"""How far sums over all samples may be from those over the few rows that stand for them.
-
-    With columns :math:`W_j` of these rows and :math:`T_j` of the samples, the sums satisfy
-    :math:`|T_i^T T_j - W_i^T W_j| \le \gamma \|W_i\| \|W_j\|`, where i may also be a column of the forms or targets. A
-    dual vector of the rows, :math:`\nu = W c + r`, stands for the dual vector :math:`T c` of the samples. With
-    :math:`a = \sum_j \|W_j\| |c_j|`, the sum of a column i of the samples times the latter differs from
-    :math:`W_i^T \nu` by at most :math:`\gamma \|W_i\| a + |W_i^T r|`. Least squares make the last term vanish up to
-    rounding. The units of columns do not matter.
-
-    Attributes
-    ----------
-    gamma : float
-    table : ndarray of shape (r, q)
-        W: columns from which all forms and targets are combined, or these themselves.
-    """
-
-    def __init__(self, gamma: float, table: FloatArray) -> None:
-        self.gamma, self.table = gamma, read_only(table)
-        norms = column_norms(table)
-        self._norms = read_only(np.where(norms > 0.0, norms, 1.0))
-
-    @cached_property
-    def _unit(self) -> FloatArray:
-        return read_only(self.table / self._norms)
-
-    @cached_property
-    def _factor(self) -> GramFactor:
-        return GramFactor(self._unit.T @ self._unit)
-
-    def expansion(self, nu: FloatArray) -> FloatArray:
-        """Return c of shape (q, C) for dual vectors of shape (r, C)."""
-        expansion: FloatArray = self._solved(nu)[0] / self._norms[:, None]
-        return expansion
-
-    def sizes(self, nu: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        r"""Return :math:`\gamma a` and a, both of shape (C,), and r of shape (r, C), for dual vectors (r, C).
-
-        The first of these includes the rounding of r and of sums over it.
-        """
-        c, rest = self._solved(nu)
-        sizes = np.abs(c).sum(axis=0)
-        rounding = (self.gamma + (len(c) + 16) * EPS) * sizes + (len(nu) + 16) * EPS * np.linalg.norm(rest, axis=0)
-        return 1.01 * rounding, sizes, rest
-
-    def _solved(self, nu: FloatArray) -> tuple[FloatArray, FloatArray]:
-        c, rest, order = np.zeros((self._unit.shape[1], nu.shape[1])), nu, self._factor.order
-        for _ in range(_CORRECTIONS):
-            images = self._factor.targets(self._unit.T @ rest)
-            c[order] += np.stack([self._factor.preimage(column) for column in images.T], axis=1)
-            rest = nu - self._unit @ c
-        return c, rest
-
-
-def column_norms(table: FloatArray) -> FloatArray:
-    """Return the norms of columns, whose squares may be no floats."""
-    largest = np.abs(table).max(axis=0, initial=0.0)
-    units = np.where(largest > 0.0, largest, 1.0)
-    norms: FloatArray = units * np.linalg.norm(table / units, axis=0)
-    return norms
 
 
 @lru_cache(maxsize=8)

@@ -9,11 +9,12 @@ arrays are, with N the side of the matrices, C outputs, T trees (one for each ou
 ``forms``             (n, N (N + 1)/2), in place of X for a problem from statistics: the upper triangles, row by row, of
                       matrices A from which a network predicts :math:`\sum_j \alpha_j u_j^T A v_j`
 ``n_samples``         number of samples that these matrices stand for
-``rounding``          with ``forms`` or ``gram``: :math:`\gamma` for which sums of products of two columns, of packed
-                      entries and targets, differ from those of the samples by at most :math:`\gamma` times the norms of
-                      both columns; in files that lack it, n eps
-``table``             (n, q) with ``forms``: columns of which the same is true, and of which forms and targets consist
-``expansion``         (C, q): coefficients c with which these columns give nu, up to a rest orthogonal to all of them
+``rounding``          with ``forms`` or ``gram``: :math:`\gamma` of `qsdp.sum_rounding`; sums differ from those of the
+                      samples by at most :math:`\gamma` times the norms of their two columns. Older files lack it: their
+                      bounds are those of the sums
+``table``             (k (k + 1)/2,) with ``forms``: upper triangle of the columns :math:`\hat T`, row by row
+``form_sizes``        (P,) with ``forms``: sizes :math:`s_i` of the forms
+``target_ratio``      with ``forms``: the ratio :math:`\kappa`
 ``sample_weight``     (n,), unless all weights are one
 ``data_sha256``       64 hexadecimal digits in place of these arrays, see `data_digest`
 ``sizes``             (R,), sides of the blocks; then X or forms are packed rows (n, P) of any type, see `qsdp.Blocks`
@@ -64,7 +65,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import os
+import warnings
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -84,13 +87,13 @@ from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.row_sums import Scores
 from qsdp.certificates.stored_loss import loss_arrays, read_loss, stored_loss
 from qsdp.certificates.stored_trees import read_trees, tree_arrays
-from qsdp.certificates.sums import Sums, SumsProof
-from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.certificates.sums import Sums, SumsProof, known_rounding
+from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
 from qsdp.forms import FormMap
-from qsdp.gram import FactorRounding
 from qsdp.losses import LOSSES, DataFit
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.problem import TrainingProblem
+from qsdp.sum_rounding import SumRounding
 
 __all__ = ["data_digest", "read_proof", "write_proof", "write_rows_proof"]
 
@@ -188,7 +191,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
         include_data = "sums" if problem.loss.quadratic and problem.beta > 0.0 else False
     dual = {"nu": problem.squeezed(proof.nu)}
     if "forms" in data:
-        dual |= _expansion(proof)
+        dual |= _rounding_arrays(problem)
     if include_data == "sums":
         data, dual, claims = _sums_arrays(proof, claims)
     counted = {} if "X" in data else {"n_samples": np.int64(problem.n_samples)}
@@ -225,13 +228,17 @@ def _sums_arrays(proof: Proof, claims: Claims) -> tuple[dict[str, Any], dict[str
     return data, {"scores": proven.vectors.T}, {**claims, "lower_bound": bound}
 
 
-def _expansion(proof: Proof) -> dict[str, Any]:
-    """Return what bounds the rounding of the statistics, see `FactorRounding`."""
-    data = proof.problem.weight_map
+def _rounding_arrays(problem: TrainingProblem) -> dict[str, Any]:
+    """Return what bounds the rounding of statistics."""
+    data = problem.weight_map
     assert isinstance(data, FormMap)
-    rounding = data.rounding
-    assert rounding is not None
-    return {"rounding": rounding.gamma, "table": rounding.table, "expansion": rounding.expansion(proof.nu).T}
+    rounding = known_rounding(data)
+    return {
+        "rounding": rounding.gamma,
+        "table": rounding.table[np.triu_indices(len(rounding.table))],
+        "form_sizes": rounding.sizes * data.scale,
+        "target_ratio": rounding.target_ratio,
+    }
 
 
 def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Claims) -> None:
@@ -324,13 +331,22 @@ def read_proof(
     """
     contents = Path(path).read_bytes()
     try:
-        return _read(contents, problem)
+        arrays = _arrays_of(contents)
+        found = _read(arrays, problem)
     except Exception as error:  # whatever a foreign archive makes NumPy or zipfile raise
         reason = str(error).split("\n", 1)[0] or type(error).__name__
         raise StorageError(f"{os.fspath(path)!r} is not a valid certificate: {reason}") from None
+    if {"forms", "gram"} & set(arrays) and "rounding" not in arrays:
+        warnings.warn(
+            f"{os.fspath(path)!r} is from a version that did not allow for the rounding of sums: its bound is one of "
+            "the sums, not of the samples; certify the network again",
+            QSDPWarning,
+            stacklevel=3,
+        )
+    return found
 
 
-def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | RowsProof | None, dict[str, Any]]:
+def _arrays_of(contents: bytes) -> dict[str, npt.NDArray[Any]]:
     if not contents.startswith(MAGIC):
         raise StorageError("it has no certificate header")
     line, body = contents[len(MAGIC) :][:_DIGEST_LINE], contents[len(MAGIC) + _DIGEST_LINE :]
@@ -340,7 +356,12 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Row
         if any(one.compress_type != zipfile.ZIP_STORED for one in members.infolist()):
             raise StorageError("its archive is compressed")
     with np.load(io.BytesIO(body), allow_pickle=False) as archive:
-        arrays = dict(archive)
+        return dict(archive)
+
+
+def _read(
+    arrays: dict[str, npt.NDArray[Any]], problem: TrainingProblem | None
+) -> tuple[Proof | RowsProof | None, dict[str, Any]]:
     claims = {name: str(arrays[name]) for name in ("bound_type", "arithmetic")}
     numbers = {name: float(arrays[name]) for name in ("lower_bound", "objective")}
     if claims["bound_type"] not in {"sdp", "exact"} or claims["arithmetic"] not in {"float", "verified"}:
@@ -401,18 +422,11 @@ def _of_sums(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
         raise StorageError("its sums do not fit together")
     gram = np.zeros((layout.n_entries,) * 2)
     gram[upper] = gram.T[upper] = arrays["gram"]
-    stored = Sums(layout, gram, arrays["products"], arrays["squares"], _rounding(arrays))
+    rounding = float(arrays.get("rounding", 4 * (given.n_samples + 16) * EPS))
+    stored = Sums(layout, gram, arrays["products"], arrays["squares"], rounding)
     if int(arrays["n_samples"]) != given.n_samples or not Sums.of(given).agrees(stored):
         raise StorageError("it belongs to different data")
     return given
-
-
-def _rounding(arrays: dict[str, npt.NDArray[Any]]) -> float:
-    """Return the rounding of sums; older files do not have it."""
-    rounding = float(arrays.get("rounding", (int(arrays["n_samples"]) + 16) * EPS))
-    if not 0.0 <= rounding < np.inf:
-        raise StorageError("the rounding of its sums is no number >= 0")
-    return rounding
 
 
 def _rows_proof(arrays: dict[str, npt.NDArray[Any]]) -> RowsProof:
@@ -479,17 +493,26 @@ class _StoredStatistics:
     def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
         forms, y = (check_numbers(name, self._arrays[name], "of a file") for name in ("forms", "y"))
         lifted = activation is not None and activation.lifted
-        if len(y) != len(forms):
-            raise StorageError("its forms and targets do not fit together")
-        n, table = int(self._arrays["n_samples"]), own(self._arrays.get("table", np.column_stack([forms, y])))
-        if table.ndim != 2 or len(table) != len(forms) or not np.all(np.isfinite(table)):
-            raise StorageError("its table does not fit its forms")
-        rounding = FactorRounding(_rounding(self._arrays), table)
+        n, rounding = int(self._arrays["n_samples"]), self._rounding(*forms.shape)
         if "sizes" in self._arrays:
             layout = _layout(self._arrays)
             found = FormMap(layout, forms, units=read_only(1.0 / layout.prices), n_samples=n, rounding=rounding)
         else:
             found = FormMap.of(forms, lifted, n, rounding)
-        if found.layout.n_entries != forms.shape[1]:
+        if found.layout.n_entries != forms.shape[1] or len(y) != len(forms):
             raise StorageError("its forms and targets do not fit together")
         return found, read_only(y.copy())
+
+    def _rounding(self, n: int, P: int) -> SumRounding | None:
+        if "rounding" not in self._arrays:
+            return None
+        names = ("rounding", "table", "form_sizes", "target_ratio")
+        gamma, entries, sizes, ratio = (self._arrays[name] for name in names)
+        k = (math.isqrt(8 * entries.size + 1) - 1) // 2
+        table = np.zeros((k, k))
+        if entries.shape != (k * (k + 1) // 2,) or k > n or sizes.shape != (P,) or not np.all(sizes >= 0.0):
+            raise StorageError("the rounding of its sums does not fit its forms")
+        table[np.triu_indices(k)] = entries
+        if not (np.all(np.isfinite(table)) and np.all(table.diagonal() > 0.0) and gamma > 0.0 and ratio >= 1.0):
+            raise StorageError("the rounding of its sums is no positive number, or its table is singular")
+        return SumRounding(float(gamma), read_only(table), own(sizes), float(ratio))

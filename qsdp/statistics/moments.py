@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg.lapack import dpstrf, dsfrk, dtfttr, dtrttf
 
 from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, library_of
@@ -16,22 +17,26 @@ from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray
 
 __all__ = [
+    "CHANGE",
     "ROWS_AT_ONCE",
     "PackedSums",
+    "Root",
     "changed",
     "monomials",
     "n_monomials",
     "packed_size",
     "root",
-    "root_rounding",
 ]
 
 #: Number of rows whose products are summed before they enter the compensated sum. Bounds allow for the rounding of as
 #: many additions; with a quarter of the rows, passes over the triangle take a fifth of the time.
 ROWS_AT_ONCE = 2**12
 
-#: Allowance, in units of EPS, for the rounding of centres, root weights, monomials, and of the compensated sum.
-_TERMS = 8
+#: Allowance, in units of EPS, for the rounding of centred columns, root weights, monomials, and of compensated sums.
+_TERMS = 8.0
+
+#: Allowance, in units of EPS, for the rounding of a change of centres: that of some ten operations.
+CHANGE = 8.0
 
 #: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
 _FEWEST_ROWS = 16
@@ -96,10 +101,20 @@ class PackedSums:
         The sum so far, and its rounding errors.
     device : str, optional
         Torch device on which products are summed; None means NumPy.
-    exact : bool
-        Whether all terms so far were integers whose sums nothing has rounded.
+    roundings : float
+        Bound on the errors of the sums, in units of EPS and of two of the `sizes`. Zero if all terms so far were
+        integers whose sums nothing has rounded; NaN if unknown.
+    excess : ndarray of shape (side,), or 0
+        What the squares of `sizes` have beyond the diagonal, if centres have changed.
     at_once : int
         Number of rows whose products are summed before they enter the compensated sum.
+
+    Notes
+    -----
+    A sum of n products of two columns, in any order, errs by at most n/2 EPS times the norms of both. By the
+    Cauchy-Schwarz inequality, errors relative to norms add up to errors relative to the norms of all rows. A change of
+    centres replaces monomials by linear combinations of them. Errors become the same combinations, with absolute
+    coefficients, and no smaller where the combinations cancel: so sizes are combined and kept for all rows so far.
     """
 
     def __init__(
@@ -108,13 +123,12 @@ class PackedSums:
         high: FloatArray | None = None,
         low: FloatArray | None = None,
         device: str | None = None,
-        exact: bool = True,
+        roundings: float = 0.0,
+        excess: FloatArray | float = 0.0,
         at_once: int = ROWS_AT_ONCE,
     ) -> None:
         self.side, self.high, self.low, self.device = side, high, low, device
-        self.exact, self.at_once = exact, at_once
-        #: What `sizes` have, squared, beyond the diagonal, of shape (side,); 0 if no centres have changed.
-        self.excess: FloatArray | float = 0.0
+        self.roundings, self.excess, self.at_once = roundings, excess, at_once
         #: Products of the last rows, packed, or full on a device, and the number of these rows.
         self._recent: FloatArray | None = None
         self._full: Any = None
@@ -132,11 +146,12 @@ class PackedSums:
         """The array library in which products are summed; it is not sent to other processes."""
         return library_of(self.device)
 
-    def rounding(self, n: int) -> float:
-        """Bound the errors of the entries of `triangle`, of n rows, relative to two of the `sizes`."""
-        if not self.exact:
-            return EPS * (0.5 * min(n, self.at_once) + _TERMS)
-        return 0.0 if self.triangle().diagonal().max() <= LARGEST_INTEGER else EPS
+    @property
+    def rounding(self) -> float:
+        """Bound on the errors of the entries of `triangle`, relative to two of the `sizes`; NaN if unknown."""
+        if self.roundings == 0.0 and self.triangle().diagonal().max() > LARGEST_INTEGER:
+            return EPS
+        return EPS * self.roundings
 
     def add(self, F: Any, size: float | None = None) -> None:
         """Add F F', for F of shape (side, rows), an array of the library.
@@ -146,13 +161,14 @@ class PackedSums:
         for start in range(0, F.shape[1], self.at_once):
             self._add(F[:, start : start + self.at_once], size)
 
-    def add_rows(self, table: FloatArray) -> None:
-        """Add the products of the columns of rows, exactly if they are integers."""
+    def add_rows(self, table: FloatArray, weights: FloatArray | None) -> None:
+        """Add the weighted products of the columns of rows, exactly if they are integers without weights."""
+        if weights is not None:
+            table = table * np.sqrt(weights)[:, None]
         for part, size in _exact_parts(table):
-            self.add(self.library.take(part).T, size)
+            self.add(self.library.take(part).T, size if weights is None else None)
 
     def _add(self, F: Any, size: float | None) -> None:
-        self.exact &= size is not None and size <= _EXACT_SIZE
         if self._size + (size or 0.0) > _EXACT_SIZE or self._rows + F.shape[1] > self.at_once:
             self.fold()
         self._size += size or 0.0
@@ -168,6 +184,8 @@ class PackedSums:
             A, trans = (F, "N") if F.flags.f_contiguous else (F.T, "T")
             self._recent = dsfrk(self.side, F.shape[1], 1.0, A, beta, into, trans=trans, uplo="L", overwrite_c=1)
         self._rows += F.shape[1]
+        if self.roundings != 0.0 or size is None or size > _EXACT_SIZE:
+            self.roundings = float(np.maximum(self.roundings, 0.5 * self._rows + _TERMS))
 
     def fold(self) -> None:
         """Add the products of the last rows to the compensated sum."""
@@ -185,7 +203,7 @@ class PackedSums:
     def merge(self, other: PackedSums) -> None:
         """Add another sum, whose value does not change."""
         self.fold()
-        self.exact &= other.exact
+        self.roundings = float(np.maximum(self.roundings, other.roundings))
         self.excess = self.excess + other.excess
         other._take_full()
         for part in (other.high, other.low, other._recent):
@@ -196,14 +214,33 @@ class PackedSums:
         """Return the sums of the monomials of columns times `scale` plus `shift`."""
         self.fold()
         high, low = (None if part is None else self._congruent(part, d, scale, shift) for part in (self.high, self.low))
-        moved = PackedSums(self.side, high, low, self.device, exact=False)
+        moved = PackedSums(self.side, high, low, self.device, self.roundings + CHANGE)
         sizes = changed(self.sizes()[None], d, np.abs(scale), np.abs(shift))[0]
-        moved.excess = np.maximum(np.square(sizes) - moved.triangle().diagonal(), 0.0)
+        moved.excess = np.maximum(np.square(sizes) - moved._entries(*[np.arange(self.side)] * 2), 0.0)
         return moved
 
     def sizes(self) -> FloatArray:
-        """Return the roots of sums of squares of each monomial, with those that changes of centres cancelled."""
-        return np.sqrt(np.maximum(self.triangle().diagonal(), 0.0) + self.excess)
+        """Return the norms of the monomials, of shape (side,), with what changes of centres have cancelled in them."""
+        return np.sqrt(np.maximum(self._entries(*[np.arange(self.side)] * 2), 0.0) + self.excess)
+
+    def means(self, d: int) -> tuple[float, FloatArray, FloatArray]:
+        """Return the sums of the weights, of the weighted columns, and of their squares, for d columns and targets."""
+        q = n_monomials(d)
+        columns = np.flatnonzero(np.triu_indices(d + 1)[1] == d)[:d]
+        places = np.concatenate([columns, np.arange(q, self.side)])
+        last = np.full(len(places), q - 1)
+        firsts = self._entries(np.maximum(places, last), np.minimum(places, last))
+        return float(self._entries(last[:1], last[:1])[0]), firsts, self._entries(places, places)
+
+    def _entries(self, row: npt.NDArray[np.intp], column: npt.NDArray[np.intp]) -> FloatArray:
+        """Return entries of the lower triangle, whose rectangle has the last columns, transposed, above the first."""
+        self._take_full()
+        half, odd = (self.side + 1) // 2, self.side % 2
+        i = np.where(column < half, row + 1 - odd, column - half)
+        j = np.where(column < half, column, row - half + odd)
+        places, parts = i + j * (self.side + 1 - odd), (self._recent, self.low, self.high)
+        entries: FloatArray = np.sum([part[places] for part in parts if part is not None], axis=0)
+        return entries
 
     def triangle(self) -> FloatArray:
         """Return the sum as a matrix, of which only the lower triangle is valid."""
@@ -251,26 +288,30 @@ def _exact_parts(table: FloatArray) -> Iterator[tuple[FloatArray, float | None]]
             yield from _exact_parts(part)
 
 
-def root(triangle: FloatArray) -> FloatArray:
-    """Return W such that W'W has this lower triangle, with as many rows as its rank, by pivoted Cholesky."""
-    diagonal = triangle.diagonal()
-    sizes = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
-    unit = triangle / sizes / sizes[:, None]
-    factor, pivots, rank, _ = dpstrf(unit, lower=1, tol=_least_pivot(len(sizes)), overwrite_a=1)
-    W = np.empty((rank, len(sizes)))
-    W[:, pivots - 1] = np.tril(factor)[:, :rank].T
-    W *= sizes
-    return W
+class Root(NamedTuple):
+    """Factor of a lower triangle A, see `root`: rows W of shape (rank, side), its pivots, and its error."""
+
+    W: FloatArray
+    order: npt.NDArray[np.intp]
+    rounding: float
 
 
-def root_rounding(W: FloatArray) -> float:
-    """Bound the differences of W'W and the matrix of which W is the `root`, relative to two roots of its diagonal.
+def root(triangle: FloatArray, sizes: FloatArray) -> Root:
+    r"""Return W such that W'W has this lower triangle, with as many rows as its rank, by pivoted Cholesky.
 
-    The k-th entry of a Cholesky factor is a sum of k products (Higham, chapter 10); what is left is below the pivots.
+    W is upper triangular in the first columns of `order`. The entries of W'W err by at most `rounding` times two of the
+    sizes: in rows or columns of pivots, the k-th step has sums of k products (Higham, chapter 10), and the others are
+    compared.
     """
-    return EPS * (0.5 * len(W) + 8.0) + _least_pivot(W.shape[1])
-
-
-def _least_pivot(side: int) -> float:
-    """Return the pivot of a matrix of unit diagonal up to which the rest counts as zero."""
-    return float(2.0 * np.sqrt(side) * EPS)
+    units = np.where(sizes > 0.0, sizes, 1.0)
+    factor, pivots, rank, _ = dpstrf(
+        triangle / units / units[:, None], lower=1, tol=2.0 * np.sqrt(len(units)) * EPS, overwrite_a=1
+    )
+    order, lower = pivots - 1, np.tril(factor)[:, :rank]
+    rest = order[rank:]
+    left = triangle[np.maximum.outer(rest, rest), np.minimum.outer(rest, rest)] / units[rest] / units[rest, None]
+    left -= lower[rank:] @ lower[rank:].T
+    W = np.empty((rank, len(units)))
+    W[:, order] = lower.T
+    W *= units
+    return Root(W, order, EPS * (0.5 * rank + CHANGE) + float(np.abs(left).max(initial=0.0)))

@@ -214,9 +214,7 @@ class SufficientStatistics:
             table = np.hstack([rows[some], target[some]], dtype=np.float64)
             table, own = _counting(table, None if weights is None else weights[some])
             self._keep(table, own)
-            if own is not None:
-                table *= np.sqrt(own)[:, None]
-            self._sums.add_rows(table)
+            self._sums.add_rows(table, own)
 
     def _add(self, table: FloatArray, weights: FloatArray | None) -> None:
         """Add columns of data and targets to the sums, in chunks of rows."""
@@ -225,7 +223,7 @@ class SufficientStatistics:
             self._basis = Basis.of(table)
         elif (seen + len(table)).bit_length() > seen.bit_length():
             # Recentre whenever the number of rows has doubled: the first rows may have been few or different.
-            self._move(self._basis.recentred(table))
+            self._move(self._recentred(table, weights))
         self._move(self._basis.reaching(table))
         library, step = self._sums.library, min(max(_MIN_ROWS, WORK_FLOATS // self._sums.side), ROWS_AT_ONCE)
         parts = (slice(start, start + step) for start in range(0, len(table), step))
@@ -233,6 +231,15 @@ class SufficientStatistics:
             chunk = self._basis.apply(table[rows])
             own = None if weights is None else weights[rows]
             self._sums.add(monomials(chunk, self.n_features_in_, own, library))
+
+    def _recentred(self, table: FloatArray, weights: FloatArray | None) -> Basis:
+        """Return the basis whose centres suit all rows so far and these rows."""
+        total, first, second = self._sums.means(self.n_features_in_)
+        coordinates = self._basis.apply(table)
+        w = np.ones(len(table)) if weights is None else weights
+        total += float(w.sum())
+        mean = (first + w @ coordinates) / total
+        return self._basis.recentred(mean, np.sqrt(np.maximum((second + w @ coordinates**2) / total - mean**2, 0.0)))
 
     def _keep(self, table: FloatArray, weights: FloatArray | None) -> None:
         if self.keep:
@@ -398,7 +405,7 @@ class SufficientStatistics:
             "random_state": self.random_state,
             "encoding": self.encoding,
             "blocks": self.blocks_,
-            "exact": self._sums.exact,
+            "roundings": None if np.isnan(self._sums.roundings) else self._sums.roundings,
         }
         write_statistics(path, fields, self._basis, self._sums, self._kept)
 
