@@ -199,7 +199,7 @@ def test_any_division_order_and_merge_tree_has_the_same_bounds(tree):
     problems = [TrainingProblem.from_statistics(one, beta=20.0) for one in (pieces[0], once)]
     found, expected = (qsdp.solve_relaxation(problem) for problem in problems)
     # Bounds allow for rounding, whose worst case grows with every change of the centres that parts of few rows chose.
-    assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-4)
+    assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-8)
     assert found.lower_bound <= expected.objective
     assert found.objective == pytest.approx(expected.objective, rel=1e-10)
 

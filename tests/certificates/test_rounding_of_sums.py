@@ -6,9 +6,11 @@ import warnings
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 
 import qsdp
 import qsdp_check
@@ -16,6 +18,7 @@ from qsdp.certificates import certify, load_certificate
 from qsdp.certificates.sums import Sums
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.relaxation.bounds import best_dual_bound
+from qsdp.statistics.moments import root
 
 SIZES = (1e1, 1e3, 1e5, 1e10)
 
@@ -32,11 +35,13 @@ def rows_of(seed: int, size: float, outputs: int = 1) -> tuple[np.ndarray, np.nd
     return X, y, rng.uniform(0.5, 2.0, 9)
 
 
-def solved(A: list[list[Fraction]], b: list[Fraction]) -> list[Fraction]:
-    """Solve a small system by elimination."""
+def solved(A: list[list[Fraction]], b: list[Fraction]) -> list[Fraction] | None:
+    """Solve a small system by elimination, unless it is singular."""
     M = [[*row, value] for row, value in zip(A, b, strict=True)]
     for k in range(len(M)):
-        pivot = next(i for i in range(k, len(M)) if M[i][k])
+        pivot = next((i for i in range(k, len(M)) if M[i][k]), None)
+        if pivot is None:
+            return None
         M[k], M[pivot] = M[pivot], M[k]
         for i in range(len(M)):
             if i != k:
@@ -44,14 +49,14 @@ def solved(A: list[list[Fraction]], b: list[Fraction]) -> list[Fraction]:
     return [row[-1] / row[k] for k, row in enumerate(M)]
 
 
-def exact_optimum(X: np.ndarray, y: np.ndarray, w: np.ndarray, beta: float) -> Fraction:
-    """Return the optimum of blocks of one entry each: that of a lasso, by all patterns of signs, in rationals.
+def exact_optimum(rows: list[list[Fraction]], y: np.ndarray, w: np.ndarray, penalty: Fraction) -> Fraction:
+    """Return the optimum of a lasso by all patterns of signs, in rationals.
 
-    Every pattern gives a point, whose objective is no smaller than the optimum, and one of them gives the optimum.
+    Every pattern gives a point, whose objective is no smaller than the optimum, and one of them, of independent
+    columns, gives the optimum.
     """
-    rows, targets, weights = exact(X), exact(y), [Fraction(float(v)) for v in w]
-    columns, penalty = len(rows[0]), Fraction(beta)
-    total = Fraction(0)
+    targets, weights = exact(y), [Fraction(float(v)) for v in w]
+    columns, total = len(rows[0]), Fraction(0)
     for k in range(len(targets[0])):
         own = [row[k] for row in targets]
         values = []
@@ -60,6 +65,8 @@ def exact_optimum(X: np.ndarray, y: np.ndarray, w: np.ndarray, beta: float) -> F
             gram = [[sum(v * r[i] * r[j] for v, r in zip(weights, rows, strict=True)) for j in used] for i in used]
             h = [sum(v * r[i] * t for v, r, t in zip(weights, rows, own, strict=True)) for i in used]
             s = solved(gram, [b - penalty * pattern[j] / 2 for b, j in zip(h, used, strict=True)])
+            if s is None:
+                continue
             rest = [t - sum(r[j] * a for j, a in zip(used, s, strict=True)) for r, t in zip(rows, own, strict=True)]
             loss = sum(v * t * t for v, t in zip(weights, rest, strict=True))
             values.append(loss + penalty * sum(abs(a) for a in s))
@@ -76,7 +83,7 @@ def problem_of(
     statistics = qsdp.SufficientStatistics()
     for some in (slice(5), slice(5, 9)):
         statistics.partial_fit(blocks[some], y[some], w[some])
-    return problem, exact_optimum(X, y, w, beta), statistics
+    return problem, exact_optimum(exact(X), y, w, Fraction(beta)), statistics
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -116,30 +123,155 @@ def test_no_bound_is_above_the_optimum_of_the_rows(
             assert Fraction(min(bounds[0], *bounds[2:])) >= optimum * (1 - Fraction(1e-6))
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("seed", range(8))
-def test_statistics_bound_what_their_rounding_changes(seed: int, size: float) -> None:
-    # The dual vector of the samples is T c, and its sums and value are computed in rationals.
-    X, y, w = rows_of(seed, size, outputs=2)
-    problem, _, statistics = problem_of(seed, size, outputs=2)
-    data, targets = statistics.reduced()
-    assert data.rounding is not None
+def columns_of(kind: str, seed: int, n: int = 11, d: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows that are hard on sums, targets and weights."""
     rng = np.random.default_rng(seed)
-    nu = 2.0 * (targets - data.rows @ (np.linalg.lstsq(X, y)[0] + 0.1 * rng.standard_normal((3, 2))))
-    c = exact(data.rounding.expansion(nu))
-    table, weights = exact(np.hstack([X, y])), [Fraction(float(v)) for v in w]
-    sizes = data.pricing_losses(nu).reshape(2, 3)
-    for k in range(2):
-        of_samples = [sum(a * b[k] for a, b in zip(row, c, strict=True)) for row in table]
-        value = sum(v * (row[3 + k] * t - t * t / 4) for v, row, t in zip(weights, table, of_samples, strict=True))
-        own = exact(nu[:, [k]])
-        forms, reduced = exact(data.rows), exact(targets[:, [k]])
-        of_rows = sum(t[0] * a[0] - a[0] * a[0] / 4 for t, a in zip(reduced, own, strict=True))
-        assert value >= of_rows - Fraction(data.value_loss(nu[:, [k]], targets[:, [k]]))
-        for j in range(3):
-            entry = sum(v * row[j] * t for v, row, t in zip(weights, table, of_samples, strict=True))
-            assert abs(entry - sum(f[j] * a[0] for f, a in zip(forms, own, strict=True))) <= Fraction(sizes[k, j])
-    assert problem.blocks == data.layout
+    X, w = rng.standard_normal((n, d)), rng.uniform(0.5, 2.0, n)
+    y = X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(n)
+    if kind == "offset":
+        X += 1e8
+    elif kind == "first far":
+        X[:2] += 1e6
+    elif kind == "scales":
+        X *= np.array([1e8, 1e-8] * d)[:d]
+    elif kind == "duplicated":
+        X[:, 1] = X[:, 0]
+    elif kind == "constant":
+        X[:, 1] = 0.1
+        X[0, 1] += 1e-9 * (seed % 2)
+    elif kind == "disjoint":
+        # Products of these columns are zero, but computed only up to rounding once the first centre is left.
+        X = 0.3 * (rng.integers(0, d + 1, n)[:, None] == np.arange(d))
+        X[0] = 0.3 * (np.arange(d) == 0)
+        y += X[:, 0]
+    elif kind == "targets far":
+        y += 1e7
+    return X, y, w
+
+
+KINDS = ("plain", "offset", "first far", "scales", "duplicated", "constant", "disjoint", "targets far")
+
+
+def statistics_of(
+    X: np.ndarray, y: np.ndarray, w: np.ndarray, cuts: tuple[int, ...], merge: bool = False
+) -> qsdp.SufficientStatistics:
+    parts = [slice(a, b) for a, b in zip((0, *cuts), (*cuts, len(X)), strict=True)]
+    if not merge:
+        statistics = qsdp.SufficientStatistics()
+        for some in parts:
+            statistics.partial_fit(X[some], y[some], w[some])
+        return statistics
+    found = [qsdp.SufficientStatistics().partial_fit(X[some], y[some], w[some]) for some in parts]
+    for other in found[1:]:
+        found[0].merge(other)
+    return found[0]
+
+
+SPLITS = [((), False), ((1,), False), ((2,), False), (tuple(range(1, 11)), False), ((1, 4), True), ((5,), True)]
+
+
+@pytest.mark.parametrize(("cuts", "merge"), SPLITS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_bound_from_statistics_is_above_the_optimum_of_the_rows(
+    kind: str, cuts: tuple[int, ...], merge: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X, y, w = columns_of(kind, seed=len(cuts))
+    statistics = statistics_of(X, y, w, cuts, merge)
+    # All neurons of two columns, up to signs of the whole, are these three functions.
+    rows = [[(a + b) ** 2, (a - b) ** 2, (a + b) * (a - b)] for a, b in exact(X)]
+    largest = qsdp.beta_max(qsdp.TrainingProblem.from_statistics(statistics, beta=1.0))
+    for beta in (1e-3 * largest, 0.3 * largest):
+        optimum = exact_optimum(rows, y, w, 2 * Fraction(beta))
+        problem = qsdp.TrainingProblem.from_statistics(statistics, beta=beta)
+        result = qsdp.column_generation(problem, tol=1e-9, time_limit=1.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", QSDPWarning)
+            relaxation = qsdp.solve_relaxation(problem, tol=1e-9)
+        bounds = [relaxation.lower_bound, certify(result.network, problem, relaxation).lower_bound]
+        try:
+            result.certificate.save(tmp_path / "c")
+        except InvalidInputError:
+            # Weights that cancel.
+            assert kind in {"offset", "scales", "first far", "targets far"}
+        else:
+            assert qsdp_check.main([str(tmp_path / "c")]) == 0
+            bounds.append(float(capsys.readouterr().out.split("lower bound ")[1].split()[0]))
+        bounds.append(result.certificate.lower_bound)
+        assert max(map(Fraction, bounds)) <= optimum
+        if kind in {"plain", "duplicated", "disjoint"}:
+            assert Fraction(bounds[-1]) >= optimum * (1 - Fraction(1e-7))
+
+
+@pytest.mark.parametrize(("cuts", "merge"), SPLITS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_statistics_bound_what_their_rounding_changes(kind: str, cuts: tuple[int, ...], merge: bool) -> None:
+    # The dual vector of the samples is T c, and its sums and value are computed in rationals.
+    X, y, w = columns_of(kind, seed=len(cuts), d=3)
+    statistics = statistics_of(X, y, w, cuts, merge)
+    data, targets = statistics.reduced()
+    rounding, basis = data.rounding, statistics._basis
+    assert rounding is not None
+    sizes, k = statistics._sums.sizes(), len(rounding.table)
+    order = root(statistics._sums.triangle(), sizes).order[:k]
+    units = [Fraction(2) ** int(e) for e in basis.exponent]
+    centred = [
+        [(a - Fraction(float(c))) / u for a, c, u in zip(row, basis.centre, units, strict=True)]
+        for row in exact(np.column_stack([X, y]))
+    ]
+    pairs = list(zip(*(places.tolist() for places in np.triu_indices(4)), strict=True))
+    monomials = []
+    for row in centred:
+        one = [*row[:3], Fraction(1)]
+        monomials.append([*(one[a] * one[b] for a, b in pairs), row[3]])
+    T = [[row[j] / Fraction(float(sizes[j])) for j in order] for row in monomials]
+    F = [[row[a] * row[b] for a in range(3) for b in range(a, 3)] for row in exact(X)]
+    weights, goal = [Fraction(float(v)) for v in w], [row[0] for row in exact(y)]
+    forms, reduced = exact(data.forms), [row[0] for row in exact(targets)]
+    rng = np.random.default_rng(0)
+    for nu in (targets, rng.standard_normal(targets.shape), targets + 1e-3 * rng.standard_normal(targets.shape)):
+        errors, rest = rounding.of_entries(nu)
+        losses = np.abs(data.factor) * errors + np.abs(data.forms.T @ rest)
+        c = exact(scipy.linalg.solve_triangular(rounding.table, nu[:k]))
+        own = [row[0] for row in exact(nu)]
+        of_samples = [sum(a * b[0] for a, b in zip(row, c, strict=True)) for row in T]
+        for j in range(6):
+            entry = sum(v * row[j] * t for v, row, t in zip(weights, F, of_samples, strict=True))
+            of_rows = sum(f[j] * t for f, t in zip(forms, own, strict=True))
+            assert abs(entry - of_rows) <= Fraction(float(losses[j, 0]))
+        value = sum(v * (t * g - t * t / 4) for v, g, t in zip(weights, goal, of_samples, strict=True))
+        of_rows = sum(t * g - t * t / 4 for g, t in zip(reduced, own, strict=True))
+        assert value >= of_rows - Fraction(data.value_loss(nu, targets))
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_bounds_do_not_suffer_from_small_first_batches(first: int) -> None:
+    # Products of columns of one category each vanish up to rounding, of the size that the first centre gave them.
+    rng = np.random.default_rng(0)
+    category = rng.integers(0, 12, 600)
+    category[:2] = 11, 10
+    X = np.column_stack([rng.standard_normal(600), 0.3 * (category[:, None] == np.arange(12))])
+    y = X[:, 0] * (category > 5) + 0.1 * rng.standard_normal(600) + 1.0
+    w = rng.uniform(0.5, 2.0, 600)
+    problems = [qsdp.TrainingProblem.from_statistics(statistics_of(X, y, w, cuts), beta=5.0) for cuts in ((), (first,))]
+    once, cut = (qsdp.solve_relaxation(problem) for problem in problems)
+    assert once.relative_gap <= 1e-6
+    assert cut.lower_bound == pytest.approx(once.lower_bound, rel=1e-9)
+
+
+def test_sizes_outlast_changes_of_centres() -> None:
+    # The first rows are summed at another centre, and stand for 1e6 times their size at the last one.
+    rng = np.random.default_rng(0)
+    X, y = 1e3 + rng.standard_normal((400, 2)), rng.standard_normal(400)
+    parts = [qsdp.SufficientStatistics().partial_fit(X[:40], y[:40])]
+    parts.append(qsdp.SufficientStatistics().partial_fit(X[40:] * 1e-3, y[40:]))
+    statistics = parts[1].merge(parts[0])
+    sums, norms = statistics._sums, np.sqrt(statistics._sums.triangle().diagonal())
+    assert np.all(sums.sizes() >= norms)
+    assert sums.sizes()[0] > norms[0]
+    data, _ = statistics.reduced()
+    assert data.rounding is not None
+    assert np.all(data.rounding.sizes * data.factor >= np.linalg.norm(data.forms, axis=0) * (1.0 - 1e-12))
+    assert sums.roundings == pytest.approx(0.5 * 360 + 8.0)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -155,17 +287,42 @@ def test_sums_of_integers_have_no_rounding(seed: int) -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_rounding_of_sums_is_bounded(size: float) -> None:
     X, y, w = rows_of(0, size, outputs=2)
-    problem, _, statistics = problem_of(0, size, outputs=2)
+    problem, _, _ = problem_of(0, size, outputs=2)
     sums, table = Sums.of(problem), exact(np.hstack([X, y]))
     whole = np.block([[sums.gram, sums.products], [sums.products.T, np.diag(sums.squares)]])
-    rows, targets = statistics.reduced()
-    factor = exact(np.hstack([rows.rows, targets]))
-    assert rows.rounding is not None
     weights = [Fraction(float(v)) for v in w]
     true = [[sum(v * r[i] * r[j] for v, r in zip(weights, table, strict=True)) for j in range(5)] for i in range(5)]
     for i, j in product(range(5), repeat=2):
         unit = Fraction(np.sqrt(float(true[i][i]) * float(true[j][j])))
         if max(i, j) < 3 or min(i, j) < 3 or i == j:
             assert abs(Fraction(whole[i, j]) - true[i][j]) <= Fraction(sums.rounding) * unit
-        reduced = sum(r[i] * r[j] for r in factor)
-        assert abs(reduced - true[i][j]) <= Fraction(rows.rounding.gamma) * unit
+
+
+def refused(f: dict[str, Any], reason: str, **changes: Any) -> None:
+    with pytest.raises(qsdp_check.ClaimError, match=reason):
+        qsdp_check.check({**f, **changes})
+
+
+def test_roundings_that_cannot_be_true_are_refused(tmp_path: Path) -> None:
+    X, y, w = columns_of("plain", 0)
+    problem = qsdp.TrainingProblem.from_statistics(statistics_of(X, y, w, (1,)), beta=0.1)
+    qsdp.column_generation(problem).certificate.save(tmp_path / "c")
+    f, _ = qsdp_check.read(str(tmp_path / "c"), None)
+    qsdp_check.check(f)
+    refused({name: array for name, array in f.items() if name != "rounding"}, "its bound is one of the sums")
+    refused(f, "sums have no rounding of 0", rounding=np.array(0.0))
+    refused(f, "sizes are smaller than the norms", form_sizes=0.9 * f["form_sizes"])
+    refused(f, "sizes are smaller than the norms", target_ratio=np.array(0.5))
+    refused(f, "norms above one", table=2.0 * f["table"])
+    refused(f, "the table is singular", table=0.0 * f["table"])
+    refused(f, "the table does not fit", table=f["table"][1:])
+    refused(f, "is proven", rounding=np.array(1e-3))
+    blocks, y = qsdp.Blocks(X, [1, 1], ["linear", "quadratic"]), np.round(8.0 * y)
+    qsdp.column_generation(qsdp.TrainingProblem(blocks, y, beta=0.1)).certificate.save(
+        tmp_path / "c", include_data="sums"
+    )
+    f, _ = qsdp_check.read(str(tmp_path / "c"), None)
+    qsdp_check.check(f)
+    refused({name: array for name, array in f.items() if name != "rounding"}, "its bound is one of the sums")
+    refused(f, "sums have no rounding of 0", rounding=np.array(0.0))
+    refused(f, "is proven", rounding=np.array(1e-3))
