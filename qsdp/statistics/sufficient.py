@@ -434,8 +434,8 @@ class SufficientStatistics:
         sums.device = statistics.device
         if np.isnan(sums.roundings):
             warnings.warn(
-                f"{os.fspath(path)!r} is from a version that did not record the rounding of sums: bounds are those of the "
-                "sums, not of the rows; accumulate the rows again",
+                f"{os.fspath(path)!r} is from a version that did not record the rounding of sums: bounds are those of "
+                "the sums, not of the rows; accumulate the rows again",
                 QSDPWarning,
                 stacklevel=2,
             )
