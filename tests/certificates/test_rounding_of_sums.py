@@ -305,7 +305,7 @@ def refused(f: dict[str, Any], reason: str, **changes: Any) -> None:
 
 def test_roundings_that_cannot_be_true_are_refused(tmp_path: Path) -> None:
     X, y, w = columns_of("plain", 0)
-    problem = qsdp.TrainingProblem.from_statistics(statistics_of(X, y, w, (1,)), beta=0.1)
+    problem = qsdp.TrainingProblem.from_statistics(statistics_of(X, y, w, ()), beta=0.1)
     qsdp.column_generation(problem).certificate.save(tmp_path / "c")
     f, _ = qsdp_check.read(str(tmp_path / "c"), None)
     qsdp_check.check(f)
