@@ -40,8 +40,7 @@ CHANGE = 8.0
 #: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
 _FEWEST_ROWS = 16
 
-#: Entries that enter the compensated sum at once, so that temporary arrays stay in the cache; half and twice as many take
-#: as long.
+#: Entries that enter the compensated sum at once: temporary arrays stay in the cache, with half or twice as many, too.
 _FLOATS = 2**15
 
 #: Largest sum of squares of integers for which all sums of their products are exact in any order.
