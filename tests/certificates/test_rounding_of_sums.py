@@ -204,7 +204,7 @@ def test_no_bound_from_statistics_is_above_the_optimum_of_the_rows(
 @pytest.mark.parametrize(("cuts", "merge"), SPLITS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_statistics_bound_what_their_rounding_changes(kind: str, cuts: tuple[int, ...], merge: bool) -> None:
-    # The dual vector of the samples is T c, and its sums and value are computed in rationals.
+    # Everything of the samples, such as their dual vector T c, is computed in rationals.
     X, y, w = columns_of(kind, seed=len(cuts), d=3)
     statistics = statistics_of(X, y, w, cuts, merge)
     data, targets = statistics.reduced()
@@ -226,6 +226,14 @@ def test_statistics_bound_what_their_rounding_changes(kind: str, cuts: tuple[int
     F = [[row[a] * row[b] for a in range(3) for b in range(a, 3)] for row in exact(X)]
     weights, goal = [Fraction(float(v)) for v in w], [row[0] for row in exact(y)]
     forms, reduced = exact(data.forms), [row[0] for row in exact(targets)]
+    table, gamma, norm = exact(rounding.table), Fraction(rounding.gamma), Fraction(float(np.linalg.norm(targets)))
+    units = [*np.full(k, 1.0), *(rounding.sizes * data.factor), rounding.target_ratio * float(norm)]
+    table += [[Fraction(0)] * k] * (len(forms) - k)
+    of_few = [[*t, *f, g] for t, f, g in zip(table, forms, reduced, strict=True)]
+    of_all = [[*t, *f, g] for t, f, g in zip(T, F, goal, strict=True)]
+    for i, j in product(range(k), range(k + 7)):
+        true = sum(v * row[i] * row[j] for v, row in zip(weights, of_all, strict=True))
+        assert abs(sum(row[i] * row[j] for row in of_few) - true) <= gamma * Fraction(float(units[j]))
     rng = np.random.default_rng(0)
     for nu in (targets, rng.standard_normal(targets.shape), targets + 1e-3 * rng.standard_normal(targets.shape)):
         errors, rest = rounding.of_entries(nu)
