@@ -88,7 +88,7 @@ class SufficientStatistics:
     Notes
     -----
     Columns are centred at round numbers near their means, if these are far from zero, and divided by powers of two.
-    Products of four thousand rows at a time enter a compensated sum. The sums therefore have an error of a few
+    Products of two thousand rows at a time enter a compensated sum. The sums therefore have an error of a few
     roundoffs of the sizes of the (centred) products, for any number, division and order of rows. Lower bounds allow for
     the worst case, so that they hold for the rows. The sums are kept as one packed triangle and computed with level-3
     BLAS.
