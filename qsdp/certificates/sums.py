@@ -37,7 +37,7 @@ __all__ = ["Sums", "SumsProof", "known_rounding"]
 _SPLITTER = 2.0**27 + 1.0
 
 #: Rows whose products enter the compensated sum at once: a bound loses little, and the sums take twice the time.
-_ROWS_AT_ONCE = 64
+_ROWS_AT_ONCE = 128
 
 #: Corrections of a vector that a factor of a singular matrix determines; two reach the limits of doubles.
 _CORRECTIONS = 3

@@ -160,8 +160,11 @@ class PackedSums:
 
         For integers, `size` is the largest entry of F F': the sum then stays exact.
         """
-        for start in range(0, F.shape[1], self.at_once):
-            self._add(F[:, start : start + self.at_once], size)
+        # Without rounding, there is no need to sum few rows at once.
+        exact = self.roundings == 0.0 and size is not None and size <= _EXACT_SIZE
+        step = max(F.shape[1], 1) if exact else self.at_once
+        for start in range(0, F.shape[1], step):
+            self._add(F[:, start : start + step], size, exact)
 
     def add_rows(self, table: FloatArray, weights: FloatArray | None) -> None:
         """Add the weighted products of the columns of rows, exactly if they are integers without weights."""
@@ -170,8 +173,8 @@ class PackedSums:
         for part, size in _exact_parts(table):
             self.add(self.library.take(part).T, size if weights is None else None)
 
-    def _add(self, F: Any, size: float | None) -> None:
-        if self._size + (size or 0.0) > _EXACT_SIZE or self._rows + F.shape[1] > self.at_once:
+    def _add(self, F: Any, size: float | None, exact: bool) -> None:
+        if self._size + (size or 0.0) > _EXACT_SIZE or (not exact and self._rows + F.shape[1] > self.at_once):
             self.fold()
         self._size += size or 0.0
         if self.device is not None:
@@ -186,7 +189,7 @@ class PackedSums:
             A, trans = (F, "N") if F.flags.f_contiguous else (F.T, "T")
             self._recent = dsfrk(self.side, F.shape[1], 1.0, A, beta, into, trans=trans, uplo="L", overwrite_c=1)
         self._rows += F.shape[1]
-        if self.roundings != 0.0 or size is None or size > _EXACT_SIZE:
+        if not exact:
             self.roundings = float(np.maximum(self.roundings, 0.5 * self._rows + _TERMS))
 
     def fold(self) -> None:
