@@ -65,7 +65,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import math
 import os
 import warnings
 import zipfile
@@ -86,14 +85,14 @@ from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.row_sums import Scores
 from qsdp.certificates.stored_loss import loss_arrays, read_loss, stored_loss
+from qsdp.certificates.stored_rounding import read_rounding, rounding_arrays
 from qsdp.certificates.stored_trees import read_trees, tree_arrays
-from qsdp.certificates.sums import Sums, SumsProof, known_rounding
+from qsdp.certificates.sums import Sums, SumsProof
 from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.sum_rounding import SumRounding
 
 __all__ = ["data_digest", "read_proof", "write_proof", "write_rows_proof"]
 
@@ -191,7 +190,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
         include_data = "sums" if problem.loss.quadratic and problem.beta > 0.0 else False
     dual = {"nu": problem.squeezed(proof.nu)}
     if "forms" in data:
-        dual |= _rounding_arrays(problem)
+        dual |= rounding_arrays(problem)
     if include_data == "sums":
         data, dual, claims = _sums_arrays(proof, claims)
     counted = {} if "X" in data else {"n_samples": np.int64(problem.n_samples)}
@@ -226,19 +225,6 @@ def _sums_arrays(proof: Proof, claims: Claims) -> tuple[dict[str, Any], dict[str
     }
     bound = max(0.0, min(claims["lower_bound"], proven.lower_bound))
     return data, {"scores": proven.vectors.T}, {**claims, "lower_bound": bound}
-
-
-def _rounding_arrays(problem: TrainingProblem) -> dict[str, Any]:
-    """Return what bounds the rounding of statistics."""
-    data = problem.weight_map
-    assert isinstance(data, FormMap)
-    rounding = known_rounding(data)
-    return {
-        "rounding": rounding.gamma,
-        "table": rounding.table[np.triu_indices(len(rounding.table))],
-        "form_sizes": rounding.sizes * data.scale,
-        "target_ratio": rounding.target_ratio,
-    }
 
 
 def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Claims) -> None:
@@ -493,7 +479,7 @@ class _StoredStatistics:
     def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
         forms, y = (check_numbers(name, self._arrays[name], "of a file") for name in ("forms", "y"))
         lifted = activation is not None and activation.lifted
-        n, rounding = int(self._arrays["n_samples"]), self._rounding(*forms.shape)
+        n, rounding = int(self._arrays["n_samples"]), read_rounding(self._arrays, *forms.shape)
         if "sizes" in self._arrays:
             layout = _layout(self._arrays)
             found = FormMap(layout, forms, units=read_only(1.0 / layout.prices), n_samples=n, rounding=rounding)
@@ -502,17 +488,3 @@ class _StoredStatistics:
         if found.layout.n_entries != forms.shape[1] or len(y) != len(forms):
             raise StorageError("its forms and targets do not fit together")
         return found, read_only(y.copy())
-
-    def _rounding(self, n: int, P: int) -> SumRounding | None:
-        if "rounding" not in self._arrays:
-            return None
-        names = ("rounding", "table", "form_sizes", "target_ratio")
-        gamma, entries, sizes, ratio = (self._arrays[name] for name in names)
-        k = (math.isqrt(8 * entries.size + 1) - 1) // 2
-        table = np.zeros((k, k))
-        if entries.shape != (k * (k + 1) // 2,) or k > n or sizes.shape != (P,) or not np.all(sizes >= 0.0):
-            raise StorageError("the rounding of its sums does not fit its forms")
-        table[np.triu_indices(k)] = entries
-        if not (np.all(np.isfinite(table)) and np.all(table.diagonal() > 0.0) and gamma > 0.0 and ratio >= 1.0):
-            raise StorageError("the rounding of its sums is no positive number, or its table is singular")
-        return SumRounding(float(gamma), read_only(table), own(sizes), float(ratio))
