@@ -26,6 +26,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx-mathjax-offline",  # formulas need nothing from elsewhere
     "notebook_gallery",
+    "playground",
     "name_links",
     "reference_pages",
 ]
@@ -80,7 +81,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-_PLAIN = ("index", "quickstart", "theory", "errata", "measurements", "results", "changelog")
+_PLAIN = ("index", "quickstart", "playground/index", "theory", "errata", "measurements", "results", "changelog")
 html_sidebars = {page: [] for page in _PLAIN}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

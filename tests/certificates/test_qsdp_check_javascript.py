@@ -56,7 +56,7 @@ def python_answer(file: Path, data: Path | None) -> tuple[str, str]:
 
 
 def without_names(text: str) -> str:
-    """Return a message without its numbers and the names in it, which both write in their own way, or in another order."""
+    """Return a message without its numbers and names, which both write in their own way or in another order."""
     text = re.sub(r"(the loss|the entries of) .* (is unknown|are of)", r"\1 # \2", text)
     return re.sub(r"-?(\d[\d.e+-]*|inf(inity)?|nan)", "#", text, flags=re.IGNORECASE)
 
@@ -195,9 +195,8 @@ import { writeFileSync, readFileSync } from "node:fs";
 import { exactSum, sha256, packedRows } from "./qsdp_check.mjs";
 const { sums, texts, images, patches } = JSON.parse(readFileSync("given.json"));
 const rows = patches.map((one) => [...packedRows({ ...images, values: Float64Array.from(images.values) }, one).values]);
-writeFileSync("found.json", JSON.stringify({
-  sums: sums.map((own) => exactSum(own.map(Number))), rows, digests: texts.map((text) => sha256(new TextEncoder().encode(text))),
-}));
+const digests = texts.map((text) => sha256(new TextEncoder().encode(text)));
+writeFileSync("found.json", JSON.stringify({ sums: sums.map((own) => exactSum(own.map(Number))), rows, digests }));
 """
 
 
