@@ -1,6 +1,7 @@
-"""Make the networks and the proof of the playground: ``python docs/playground/make_playground.py``, which needs MNIST in QSDP_DATA.
+"""Make the networks and the proof of the playground: ``python docs/playground/make_playground.py``.
 
-The results are small files in ``data/``, from which the documentation is built.
+It needs the images of MNIST in the folder named by QSDP_DATA. The results are small files in ``data/``, from which the
+documentation is built.
 
     digits.cert, digits.npz     a proof for 1000 of scikit-learn's images of digits, and these images
     mnist_*.qsdp, mnist.json    networks of several sizes on MNIST, from one solve, and what is known of them

@@ -178,7 +178,7 @@ const headOf = (contents) => textOf(contents.subarray(0, MAGIC.length));
 
 /** Split a file into its digest and what follows it. */
 function partsOf(contents) {
-  if (headOf(contents) !== MAGIC) throw new Undecided("it is no certificate of qsdp, version 2");
+  if (headOf(contents) !== MAGIC) throw new Undecided("it is not a certificate of qsdp, version 2");
   const [line, body] = [contents.subarray(MAGIC.length, MAGIC.length + 65), contents.slice(MAGIC.length + 65)];
   return { line: textOf(line), body };
 }
@@ -213,7 +213,7 @@ function read(contents, given) {
   for (const [kinds, names] of Object.entries(KINDS)) {
     for (const name of names.split(" ")) {
       const kind = arrays.get(name)?.kind;
-      need(!kind || (kinds.includes(kind) && (kind === "U" || arrays.get(name).values)), `the entries of ${name} are of a wrong kind`);
+      need(!kind || (kinds.includes(kind) && (kind === "U" || arrays.get(name).values)), `the entries of ${name} have a wrong type`);
     }
   }
   for (const name of SINGLE.split(" ")) need(!arrays.get(name)?.shape.length, "a number or a text is an array");
@@ -278,9 +278,9 @@ export function packedRows(images, patches) {
   if (patches.length !== 8) throw new Error("patches have other numbers than eight");
   const [size, stride, padding, regions, pooling, centre, constant, floats] = patches;
   const { shape, kind, values } = images;
-  need("iu".includes(kind) && (shape.length === 3 || shape.length === 4), "the images are no integers (n, height, width)");
+  need("iu".includes(kind) && (shape.length === 3 || shape.length === 4), "the images are not integers (n, height, width)");
   const sound = Math.min(size, stride, regions, pooling) > 0 && padding >= 0 && padding < size && [0, 4, 8].includes(floats);
-  need(sound, "no patches");
+  need(sound, "invalid patches");
   const [n, tall, wide, channels = 1] = shape;
   const [height, width] = [tall, wide].map((side) => Math.floor(side / pooling));
   const [rows, lines] = [height, width].map((side) => side + 2 * padding);
@@ -364,7 +364,7 @@ class Loss {
     Object.assign(this, { name: f.text("loss"), y, shape, w, c: 0, C: shape[1] ?? 1 });
     const { name } = this;
     need(LOSSES.includes(name), `the loss '${name}' is unknown`);
-    if (["logistic", "hinge", "squared_hinge"].includes(name)) need(y.every((own) => Math.abs(own) === 1), "the targets are no labels -1, +1");
+    if (["logistic", "hinge", "squared_hinge"].includes(name)) need(y.every((own) => Math.abs(own) === 1), "the targets are not labels -1, +1");
     if (name === "cross_entropy") {
       const sums = w.map((_, i) => y.subarray(i * this.C, (i + 1) * this.C).reduce((sum, own) => sum + own, 0));
       need(shape.length === 2 && y.every((own) => own === 0 || own === 1) && sums.every((own) => own === 1), "the targets are not one-hot");
@@ -374,7 +374,7 @@ class Loss {
       this.c = f.number("inverse_curvature");
       const { shape: sides, values } = f.get("interval");
       if (sides[0] !== 2) throw new Error("the interval has other ends than two");
-      need(sides.length === 1 || same(sides.slice(1), shape), "no interval holds zero");
+      need(sides.length === 1 || same(sides.slice(1), shape), "an interval lacks zero");
       [a, b] = [values.subarray(0, values.length / 2), values.subarray(values.length / 2)];
     } else if (!["logistic", "cross_entropy"].includes(name)) {
       const delta = name === "huber" ? f.get("parameters").values[0] : 1;
@@ -387,7 +387,7 @@ class Loss {
       else [a, b] = [y.map((own) => (own < 0 ? -Infinity : 0)), y.map((own) => (own > 0 ? Infinity : 0))];
     }
     Object.assign(this, { a: (i) => a[i % a.length], b: (i) => b[i % b.length] });
-    need(a.every((own) => own <= 0) && b.every((own) => own >= 0), "no interval holds zero");
+    need(a.every((own) => own <= 0) && b.every((own) => own >= 0), "an interval lacks zero");
     const bounded = a.every((own, i) => Number.isFinite(b[i] - own));
     need(this.c >= 0 && this.c < Infinity && (this.c > 0 || bounded), "the loss is infinite");
   }
@@ -473,7 +473,7 @@ class Blocks {
     const total = counts.reduce((sum, own) => sum + own, 0);
     need(Math.min(...this.sizes, Infinity) > 0 && this.sizes.length && total === P, "the blocks do not fit their rows");
     // Within these limits, dividing by a price neither overflows nor loses digits.
-    need(omega.values.every((own) => own >= 1e-100 && own <= 1e100), "a factor of a penalty is not positive, or extreme");
+    need(omega.values.every((own) => own >= 1e-100 && own <= 1e100), "a penalty factor is not positive, or extreme");
     this.factors = this.sizes.map((N, r) => 1 / (omega.values[r] * N));
     this.side = Math.max(...this.sizes);
     let start = 0;
@@ -548,7 +548,7 @@ class Rows {
     const [n, P] = X.shape;
     const weights = f.has("sample_weight") ? f.get("sample_weight") : { shape: [n], values: new Float64Array(n).fill(1) };
     const fits = [1, 2].includes(y.shape.length) && n > 0 && y.shape[0] === n && y.values.length && same(weights.shape, [n]);
-    need(fits, "no training problem");
+    need(fits, "the shapes do not fit");
     need(finite(X.values) && finite(y.values), "some numbers are not finite");
     need(weights.values.every((own) => own > 0 && own < Infinity), "the sample weights are not positive");
     Object.assign(this, { f, X: X.values, n, P, w: weights.values, shape: y.shape.slice(1), C: y.shape[1] ?? 1 });
@@ -752,9 +752,9 @@ function pricingBound(M, { order, leaves }, end) {
   const N = M.length;
   need(M.every(finite), "the numbers are too large");
   const sorted = [...order].sort((a, b) => a - b);
-  need(sorted.length === N && sorted.every((own, i) => own === i), "the order of a tree is no permutation");
+  need(sorted.length === N && sorted.every((own, i) => own === i), "the order of a tree is not a permutation");
   leaves.forEach((one, i) => {
-    need(!leaves.some((other, j) => i !== j && isPrefix(one.s, other.s)), "a leaf lies in another one");
+    need(!leaves.some((other, j) => i !== j && isPrefix(one.s, other.s)), "a leaf is contained in another one");
   });
   let [bound, covered] = [0, 0n];
   const sum = M.reduce((all, row) => all + norm(row), 0);
@@ -787,7 +787,7 @@ function checkSigns(f, { U, V, block, neurons }, { side, sizes, linear }) {
     }
     return true;
   });
-  need(right, "a weight is no sign, or outside its block");
+  need(right, "a weight is not a sign, or outside its block");
 }
 
 /** The sum of |alpha| omega_r N_r of each output and block. */
@@ -807,9 +807,9 @@ function checked(f, end) {
   const activation = f.get("activation");
   const sound = finite(alpha.values) && [1, 2].includes(alpha.shape.length) && beta >= 0 && beta < Infinity;
   need(sound, "some numbers are not finite");
-  need(levels >= 2 && finite(activation.values), "the levels or the activation are none");
+  need(levels >= 2 && finite(activation.values), "the levels or the activation are invalid");
   const data = new Rows(f);
-  need(same(alpha.shape.slice(1), data.shape), "the network does not fit");
+  need(same(alpha.shape.slice(1), data.shape), "the network and the data differ in outputs");
   if (!activation.shape.length) throw new Error("the activation is a number");
   need(levels === 2 && !activation.shape[0], "blocks have two levels and no activation");
   const [U, V, block] = ["U", "V", "block"].map((name) => f.get(name).values);

@@ -26,8 +26,8 @@ FACTS = json.loads((DATA / "mnist.json").read_text())
 THEME = """<!doctype html><html lang="en"><head><title>Playground</title><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><style>
 :root { --pst-color-surface: #f3f4f5; --pst-color-border: #c9c9c9; --pst-color-text-base: #222832;
---pst-color-text-muted: #48566b; } body { max-width: 60rem; margin: 1rem auto; padding: 0 1rem; } </style></head><body><main>
-<h1>Playground</h1>
+--pst-color-text-muted: #48566b; } body { max-width: 60rem; margin: 1rem auto; padding: 0 1rem; } </style></head>
+<body><main><h1>Playground</h1>
 """
 
 
