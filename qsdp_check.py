@@ -114,21 +114,21 @@ SINGLE = "beta lower_bound objective inverse_curvature levels n_samples " + KIND
 
 
 class ClaimError(Exception):
-    """The reason why a certificate does not hold."""
+    """The certificate does not hold; the message says why."""
 
 
 class Undecided(Exception):  # noqa: N818 (neither yes nor no)
-    """The time is over."""
+    """The time limit has passed without an answer."""
 
 
 def need(condition: Any, reason: str) -> None:
-    """Raise the reason unless the condition is true (a comparison with NaN is not)."""
+    """Raise `ClaimError` with a reason unless the condition is true; comparisons with NaN are false."""
     if not condition:
         raise ClaimError(reason)
 
 
 def digest_of(f: dict[str, Array]) -> str:
-    """SHA-256 of the shapes, as text, and the little-endian float64 bytes of the data: X, y and weights, if any."""
+    """Return the SHA-256 digest of the data (X, y and any weights): their shapes as text, and bytes as float64."""
     arrays = [f[n] for n in ("X", "forms", "gram", "products", "squares", "y", "sample_weight") if n in f]
     digest = hashlib.sha256()
     for array in arrays:
@@ -139,7 +139,7 @@ def digest_of(f: dict[str, Array]) -> str:
 
 
 def digest_of_rows(f: dict[str, Array]) -> str:
-    """SHA-256 of all rows x, y and, if any, weight, one after the other, as little-endian float64."""
+    """Return the SHA-256 digest of all rows (x, y and any weight), one after the other, as little-endian float64."""
     digest, arrays = hashlib.sha256(), [f[name] for name in ("X", "y", "sample_weight") if name in f]
     for i in range(0, len(f["X"]), 4096):
         digest.update(np.ascontiguousarray(np.column_stack([v[i : i + 4096] for v in arrays]) + 0.0, "<f8").tobytes())
@@ -147,11 +147,11 @@ def digest_of_rows(f: dict[str, Array]) -> str:
 
 
 def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
-    """Return the arrays of a file, with X (or forms) and y, from it or from the data given, and their digest."""
+    """Read a certificate; return its arrays, with X (or forms) and y from it or from `data_path`, and their digest."""
     with open(path, "rb") as stream:
         contents = stream.read()
     if not contents.startswith(MAGIC):
-        raise OSError(f"{path} is no certificate of qsdp, version 2")
+        raise OSError(f"{path} is not a certificate of qsdp, version 2")
     line, body = contents[len(MAGIC) : len(MAGIC) + 65], contents[len(MAGIC) + 65 :]
     need(line == hashlib.sha256(body).hexdigest().encode() + b"\n", "the contents do not match their digest")
     with zipfile.ZipFile(io.BytesIO(body)) as members:
@@ -160,9 +160,9 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
         f = dict(archive)
     for kinds, fields in KINDS.items():
         for name in set(fields.split()) & set(f):
-            need(f[name].dtype.kind in kinds, f"the entries of {name} are of a wrong kind")
+            need(f[name].dtype.kind in kinds, f"the entries of {name} have a wrong type")
     need(all(f[name].ndim == 0 for name in set(SINGLE.split()) & set(f)), "a number or a text is an array")
-    # What is said of the data given must not come from the file.
+    # These names describe the data of the user, so the file must not set them.
     f = {name: array for name, array in f.items() if name not in ("given", "images")}
     if data_path is not None:
         f.update(data_of(f, data_path), given=np.array(True))
@@ -175,7 +175,7 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
 
 
 def data_of(f: dict[str, Array], path: str) -> dict[str, Array]:
-    """Return the data in an archive, which must be those of the file."""
+    """Read the data from an archive, and check that the certificate belongs to them."""
     with np.load(path, allow_pickle=False) as archive:
         data = {name: archive[name] for name in ("X", "forms", "y", "sample_weight") if name in archive}
         if "patches" in f and "images" in archive:
@@ -201,10 +201,10 @@ def data_of(f: dict[str, Array], path: str) -> dict[str, Array]:
 
 
 def packed_rows(images: Array, patches: list[int]) -> Array:
-    """Return the packed rows of images, which the integers of a file describe."""
+    """Compute the packed rows of images by the patch settings in a certificate."""
     size, stride, padding, regions, pooling, centre, constant, floats = patches
-    need(images.dtype.kind in "iu" and images.ndim in (3, 4), "the images are no integers (n, height, width)")
-    need(min(size, stride, regions, pooling) > 0 and 0 <= padding < size and floats in (0, 4, 8), "no patches")
+    need(images.dtype.kind in "iu" and images.ndim in (3, 4), "the images are not integers (n, height, width)")
+    need(min(size, stride, regions, pooling) > 0 and 0 <= padding < size and floats in (0, 4, 8), "invalid patches")
     n, height, width = len(images), *(side // pooling for side in images.shape[1:3])
     counts = [(side + 2 * padding - size) // stride + 1 for side in (height, width)]
     need(min(counts) >= regions, "some regions have no patches")
@@ -232,7 +232,7 @@ def packed_rows(images: Array, patches: list[int]) -> Array:
 
 
 def sums_of(X: Array, Y: Array) -> tuple[Array, Array]:
-    """Return X'Y, and what rounding can add to its entries: nothing for integers that are not too large."""
+    """Return X'Y and bounds on the rounding errors of its entries, which are zero for moderate integers."""
     total, sizes = np.zeros((X.shape[1], Y.shape[1])), np.zeros((2, max(X.shape[1], Y.shape[1])))
     whole = True
     for i in range(0, len(X), 1024):
@@ -248,10 +248,10 @@ def sums_of(X: Array, Y: Array) -> tuple[Array, Array]:
 
 
 def same_sums(f: dict[str, Array], data: dict[str, Array]) -> bool:
-    """Whether the sums of a file are those of the data, up to the rounding of both."""
+    """Return whether the sums in a file agree with those of the data up to rounding errors."""
     X, y = data["X"], data["y"].reshape(len(data["y"]), -1)
     w = data.get("sample_weight", np.ones(len(y)))[:, None]
-    need(len(X) == len(y) == len(w) == int(f["n_samples"]) and X.ndim == 2, "the data have other samples")
+    need(len(X) == len(y) == len(w) == int(f["n_samples"]) and X.ndim == 2, "the data have other shapes")
     pairs = [(f["products"], sums_of(X, w * y)), (f["squares"][None], [v.diagonal() for v in sums_of(y, w * y)])]
     gram, rounding = sums_of(X, w * X if np.any(w != 1) else X)
     upper = np.triu_indices(len(gram))
@@ -260,13 +260,13 @@ def same_sums(f: dict[str, Array], data: dict[str, Array]) -> bool:
 
 
 class Loss:
-    """The weighted loss of a file."""
+    """The loss of a certificate, with targets and sample weights."""
 
     def __init__(self, f: dict[str, Array], y: Array, w: Array) -> None:
         self.name, self.y, self.w, self.c = str(f["loss"]), y, w, 0.0
         need(self.name in LOSSES, f"the loss {self.name!r} is unknown")
         if self.name in ("logistic", "hinge", "squared_hinge"):
-            need(np.all(np.abs(y) == 1), "the targets are no labels -1, +1")
+            need(np.all(np.abs(y) == 1), "the targets are not labels -1, +1")
         if self.name == "cross_entropy":
             one_hot = y.ndim == 2 and np.all((y == 0) | (y == 1)) and np.all(y.sum(axis=1) == 1)
             need(one_hot, "the targets are not one-hot")
@@ -278,7 +278,7 @@ class Loss:
             need(0 < delta < np.inf, "Huber's parameter is not positive")
             self.c, ends = PIECEWISE[self.name]
             self.a, self.b = (np.asarray(end, dtype=float) for end in ends(y, delta))
-        need(self.a.shape in ((), y.shape) and np.all(self.a <= 0) and np.all(self.b >= 0), "no interval holds zero")
+        need(self.a.shape in ((), y.shape) and np.all(self.a <= 0) and np.all(self.b >= 0), "an interval lacks zero")
         need(0 <= self.c < np.inf and (self.c > 0 or np.all(np.isfinite(self.b - self.a))), "the loss is infinite")
 
     def value(self, t: Array) -> float:
@@ -308,7 +308,7 @@ class Loss:
         return np.asarray(self.w * unit)
 
     def inside(self, nu: Array) -> Array:
-        """Return nu, whose entries rounding may have moved out of an interval, back in it."""
+        """Clip nu to the domain of the conjugate, which rounding may have left."""
         if self.name == "cross_entropy":
             return nu
         if self.name == "logistic":
@@ -316,15 +316,15 @@ class Loss:
         return np.asarray(np.clip(nu, self.w * self.a, self.w * self.b))
 
     def probabilities(self, nu: Array) -> Array:
-        """Return p = u + y of u = -nu / w, of the cross-entropy; of the logistic loss that of the label, y nu / w."""
+        """Return the probabilities that nu represents: y - nu / w, or y nu / w for the logistic loss."""
         p: Array = (self.w * self.y - nu if self.name == "cross_entropy" else self.y * nu) / self.w
         return p
 
     def check_domain(self, nu: Array) -> None:
-        """Raise `ClaimError` unless nu lies in the domain of the conjugate, up to a rounding of ends or quotients."""
+        """Raise `ClaimError` unless nu lies in the domain of the conjugate, up to rounding."""
         if self.name in ("logistic", "cross_entropy"):
             p, coupled = self.probabilities(nu), self.name == "cross_entropy"
-            # The own class of a sample has 1 - nu, which rounds; the signs of the others are exact.
+            # For the true class, 1 - nu is rounded; for the others, the sign is exact.
             need(np.all(p >= (-EPS * self.y if coupled else 0.0)), "the dual vector leaves its domain, p >= 0")
             need(np.all(p <= 1 + 1e-12 * coupled), "the dual vector leaves its domain, p <= 1")
         else:
@@ -332,7 +332,7 @@ class Loss:
             need(np.all(within), "the dual vector leaves its domain, w a <= nu <= w b")
 
     def dual_value(self, nu: Array) -> float:
-        """Return -l*(-nu) less an allowance, for 1 - 4 eps times the nu given, which must lie in the domain."""
+        """Return -l*(-nu) minus a bound on rounding, at (1 - 4 eps) nu, for nu in the domain."""
         self.check_domain(nu)
         nu, size = (1 - 4 * EPS) * nu, 0.0
         if self.name in ("logistic", "cross_entropy"):
@@ -355,7 +355,7 @@ def signs_of(k: int) -> Array:
 
 
 def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO, end: float = math.inf) -> float:
-    """Return the largest 1-norm of M u over u[order[:k]] = s.
+    """Return the maximum of the 1-norm of M u over sign vectors u with u[order[:k]] = s, by enumeration.
 
     Signs are added three at a time.  A partial vector is dropped if its norm plus the largest norm that the signs
     to come have alone (tails: known for the last 15) cannot exceed a norm that has been attained.
@@ -396,12 +396,12 @@ def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO, end: floa
 
 
 def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO, end: float = math.inf) -> float:
-    """Return an upper bound of max |u'Mv| over signs u, v, proven by leaves."""
+    """Return an upper bound of max |u'Mv| over sign vectors u and v, proven by the leaves of a tree."""
     N, bound, covered = len(M), 0.0, 0
     need(np.all(np.isfinite(M)), "the numbers are too large")
-    need(sorted(order.tolist()) == list(range(N)), "the order of a tree is no permutation")
+    need(sorted(order.tolist()) == list(range(N)), "the order of a tree is not a permutation")
     prefixes = sorted(tuple(leaf[0].tolist()) for leaf in leaves)
-    need(all(b[: len(a)] != a for a, b in zip(prefixes, prefixes[1:])), "a leaf lies in another one")  # noqa: B905, RUF007
+    need(all(b[: len(a)] != a for a, b in zip(prefixes, prefixes[1:])), "a leaf is contained in another one")  # noqa: B905, RUF007
     for s, z, cuts, weights in leaves:
         if time.monotonic() > end:
             raise Undecided
@@ -433,7 +433,7 @@ def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO, 
 
 
 def matrix_of(E: Array, K: Array, nu: Array, defects: Array) -> tuple[Array, float]:
-    """Return sum_i nu_i A(x_i) = K * (E' diag(nu) E), elementwise, and what rounding can add to a pricing value."""
+    """Return sum_i nu_i A(x_i) = K * (E' diag(nu) E), elementwise, and a bound on the error of a pricing value."""
     step = max(64, math.isqrt(len(E)))
     parts = [(E[i : i + step].T * nu[i : i + step]) @ E[i : i + step] for i in range(0, len(E), step)]
     size = np.einsum("ij,jk,ik->i", np.abs(E), np.abs(K), np.abs(E), optimize=True)
@@ -443,7 +443,7 @@ def matrix_of(E: Array, K: Array, nu: Array, defects: Array) -> tuple[Array, flo
 
 
 class Blocks:
-    """Places of packed entries in the matrices of blocks, and factors of these matrices."""
+    """Layout of packed rows as blocks: positions of their entries in matrices, and factors of these matrices."""
 
     def __init__(self, sizes: Array, linear: Array, factors: list[Array]) -> None:
         self.sizes, self.linear, self.factors = sizes.tolist(), linear.tolist(), factors
@@ -454,17 +454,17 @@ class Blocks:
 
     @classmethod
     def of(cls, f: dict[str, Array], P: int) -> Blocks:
-        """Return the blocks of a file with P packed entries."""
+        """Read the blocks of a file with P packed entries."""
         sizes, linear, omega = (f[name] for name in ("sizes", "linear", "omega"))
         need(sizes.ndim == 1 and sizes.shape == linear.shape == omega.shape, "the blocks do not fit together")
         counts = [N if flat else N * (N + 1) // 2 for N, flat in zip(sizes.tolist(), linear.tolist())]  # noqa: B905
         need(min(sizes.tolist(), default=0) > 0 and sum(counts) == P, "the blocks do not fit their rows")
         # Within these limits, dividing by a price neither overflows nor loses digits.
-        need(np.all((omega >= 1e-100) & (omega <= 1e100)), "a factor of a penalty is not positive, or extreme")
+        need(np.all((omega >= 1e-100) & (omega <= 1e100)), "a penalty factor is not positive, or extreme")
         return cls(sizes, linear, [1 / np.asarray(cost) for cost in (omega * sizes).tolist()])
 
     def entries(self, U: Array, V: Array, alpha: Array, block: Array) -> Array:
-        """Return vectors (P, C) whose products with packed rows are the predictions."""
+        """Return the vectors (P, C) whose products with packed rows are the predictions of a network."""
         parts = []
         for r, (first, second) in enumerate(self.pairs):
             mine = block == r
@@ -478,7 +478,7 @@ class Blocks:
         return np.concatenate(parts)
 
     def matrices(self, entries: Array, errors: Array) -> list[tuple[Array, float]]:
-        """Return the matrices of packed entries, filled to the largest side, and the sums of what these err by."""
+        """Return the matrices of packed entries, padded to the largest side, and bounds on their total errors."""
         found = []
         for r, (first, second) in enumerate(self.pairs):
             own, K = slice(self.ends[r], self.ends[r + 1]), self.factors[r]
@@ -490,12 +490,12 @@ class Blocks:
 
 
 def product(F: Array, vectors: Array) -> Array:
-    """Return F times vectors; F may have numbers of any type."""
+    """Return F times vectors, in blocks of rows; F may have any numeric type."""
     return np.concatenate([F[i : i + 4096].astype(float) @ vectors for i in range(0, len(F), 4096)])
 
 
 def sums_over(F: Array, nu: Array) -> tuple[Array, Array, float]:
-    """Return sum_i nu_i F_i, the sum of its magnitudes, and by what fraction of them rounding can change it."""
+    """Return sum_i nu_i F_i, the sum of the magnitudes of its terms, and its rounding error relative to that sum."""
     total, sizes = np.zeros((2, F.shape[1]))
     step = max(64, math.isqrt(len(F)))
     for i in range(0, len(F), step):
@@ -506,13 +506,13 @@ def sums_over(F: Array, nu: Array) -> tuple[Array, Array, float]:
 
 
 def exact_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return a b as a sum of two floats: exactly, unless numbers are huge or tiny (Dekker)."""
+    """Return a b as an unevaluated sum of two floats, exact without overflow and underflow (Dekker)."""
     c, (A, B) = a * b, (134217729.0 * x - (134217729.0 * x - x) for x in (a, b))
     return c, (a - A) * (b - B) - (((c - A * B) - (a - A) * B) - A * (b - B))
 
 
 class Sums:
-    """Sums over the samples of a squared loss."""
+    """Sums over samples, which determine a squared loss."""
 
     def __init__(self, f: dict[str, Array]) -> None:
         self.h, self.q, self.t = (np.asarray(f[name], dtype=float) for name in ("products", "squares", "scores"))
@@ -537,7 +537,7 @@ class Sums:
         need(np.all(rest >= 0), "no samples have these sums")
 
     def residuals(self, t: Array) -> tuple[Array, Array, Array]:
-        """Return h - G t as a sum of two floats, and what these err by."""
+        """Return h - G t as a sum of two floats, and bounds on their errors."""
         high, low = self.h.copy(), np.zeros(self.h.shape)
         for column, row in zip(self.G, t):  # noqa: B905
             c, e = exact_product(column[:, None], -row)
@@ -548,7 +548,7 @@ class Sums:
         return high, low, ((len(t) + 8) * EPS) ** 2 * (np.abs(self.h) + np.abs(self.G) @ np.abs(t))
 
     def values(self, t: Array) -> tuple[Array, Array, float]:
-        """Return q - t'h and t'(h - G t) for each column t, and what their sums err by."""
+        """Return q - t'h and t'(h - G t) for each column t, and bounds on the errors of their sums."""
         high, low, errors = self.residuals(t)
         own = range(t.shape[1])
         first = np.array([math.fsum([self.q[c], *np.ravel(exact_product(-t[:, c], self.h[:, c]))]) for c in own])
@@ -562,19 +562,19 @@ class Sums:
         return math.fsum(first - second), math.fsum(self.q)
 
     def matrices(self) -> list[tuple[Array, float]]:
-        """Return the matrices of all outputs and blocks, and what rounding can add to a pricing value."""
+        """Return the matrices of all outputs and blocks, and bounds on the rounding errors of pricing values."""
         high, low, errors = self.residuals(self.t.T)
         columns = zip(2 * (high + low).T, 2 * errors.T)  # noqa: B905
         return [one for entries, errors in columns for one in self.blocks.matrices(entries, errors)]
 
     def dual_value(self, scale: float) -> float:
-        """Return the value of a multiple of the dual vector, less an allowance."""
+        """Return the dual value of a multiple of the dual vector, minus a bound on rounding errors."""
         first, second, slack = self.values(self.t.T)
         return math.fsum(scale * (2 - scale) * first + scale**2 * second) - 4 * slack
 
 
 def multipliers_of(f: dict[str, Array], loss: Loss, X: Array, abc: tuple[float, float, float], lift: int) -> Array:
-    """Return the dual vector that follows from predictions of the rows, for a file of batches."""
+    """Compute the dual vector from predictions of the rows, for a certificate of batches."""
     S, steps, mixture = (np.asarray(f[name], dtype=float) for name in ("scores", "steps", "mixture"))
     (a, b, c), d = abc, X.shape[1]
     C = loss.y.shape[1] if loss.y.ndim == 2 else 1
@@ -594,7 +594,7 @@ def multipliers_of(f: dict[str, Array], loss: Loss, X: Array, abc: tuple[float, 
 
 
 def cuts_of(f: dict[str, Array], sizes: list[int]) -> list[tuple[Array, Array]]:
-    """Return the vectors and weights of the cuts of each leaf, of so many coordinates; files may have none at all."""
+    """Read the vectors and weights of the cuts of each leaf; `sizes` are its numbers of coordinates."""
     if "cuts" not in f:
         return [(np.zeros((0, size)), np.zeros(0)) for size in sizes]
     counts, lengths = f["cuts"].tolist(), f["cut_lengths"].tolist()
@@ -616,7 +616,7 @@ def cuts_of(f: dict[str, Array], sizes: list[int]) -> list[tuple[Array, Array]]:
 
 
 def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
-    """Return for each output the order and the leaves of its tree."""
+    """Read the tree of each output: its order of coordinates and its leaves."""
     signs, shifts, leaf = f["signs"].tolist(), f["shifts"], 0
     trees: list[tuple[Array, list[Leaf]]] = []
     cuts = cuts_of(f, [1 + 2 * N - k for k in f["lengths"].tolist()])
@@ -637,14 +637,14 @@ def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
 
 
 class Rows:
-    """Samples, or statistics that stand for them, with targets and a loss."""
+    """Samples, or statistics that replace them, with targets and a loss."""
 
     def __init__(self, f: dict[str, Array], abc: tuple[float, float, float], L: int) -> None:
         packed, self.f, self.abc, self.L = "forms" in f or "sizes" in f, f, abc, L
         X, y = f["forms"] if "forms" in f else f["X"], np.asarray(f["y"], dtype=float)
         (n, self.d), self.shape = X.shape, y.shape[1:]
         w = np.asarray(f.get("sample_weight", np.ones(n)), dtype=float)
-        need(y.ndim in (1, 2) and n > 0 and len(y) == n and y.size and w.shape == (n,), "no training problem")
+        need(y.ndim in (1, 2) and n > 0 and len(y) == n and y.size and w.shape == (n,), "the shapes do not fit")
         need(np.all(np.isfinite(X)) and np.all(np.isfinite(y)), "some numbers are not finite")
         need(np.all((w > 0) & (w < np.inf)), "the sample weights are not positive")
         need("forms" not in f or str(f["loss"]) == "squared", "only a squared loss has statistics")
@@ -654,7 +654,7 @@ class Rows:
         if packed and self.blocks is None:
             self.d = (math.isqrt(8 * X.shape[1] + 1) - 1) // 2 - self.lift
             N = self.d + self.lift
-            need(2 * X.shape[1] == N * (N + 1) and self.d > 0, "the forms are no triangles")
+            need(2 * X.shape[1] == N * (N + 1) and self.d > 0, "the forms are not triangles")
             sides = np.append(np.full(self.d, float(L)), np.ones(self.lift))
             self.blocks = Blocks(np.array([N]), np.array([False]), [np.outer(sides, sides)])
 
@@ -674,7 +674,7 @@ class Rows:
         return self.loss.value(found), zero
 
     def matrices(self) -> list[tuple[Array, float]]:
-        """Return the matrices of all outputs and blocks, and what rounding can add to a pricing value."""
+        """Return the matrices of all outputs and blocks, and bounds on the rounding errors of pricing values."""
         f, d, (a, b, c) = self.f, self.d, self.abc
         nu = self.nu = f["nu"].astype(float) if "nu" in f else multipliers_of(f, self.loss, self.X, self.abc, self.lift)
         need(nu.shape == self.loss.y.shape and np.all(np.isfinite(nu)), "the dual vector does not fit the targets")
@@ -694,25 +694,25 @@ class Rows:
         return [matrix_of(E, K, column, defects) for column in columns]
 
     def dual_value(self, scale: float) -> float:
-        """Return the value of a multiple of the dual vector, less an allowance."""
+        """Return the dual value of a multiple of the dual vector, minus a bound on rounding errors."""
         return self.loss.dual_value(scale * self.nu)
 
 
 def check(
     f: dict[str, Array], progress: TextIO | None = None, time_limit: float = math.inf
 ) -> tuple[float, float, float, float]:
-    """Return objective, lower bound, largest pricing value and beta D, recomputed, or raise `ClaimError`.
+    """Recompute objective, lower bound, largest pricing value and beta D, or raise `ClaimError`.
 
-    `Undecided` is raised after so many seconds. With blocks, D is one, since their matrices are divided by theirs.
+    `Undecided` is raised after `time_limit` seconds. With blocks, D is one, since their matrices are divided by it.
     """
     end = time.monotonic() + time_limit
     alpha, beta, levels = np.asarray(f["alpha"], dtype=float), float(f["beta"]), int(f["levels"])
     abc, L = f["activation"].tolist() or (1.0, 0.0, 0.0), levels - 1
     need(np.all(np.isfinite(alpha)) and alpha.ndim in (1, 2) and 0 <= beta < np.inf, "some numbers are not finite")
-    need(L >= 1 and np.all(np.isfinite(abc)), "the levels or the activation are none")
+    need(L >= 1 and np.all(np.isfinite(abc)), "the levels or the activation are invalid")
     data: Rows | Sums = Sums(f) if "gram" in f else Rows(f, abc, L)
     U, V = (f[name].astype(int) for name in ("U", "V"))
-    need(alpha.shape[1:] == data.shape, "the network does not fit")
+    need(alpha.shape[1:] == data.shape, "the network and the data differ in outputs")
     if "sizes" in f and data.blocks is not None:
         need(levels == 2 and not len(f["activation"]), "blocks have two levels and no activation")
         block, penalty = f["block"], beta
@@ -738,7 +738,7 @@ def check(
         largest = pricing_bound(M, order, leaves, progress or sys.stderr, end)
         values.append(largest + rounding)
         vanish = vanish and largest <= 8 * rounding
-    # Unlike max, this is not a number if any of them is none.
+    # Unlike max, this is NaN if any of them is NaN.
     value = float(np.max([0.0, *values]))
     need(math.isfinite(value), "the numbers are too large")
     scale = min(1.0, penalty / value) if value > 0 and penalty > 0 else float(penalty > 0 or vanish)
@@ -756,18 +756,18 @@ def check_levels(U: Array, V: Array, alpha: Array, d: int, lift: int, L: int) ->
     """Raise `ClaimError` unless all first-layer weights are levels, and the last ones signs."""
     need(U.shape == V.shape == (len(alpha), d + lift), "the network does not fit")
     for W in (U, V):
-        need(np.all(np.abs(W[:, :d]) <= L) and np.all((W[:, :d] + L) % 2 == 0), "a weight is none of the levels")
-        need(np.all(np.abs(W[:, d:]) == 1), "a last weight is no sign")
+        need(np.all(np.abs(W[:, :d]) <= L) and np.all((W[:, :d] + L) % 2 == 0), "a weight is not one of the levels")
+        need(np.all(np.abs(W[:, d:]) == 1), "a last weight is not a sign")
 
 
 def check_signs(U: Array, V: Array, alpha: Array, block: Array, blocks: Blocks) -> None:
-    """Raise `ClaimError` unless neurons have signs in their blocks, and nothing but zeros elsewhere."""
+    """Raise `ClaimError` unless the weights of neurons are signs in their blocks, and zeros elsewhere."""
     R, m = len(blocks.sizes), len(alpha)
     need(U.shape == V.shape == (m, blocks.side) and block.shape == (m,), "the network does not fit")
     need(np.all((block >= 0) & (block < R)), "a neuron is in no block")
     inside = np.arange(blocks.side) < np.array(blocks.sizes)[block, None]
     quadratic = inside & ~np.array(blocks.linear)[block, None]
-    need(np.all(np.abs(U) == inside) and np.all(np.abs(V) == quadratic), "a weight is no sign, or outside its block")
+    need(np.all(np.abs(U) == inside) and np.all(np.abs(V) == quadratic), "a weight is not a sign, or outside its block")
 
 
 def weights_of(alpha: Array, block: Array, blocks: Blocks) -> Array:
@@ -779,7 +779,7 @@ def weights_of(alpha: Array, block: Array, blocks: Blocks) -> Array:
 
 
 def described(f: dict[str, Array], digest: str) -> list[tuple[str, str]]:
-    """Return lines about the problem, and about what is believed of its data."""
+    """Describe the problem, and which statements about its data cannot be checked."""
     activation = f"activation {tuple(f['activation'].tolist())}" if len(f["activation"]) else "bilinear activation"
     weighted, kind = "weighted " if "sample_weight" in f else "", f"{f['levels']} levels, {activation}"
     if "gram" in f:

@@ -38,7 +38,7 @@ def check(folder: Path) -> None:
     missing = {f"{name} = {target}" for name, target in PROJECT["scripts"].items()} - set(scripts.splitlines())
     assert not missing, f"{wheel.name} lacks the commands {missing}"
     assert f"{info}/licenses/LICENSE" in names, f"{wheel.name} lacks the licence"
-    code = tracked("qsdp", "qsdp_check.py")
+    code = tracked("qsdp", "qsdp_check.py", "qsdp_command.py")
     held = {name for name in names if not name.startswith(info)}
     assert held == code, f"{wheel.name} differs from the tree: {sorted(held ^ code)[:9]}"
     with tarfile.open(sdist) as source:

@@ -25,7 +25,7 @@ import sys, zipfile
 first, second = ({name: one.read(name) for name in one.namelist()} for one in map(zipfile.ZipFile, sys.argv[1:]))
 assert first == second, "the wheel of the source package differs"
 PYTHON
-rm -r qsdp qsdp_check.py
+rm -r qsdp qsdp_check.py qsdp_command.py
 qsdp demo --neurons 8 --refine none > /dev/null
 export OPENBLAS_NUM_THREADS=1
 python -m pytest -q -p no:cacheprovider tests/test_import.py tests/test_problem.py tests/cli/test_cli_predict.py \

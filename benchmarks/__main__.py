@@ -24,19 +24,21 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from benchmarks import overview
 from benchmarks.experiments import TOPICS
-from benchmarks.machinery import tried
+from benchmarks.machinery import accuracy_bytes, tried
 from benchmarks.machinery.answer import answered
 from benchmarks.machinery.commit import commit
+from benchmarks.machinery.draw import saved
 from benchmarks.machinery.quotes import Quoted, filled
 from benchmarks.machinery.report import Study, claims_of, markdown_of, print_report, summary_of
 from benchmarks.machinery.verdicts import Claim, corrected
-from qsdp.bench import Results, load_results, run_experiment
+from qsdp.bench import Record, Results, load_results, run_experiment
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
 #: Handwritten pages of the documentation that contain quotes, as the READMEs do.
-QUOTING = ("tried.md", "guide/more_rows_costs.md")
+QUOTING = ("theory.md", "tried.md", "guide/more_rows_costs.md")
 #: Errors of cases that need a package that is not installed.
 ABSENT = ("ImportError", "MissingPackageError", "ModuleNotFoundError", "UnavailableSolverError")
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -165,8 +167,13 @@ def show(experiments: Names, out: Out = None) -> None:
 def page(out: Out = None) -> None:
     """Write RESULTS.md with all claims and verdicts, a page for every experiment, and the quotes in READMEs."""
     folder = out or HERE / "results"
-    for experiment, results, path in stored(folder):
+    known = stored(folder)
+    for experiment, results, path in known:
         draw(experiment, results, path)
+    records = records_of(known)
+    for which, panels in accuracy_bytes.PICTURES.items():
+        accuracy_bytes.draw(panels(records), accuracy_bytes.picture(folder, which))
+    draw_overview(records, folder / "overview.png")
     made = pages(folder)
     for old in set(pages_folder(folder).glob("*.md")) - set(made):
         old.unlink()
@@ -174,6 +181,11 @@ def page(out: Out = None) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     console.print(f"{folder.parent / 'RESULTS.md'}: {len(topics())} experiments", highlight=False)
+
+
+def records_of(known: Sequence[tuple[Study, Results, Path]]) -> dict[str, list[Record]]:
+    """Return the records of all cases of each experiment, by name."""
+    return {study.name: results.of(list(study.cases(results.quick))) for study, results, _ in known}
 
 
 def pages_folder(folder: Path) -> Path:
@@ -205,11 +217,19 @@ def pages(folder: Path) -> dict[Path, str]:
         picture = path.with_suffix(".png")
         drawn = os.path.relpath(picture, home) if picture.is_file() else None
         made[home / f"{experiment.name}.md"] = markdown_of(experiment, results, drawn, claims[experiment.name])
+    pictures = {
+        which: os.path.relpath(accuracy_bytes.picture(folder, which), home) for which in accuracy_bytes.PICTURES
+    }
+    if both := accuracy_bytes.page(records_of(known), pictures.__getitem__):
+        made[home / f"{accuracy_bytes.NAME}.md"] = both
     return made
 
 
-def quotes_of(known: list[tuple[Study, Results, Path]]) -> Quoted:
-    """Return a function that looks up a quote by experiment (or "campaigns") and part; None if not measured."""
+def quotes_of(known: Sequence[tuple[Study, Results, Path]]) -> Quoted:
+    """Return a function that looks up a quote by experiment and part; None if not measured.
+
+    Quotes of "campaigns" and of `accuracy_bytes` are from several records.
+    """
     measured = {experiment.name: (experiment, results) for experiment, results, _ in known}
 
     @functools.cache
@@ -217,6 +237,8 @@ def quotes_of(known: list[tuple[Study, Results, Path]]) -> Quoted:
         """Return all quotes of a name, and whether all of its cases are measured."""
         if name == "campaigns":
             return tried.quotes(), True
+        if name == accuracy_bytes.NAME:
+            return accuracy_bytes.quotes(records_of(known)), False
         module, (experiment, results) = module_of(name), measured[name]
         cases = list(experiment.cases(results.quick))
         records = results.of(cases)
@@ -241,6 +263,13 @@ def draw(experiment: Study, results: Results, path: Path) -> None:
 
         matplotlib.use("Agg")
         experiment.plot(records, picture)
+
+
+def draw_overview(records: Mapping[str, Sequence[Record]], path: Path) -> None:
+    """Draw the picture of the README, or remove it if records are missing."""
+    path.unlink(missing_ok=True)
+    save = saved(lambda models: overview.plot(models, records.get("fig1", [])))
+    save(records.get("small_models", []), path)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "sphinx-mathjax-offline",  # formulas need nothing from elsewhere
+    "sphinx_gallery.gen_gallery",
+    "matplotlib.sphinxext.plot_directive",
     "notebook_gallery",
     "playground",
     "name_links",
@@ -64,6 +67,28 @@ myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # notebooks are executed by the tests; their outputs are committed
 
+# -- pictures: scripts of the gallery and examples in docstrings are run by every build ------------------
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "subsection_order": [f"../examples/{part}" for part in ("training", "data", "proofs", "devices", "paper")],
+    "filename_pattern": r"\.py$",  # all of them
+    "doc_module": ("qsdp",),
+    "reference_url": {"qsdp": None},
+    "backreferences_dir": "gallery/uses",
+    "capture_repr": ("_repr_html_",),
+    "notebook_extensions": [],  # the scripts are enough to download
+    "download_all_examples": False,
+    "min_reported_time": math.inf,  # pages have no times
+    "write_computation_times": False,
+    "show_signature": False,
+}
+plot_include_source = True
+plot_formats = [("png", 100)]
+plot_html_show_formats = False
+plot_html_show_source_link = False
+
 # -- look ----------------------------------------------------------------------------------------------
 
 html_theme = "pydata_sphinx_theme"
@@ -81,7 +106,21 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-_PLAIN = ("index", "quickstart", "playground/index", "theory", "errata", "measurements", "results", "changelog")
+_PLAIN = (
+    "index",
+    "quickstart",
+    "playground/index",
+    "theory",
+    "faq",
+    "troubleshooting",
+    "glossary",
+    "performance",
+    "alternatives",
+    "errata",
+    "measurements",
+    "results",
+    "changelog",
+)
 html_sidebars = {page: [] for page in _PLAIN}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -62,7 +62,7 @@ class PolynomialActivation:
         return self.b != 0.0 or self.c != 0.0
 
     def __call__(self, t: Any) -> FloatArray:
-        """Return :math:`a t^2 + b t + c`, elementwise."""
+        """Evaluate :math:`a t^2 + b t + c`, elementwise."""
         t = np.asarray(t, dtype=np.float64)
         value: FloatArray = (self.a * t + self.b) * t + self.c
         return value
@@ -71,7 +71,7 @@ class PolynomialActivation:
     def fit_to(
         cls, function: Callable[[FloatArray], Any], interval: tuple[float, float] = (-1.0, 1.0)
     ) -> PolynomialActivation:
-        r"""Return the least-squares approximation of `function` on an interval.
+        r"""Fit an activation to `function` by least squares on an interval.
 
         .. math:: \min_{a,b,c} \int_l^h (a t^2 + b t + c - \phi(t))^2 \,dt
 
@@ -134,7 +134,7 @@ _HAS_RELU = (
     "qsdp.baselines have ReLUs"
 )
 
-#: Activations of other networks, and the reasons why they are refused.
+#: Activations of other networks, and the reasons why they are not supported.
 _EXCLUDED = {
     **dict.fromkeys(
         ("sigmoid", "logistic", "tanh", "sign", "step", "heaviside", "softmax", "softplus"), _NOT_QUADRATIC
@@ -149,7 +149,7 @@ _FITTED = {"relu": "relu_like"}
 def get_activation(
     activation: str | Sequence[float] | PolynomialActivation | None,
 ) -> PolynomialActivation | None:
-    """Return the activation with the given name or coefficients, and None for None or "bilinear".
+    """Create an activation from a name or coefficients; None and "bilinear" give None.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def get_activation(
 
 
 def activation_name(activation: PolynomialActivation | None) -> str:
-    """Return the name of an activation, or its coefficients separated by commas."""
+    """Return the name of an activation or, without a name, its coefficients separated by commas."""
     if activation is None:
         return BILINEAR
     polynomial = "polynomial " + ",".join(f"{value:g}" for value in activation.coefficients)
@@ -207,7 +207,7 @@ def _check_interval(interval: Any) -> tuple[float, float]:
 
 
 def _simplest(coefficients: FloatArray, points: FloatArray, size: float) -> list[float]:
-    """Return the simplest coefficients that give the same values up to the rounding errors of a fit.
+    """Replace fitted coefficients by zeros or shorter decimals where the values agree up to rounding errors.
 
     Quadrature gives 1e-17 for a coefficient of zero, which would add a coordinate to every neuron.
     """

@@ -1,4 +1,4 @@
-"""Samples with several data matrices: packed upper triangles, block after block."""
+"""Samples with several data matrices ("blocks"), stored as packed upper triangles."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KEPT = frozenset({"f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4"})
 
 @dataclass(frozen=True)
 class Layout:
-    r"""Sides, kinds and weights of the blocks of a sample, and the places of their packed entries.
+    r"""Layout of the blocks of a sample: sides, kinds, penalty weights, and positions of packed entries.
 
     In a stack of matrices, of shape (R, N, N), each has the side N of the largest block. Rows and columns beyond a
     block's side are zero. A linear block x counts as the diagonal matrix of x: for signs u and v, the values of both
@@ -77,7 +77,7 @@ class Layout:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Places of the first entries of the blocks, followed by their number P."""
+        """Index of the first packed entry of each block, followed by the number P of entries."""
         counts = [n if flat else n * (n + 1) // 2 for n, flat in zip(self.sizes, self.linear, strict=True)]
         return (0, *np.cumsum(counts).tolist())
 
@@ -112,7 +112,7 @@ class Layout:
 
     @cached_property
     def counts(self) -> FloatArray:
-        """Number of places of each packed entry in its matrix: 1 on the diagonal, else 2."""
+        """Number of times that each packed entry occurs in its matrix: 1 on the diagonal, else 2."""
         return read_only(np.where(self.first == self.second, 1.0, 2.0))
 
     @cached_property
@@ -137,17 +137,17 @@ class Layout:
         return read_only(np.arange(self.side) < np.array(self.sizes)[:, None])
 
     def entries(self, T: FloatArray) -> FloatArray:
-        """Return the packed entries (C, P) of symmetric matrices, given as a stack of shape (C R, N, N)."""
+        """Pack a stack of symmetric matrices (C R, N, N) into entries (C, P)."""
         return T.reshape(-1, self.n_blocks * self.side**2).take(self._places[0], axis=1)
 
     def means(self, T: FloatArray) -> FloatArray:
-        """Return the packed entries (C, P) of the symmetric parts of a stack of matrices, of shape (C R, N, N)."""
+        """Pack the symmetric parts of a stack of matrices (C R, N, N) into entries (C, P)."""
         flat = T.reshape(-1, self.n_blocks * self.side**2)
         upper, lower = self._places
         return 0.5 * (flat.take(upper, axis=1) + flat.take(lower, axis=1))
 
     def matrices(self, entries: FloatArray) -> FloatArray:
-        """Return the symmetric matrices of packed entries (C, P), as a stack of shape (C R, N, N)."""
+        """Unpack entries (C, P) to a stack of symmetric matrices (C R, N, N)."""
         upper, lower = self._places
         flat = np.zeros((len(entries), self.n_blocks * self.side**2))
         flat[:, upper] = entries
@@ -155,19 +155,19 @@ class Layout:
         return flat.reshape(-1, self.side, self.side)
 
     def stack(self, parts: Sequence[FloatArray]) -> FloatArray:
-        """Return the stack of shape (C R, N, N) of matrices given for each block, of shape (C, N_r, N_r)."""
+        """Combine the matrices of each block, arrays (C, N_r, N_r), into a stack (C R, N, N)."""
         whole = np.zeros((len(parts[0]), self.n_blocks, self.side, self.side))
         for r, part in enumerate(parts):
             whole[:, r, : self.sizes[r], : self.sizes[r]] = part
         return whole.reshape(-1, self.side, self.side)
 
     def unstack(self, stack: FloatArray) -> list[FloatArray]:
-        """Return the matrices of each block, of shape (C, N_r, N_r), of a stack of shape (C R, N, N)."""
+        """Split a stack (C R, N, N) into the matrices of each block, arrays (C, N_r, N_r)."""
         whole = stack.reshape(-1, self.n_blocks, self.side, self.side)
         return [whole[:, r, :n, :n] for r, n in enumerate(self.sizes)]
 
     def products(self, U: FloatArray, V: FloatArray, block: npt.NDArray[np.intp] | None = None) -> FloatArray:
-        r"""Return vectors (k, P) whose inner products with packed entries are the values of neurons.
+        r"""Compute vectors (k, P) whose inner products with packed entries are the values of neurons.
 
         These are :math:`u_j^T \mathcal{X}_r v_j` in a quadratic block, and :math:`x_r^T u_j` in a linear one. `block`
         is the block of each pair of rows of U and V, of shape (k, N); None is the first.
@@ -194,7 +194,7 @@ class Layout:
 
 @lru_cache(maxsize=16)
 def one_block(size: int) -> Layout:
-    """Return the layout of a single symmetric matrix, in the order of `numpy.triu_indices`."""
+    """Create the layout of a single symmetric matrix, in the order of `numpy.triu_indices`."""
     return Layout((size,), (False,), (1.0,))
 
 
@@ -247,7 +247,7 @@ class Blocks(Summarized, ReadOnlyArrays):
 
     @classmethod
     def of(cls, rows: npt.NDArray[Any], layout: Layout) -> Blocks:
-        """Return blocks of checked rows and a layout."""
+        """Create blocks from validated rows and a layout."""
         blocks = cls.__new__(cls)
         blocks.layout, blocks.rows = layout, rows
         return blocks
@@ -281,14 +281,14 @@ class Blocks(Summarized, ReadOnlyArrays):
         return len(self.rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        """Raise `InvalidTypeError`: samples in blocks are no rows of columns."""
+        """Raise `InvalidTypeError`: samples in blocks are not rows of columns."""
         raise InvalidTypeError("samples in blocks have no columns, which this function needs")
 
     def __getitem__(self, rows: Any) -> Blocks:
         """Return the blocks of some of the samples."""
         part = self.rows[rows]
         if part.ndim != 2:
-            raise InvalidTypeError("samples of blocks are taken by a slice, a mask or a list of numbers")
+            raise InvalidTypeError("samples of blocks must be selected by a slice, a mask or a list of indices")
         return Blocks.of(part, self.layout)
 
     def __eq__(self, other: object) -> bool:
@@ -315,7 +315,7 @@ class Blocks(Summarized, ReadOnlyArrays):
 
 
 def check_blocks(X: Any, layout: Layout) -> Blocks:
-    """Return X if it consists of blocks of these sizes and kinds; weights of penalties may differ."""
+    """Check that X consists of blocks of these sizes and kinds; penalty weights may differ."""
     if not isinstance(X, Blocks):
         raise InvalidTypeError(f"X must be Blocks, as the data of the problem were; got {type(X).__name__}")
     if (X.layout.sizes, X.layout.linear) != (layout.sizes, layout.linear):
@@ -325,7 +325,7 @@ def check_blocks(X: Any, layout: Layout) -> Blocks:
 
 
 def check_layout(sizes: Any, kinds: Any = None, omega: Any = None) -> Layout:
-    """Return the layout of checked sides, kinds and weights of blocks, see `Blocks`."""
+    """Check sides, kinds and penalty weights of blocks (see `Blocks`), and return the layout."""
     listed = _listed("sizes", sizes)
     if not listed:
         raise InvalidInputError("sizes must have an entry for each block; got none")

@@ -1,4 +1,4 @@
-"""Distillation: match a trained quadratic model or a layer by a quantized network."""
+"""Distillation: approximate a trained model or a layer by a quantized network."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FUNCTIONS: dict[str, Callable[[FloatArray], Any]] = {
     "identity": lambda Z: Z,
 }
 
-#: Default beta, as a share of the value from which on the zero network is optimal.
+#: Default beta, as a fraction of the smallest value for which the zero network is optimal.
 _BETA_SHARE = 1e-3
 
 
@@ -80,13 +80,13 @@ class DenseLayer:
         return int(self.weights.shape[1])
 
     def preactivations(self, X: Any) -> FloatArray:
-        """Return ``W x + b`` of shape (n, C)."""
+        """Compute ``W x + b`` of shape (n, C)."""
         assert self.bias is not None
         values: FloatArray = check_matrix("X", X, n_columns=self.n_inputs) @ self.weights.T + self.bias
         return values
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the layer's outputs of shape (n, C)."""
+        """Compute the layer's outputs of shape (n, C)."""
         function = self.activation if callable(self.activation) else FUNCTIONS[self.activation]
         values = np.asarray(function(self.preactivations(X)), dtype=np.float64)
         if values.shape != (len(X), len(self.weights)) or not np.all(np.isfinite(values)):
@@ -94,7 +94,7 @@ class DenseLayer:
         return values
 
     def fit_activation(self, X: Any, sample_weight: Any = None) -> PolynomialActivation:
-        r"""Return the least-squares fit :math:`a t^2 + b t + c` over the layer's pre-activations on (weighted) X."""
+        r"""Fit :math:`a t^2 + b t + c` to the activation by least squares over the pre-activations on (weighted) X."""
         t, values = self.preactivations(X).ravel(), self.predict(X).ravel()
         # Powers of standardised values keep the columns of the fit comparable.
         middle, spread = float(t.mean()), float(t.std()) or 1.0
@@ -107,7 +107,7 @@ class DenseLayer:
         return PolynomialActivation(a, b - 2.0 * a * middle, (a * middle - b) * middle + c0)
 
     def to_quadratic_form(self, X: Any, sample_weight: Any = None) -> QuadraticForm:
-        """Return the layer as C quadratic functions, with its activation replaced by `fit_activation`."""
+        """Approximate the layer by C quadratic functions, with `fit_activation` as the activation."""
         a, b, c = self.fit_activation(X, sample_weight).coefficients
         W, bias = self.weights, np.asarray(self.bias)
         S = a * W[:, :, None] * W[:, None, :]
@@ -116,7 +116,7 @@ class DenseLayer:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DistillationResult(Summarized):
-    r"""Quantized network that matches the outputs of a model on data.
+    r"""Result of `distill`: a quantized network that matches the outputs of a model on data.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class DistillationResult(Summarized):
     def resample(
         self, n_neurons: int, random_state: RandomState = None, *, levels: int | None = None
     ) -> DistillationResult:
-        """Return another match, with any number of neurons and levels, without solving the relaxation again."""
+        """Sample another network, with any number of neurons and levels, without solving the relaxation again."""
         return _match(self.result.resample(n_neurons, random_state, levels=levels))
 
     def __repr__(self) -> str:
@@ -197,13 +197,13 @@ def distill(
         \min_{m, u, v, \alpha} \sum_i w_i \|f(x_i) - g(x_i)\|^2 + \beta D \sum_j \|\alpha_j\|_1
         \quad\text{over quantized } f, \text{ for the model } g.
 
-    The loss is a sum over outputs, so a layer is matched one neuron at a time and each neuron has its own lower bound.
+    The loss is a sum over outputs, so a layer is matched one neuron at a time, with a lower bound for each neuron.
     The problem of neuron k is ``result.problem.output(k)``.
 
     Parameters
     ----------
     model : QuadraticForm, network, DenseLayer, array-like of shape (d, d) or (C, d, d), or any object
-        A matrix S stands for :math:`x^T S x`. For other objects, ``to_quadratic_form()`` is used if available, as it is
+        A matrix S represents :math:`x^T S x`. For other objects, ``to_quadratic_form()`` is used if available, as it is
         for every network of this package and the quadratic neurons of the baselines. Otherwise,
         ``decision_function(X)`` is used for classifiers that have it, and ``predict(X)`` for all others.
     X : array-like of shape (n, d)
@@ -223,7 +223,7 @@ def distill(
     outputs : sequence of int, optional
         Neurons of a layer or outputs of a model to match, in this order. By default, all are matched.
     match : {"model", "polynomial"}, default="model"
-        For a `DenseLayer`: whether to match its own outputs or the outputs of `DenseLayer.to_quadratic_form`.
+        For a `DenseLayer`: whether to match its outputs or those of `DenseLayer.to_quadratic_form`.
     solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
         See `TrainingOptions`.
 
@@ -276,7 +276,7 @@ def _match(result: QSDPResult) -> DistillationResult:
 
 
 def _targets(model: Any, X: FloatArray, match: str, weights: FloatArray | None) -> tuple[FloatArray, bool]:
-    """Return the outputs of the model on X, and whether the model has a linear or constant part."""
+    """Compute the outputs of the model on X; also return whether the model has a linear or constant part."""
     if isinstance(model, DenseLayer):
         return (model.predict(X) if match == "model" else model.to_quadratic_form(X, weights).predict(X)), True
     if hasattr(model, "to_quadratic_form"):
@@ -321,7 +321,7 @@ def _selected(target: FloatArray, outputs: Sequence[int]) -> FloatArray:
 
 
 def _default_beta(X: FloatArray, target: FloatArray, options: TrainingOptions) -> float:
-    """Return a share of an upper bound on the largest useful beta for weighted targets, averaged over outputs."""
+    """Compute the default beta: a fraction of an upper bound on the largest useful one, averaged over outputs."""
     M = options.levels - 1
     data = quadratic_map(M * X, get_activation(options.activation))
     bounds = [spectral_bound(data.adjoint(2.0 * column), np.ones(data.size)) for column in target.reshape(len(X), -1).T]

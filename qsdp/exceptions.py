@@ -17,19 +17,19 @@ __all__ = [
 
 
 class QSDPError(Exception):
-    """Base of all errors raised by qsdp on purpose."""
+    """Base class of all errors that qsdp raises deliberately."""
 
 
 class InvalidInputError(QSDPError, ValueError):
-    """An argument has a value that is not allowed; the message names argument, value and what is allowed."""
+    """An argument has an invalid value; the message names the argument, its value and what is allowed."""
 
 
 class InvalidTypeError(InvalidInputError, TypeError):
-    """An argument is of a kind that is not allowed (text for a number, a sparse matrix for an array)."""
+    """An argument has an invalid type, such as text for a number or a sparse matrix for an array."""
 
 
 class ExportError(InvalidInputError):
-    """A model cannot be written in a format: the format cannot represent a part of it, or its numbers do not fit."""
+    """A model cannot be exported: the format cannot represent a part of it, or its numbers do not fit."""
 
 
 class MissingPackageError(QSDPError, ImportError):
@@ -53,4 +53,4 @@ class DatasetError(QSDPError, OSError):
 
 
 class QSDPWarning(UserWarning):
-    """The result is valid, but probably not what was wanted; the message says why and what to do."""
+    """The result is valid, but possibly not as intended; the message gives the reason and a remedy."""

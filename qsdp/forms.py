@@ -1,4 +1,4 @@
-"""Linear maps of symmetric matrices, given by the packed entries of their forms rather than by data."""
+"""Linear maps of symmetric matrices, stored as packed symmetric matrices ("forms") instead of data columns."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = ["FormMap", "exact_sums", "no_rows"]
 
 @dataclass(frozen=True, eq=False)
 class FormMap(ReadOnlyArrays):
-    r"""Linear map of stacks of symmetric matrices, given by the packed entries of its forms.
+    r"""Linear map of stacks of symmetric matrices by inner products with forms, stored as packed entries.
 
-    The forms are those of blocks, one sample a row, or a few that stand for all samples of statistics.
+    The forms are data in blocks, one sample per row, or a few rows that represent all samples of statistics.
 
     Attributes
     ----------
     layout : Layout
-        Places of the P packed entries in the R matrices of side N.
+        Positions of the P packed entries in the R matrices of side N.
     rows : ndarray of shape (r, P)
         Packed entries of the forms, each once.
     factor : float
@@ -44,7 +44,7 @@ class FormMap(ReadOnlyArrays):
     lifted : bool
         Whether the last row and column of the matrices belong to no column of the data.
     n_samples : int
-        Number of samples that the rows stand for.
+        Number of samples that the rows represent.
     has_rows : bool
         Whether the rows are those samples.
     """
@@ -59,29 +59,29 @@ class FormMap(ReadOnlyArrays):
 
     @classmethod
     def of(cls, forms: FloatArray, lifted: bool, n_samples: int) -> FormMap:
-        """Return the map of forms of one block given by their upper triangles, of shape (r, p)."""
+        """Build the map of forms of one block from their upper triangles, of shape (r, p)."""
         size = (math.isqrt(8 * forms.shape[1] + 1) - 1) // 2
         return cls(one_block(size), forms, lifted=lifted, n_samples=n_samples)
 
     @classmethod
     def of_blocks(cls, blocks: Blocks) -> FormMap:
-        r"""Return the map of samples, in units in which a second-layer weight of one costs one in every block.
+        r"""Build the map of samples in blocks, scaled so that all blocks have the same penalty.
 
-        Block r is divided by :math:`\omega_r D_r`, and weights are multiplied by it: then all blocks have one penalty.
+        Block r is divided by :math:`\omega_r D_r`, and second-layer weights are multiplied by it.
         """
         layout = blocks.layout
         return cls(layout, blocks.rows, units=read_only(1.0 / layout.prices), n_samples=len(blocks), has_rows=True)
 
     @property
     def samples(self) -> NoReturn:
-        """Raise `InvalidInputError`, since samples are no rows of columns."""
+        """Raise `InvalidInputError`: the samples are not rows of columns."""
         if self.has_rows:
             raise InvalidInputError("this needs data of columns; the problem has blocks")
         raise no_rows("this")
 
     @property
     def X(self) -> Blocks:  # noqa: N802 (the name of data in scikit-learn)
-        """The samples; statistics have none."""
+        """Samples in blocks; raise an error for statistics, which have none."""
         return Blocks.of(self.rows, self.layout) if self.has_rows else self.samples
 
     @property
@@ -91,7 +91,7 @@ class FormMap(ReadOnlyArrays):
 
     @property
     def n_blocks(self) -> int:
-        """Number R of matrices of an output."""
+        """Number R of matrices per output."""
         return self.layout.n_blocks
 
     @property
@@ -124,7 +124,7 @@ class FormMap(ReadOnlyArrays):
         return self.values_of(self.layout.entries(T) * self.layout.counts)
 
     def products(self, U: npt.ArrayLike, V: npt.ArrayLike, block: npt.NDArray[np.intp] | None = None) -> FloatArray:
-        """Return the values of shape (r, k) of neurons in these blocks, see `Layout.products`."""
+        """Return the values (r, k) of k neurons in these blocks, see `Layout.products`."""
         return self.values_of(self.layout.products(np.asarray(U, dtype=float), np.asarray(V, dtype=float), block))
 
     def values_of(self, vectors: FloatArray) -> FloatArray:
@@ -144,16 +144,16 @@ class FormMap(ReadOnlyArrays):
         return values
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
-        """Return the sums of the forms times `nu`, symmetric of shape (N, N), or (R, N, N) for several blocks."""
+        """Apply the adjoint: sum the forms with weights `nu`, shape (N, N), or (R, N, N) for several blocks."""
         matrices = self.adjoints(nu[:, None])
         return matrices[0] if self.n_blocks == 1 else matrices
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
-        """Return the sums of the forms times the columns of `nu`, as a stack of shape (C R, N, N)."""
+        """Apply the adjoint to each column of `nu`; return a stack of shape (C R, N, N)."""
         return self.layout.matrices(self.sums(nu).T)
 
     def sums(self, nu: FloatArray) -> FloatArray:
-        """Return the packed entries (P, C) of the sums of the forms times the columns of `nu`."""
+        """Apply the adjoint to each column of `nu`; return packed entries (P, C)."""
         sums = np.zeros((self.rows.shape[1], nu.shape[1]))
         for some, rows in self._chunks():
             sums += rows.T @ nu[some]
@@ -161,16 +161,16 @@ class FormMap(ReadOnlyArrays):
         return sums
 
     def operator(self, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return a function that multiplies (R, N) by the sums of the forms times `nu`, block by block."""
+        """Return a function that multiplies vectors (R, N) by the adjoint's matrices at `nu`, block by block."""
         M = self.adjoints(nu[:, None])
         return lambda v: np.matmul(M, v[:, :, None])[:, :, 0]
 
     def features(self, columns: slice = slice(None)) -> FloatArray:
-        """Return vectors whose inner products are those of the forms, of shape (r, P), or some of their entries."""
+        """Return the forms as vectors (r, P) with the same inner products, or a slice of their entries."""
         return self.rows[:, columns] * (self._scales * self.layout.factors)[columns]
 
     def expression(self, S: cp.Expression | list[cp.Expression]) -> cp.Expression:
-        """Return the values as one affine CVXPY expression in a symmetric or square expression for each block."""
+        """Build the values as an affine CVXPY expression in a symmetric or square expression for each block."""
         import cvxpy as cp
 
         layout, blocks = self.layout, S if isinstance(S, list) else [S]
@@ -188,7 +188,7 @@ class FormMap(ReadOnlyArrays):
     def pair_sums(
         self, weights: FloatArray | None = None, dtype: Any = np.float64, device: str | None = None
     ) -> FloatArray:
-        """Return the (weighted) sums over the rows of products of two packed entries, see `Gram`.
+        """Compute the (weighted) sums over the rows of products of two packed entries, see `Gram`.
 
         Raises
         ------
@@ -217,7 +217,7 @@ class FormMap(ReadOnlyArrays):
         return read_only(self._per_row(lambda rows: np.add.reduceat(np.abs(rows) * weights, starts, axis=1)))
 
     def row_bounds(self, z: FloatArray) -> FloatArray:
-        """Return the Frobenius norms (r,) of the forms scaled by ``Diag(z)^(-1/2)`` on both sides, as norm bounds."""
+        """Bound the norms (r,) of the forms scaled by ``Diag(z)^(-1/2)`` on both sides by their Frobenius norms."""
         first, second = self.layout.first, self.layout.second
         weights = self.layout.counts * self._scales**2 / (z[first] * z[second])
         return np.sqrt(self._per_row(lambda rows: (np.square(rows) @ weights)[:, None])[:, 0])
@@ -236,13 +236,13 @@ class FormMap(ReadOnlyArrays):
         return np.asarray(entries.any(axis=0) | entries.any(axis=1))
 
     def restricted(self, kept: npt.NDArray[np.bool_]) -> FormMap:
-        """Return the map restricted to matrices over the coordinates kept, for one block."""
+        """Restrict the map to matrices over the coordinates `kept`, for one block."""
         rows = np.ascontiguousarray(self.rows[:, kept[self.layout.first] & kept[self.layout.second]])
         layout = replace(self.layout, sizes=(int(kept.sum()),), patches=None)
         return replace(self, layout=layout, rows=rows, lifted=self.lifted and bool(kept[-1]))
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> FormMap:
-        """Return the map itself, because it does not show the units of the data."""
+        """Return the map itself: forms do not determine the units of the data."""
         return self
 
     def scaled(self, factor: float) -> FormMap:
@@ -258,12 +258,12 @@ class FormMap(ReadOnlyArrays):
         return replace(self, rows=self.rows * ratio**degrees)
 
     def take(self, rows: Any) -> FormMap:
-        """Return the map of some of the rows."""
+        """Return the map restricted to some rows."""
         taken = self.X.rows[rows]
         return replace(self, rows=taken, n_samples=len(taken))
 
     def equals(self, other: object) -> bool:
-        """Return whether the other map has the same rows."""
+        """Whether the other map has the same rows."""
         if not isinstance(other, FormMap) or self.layout != other.layout or self.has_rows != other.has_rows:
             return False
         if self.rows is other.rows and self.factor == other.factor:
@@ -290,7 +290,7 @@ class FormMap(ReadOnlyArrays):
         return self._per_row(lambda rows: (np.square(rows / largest) @ factors)[:, None])[:, 0]
 
     def _chunks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield all rows at once if they are doubles, else chunks of them in double precision."""
+        """Yield chunks of rows in double precision; all rows at once if they are already doubles."""
         if self.rows.dtype == np.float64:
             yield slice(0, self.n_rows), self.rows
             return
@@ -305,7 +305,7 @@ class FormMap(ReadOnlyArrays):
 def exact_sums(
     rows: npt.NDArray[Any], weights: FloatArray | None = None, dtype: Any = np.float64, device: str | None = None
 ) -> FloatArray:
-    """Return the (weighted) sums over the rows of products of two entries, of shape (P, P).
+    """Compute the (weighted) sums over the rows of products of two entries, of shape (P, P).
 
     Sums of integers are exact before they are rounded once to the data type, up to 2**63.
 
@@ -338,7 +338,7 @@ def exact_sums(
 
 
 def no_rows(what: str) -> InvalidInputError:
-    """Return the error of something that needs the rows of the data where there are only statistics."""
+    """Create the error for an operation that needs the rows of the data but has only statistics."""
     return InvalidInputError(
         f"{what} needs the rows of the data, which a problem from statistics does not have: "
         "use a problem of rows, such as `SufficientStatistics.kept_problem`"

@@ -1,4 +1,4 @@
-r"""The Gram matrix of a data map: all that a squared loss needs of its samples.
+r"""The Gram matrix of a data map, a sufficient statistic for the squared loss.
 
 The entry of the pairs (a, b) and (c, d) of columns is :math:`\sum_i w_i x_{ia} x_{ib} x_{ic} x_{id}`, for any order of
 the four columns. So of the :math:`p^2` entries, p = N(N + 1)/2, only about :math:`N^4/24` are distinct, a third of the
@@ -47,7 +47,7 @@ _LEAST_ROWS = 2048
 
 
 class _Data(Protocol):
-    """What a Gram matrix needs of a data map."""
+    """Interface of the data maps from which a Gram matrix can be computed."""
 
     @property
     def layout(self) -> Layout: ...
@@ -72,9 +72,9 @@ class Gram:
     Attributes
     ----------
     layout : Layout
-        Places of the P entries in the matrices; P = N(N + 1)/2 for one of side N.
+        Positions of the P entries in the matrices; P = N(N + 1)/2 for one matrix of side N.
     scale : float
-        Common factor of the data map in whose units it is, see `in_units`.
+        Common factor of the data map, see `in_units`.
     matrix : ndarray of shape (P, P)
         :math:`G = F^T W F`.
     products : ndarray of shape (P, C)
@@ -95,7 +95,7 @@ class Gram:
         dtype: Any = np.float64,
         device: str | None = None,
     ) -> Gram:
-        """Return the Gram matrix of a data map with targets of shape (n, C) and sample weights.
+        """Compute the Gram matrix of a data map with targets of shape (n, C) and sample weights.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class Gram:
         return Gram(self.layout, self.scale, self.matrix + other.matrix, self.products + other.products)
 
     def in_units(self, scale: float, dtype: Any = np.float64, *, target: float = 1.0, weight: float = 1.0) -> Gram:
-        """Return a copy for the map with this common factor, and for targets and weights times these factors.
+        """Rescale to a data map with the common factor `scale`, and to targets and weights times these factors.
 
         Nothing is rounded if the factors and the ratio of the scales are powers of two.
         """
@@ -130,7 +130,7 @@ class Gram:
         return Gram(self.layout, scale, matrix, (weight * target * ratio) * self.products)
 
     def into_basis(self) -> tuple[FloatArray, FloatArray]:
-        """Return matrix and products in `symmetric_basis`; the matrix is overwritten, since it may fill the memory."""
+        """Transform matrix and products to `symmetric_basis`, overwriting the matrix to save memory."""
         factors, matrix = self.layout.factors, self.matrix
         matrix *= factors
         matrix *= factors[:, None]
@@ -138,7 +138,7 @@ class Gram:
 
 
 class SharedGram:
-    """The Gram matrix of problems with the same data and targets, such as those of a path, computed at first need.
+    """Gram matrix shared by problems with the same data and targets, such as a path's, computed on first use.
 
     Their normalised instances differ by a power of two in the data map.
     """
@@ -156,7 +156,7 @@ class SharedGram:
 
 
 class GramFactor:
-    r"""Rows R with :math:`G = R^T R`, in `symmetric_basis`; their number is the rank of G, at most p.
+    r"""Factor R of a Gram matrix, :math:`G = R^T R` in `symmetric_basis`, with as many rows as the rank of G.
 
     A pivoted Cholesky factorisation finds the rank: G is singular if columns of the data are binary
     (:math:`x_i^2` is constant) or dependent. With targets :math:`R^{-T} h` the squared loss equals the loss of the data
@@ -178,15 +178,15 @@ class GramFactor:
         self._leading = self.lower[:rank]
 
     def targets(self, products: FloatArray) -> FloatArray:
-        """Return targets that have the given products with the rows, as far as such targets exist."""
+        """Solve R'y = products for targets y, using the leading rows only."""
         return self.multiplier(products[self.order])
 
     def multiplier(self, ordered: FloatArray) -> FloatArray:
-        """Return values q of the rows such that R'q has these coordinates, in the order of the factor."""
+        """Solve R'q = `ordered` for multipliers q of the rows, with coordinates in the order of the factor."""
         return self._solved(ordered[: len(self._leading)], transposed=False)
 
     def preimage(self, values: FloatArray) -> FloatArray:
-        """Return coordinates, in the order of the factor, that R takes to `values`."""
+        """Solve R t = `values` for coordinates t in the order of the factor."""
         ordered = np.zeros(len(self.lower))
         ordered[: len(self._leading)] = self._solved(values, transposed=True)
         return ordered
@@ -204,7 +204,7 @@ class GramFactor:
 
 @lru_cache(maxsize=8)
 def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
-    """Return the p rows, columns and factors of an orthonormal basis of symmetric matrices, as read-only arrays."""
+    """Return row indices, column indices and factors of an orthonormal basis of symmetric matrices, read-only."""
     first, second = pairs_of(size)
     factors = np.where(first == second, 1.0, np.sqrt(2.0))
     factors.flags.writeable = False
@@ -212,12 +212,12 @@ def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
 
 
 def to_vectors(T: FloatArray, layout: Layout) -> FloatArray:
-    """Return coordinates (P, C) of symmetric matrices, given as a stack of shape (C R, N, N)."""
+    """Convert a stack of symmetric matrices (C R, N, N) to coordinates (P, C) in `symmetric_basis`."""
     return (layout.entries(T) * layout.factors).T
 
 
 def to_matrices(t: FloatArray, layout: Layout) -> FloatArray:
-    """Return the symmetric matrices of coordinates (P, C), as a stack of shape (C R, N, N)."""
+    """Convert coordinates (P, C) to a stack of symmetric matrices (C R, N, N)."""
     return layout.matrices(t.T / layout.factors)
 
 
@@ -225,7 +225,7 @@ def to_matrices(t: FloatArray, layout: Layout) -> FloatArray:
 
 
 def pair_operations(n: int, size: int) -> float:
-    """Return the approximate number of floating-point operations of `pair_sums` for n rows."""
+    """Estimate the floating-point operations of `pair_sums` for n rows."""
     counts = [_counts(size, group) for group in _groups(size)]
     return 2.0 * n * sum(ending * beginning for ending, beginning in counts)
 
@@ -233,7 +233,7 @@ def pair_operations(n: int, size: int) -> float:
 def pair_sums(
     X: FloatArray, weights: FloatArray | None = None, dtype: Any = np.float64, device: str | None = None
 ) -> FloatArray:
-    r"""Return :math:`F^T W F` of shape (p, p) for rows :math:`F_i` of all products of two entries of a row of X.
+    r"""Compute :math:`F^T W F` of shape (p, p), where row :math:`F_i` holds all products of two entries of row i of X.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def pair_sums(
 
 
 def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:
-    """Return all entries of the Gram matrix, given the distinct ones."""
+    """Fill all entries of the Gram matrix from the distinct ones."""
     starts = _pair_starts(size)
     gram = np.empty((starts[-1], starts[-1]), dtype=dtype)
     place = pair_places(size)
@@ -299,7 +299,7 @@ def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:
 
 @lru_cache(maxsize=8)
 def pairs_of(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return cached, read-only `numpy.triu_indices`, since that takes as long as a small Gram matrix."""
+    """Return `numpy.triu_indices`, cached and read-only, since computing it takes as long as a small Gram matrix."""
     pairs = np.triu_indices(size)
     for numbers in pairs:
         numbers.flags.writeable = False
@@ -308,7 +308,7 @@ def pairs_of(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
 
 @lru_cache(maxsize=8)
 def pair_places(size: int) -> npt.NDArray[np.intp]:
-    """Return read-only places (size, size) of pairs in the order of `numpy.triu_indices`, for both orders of a pair."""
+    """Return the index of each pair, in either order, in `numpy.triu_indices`, as a read-only (size, size) array."""
     numbers = np.arange(size)
     low, high = np.minimum.outer(numbers, numbers), np.maximum.outer(numbers, numbers)
     places: npt.NDArray[np.intp] = _pair_starts(size)[low] + high - low
@@ -322,14 +322,14 @@ def _groups(size: int) -> list[range]:
 
 
 def _counts(size: int, group: range) -> tuple[int, int]:
-    """Return the number of pairs that end in a group, and the number of pairs that begin there or later."""
+    """Count the pairs whose second column is in a group, and those whose first is in it or later."""
     left = size - group.start
     return sum(group) + len(group), left * (left + 1) // 2
 
 
 @lru_cache(maxsize=8)
 def _pair_starts(size: int) -> npt.NDArray[np.intp]:
-    """Return the read-only places of the pairs (a, a), followed by the number of pairs."""
+    """Return the read-only indices of the pairs (a, a), followed by the number of pairs."""
     starts: npt.NDArray[np.intp] = np.concatenate([[0], np.cumsum(size - np.arange(size))])
     starts.flags.writeable = False
     return starts

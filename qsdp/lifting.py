@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = ["DataMap", "QuadraticMap", "append_constant", "bordered", "quadratic_values"]
 
-#: Least columns of a strip of a triangular matrix, and most strips: narrower products are slow.
+#: Minimum columns of a strip of a triangular matrix, and maximum number of strips: narrower products are slow.
 _STRIP, _MOST_STRIPS = 64, 8
 
-#: Norms of rows up to this one, and their inverses, need no other unit.
+#: Row norms between this and its inverse need no rescaling.
 _MODERATE = 2.0**10
 
 
 def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
-    r"""Return ``[X, value]`` of shape (n, d + 1).
+    r"""Append a constant column to X: ``[X, value]`` of shape (n, d + 1).
 
     A bilinear network is even, :math:`f(-x) = f(x)`. On :math:`(x, 1)`, its terms
     :math:`(x^T u + s)(x^T v + t)` also have a linear and a constant part.
@@ -41,7 +41,7 @@ def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
 
 
 def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArray:
-    r"""Return :math:`(x_i^T S x_i)_i` of shape (n,), computed in chunks of rows by `n_jobs` threads."""
+    r"""Compute :math:`(x_i^T S x_i)_i` of shape (n,), in chunks of rows by `n_jobs` threads."""
     if X.size <= WORK_FLOATS and len(S) < 2 * _STRIP:
         # One chunk and one strip suffice; for small data, the code below takes as long as the products.
         small: FloatArray = np.einsum("ij,ij->i", X @ S, X)
@@ -59,7 +59,7 @@ def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArra
 
 
 def _strips(S: FloatArray) -> list[tuple[slice, FloatArray]]:
-    """Return strips of columns, down to the diagonal, of the upper triangular matrix with the quadratic form of S.
+    """Split the upper triangular matrix with the quadratic form of S into strips of columns down to the diagonal.
 
     Their products take nearly half the operations. BLAS has triangular products, but those make other threads wait.
     """
@@ -82,7 +82,7 @@ def bordered(M: FloatArray, edge: FloatArray, corner: float) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class QuadraticMap(ReadOnlyArrays):
-    r"""The linear map from matrices S to :math:`(\langle \mathcal{X}_i, S \rangle)_i`, in factored form.
+    r"""Data map: the linear map from matrices S to :math:`(\langle \mathcal{X}_i, S \rangle)_i`, in factored form.
 
     .. math::
 
@@ -120,7 +120,7 @@ class QuadraticMap(ReadOnlyArrays):
 
     @property
     def layout(self) -> Layout:
-        """Places of the entries of the upper triangle of a matrix."""
+        """Positions of the entries of the upper triangle of a matrix."""
         return one_block(self.size)
 
     @property
@@ -204,7 +204,7 @@ class QuadraticMap(ReadOnlyArrays):
         return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
 
     def operator(self, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        r"""Return a function that multiplies (1, N) by :math:`\sum_i \nu_i \mathcal{X}_i`, formed if rows are many."""
+        r"""Return a function that multiplies vectors (1, N) by :math:`\sum_i \nu_i \mathcal{X}_i`."""
         times = partial(self.adjoint_times, nu) if self.n_rows < self.size else self.adjoint(nu).__matmul__
         return lambda v: times(v[0])[None]
 
@@ -228,7 +228,7 @@ class QuadraticMap(ReadOnlyArrays):
         return values
 
     def features(self) -> FloatArray:
-        r"""Return vectors whose inner products are `inner_products`: rows of shape (n, p), with p = N(N+1)/2."""
+        r"""Compute feature vectors (n, p), p = N(N+1)/2, whose inner products are `inner_products`."""
         a, b, c = self.coefficients
         d = self.X.shape[1]
         features = np.empty((self.n_rows, self.size * (self.size + 1) // 2))
@@ -245,7 +245,7 @@ class QuadraticMap(ReadOnlyArrays):
         return features
 
     def expression(self, S: cp.Expression) -> cp.Expression:
-        """Return the values as one affine CVXPY expression in the symmetric or square expression `S`."""
+        """Build the values as an affine CVXPY expression in the symmetric or square expression `S`."""
         import cvxpy as cp
 
         a, b, c = self.coefficients
@@ -262,7 +262,7 @@ class QuadraticMap(ReadOnlyArrays):
         return values
 
     def adjoint_expression(self, nu: cp.Expression) -> cp.Expression:
-        """Return the matrix of `adjoint` as an affine CVXPY expression in a vector of shape (n,)."""
+        """Build the matrix of `adjoint` as an affine CVXPY expression in a vector of shape (n,)."""
         import cvxpy as cp
 
         (a, b, c), n = self.coefficients, self.n_rows
@@ -305,7 +305,7 @@ class QuadraticMap(ReadOnlyArrays):
         return kept
 
     def restricted(self, kept: npt.NDArray[np.bool_]) -> QuadraticMap:
-        """Return the map restricted to matrices over the coordinates kept."""
+        """Restrict the map to matrices over the coordinates `kept`."""
         d = self.X.shape[1]
         return replace(self, X=self.X[:, kept[:d]], lifted=self.lifted and bool(kept[d]))
 
@@ -319,14 +319,14 @@ class QuadraticMap(ReadOnlyArrays):
         return largest * float(np.sqrt(np.average(norms, weights=weights)))
 
     def in_units(self, row: float) -> QuadraticMap:
-        """Return the same map expressed in the data divided by `row`."""
+        """Rescale: represent the same map with the data divided by `row`."""
         a, b, c = self.coefficients
         if row == 1.0:
             return self
         return replace(self, X=self.X / row, coefficients=(a * row * row, b * row, c))
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> QuadraticMap:
-        """Return the same map expressed in data whose rows have a (weighted) root mean square norm near one.
+        """Rescale: represent the same map with data whose (weighted) root mean square row norm is near one.
 
         Large data with a moderate norm are left unchanged; nothing is rounded either way. Lifted data are always
         rescaled, since preconditioners compare their rows with the added one.
@@ -346,11 +346,11 @@ class QuadraticMap(ReadOnlyArrays):
         return self if ratio == 1.0 else replace(self, X=self.X * ratio)
 
     def take(self, rows: Any) -> QuadraticMap:
-        """Return the map of some of the rows."""
+        """Return the map restricted to some rows."""
         return replace(self, X=read_only(self.X[rows]))
 
     def equals(self, other: object) -> bool:
-        """Return whether the other map is of the same data, in the same units."""
+        """Whether the other map has the same data in the same units."""
         if not isinstance(other, QuadraticMap):
             return False
         same = (self.coefficients, self.lifted) == (other.coefficients, other.lifted)
@@ -359,7 +359,7 @@ class QuadraticMap(ReadOnlyArrays):
     def pair_sums(
         self, weights: FloatArray | None = None, dtype: Any = np.float64, device: str | None = None
     ) -> FloatArray:
-        r"""Return the (weighted) sums over the rows of products of two entries of the upper triangle, see `Gram`."""
+        r"""Compute the (weighted) sums over the rows of products of two entries of the upper triangle, see `Gram`."""
         a, b, c = self.coefficients
         G = pair_sums(append_constant(self.X) if self.lifted else self.X, weights, dtype, device)
         if self.lifted:
@@ -396,5 +396,5 @@ def _root_mean_square(X: FloatArray, weights: FloatArray | None) -> float:
 
 
 def power_of_two(value: float) -> float:
-    """Return the power of two nearest to a positive `value` on a logarithmic scale, and 1 for zero."""
+    """Compute the power of two nearest to a positive `value` on a logarithmic scale; 1 for zero."""
     return 2.0 ** round(math.log2(value)) if value > 0.0 else 1.0

@@ -41,7 +41,7 @@ __all__ = ["AUTO", "LIMITED", "REFINEMENTS", "REFINEMENT_TIME", "TrainingOptions
 #: Value of beta for the choice on held-out rows.
 AUTO = "auto"
 
-#: Share of a time limit that the choice of beta may take, and its limit in seconds if no time limit is given.
+#: Fraction of a time limit that the choice of beta may take, and its limit in seconds without a time limit.
 _CHOICE_SHARE, _CHOICE_TIME = 0.25, 60.0
 
 #: Limit in seconds of a refinement by "polish" or "exact" without a time limit; half costs accuracy in large problems.
@@ -78,7 +78,7 @@ def _check_beta(name: str, value: Any) -> None:
 
 
 def share_of_beta_max(name: str, value: str) -> float:
-    """Return the share of `beta_max` that a text such as "5%" stands for."""
+    """Parse a share of `beta_max` such as "5%" to a fraction."""
     try:
         share = float(value.removesuffix("%")) / 100.0 if value.endswith("%") else 0.0
     except ValueError:
@@ -249,19 +249,19 @@ class TrainingOptions(Options):
             raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
 
     def limit(self) -> AbstractContextManager[object]:
-        """Open the scope of a call."""
+        """Open the time-limit scope of a call."""
         return deadline.after(None if self.time_limit == np.inf else self.time_limit)
 
     @contextmanager
     def choosing(self, what: str) -> Iterator[None]:
-        """Open the scope of a choice: a share of the time left, or a default without a time limit."""
+        """Open the time-limit scope of a choice: a fraction of the time left, or a default without a time limit."""
         with deadline.within(_CHOICE_TIME) if self.time_limit is None else deadline.fraction(_CHOICE_SHARE):
             yield
             if self.time_limit is not None and deadline.over():
                 deadline.note_end(f"the choice of {what}")
 
     def solving(self) -> AbstractContextManager[object]:
-        """Open the scope of a stage before a refinement, which gets half of the limit if it is one of `LIMITED`."""
+        """Open the time-limit scope of the stages before a refinement; refinements in `LIMITED` reserve half of it."""
         half = 0.5 * deadline.limit()
         if self.refine not in LIMITED or half == np.inf:
             return nullcontext()
@@ -269,7 +269,7 @@ class TrainingOptions(Options):
 
     @contextmanager
     def refining(self) -> Iterator[None]:
-        """Open the scope of a refinement: the call's, or a default without a time limit.
+        """Open the time-limit scope of a refinement: the rest of the call's, or a default without a time limit.
 
         A refinement among `LIMITED` gets at least half of the limit, even if a long step before it took more than that.
         The limit is that of the innermost scope, which in a cross-validation is a part of the whole call's.
@@ -294,10 +294,10 @@ class TrainingOptions(Options):
         repetitions: FloatArray | None = None,
         stands_for: float = 1.0,
     ) -> TrainingProblem:
-        """Return the problem of weighted samples, and check that it does not have more outputs than neurons.
+        """Create the training problem of weighted samples; check that it does not have more outputs than neurons.
 
-        Its beta is 1 if the options leave it open; see `beta_choice`. `repetitions`, the weights without class weights,
-        if any, say how many rows each sample stands for. Each of those stands for `stands_for` rows of all the data.
+        Its beta is 1 if it is to be chosen later, see `beta_choice`. `repetitions`, the weights without class weights,
+        are the numbers of rows that the samples represent; each of those represents `stands_for` rows of all the data.
         """
         if stands_for != 1.0:
             sample_weight = stands_for * (np.ones(len(y)) if sample_weight is None else sample_weight)
@@ -317,11 +317,11 @@ class TrainingOptions(Options):
         return problem
 
     def neurons(self, n_outputs: int) -> int:
-        """Return the number of neurons to start with for this number of outputs."""
+        """Return the initial number of neurons for this number of outputs."""
         return LEAST_NEURONS * n_outputs if self.n_neurons is None else self.n_neurons
 
     def beta_choice(self, problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoice:
-        """Return the beta of the options for a problem, computed from the problem if they leave it open."""
+        """Resolve the option `beta` for a problem; a share of `beta_max` and "auto" are computed from the problem."""
         if not isinstance(self.beta, str):
             return BetaChoice(self.beta)
         with self.choosing("beta"):

@@ -46,13 +46,13 @@ __all__ = [
 #: Relative gap of refine="exact".
 _EXACT = 1e-6
 
-#: Refinements whose networks may be better than a relaxation that ended early ("exact" has its own bounds).
+#: Refinements whose networks may improve a relaxation that ended early ("exact" computes separate bounds).
 _JOINED = frozenset({"refit", "polish"})
 
-#: Sweeps of a polish that show whether this few neurons may suffice.
+#: Number of sweeps of a polish after which it is decided whether the current number of neurons may suffice.
 _TRIED_SWEEPS = 8
 
-#: Passes that certify a network on rows in batches.
+#: Number of passes that certify a network on rows in batches.
 _PASSES = 3
 
 #: Stages that every network goes through.
@@ -61,7 +61,7 @@ _OF_A_NETWORK = frozenset({"sample", "refine", "certify"})
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QSDPResult(Summarized):
-    """A sampled network with its certificate and all intermediate results of training.
+    """Result of training: a sampled network with its certificate and all intermediate results.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class QSDPResult(Summarized):
     exact : ColumnGenerationResult or None
         Result of the search for the global optimum, for ``refine="exact"``.
     kept : TrainingProblem or None
-        Problem of a sample, weighted to stand for all rows, if the certificate is for rows that are not in memory. It
+        Problem of a sample, weighted to represent all rows, if the certificate is for rows that are not in memory. It
         is `problem` itself if the loss is not squared; passes over all rows have then certified the network.
     """
 
@@ -95,11 +95,11 @@ class QSDPResult(Summarized):
 
     @property
     def rows(self) -> TrainingProblem:
-        """Problem that has rows: `kept`, or `problem` if that is None."""
+        """Problem with rows in memory: `kept`, or `problem` if that is None."""
         return self.problem if self.kept is None else self.kept
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the outputs of the network, shape (n,) or (n, C)."""
+        """Compute the outputs of the network, shape (n,) or (n, C)."""
         return self.network.predict(X)
 
     @documented(TrainingOptions)
@@ -147,8 +147,8 @@ class QSDPResult(Summarized):
         """
         if self.kept is self.problem:
             raise InvalidInputError(
-                "resample needs the rows that certified the network, which came in batches: fit again with another "
-                "number of neurons"
+                "resample needs all rows to certify another network, but they were read in batches: fit again with "
+                "another number of neurons"
             )
         refine = ("none" if self.refine == "exact" else self.refine) if refine is None else refine
         check_choice("refine", refine, [name for name in REFINEMENTS if name != "exact"])
@@ -195,7 +195,7 @@ class QSDPResult(Summarized):
         return Summary("QSDPResult", [*rows, self._timings_row()])
 
     def timed(self, stage: str, seconds: float) -> QSDPResult:
-        """Return the result with the seconds of a stage put first in `timings`."""
+        """Return the result with the seconds of a stage prepended to `timings`."""
         return replace(self, timings={stage: seconds, **self.timings})
 
     def _timings_row(self) -> tuple[str, str]:
@@ -261,7 +261,7 @@ def solve_and_sample(
     Warns
     -----
     QSDPWarning
-        A keyboard interrupt stopped the sampling and refinement. The best network found so far is returned.
+        A keyboard interrupt stopped the sampling and refinement. The best network so far is returned.
 
     Notes
     -----
@@ -297,7 +297,7 @@ def run_pipeline(
     regularization: str = "tight",
     form: str = "two-block",
 ) -> QSDPResult:
-    """Run the steps of `solve_and_sample` for a problem made by `TrainingOptions.problem`.
+    """Run the steps of `solve_and_sample` for a problem created by `TrainingOptions.problem`.
 
     With `statistics`, train on them; the rows of `problem` are then a sample of the summarised rows. The solver starts
     from the relaxation `start`, for example of other data, if it has the same shape and is not zero.
@@ -338,7 +338,7 @@ def run_pipeline(
 def _proven(
     problem: TrainingProblem, options: TrainingOptions, rng: np.random.Generator, kept: TrainingProblem | None
 ) -> QSDPResult:
-    """Return the result of column generation on blocks, which needs no relaxation: it gives one.
+    """Run column generation on blocks without a previous relaxation, and build one from its result.
 
     Neurons of small blocks are enumerated, which takes far less time than a solve of the relaxation.
     """
@@ -458,7 +458,7 @@ def _shaped(relaxation: Relaxation, options: TrainingOptions) -> Any:
 def _best_found(
     found: list[BilinearNetwork], interrupt: KeyboardInterrupt, problem: TrainingProblem
 ) -> BilinearNetwork:
-    """Return the best network found before an interrupt, with a warning, or raise the interrupt if there is none."""
+    """Return the best network before an interrupt, with a warning; re-raise the interrupt if there is none."""
     if isinstance(interrupt, Interrupted):
         found.append(interrupt.network)
     if not found:
@@ -469,7 +469,7 @@ def _best_found(
 
 @dataclass
 class _Sampling:
-    """Sampling of networks and their refinement (except "exact"); `networks` are all networks so far."""
+    """Sampling and refinement (except "exact") of networks; `networks` are all networks so far."""
 
     relaxation: Relaxation
     covariance: SignCovariance | list[SignCovariance]
@@ -481,9 +481,9 @@ class _Sampling:
     networks: list[BilinearNetwork] = field(default_factory=list)
 
     def network(self) -> BilinearNetwork:
-        """Return a network of as many neurons as the options request.
+        """Sample a network with the requested number of neurons.
 
-        If they leave the number open, it grows while more neurons are needed and time is left.
+        If no number is requested, it is doubled while more neurons are needed and time is left.
         """
         grows = self.options.n_neurons is None and self.options.refine != "exact"
         tries = grows and self.options.refine == "polish"
@@ -504,7 +504,7 @@ class _Sampling:
         return network if smaller is None else min(smaller, network, key=self.relaxation.problem.objective)
 
     def _drawn(self, n_neurons: int, *, tries: bool) -> tuple[BilinearNetwork, int]:
-        """Return a refined network, and how many neurons are needed.
+        """Sample and refine a network; also return the number of neurons that are needed.
 
         If `tries`, the refinement ends after a few sweeps if they show that more neurons are needed.
         """
@@ -539,7 +539,7 @@ def refined(
     kept: TrainingProblem | None,
     trial: Trial | None = None,
 ) -> Any:
-    """Return the refined network, polished on the kept rows if statistics do not suit a polish.
+    """Refine a network; it is polished on the kept rows if polishing on statistics would be too slow.
 
     A network polished on the kept rows is returned only if it is better on all rows. `trial` is passed to the polish.
 

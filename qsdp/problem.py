@@ -1,4 +1,4 @@
-"""Training problem, and the objective of any network or point of the relaxation."""
+"""The training problem: data, loss and regulariser, and the objective of networks and relaxed points."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MAX_LEVELS = 128
 
 
 class SecondLayer(Protocol):
-    """Interface of a network that the objective needs."""
+    """Interface of networks that the objective requires."""
 
     @property
     def alpha(self) -> FloatArray:
@@ -58,14 +58,14 @@ class SecondLayer(Protocol):
 
 @runtime_checkable
 class Statistics(Protocol):
-    """Interface of `qsdp.SufficientStatistics` that a problem needs."""
+    """Interface of `qsdp.SufficientStatistics` that a problem requires."""
 
     def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
         """Return a few rows and targets that have the same squared loss as all samples."""
 
 
 class TrainingProblem(Summarized, ReadOnlyArrays):
-    r"""Train a two-layer network with quantized first-layer weights.
+    r"""Training problem of a two-layer network with quantized first-layer weights.
 
     .. math::
 
@@ -211,7 +211,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         activation: str | Sequence[float] | PolynomialActivation | None = None,
         levels: int = 2,
     ) -> TrainingProblem:
-        """Return the problem with the squared loss for all samples that the statistics summarise.
+        """Create the squared-loss problem of all samples that statistics summarise.
 
         The problem has no rows. Its targets `y` belong to at most (d + 1)(d + 2)/2 + C rows of a factor, on which every
         network has the same objective as on the data, up to the rounding of the statistics. Dual vectors have the shape
@@ -277,12 +277,12 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self.squeezed(self.targets)
 
     def squeezed(self, array: FloatArray) -> FloatArray:
-        """Return an array of shape (.., C) as the public face shows it: without the axis of outputs for scalar y."""
+        """Remove the axis of outputs of an array (.., C) if y is scalar, as in the public interface."""
         result: FloatArray = squeezed(array, self.output_shape, axis=1)
         return result
 
     def columns(self, array: Any) -> Any:
-        """Return an array in the shape of `y` with one column per output; arrays of other shapes as they are."""
+        """Reshape an array in the shape of `y` to one column per output; arrays of other shapes are unchanged."""
         return np.reshape(array, self.targets.shape) if np.shape(array) == self.y.shape else array
 
     @property
@@ -377,12 +377,12 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self._replaced(beta=check_real("beta", beta))
 
     def with_loss(self, loss: str | Loss) -> TrainingProblem:
-        """Return the same problem with another loss, whose targets name the same classes if it is one for classes.
+        """Return the same problem with another loss; targets are converted to labels or classes if it requires them.
 
         Raises
         ------
         InvalidInputError
-            The targets are no classes: their columns do not have two values each, the larger one once in every row.
+            The targets are not classes: their columns do not have two values each, the larger one once in every row.
         """
         other = get_loss(loss)
         targets = self.targets
@@ -391,22 +391,22 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
             named = high | (targets == targets.min(axis=0))
             if not named.all() or (other.coupled and not np.all(high.sum(axis=1) == 1)):
                 raise InvalidInputError(
-                    f"loss must be one of real targets, since those of the problem name no classes; got {other!r}"
+                    f"loss must be for real targets, since the targets of the problem are not classes; got {other!r}"
                 )
             targets = np.where(high, 1.0, 0.0 if other.coupled else -1.0)
         if other.coupled and self.scalar:
-            raise InvalidInputError(f"loss must be one of a single output, as the problem has; got {other!r}")
+            raise InvalidInputError(f"loss must be for a single output, as the problem has; got {other!r}")
         if not other.quadratic:
             self.require_rows(f"the {other.name} loss")
         other.check_target(targets)
         return self._replaced(loss=other, targets=read_only(np.array(targets)))
 
     def with_repetitions(self, repetitions: FloatArray | None) -> TrainingProblem:
-        """Return the problem with the number of rows that each sample stands for; None means the weights."""
+        """Set the number of rows that each sample represents; None means the weights."""
         return self._replaced(repetitions=repetitions)
 
     def take(self, rows: Any) -> TrainingProblem:
-        """Return the problem of some of the samples, given by their row numbers in `X`, with their weights.
+        """Restrict the problem to some samples, selected by their row indices in `X`, with their weights.
 
         At least one sample is required. A class may have none.
         """
@@ -439,14 +439,14 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     @cached_property
     def data_fit(self) -> DataFit:
-        """Return the loss with targets and sample weights: the first term of the objective."""
+        """Loss with targets and sample weights: the first term of the objective."""
         return DataFit(self.loss, self.targets, self.sample_weight)
 
     # -- the data as a linear map of quadratic forms -------------------------------------------------
 
     @cached_property
     def map(self) -> DataMap:
-        """Return the data as a map of the relaxation's N x N matrices, for columns scaled by M."""
+        """Data as a map of the relaxation's N x N matrices, for columns scaled by M."""
         return self.weight_map.with_levels(self.levels - 1.0)
 
     def forward(self, S: FloatArray) -> FloatArray:
@@ -460,11 +460,11 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     # -- objectives -----------------------------------------------------------------------------------
 
     def objective(self, network: SecondLayer) -> float:
-        r"""Return the objective of `network`: loss plus :math:`\beta D \sum_j \|\alpha_j\|_1`."""
+        r"""Compute the objective of `network`: loss plus :math:`\beta D \sum_j \|\alpha_j\|_1`."""
         return self.data_fit.value(self.outputs(network)) + self.penalty(network)
 
     def objective_rounding(self, network: SecondLayer) -> float:
-        """Return by how much the true objective of `network` can exceed `objective`, which is computed in floats.
+        """Bound the rounding error by which the exact objective of `network` can exceed `objective`.
 
         The excess is large if weights are so large that their products cancel; then possibly no digit is correct.
         """
@@ -482,11 +482,11 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return rounding if rounding >= 0.0 else math.inf
 
     def predictions(self, network: SecondLayer) -> FloatArray:
-        """Return the predictions of `network` for the targets `y`, in the shape of `y`."""
+        """Compute the predictions of `network` on the data, in the shape of `y`."""
         return self.squeezed(self.outputs(network))
 
     def outputs(self, network: SecondLayer) -> FloatArray:
-        """Return the predictions of `network` for the targets, always of shape (n, C).
+        """Compute the predictions of `network` on the data, always of shape (n, C).
 
         Raises
         ------
@@ -516,7 +516,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return values
 
     def penalty(self, network: SecondLayer) -> float:
-        r"""Return the regulariser :math:`\beta \sum_j D_j \|\alpha_j\|_1` of `network`; D is that of its block."""
+        r"""Compute the regulariser :math:`\beta \sum_j D_j \|\alpha_j\|_1` of `network`, with the D of each block."""
         weights = np.abs(network.alpha)
         if self.blocks is None:
             return self.beta * (self.dimension * float(weights.sum()))
@@ -524,14 +524,14 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self.beta * float(prices @ weights.reshape(len(prices), -1).sum(axis=1))
 
     def _block_of(self, network: Any) -> Any:
-        """Return the block of each neuron of a network on blocks."""
+        """Return the block of each neuron, after a check that the network has the blocks of the problem."""
         layout, own = getattr(network, "layout", None), self.blocks
         if layout is None or own is None or (layout.kinds, layout.sizes) != (own.kinds, own.sizes):
-            raise InvalidInputError(f"network must be a network on the blocks of the problem; got {network!r:.80}")
+            raise InvalidInputError(f"network must have the blocks of the problem; got {network!r:.80}")
         return network.block
 
     def relaxed_objective(self, Z: Any, rho: Any, *, regularization: str = "tight") -> float:
-        r"""Return :math:`\ell(2 \langle \mathcal{X}_i, Z \rangle, y) + c \beta D \rho`, c = 2 (tight) or 1.
+        r"""Compute the relaxed objective :math:`\ell(2 \langle \mathcal{X}_i, Z \rangle, y) + c \beta D \rho`.
 
         Parameters
         ----------
@@ -540,7 +540,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         rho : float, or C of them
             Common bound of the diagonals of V and W; >= 0. With blocks, of shape (C, R).
         regularization : {"tight", "paper"}, default="tight"
-            Factor of the regulariser. Only "tight" makes the relaxation's value the best lower bound.
+            Factor c of the regulariser, 2 or 1. Only "tight" makes the relaxation's value the best lower bound.
         """
         weight = self.regularization_weight(regularization)
         if self.blocks is not None:
@@ -565,7 +565,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         )
 
     def relaxed_predictions(self, stack: FloatArray | Sequence[FloatArray]) -> FloatArray:
-        r"""Return :math:`2 \langle \mathcal{X}_i, Z \rangle` of shape (n, C) for the matrices Z of all outputs.
+        r"""Compute :math:`2 \langle \mathcal{X}_i, Z \rangle` of shape (n, C) for the matrices Z of all outputs.
 
         With blocks, the stack holds the matrices of every output and block in the units of `map`.
         """
@@ -584,18 +584,18 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
 
 def check_problem(problem: object) -> None:
-    """Raise an error unless `problem` is a `TrainingProblem`."""
+    """Raise `InvalidTypeError` unless `problem` is a `TrainingProblem`."""
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
 
 
 def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> QuadraticMap:
-    """Return the map of weight matrices for data and an activation; None is the bilinear one."""
+    """Create the data map for an activation; None is bilinear."""
     if activation is None:
         return QuadraticMap(X)
     return QuadraticMap(X, activation.coefficients, activation.lifted)
 
 
 def check_levels(levels: Any, name: str = "levels") -> int:
-    """Return a number of levels, an integer from 2 to 128."""
+    """Check a number of levels, an integer from 2 to 128."""
     return check_integer(name, levels, minimum=2, maximum=_MAX_LEVELS)

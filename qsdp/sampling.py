@@ -102,7 +102,7 @@ def _drawn(
     rng: np.random.Generator,
     jobs: int,
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-    """Return the first-layer weights (m, side) of as many neurons of each distribution as `sizes` says."""
+    """Draw first-layer weights (m, side): `sizes` neurons of the respective distributions, one after the other."""
     m = int(sum(sizes))
     U, V = np.zeros((m, side), dtype=np.int8), np.zeros((m, side), dtype=np.int8)
 
@@ -121,7 +121,7 @@ def _drawn(
 
 
 def _counts(sizes: Sequence[int], weights: FloatArray, rng: np.random.Generator) -> list[int]:
-    """Return the number of neurons of each output and block, whose means are in proportion to weights (C, R).
+    """Draw the number of neurons of each output and block, with means proportional to weights (C, R).
 
     Systematic sampling rounds each of them up or down.
     """
@@ -136,7 +136,7 @@ def _counts(sizes: Sequence[int], weights: FloatArray, rng: np.random.Generator)
 
 
 def _sizes(m: int, weights: list[float], allocation: str) -> list[int]:
-    """Return the number of neurons of each output, given the sizes of their relaxations."""
+    """Divide m neurons among the outputs by `allocation`; outputs with a zero relaxation get none."""
     served = [k for k, weight in enumerate(weights) if weight > 0.0] or list(range(len(weights)))
     sizes = [0] * len(weights)
     shares = [weights[k] if allocation == "proportional" else 1.0 for k in served]
@@ -146,7 +146,7 @@ def _sizes(m: int, weights: list[float], allocation: str) -> list[int]:
 
 
 def allocate(m: int, shares: Sequence[float]) -> list[int]:
-    """Return integers >= 1 that sum to m and are as nearly proportional to `shares` as possible.
+    """Divide m into integers >= 1 that are as nearly proportional to `shares` as possible.
 
     The largest-remainder method is used, with at least one for each share. If all are zero, shares are equal.
     """
@@ -155,7 +155,8 @@ def allocate(m: int, shares: Sequence[float]) -> list[int]:
     exact = m * weights
     sizes = np.maximum(np.floor(exact).astype(int), 1)
     while (missing := m - sizes.sum()) != 0:
-        # One per turn: to the first output with the largest shortfall, or from the last with the largest excess.
+        # Adjust by one at a time: add to the first output with the largest shortfall, or take from the last with the
+        # largest excess.
         # Shares that differ by rounding alone may have the same shortfall; the larger one comes first.
         short = exact - sizes
         if missing > 0:
@@ -166,7 +167,7 @@ def allocate(m: int, shares: Sequence[float]) -> list[int]:
 
 
 class _Chunk(NamedTuple):
-    """Random numbers of some neurons of one output, with the covariance that turns them into weights."""
+    """Random numbers for a chunk of neurons of one output, with the covariance that turns them into weights."""
 
     covariance: SignCovariance
     root: CovarianceRoot
@@ -175,7 +176,7 @@ class _Chunk(NamedTuple):
 
 
 def _chunks(covariance: SignCovariance, rows: slice, rng: np.random.Generator) -> Iterator[_Chunk]:
-    """Draw the random numbers of the neurons with these numbers, chunk by chunk."""
+    """Draw the random numbers of the neurons in `rows`, chunk by chunk."""
     root = root_of(covariance.mean_covariance)
     M = int(covariance.replicas.max())
     width = root.side * (M + 1 if M > 1 else 1)
@@ -185,7 +186,7 @@ def _chunks(covariance: SignCovariance, rows: slice, rng: np.random.Generator) -
 
 
 def _weights(chunk: _Chunk) -> npt.NDArray[np.int8]:
-    """Return the weights [u; v] of a chunk's neurons, of shape (count, 2d)."""
+    """Compute the weights [u; v] of a chunk's neurons, of shape (count, 2d)."""
     covariance, root, noise, _ = chunk
     side, M = root.side, int(covariance.replicas.max())
     gaussian = root.products(noise[:, :side])

@@ -1,4 +1,4 @@
-"""Number of neurons that a network needs to match the relaxation it was drawn from."""
+"""Choice of the number of neurons for which a sampled network matches its relaxation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qsdp.relaxation import Relaxation
 
 __all__ = ["LEAST_NEURONS", "MOST_NEURONS", "deviation", "more_neurons"]
 
-#: Least and most neurons per output if no number is given; half of the least cost 0.2 points of accuracy.
+#: Default minimum and maximum number of neurons per output; half of the minimum costs 0.2 points of accuracy.
 LEAST_NEURONS, MOST_NEURONS = 8, 128
 
 #: Deviation that is small enough.
@@ -28,13 +28,13 @@ _FALL = 3.0
 
 
 def deviation(network: BilinearNetwork, relaxation: Relaxation, expected_loss: float = 0.0) -> float:
-    r"""Return the deviation of the outputs g of a network from the outputs f of its relaxation, relative to the error.
+    r"""Compute the deviation of a network's outputs g from its relaxation's outputs f, relative to the test error.
 
     It is four times the Jensen gap :math:`(L(f) + L(g)) / 2 - L((f + g) / 2)` of the loss L, divided by an estimate of
     the error on new samples, to which the deviation adds. For the squared loss, the numerator is :math:`\|f - g\|^2`.
     The estimate is the larger of the objective of the relaxation and the expected loss on new samples, if known. The
     loss of the relaxation without the regulariser would be far below that error if samples are few. Outliers of a
-    robust loss do not count as errors of the other samples: their losses are moved to the fences of all losses.
+    robust loss do not count as errors of the other samples: their losses are clipped to the fences of all losses.
     """
     problem = relaxation.problem
     f, g = problem.relaxed_predictions(relaxation.Z_stack), problem.outputs(network)
@@ -47,7 +47,7 @@ def deviation(network: BilinearNetwork, relaxation: Relaxation, expected_loss: f
 
 
 def _excess_of_outliers(data_fit: DataFit, predictions: FloatArray) -> float:
-    """Return by how much losses of bounded slope for numeric targets exceed the fences of their distribution."""
+    """Compute the excess of outlying losses over the fences of all losses, for robust losses of numeric targets."""
     if not data_fit.loss.bounded_dual or isinstance(data_fit.loss, ClassLoss):
         return 0.0
     values = data_fit.loss.values(predictions, data_fit.target)
@@ -62,7 +62,7 @@ def more_neurons(
     *,
     settled: bool = True,
 ) -> int:
-    """Return the number of neurons to draw next: a power of two times `n_neurons`, or `n_neurons` if these suffice.
+    """Choose the next number of neurons: a power of two times `n_neurons`, or `n_neurons` if these suffice.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ WORKS: dict[str, Callable[[Any], Any]] = {
 }
 
 NO_COLUMNS, NO_EXPORT = "samples in blocks have no columns", "can be exported by to_c, to_js and to_onnx only"
-NO_ENCODER = "a network on blocks alone needs encoder"
+NO_ENCODER = "a network on blocks without an estimator needs encoder"
 NO_FORM = "has no quadratic form in columns"
 REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "levels": ("levels must be 2", lambda a: qsdp.TrainingProblem(a.X, a.y, beta=1.0, levels=3)),
@@ -104,7 +104,7 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "refit blocks": ("must be a BilinearNetwork", lambda a: qsdp.refit(a.network, a.plain)),
     "polish columns": ("must be a BlockNetwork", lambda a: qsdp.polish(a.bilinear, a.problem)),
     "polish blocks": ("must be a BilinearNetwork", lambda a: qsdp.polish(a.network, a.plain)),
-    "objective": ("on the blocks of the problem", lambda a: a.problem.objective(a.bilinear)),
+    "objective": ("must have the blocks of the problem", lambda a: a.problem.objective(a.bilinear)),
     "objective of columns": ("must be Blocks", lambda a: a.plain.objective(a.network)),
     "predict columns": ("must be Blocks", lambda a: a.network.predict(a.columns)),
     "relaxation.predict": ("must be Blocks", lambda a: a.relaxation.predict(a.columns)),

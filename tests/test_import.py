@@ -1,12 +1,14 @@
 """What `import qsdp` loads: little more than NumPy and SciPy's linear algebra."""
 
 import json
+import pkgutil
 import subprocess
 import sys
 
 import pytest
 
 import qsdp
+from qsdp.cli._streams import COMMANDS
 
 HEAVY = {
     "IPython", "clarabel", "cvxopt", "cvxpy", "jinja2", "matplotlib", "mosek", "pandas", "rich", "scipy.optimize",
@@ -41,6 +43,25 @@ def test_heavy_packages_wait_until_they_are_needed(then, needed):
     assert "qsdp.estimators" not in loaded
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_errors_of_usage_wait_for_no_heavy_package(command):
+    """The options of a command are known without the packages that it works with."""
+    code = f"""
+import json, sys
+sys.argv = ["qsdp", {command!r}, "--no-such-option"]
+from qsdp.cli import main
+try:
+    main()
+except SystemExit as ended:
+    print(json.dumps([ended.code, sorted(sys.modules)]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    status, loaded = json.loads(done.stdout)
+    assert status == 2
+    assert "No such option" in done.stderr
+    assert set(loaded) & HEAVY <= {"rich", "typer"}
+
+
 def test_every_public_name_is_there():
     assert set(qsdp.__all__) <= set(dir(qsdp))
     for name in qsdp.__all__:
@@ -49,8 +70,8 @@ def test_every_public_name_is_there():
         qsdp.sdp  # noqa: B018
 
 
-@pytest.mark.parametrize("name", ["baselines", "export", "plotting", "report"])
-def test_packages_are_there_after_the_import(name):
-    code = f"import qsdp; print(qsdp.{name}.__name__, {name!r} in dir(qsdp))"
+def test_every_public_module_is_completed_and_there_after_the_import():
+    public = {module.name for module in pkgutil.iter_modules(qsdp.__path__) if not module.name.startswith("_")}
+    code = "import json, qsdp; print(json.dumps([name for name in dir(qsdp) if getattr(qsdp, name) is not None]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [f"qsdp.{name}", "True"]
+    assert public <= set(json.loads(done.stdout))

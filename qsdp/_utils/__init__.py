@@ -1,1 +1,1 @@
-"""Validation, files, threads and progress: helpers that every package uses and no user imports."""
+"""Private helpers: validation, files, threads, time limits, progress and summaries."""

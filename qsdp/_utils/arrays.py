@@ -23,14 +23,15 @@ __all__ = ["LARGEST_SINGLE", "ON_PROCESSOR", "ArrayLibrary", "check_device", "li
 #: Largest entry of data for products in single precision, where sums of fourth powers must fit.
 LARGEST_SINGLE = 1e8
 
-#: Floats of a temporary array on a device, where products reach full speed only for larger arrays.
+#: Floats of a temporary array on a device, where only large products reach full speed.
 _DEVICE_FLOATS = 2**24
 
 
 class ArrayLibrary:
-    """NumPy as array library; an array that already has the precision is returned as it is.
+    """NumPy as array library; the base class of other array libraries.
 
-    Functions that torch has by the same name are called through `_module`, with new arrays as in `_new`.
+    Functions that torch has by the same name are called through `_module`, with new arrays as in `_new`. Arrays that
+    already have the library's precision are not copied.
     """
 
     _module: Any = np
@@ -52,7 +53,7 @@ class ArrayLibrary:
         return self._module.concatenate(list(arrays))
 
     def zeros(self, shape: tuple[int, ...]) -> Any:
-        """Return zeros in double precision, in which to accumulate products."""
+        """Return an array of zeros in double precision, an accumulator for products."""
         return self._module.zeros(shape, **{**self._new, "dtype": self._module.float64})
 
     def ones(self, shape: tuple[int, ...]) -> Any:
@@ -64,11 +65,11 @@ class ArrayLibrary:
         return self._module.empty(shape, **self._new)
 
     def multiply(self, first: Any, second: Any, into: Any) -> None:
-        """Write the elementwise product of two arrays to an array, or to a part of one."""
+        """Write the elementwise product of two arrays to the array (or view) `into`."""
         self._module.multiply(first, second, out=into)
 
     def product(self, first: Any, second: Any, into: Any) -> None:
-        """Write the product of two matrices to an array."""
+        """Write the product of two matrices to the array `into`."""
         self._module.matmul(first, second, out=into)
 
     def scale(self, A: Any, factors: FloatArray, into: Any) -> None:
@@ -81,7 +82,7 @@ class ArrayLibrary:
         A[np.diag_indices_from(A)] += values
 
     def factored(self, A: Any) -> Any:
-        """Return the Cholesky factor of a symmetric matrix, which may be overwritten.
+        """Compute the Cholesky factor of a symmetric matrix, which may be overwritten.
 
         Raises
         ------
@@ -97,19 +98,19 @@ class ArrayLibrary:
         return self.give(x)
 
     def mean(self, array: Any, weights: FloatArray | None = None) -> float:
-        """Return the mean of an array (..., n), weighted along its last axis."""
+        """Compute the mean of an array (..., n), weighted along its last axis."""
         return float(np.mean(array if weights is None else np.average(array, axis=-1, weights=weights)))
 
     def einsum(self, subscripts: str, *arrays: Any) -> Any:
-        """Return the sum of products given by subscripts, as in `numpy.einsum`."""
+        """Evaluate Einstein summation, like `numpy.einsum`."""
         return self._module.einsum(subscripts, *arrays)
 
     def roots(self, array: Any) -> Any:
-        """Return square roots; negative entries give zero."""
+        """Compute square roots; negative entries become zero."""
         return self._module.sqrt(array.clip(min=0.0))
 
     def chunks(self, count: int, floats: int) -> Iterator[slice]:
-        """Yield slices of `count` items with `floats` floats each; the products of a slice are computed at once."""
+        """Yield slices of `count` items of `floats` floats each, to be processed at once."""
         return chunks(count, floats)
 
 
@@ -170,7 +171,7 @@ ON_PROCESSOR = ArrayLibrary()
 
 
 def check_device(device: object) -> str | None:
-    """Check the argument `device`, a string that torch knows or None, before any work, and return it.
+    """Check the argument `device`, a torch device as a string or None, and return it.
 
     Raises
     ------
@@ -188,7 +189,7 @@ def check_device(device: object) -> str | None:
 
 
 def library_of(device: str | None = None, dtype: Any = np.float64) -> ArrayLibrary:
-    """Return NumPy, or torch on a device such as "cpu" or "cuda", in a precision.
+    """Create the array library for a device: NumPy for None, else torch on a device such as "cuda".
 
     Raises
     ------
@@ -201,7 +202,7 @@ def library_of(device: str | None = None, dtype: Any = np.float64) -> ArrayLibra
 
 
 def squared_rows(library: ArrayLibrary, X: Any, weights: FloatArray) -> FloatArray:
-    r"""Return :math:`X^T \mathrm{Diag}(w) X`, symmetric, for an array of the library of shape (n, d), by chunks."""
+    r"""Compute :math:`X^T \mathrm{Diag}(w) X`, symmetric, for an array of the library of shape (n, d), by chunks."""
     total = None
     for rows in library.chunks(*X.shape):
         # This order keeps rows of a C-contiguous array, times a column, contiguous for the product.

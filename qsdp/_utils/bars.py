@@ -1,4 +1,4 @@
-"""Progress drawn by rich: bars on terminals, occasional lines elsewhere; imported only if shown."""
+"""Progress display by rich: bars on terminals, occasional lines elsewhere; imported only if shown."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 __all__ = ["Bars"]
 
 
-#: Least time between two lines where bars cannot be drawn, in seconds and as a share of the elapsed time.
+#: Minimum time between two lines where bars cannot be drawn, in seconds and relative to the elapsed time.
 _LINE_SECONDS, _LINE_SHARE = 10.0, 0.1
 
 
 class Bars:
-    """One display of stages: name, bar, time and figures of each.
+    """Display of stages on standard error: name, bar, time and figures of each.
 
     If the console is not a terminal, lines report on the running stage: after ten seconds, and then
     every ten seconds or tenth of the elapsed time. Logs of short calls stay empty, and logs of long calls short.
@@ -37,7 +37,7 @@ class Bars:
         self._next_line = _LINE_SECONDS
 
     def add(self, name: str) -> Callable[[float | None, float | None, str | None], None]:
-        """Add the line of a stage and return the function that updates it."""
+        """Add a line for a stage; return the function that updates it."""
         return functools.partial(self._update, self.progress.add_task(name, total=None, figures=""), name)
 
     def _update(self, task: TaskID, name: str, done: float | None, total: float | None, figures: str | None) -> None:

@@ -1,4 +1,4 @@
-"""One clock: time limits are nested scopes, checked between the steps of long computations.
+"""Time limits as nested scopes, checked between the steps of long computations.
 
 A function with an argument `time_limit` opens a scope, ``with deadline.after(time_limit):``. Whatever runs inside asks
 `over` or calls `check` between its steps, so no function passes a clock to another one. Work is never interrupted: the
@@ -40,7 +40,7 @@ _Item = TypeVar("_Item")
 
 
 class TimeOver(Exception):  # noqa: N818 (a reason to stop, caught by whoever opened the scope, and no error)
-    """The time limit ended in the middle of a computation without partial results."""
+    """Raised when a time limit passes during a computation without partial results."""
 
 
 class Deadline:
@@ -60,7 +60,7 @@ class Deadline:
 
     @property
     def limit(self) -> float:
-        """Seconds from the opening of the scope to its end, whatever is left in the scopes around it."""
+        """Seconds for which the scope was opened, regardless of the time left in enclosing scopes."""
         return self._limit
 
     @property
@@ -96,7 +96,7 @@ def _scope(deadline: Deadline) -> Iterator[Deadline]:
 
 @contextmanager
 def after(time_limit: object, *, interrupted: Callable[[], bool] | None = None) -> Iterator[Deadline]:
-    """Open the scope of an argument `time_limit`: seconds from now, > 0, or None for no limit of its own.
+    """Open the scope of an argument `time_limit`: seconds from now, > 0, or None for no additional limit.
 
     Raises
     ------
@@ -110,21 +110,21 @@ def after(time_limit: object, *, interrupted: Callable[[], bool] | None = None) 
 
 @contextmanager
 def within(seconds: float) -> Iterator[Deadline]:
-    """Open a scope of some seconds, possibly none, inside the one that is open."""
+    """Open a scope of `seconds` seconds, possibly zero, inside the current one."""
     with _scope(Deadline(seconds, _current.get())) as deadline:
         yield deadline
 
 
 @contextmanager
 def fraction(part: float) -> Iterator[Deadline]:
-    """Open a scope for a part of the time left."""
+    """Open a scope for the fraction `part` of the time left."""
     with within(part * left()) as deadline:
         yield deadline
 
 
 @contextmanager
 def unlimited() -> Iterator[Deadline]:
-    """Open a scope without a limit, for what has to be finished after the limits around it."""
+    """Open a scope without a limit, for work that must be completed even after enclosing limits."""
     with _scope(Deadline()) as deadline:
         yield deadline
 
@@ -135,7 +135,7 @@ def left() -> float:
 
 
 def limit() -> float:
-    """Return the seconds that the innermost scope was opened for; infinity if it has no limit of its own."""
+    """Return the seconds for which the innermost scope was opened; infinity if it has no limit."""
     return _current.get().limit
 
 
@@ -145,18 +145,18 @@ def elapsed() -> float:
 
 
 def over() -> bool:
-    """Return whether a limit has passed."""
+    """Whether a limit has passed."""
     return left() == 0.0
 
 
 def note_end(stage: str) -> None:
-    """Note that a limit ended a stage early, for a warning that names the cause; see `ended`."""
+    """Record that a limit ended a stage early, for a warning that names the cause; see `ended`."""
     if _current.get() is not _ROOT:
         _current.get().ended.append(stage)
 
 
 def ended() -> list[str]:
-    """Return the stages noted in this call, and forget them, so that one warning names them."""
+    """Return and clear the stages recorded by `note_end`, so that only one warning names them."""
     stages = list(_current.get().ended)
     _current.get().ended.clear()
     return stages
@@ -169,7 +169,7 @@ def check() -> None:
 
 
 def in_time(items: Iterable[_Item]) -> Iterator[_Item]:
-    """Yield items until there is no other or a limit has passed."""
+    """Yield items until they are exhausted or a limit has passed."""
     for item in items:
         if over():
             return
@@ -177,7 +177,7 @@ def in_time(items: Iterable[_Item]) -> Iterator[_Item]:
 
 
 def carried(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs in the scope that is open now, wherever it is called: in a thread or a process."""
+    """Bind the current scope to a function, so that its time limits apply in another thread or process."""
     return partial(_carried, _current.get(), function)
 
 

@@ -1,4 +1,4 @@
-"""Writing of files, whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["write_into", "write_together", "write_whole", "writing_whole"]
 
 
 def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
-    """Write a file atomically; an older one of that name is replaced."""
+    """Write a file atomically, replacing an existing one."""
     write_together({Path(path): contents})
 
 
 def write_together(files: Mapping[Path, bytes]) -> None:
-    """Write files that belong together; none gets its name before the contents of all are written."""
+    """Write several files that belong together; all are written to temporary files before any is renamed."""
     for target in files:
         if not target.parent.is_dir():
             raise FileNotFoundError(f"cannot write {str(target)!r}: its folder {str(target.parent)!r} does not exist")
@@ -32,7 +32,7 @@ def write_together(files: Mapping[Path, bytes]) -> None:
 
 
 def write_into(directory: str | os.PathLike[str], files: Mapping[str, bytes], *, force: bool) -> list[Path]:
-    """Write files by their names into a directory, all or none, and return their paths.
+    """Write files into a directory, all or none, and return their paths.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def write_into(directory: str | os.PathLike[str], files: Mapping[str, bytes], *,
 
 @contextmanager
 def writing_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Yield a stream to a file that gets its name at the end, if no error occurs before."""
+    """Yield a stream to a temporary file, which is renamed to `path` if no error occurs."""
     target = Path(path)
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
@@ -63,7 +63,7 @@ def writing_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _named(target: Path) -> Iterator[None]:
-    """Name the requested file in errors, such as a full disk, that name no file or the temporary one."""
+    """Replace the temporary file's name in errors, such as those of a full disk, by the requested one."""
     try:
         yield
     except OSError as error:

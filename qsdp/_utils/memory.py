@@ -15,7 +15,7 @@ _CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 @functools.lru_cache(maxsize=1)
 def main_memory() -> float:
-    """Return the bytes of the machine's main memory, or of its container's share; infinity if that is not known."""
+    """Return the bytes of main memory, of the machine or the container; infinity if unknown."""
     try:
         machine = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
@@ -28,7 +28,7 @@ def main_memory() -> float:
 
 
 def format_bytes(count: float) -> str:
-    """Return a number of bytes as text, such as "3.2 GB"."""
+    """Format a number of bytes, such as "3.2 GB"."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if count >= size:
             return f"{count / size:.3g} {unit}"

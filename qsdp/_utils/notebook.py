@@ -1,4 +1,4 @@
-"""Progress in notebooks: a table of stages that is updated in place and stays in the saved notebook."""
+"""Progress in notebooks: a table of stages that is updated in place and saved with the notebook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CELL = "padding:0 1em 0 0;text-align:left;border:none"
 
 
 def in_notebook() -> bool:
-    """Return whether the code runs in the kernel of a notebook."""
+    """Whether the code runs in the kernel of a notebook."""
     ipython: Any = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return hasattr(shell, "kernel")
@@ -38,7 +38,7 @@ class _Stage:
     figures: str = ""
 
     def report(self, done: float | None, total: float | None, figures: str | None) -> None:
-        """Store what `ProgressBar` reports; figures of None leave the last ones."""
+        """Store a report of `ProgressBar`; figures of None keep the previous ones."""
         self.done, self.total = done, total
         self.figures = self.figures if figures is None else figures
         if figures is None:
@@ -50,7 +50,7 @@ class _Stage:
         return self.name, format_seconds(seconds), self.figures
 
     def html(self) -> str:
-        """Return a row of a table."""
+        """Render the stage as an HTML table row."""
         name, seconds, figures = map(html.escape, self.cells())
         share = "" if self.done is None or not self.total else f' value="{min(1.0, self.done / self.total):.3f}"'
         cells = (name, f"<progress{share}></progress>", seconds, figures)
@@ -58,7 +58,7 @@ class _Stage:
 
 
 class NotebookTable:
-    """One display of stages, shown once they have taken `delay` seconds: name, bar, time and figures of each."""
+    """Display of stages as an HTML table, which appears after `delay` seconds: name, bar, time and figures of each."""
 
     def __init__(self, delay: float = 0.0) -> None:
         self._delay, self._began, self._stages = delay, time.monotonic(), list[_Stage]()
@@ -66,7 +66,7 @@ class NotebookTable:
         self._over = threading.Event()
 
     def add(self, name: str) -> Any:
-        """Add the row of a stage and return the function that updates it."""
+        """Add a row for a stage; return the function that updates it."""
         stage = _Stage(name)
         self._stages.append(stage)
         return stage.report

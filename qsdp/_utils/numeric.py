@@ -1,4 +1,4 @@
-"""Double precision: machine epsilon, symmetrisation, and scaling by powers of two, which rounds nothing."""
+"""Double precision: machine epsilon, symmetrisation, and exact scaling by powers of two."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TILE = 256
 #: Integers up to this one are exact in double precision.
 LARGEST_INTEGER = 2**53
 
-#: Relative differences and shares up to this count as rounding errors; they are far below whatever matters.
+#: Relative differences up to this count as rounding errors; they are far below any relevant difference.
 ROUNDING = 1e-9
 
 #: Unit roundoff of double precision.
@@ -35,22 +35,22 @@ UNIT = 2.0**-53
 #: Distance from 1.0 to the next larger float, 2.2e-16; the relative rounding error is at most half of it.
 EPS = float(np.finfo(np.float64).eps)
 
-#: Sums below this share of their terms, 1.1e-13, are rounding errors: moves that gain less could alternate forever.
+#: Sums below this fraction of their terms, 1.1e-13, are rounding errors: moves that gain less could alternate forever.
 CANCELLED = 512.0 * EPS
 
 
 def exponent_of(value: float) -> int:
-    """Return the exponent e for which ``value / 2**e`` is within 1/2 .. 1, and 0 for zero."""
+    """Compute the exponent e for which ``value / 2**e`` is within 1/2 .. 1; 0 for zero."""
     return math.frexp(value)[1]
 
 
 def largest_magnitude(array: FloatArray) -> float:
-    """Return the largest magnitude of an entry, or 0 if there are none, without a temporary array."""
+    """Compute the largest magnitude of an entry (0 if there are none) without a temporary array."""
     return max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
 
 
 def symmetrised(M: FloatArray) -> FloatArray:
-    """Replace the entries of a square matrix, in place, by their means with the opposite entries, and return it.
+    """Symmetrise a square matrix in place, ``(M + M') / 2``, and return it.
 
     Touching new memory costs more than computing the means: a tenth of a second for a matrix of side 3000.
     """
@@ -67,7 +67,7 @@ def symmetrised(M: FloatArray) -> FloatArray:
 
 
 def divided_by_power(values: FloatArray, exponent: int) -> FloatArray:
-    """Return ``values / 2**exponent``, even if the power itself is not a float."""
+    """Compute ``values / 2**exponent``, even if the power itself is not representable."""
     half = exponent // 2
     # Products with powers of two give the same results as ldexp, and are much faster.
     quotients: FloatArray = values * 2.0**-half

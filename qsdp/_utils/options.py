@@ -1,4 +1,4 @@
-"""Options declared once, with default, check and description, for use in many signatures and docstrings."""
+"""Declarative options: default, check and description of each, for use in many signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Check = Callable[[str, Any], object]
 
 @dataclass(frozen=True)
 class Option:
-    """Documentation and check of an option, without its name and default.
+    """Declaration of an option: documentation and check, without name and default.
 
     Attributes
     ----------
@@ -47,13 +47,13 @@ def option(
     check: Check = lambda name, value: None,
     summary: str = "",
 ) -> T:
-    """Declare an option as a field of a class of `Options`."""
+    """Declare an option, as a field of a subclass of `Options`."""
     declared: T = field(default=default, metadata={"option": Option(annotation, description, check, summary)})
     return declared
 
 
 def choice(default: str, allowed: Iterable[str], description: str, summary: str = "") -> str:
-    """Declare an option with some allowed names, which are added to the summary."""
+    """Declare an option with a set of allowed names, which are appended to the summary."""
     names = list(allowed)
     listing = "{" + ", ".join(f'"{name}"' for name in names) + "}"
 
@@ -64,7 +64,7 @@ def choice(default: str, allowed: Iterable[str], description: str, summary: str 
 
 
 def redefined(options: type[Options], name: str, default: Any, **changes: Any) -> Any:
-    """Declare an option of another class again, with another default and some other attributes."""
+    """Declare an option of another class with a changed default and changed attributes."""
     return field(default=default, metadata={"option": replace(options.declared()[name], **changes)})
 
 
@@ -85,20 +85,20 @@ class Options:
 
     @classmethod
     def of(cls: type[Chosen], values: Mapping[str, Any]) -> Chosen:
-        """Return the options among `values`, such as ``locals()``; other entries of `values` are ignored."""
+        """Create options from a mapping such as ``locals()``; entries that are not options are ignored."""
         return cls(**{name: values[name] for name in cls.declared() if name in values})
 
 
 class StoredArguments:
-    """Part of estimators and transformers whose constructors do nothing but store their arguments."""
+    """Mixin for estimators and transformers whose constructors only store their arguments."""
 
     def _keep(self, arguments: dict[str, Any]) -> None:
-        """Store the arguments of a constructor, given by ``locals()``, unchanged, as scikit-learn requires."""
+        """Store the constructor's arguments (its ``locals()``) unchanged, as scikit-learn requires."""
         self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
 
 
 def documented(options: type[Options]) -> Callable[[T], T]:
-    """Return a decorator that fills in the parameters which a docstring leaves to the class of `options`.
+    """Create a decorator that completes a docstring with the parameters documented in the class `options`.
 
     An entry of one or several parameters may hold only the line "See `TrainingOptions`.", or the name of another class.
     It becomes one entry per parameter: its type, its default in the documented signature, and its description. The

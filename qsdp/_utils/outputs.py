@@ -1,4 +1,4 @@
-"""Outputs of functions: always an axis inside the package, which the public face omits for scalar functions.
+"""The axis of outputs: always present inside the package, omitted in the public interface for scalar functions.
 
 A function whose values have the shape (n,) has the `output_shape` (), one whose values have the shape (n, C) has (C,).
 Inside the package both have values (n, C), second-layer weights (m, C) and matrices (C, N, N), with C = 1 for a scalar
@@ -15,7 +15,7 @@ OutputShape = tuple[int, ...]
 
 
 def squeezed(values: Any, output_shape: OutputShape, *, axis: int = 0) -> Any:
-    """Return an array or a list as the public face shows it: without the axis of outputs for a scalar function.
+    """Remove the axis of outputs of an array or a list for a scalar function, as in the public interface.
 
     Parameters
     ----------
@@ -32,5 +32,5 @@ def squeezed(values: Any, output_shape: OutputShape, *, axis: int = 0) -> Any:
 
 
 def outputs_text(output_shape: OutputShape) -> str:
-    """Return the part of a `repr` that tells the number of outputs, empty for a scalar function."""
+    """Format the number of outputs for a `repr`; empty for a scalar function."""
     return "".join(f", n_outputs={C}" for C in output_shape)

@@ -1,4 +1,4 @@
-"""Chunks and threads that divide evaluations over many samples or neurons."""
+"""Division of work over many samples or neurons into chunks and threads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Item = TypeVar("Item")
 
 
 def chunks(count: int, floats: int, minimum: int = 1, work: int | None = None) -> Iterator[slice]:
-    """Yield slices of ``range(count)`` whose items, of `floats` floats each, fit into one temporary array.
+    """Split ``range(count)`` into slices whose items, of `floats` floats each, fit into one temporary array.
 
     All slices but the last have `minimum` items or more, of any size. The array has `work` or WORK_FLOATS floats.
     """
@@ -50,7 +50,7 @@ def chunks(count: int, floats: int, minimum: int = 1, work: int | None = None) -
 
 
 def count_jobs(n_jobs: int | None) -> int:
-    """Return the number of threads that `n_jobs` stands for, as in joblib; None is one unless a context sets more.
+    """Resolve `n_jobs` to a number of threads, as in joblib; None is one unless a context sets more.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def count_jobs(n_jobs: int | None) -> int:
 
 
 def in_threads(work: Callable[[Item], object], items: Iterable[Item], n_jobs: int) -> None:
-    """Call `work` for every item, in `n_jobs` threads; each call must write to places of its own.
+    """Call `work` for every item, in `n_jobs` threads; calls must not write to the same memory.
 
     Items are drawn from the iterator in order, as threads become free: at most twice as many as there are threads are
     pending. The calls share the cores for their linear algebra.
@@ -78,7 +78,7 @@ def in_threads(work: Callable[[Item], object], items: Iterable[Item], n_jobs: in
 
 
 class CountedParallel(Parallel):  # type: ignore[misc]
-    """joblib's `Parallel`, with any back end, whose finished tasks are counted on a bar."""
+    """joblib's `Parallel` with a progress bar of finished tasks."""
 
     def __init__(self, n_jobs: int | None, bar: ProgressBar, total: int, **options: Any) -> None:
         super().__init__(n_jobs=n_jobs, **options)
@@ -90,7 +90,7 @@ class CountedParallel(Parallel):  # type: ignore[misc]
 
 
 def blas_threads(limit: int | None) -> AbstractContextManager[object]:
-    """Return a context in which a linear-algebra call uses at most `limit` threads; None changes nothing."""
+    """Limit the threads of a linear-algebra call to `limit` inside a context; None changes nothing."""
     # Setting and resetting threads takes ten times longer than querying them. None is an unknown number.
     if limit is None or all(1 <= (library.num_threads or 0) <= limit for library in _controller().lib_controllers):
         return nullcontext()
@@ -99,7 +99,7 @@ def blas_threads(limit: int | None) -> AbstractContextManager[object]:
 
 
 def few_threads(*, small: bool) -> AbstractContextManager[object]:
-    """Return a context of one thread where products are `small`: several threads would only wait for one another."""
+    """Limit linear algebra to one thread inside a context if products are `small`, since threads would only wait."""
     return blas_threads(1 if small else None)
 
 

@@ -1,4 +1,4 @@
-"""Progress of long calls: solvers and refinements report to the bar of their stage, which `bars` draws if asked."""
+"""Progress of long calls: solvers and refinements report to the bar of their stage, which a display shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qsdp._utils.notebook import NotebookTable, in_notebook
 
 __all__ = ["NO_BAR", "SILENT", "ProgressBar", "Report", "Stages", "progress"]
 
-#: Seconds after which a notebook shows what nobody asked for; anything from one to five would do.
+#: Seconds after which a notebook shows progress by default; anything from one to five would do.
 _DELAY = 2.0
 
 #: Called with the amount done, the total and figures of one stage. None means unknown; for figures, unchanged.
@@ -20,7 +20,7 @@ Report = Callable[[float | None, float | None, str | None], object]
 
 
 class _Display(Protocol):
-    """Display that shows stages."""
+    """Interface of displays of stages."""
 
     def add(self, name: str) -> Report:
         """Add a stage."""
@@ -30,7 +30,7 @@ class _Display(Protocol):
 
 
 class _Gapped(Protocol):
-    """Argument of a callback of an iterative method."""
+    """Interface of objects with objective and relative gap, such as arguments of callbacks."""
 
     @property
     def objective(self) -> float: ...
@@ -39,27 +39,27 @@ class _Gapped(Protocol):
 
 
 class ProgressBar:
-    """Bar of one stage, whose methods report its progress and return None: they never ask a caller to stop."""
+    """Progress bar of one stage; its methods return None, so that they never stop a solver when used as callbacks."""
 
     def __init__(self, report: Report | None = None, tol: float | None = None) -> None:
         self._report, self._tol = report, tol
 
     @property
     def shown(self) -> bool:
-        """Whether the bar is visible: callbacks cost a little time."""
+        """Whether the bar is visible, so that reports can be skipped otherwise."""
         return self._report is not None
 
     def gap(self, one: _Gapped, part: int = 0, parts: int = 1) -> None:
-        """Show objective and gap of one part of several; the other parts are done or have not started."""
+        """Show objective and gap of part `part` of `parts`, which are processed in order."""
         self.measure(one.relative_gap, f"objective {one.objective:.6g}, gap {one.relative_gap:.1e}", part, parts)
 
     def measure(self, value: float, figures: str, part: int = 0, parts: int = 1) -> None:
-        """Show a measure on its way from 1 to the stage's tolerance; the bar counts orders of magnitude."""
+        """Show a measure that falls from 1 to the stage's tolerance; the bar is logarithmic."""
         if self._tol is not None:
             self.count(part + _share(value, self._tol), parts, figures)
 
     def count(self, done: float | None, total: float | None, figures: str = "") -> None:
-        """Show how many items are done, of a known total or, for None, of an unknown one."""
+        """Show the number of finished items, of a total that may be unknown (None)."""
         if self._report is not None:
             self._report(done, total, figures)
 
@@ -72,7 +72,7 @@ NO_BAR = ProgressBar()
 
 
 class Stages:
-    """Stages of one display; None shows nothing. Those of an automatic one were not asked for."""
+    """Stages of one display, or of none; an automatic display was not requested explicitly."""
 
     def __init__(self, display: _Display | None, *, automatic: bool = False) -> None:
         self._display, self.automatic = display, automatic
@@ -84,7 +84,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str, tol: float | None = None) -> Iterator[ProgressBar]:
-        """Show a stage while it runs; its bar shows only reported progress, and is full at the end."""
+        """Show a stage while the context is open; its bar shows reported progress, and is full at the end."""
         if self._display is None:
             yield NO_BAR
             return
@@ -102,11 +102,10 @@ _turn = threading.Lock()
 
 @contextmanager
 def progress(verbose: bool | int | None, *, transient: bool = False) -> Iterator[Stages]:
-    """Yield stages that are shown on the standard error or in the notebook if `verbose`, else silent stages.
+    """Open a display of stages on standard error or in the notebook if `verbose`, else a silent one.
 
-    None shows them in a notebook, once they have taken two seconds, unless a call around this one shows its own. Else
-    stages inside a call that shows its own join its display. A transient display is erased at the end; a notebook keeps
-    it.
+    None shows stages in a notebook after two seconds, unless an enclosing call has a display. Otherwise, stages join
+    the display of an enclosing call. A transient display is erased at the end, except in a notebook.
     """
     global _current
     notebook, automatic = in_notebook(), verbose is None
@@ -135,7 +134,7 @@ def _bars(transient: bool) -> _Display:
 
 
 def _share(measure: float, tol: float) -> float:
-    """Return the share of the way from 1 to the tolerance that is done, in orders of magnitude."""
+    """Compute progress from 1 to the tolerance as a fraction, in orders of magnitude."""
     if not measure < 1.0:
         return 0.0
     return 1.0 if measure <= tol else math.log(measure) / math.log(tol)

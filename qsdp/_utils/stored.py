@@ -25,7 +25,7 @@ Checks = Mapping[str, Callable[[Any], bool]]
 
 
 def checked(what: str, state: Any, checks: Checks) -> dict[str, Any]:
-    """Return a mapping that has exactly the fields of `checks` with valid values, or raise StorageError."""
+    """Check that `state` is a mapping with exactly the fields of `checks` and valid values, else raise StorageError."""
     if type(state) is not dict or state.keys() != checks.keys():
         raise StorageError(f"{what} must have exactly the fields {', '.join(map(repr, sorted(checks)))}")
     for name, is_valid in checks.items():
@@ -35,35 +35,35 @@ def checked(what: str, state: Any, checks: Checks) -> dict[str, Any]:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether the value is a finite float."""
+    """Whether the value is a finite float."""
     return type(value) is float and math.isfinite(value)
 
 
 def is_positive(value: Any) -> bool:
-    """Return whether the value is a finite float above zero."""
+    """Whether the value is a finite float above zero."""
     return is_number(value) and value > 0.0
 
 
 def is_text(value: Any) -> bool:
-    """Return whether the value is text that can be printed: without lone surrogates."""
+    """Whether the value is text that can be printed, without lone surrogates."""
     return type(value) is str and not re.search("[\ud800-\udfff]", value)
 
 
 def are_texts(value: Any) -> bool:
-    """Return whether the value is a dict of texts to texts."""
+    """Whether the value is a dict of texts to texts."""
     return type(value) is dict and all(map(is_text, [*value, *value.values()]))
 
 
 def is_count(value: Any) -> bool:
-    """Return whether the value is a positive integer."""
+    """Whether the value is a positive integer."""
     return type(value) is int and value > 0
 
 
 def is_activation(value: Any) -> bool:
-    """Return whether the value stands for an activation: three numbers, or None; names might change their meaning."""
+    """Whether the value is a stored activation: three numbers or None (names could change their meaning)."""
     return value is None or (is_list(value) and len(value) == 3 and all(map(is_number, value)) and any(value))
 
 
 def is_list(value: Any) -> bool:
-    """Return whether the value is a list."""
+    """Whether the value is a list."""
     return type(value) is list

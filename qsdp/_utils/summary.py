@@ -1,4 +1,4 @@
-"""Results as a title and a table of facts: written once by each class, rendered here as text and as HTML."""
+"""Summaries of results: a title and a table of facts provided by each class, rendered as text and as HTML."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CELL = "padding:0.1em 0.8em 0.1em 0;text-align:left;vertical-align:top;border:n
 
 @dataclass(frozen=True)
 class Summary:
-    """Facts about an object.
+    """Summary of an object: a title and named facts.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Summary:
     rows: Rows
 
     def text(self) -> str:
-        """Return the title and indented, aligned lines for every fact."""
+        """Render as text: the title, and indented, aligned lines for every fact."""
         rows = [(_truncated(name), _wrapped(value)) for name, value in self.rows]
         width = max((len(name) for name, _ in rows), default=0)
         lines = [
@@ -62,7 +62,7 @@ class Summary:
         return "\n".join([_truncated(self.title), *lines])
 
     def html(self) -> str:
-        """Return a heading and a table in the colours of the page around them, escaped, without scripts."""
+        """Render as escaped HTML without scripts: a heading and a table in the colours of the surrounding page."""
         body = "".join(
             f'<tr style="background:none"><th scope="row" style="{_CELL};font-weight:normal;opacity:0.75">'
             f'{_escaped(name)}</th><td style="{_CELL}">{_escaped(value, _CHARACTERS * _LINES)}</td></tr>'
@@ -80,7 +80,7 @@ class Summarized(ABC):
 
     @abstractmethod
     def _summary(self) -> Summary:
-        """Return the facts worth one line each, which must be quick to compute."""
+        """Return the facts of the object, which must be quick to compute."""
 
     def _repr_html_(self) -> str:
         return self._summary().html()
@@ -112,7 +112,7 @@ class SummaryBelowDiagram:
 
 
 def gap_rows(gap: Gap, whose: str, bound: str = "of every network") -> Rows:
-    """Return objective, lower bound and gap."""
+    """Return the facts objective, lower bound and gap."""
     return [
         ("objective", f"{format_number(gap.objective)} {whose}"),
         ("lower bound", f"{format_number(gap.lower_bound)} {bound}"),
@@ -121,29 +121,29 @@ def gap_rows(gap: Gap, whose: str, bound: str = "of every network") -> Rows:
 
 
 def format_number(value: float, digits: int = 6) -> str:
-    """Return a number with a number of significant digits."""
+    """Format a number with `digits` significant digits."""
     return f"{value:.{digits}g}"
 
 
 def format_numbers(values: Sequence[float]) -> str:
-    """Return the first few of many numbers."""
+    """Format numbers, only the first few if there are many."""
     shown = ", ".join(format_number(value, 4) for value in values[:_NUMBERS])
     return f"{shown}, … ({len(values)} in all)" if len(values) > _NUMBERS else shown
 
 
 def first_few(names: Sequence[str]) -> str:
-    """Return the first few of many names, on one line."""
+    """Join names on one line, only the first few if there are many."""
     shown = " ".join(", ".join(names[:_NAMES]).split())
     return f"{shown}, … ({len(names)} in all)" if len(names) > _NAMES else shown
 
 
 def format_seconds(seconds: float) -> str:
-    """Return seconds as text, in milliseconds if less than one."""
+    """Format seconds, in milliseconds if less than one."""
     return f"{seconds:.3g} s" if seconds >= 1.0 or seconds == 0.0 else f"{1e3 * seconds:.3g} ms"
 
 
 def format_bits(bits: int) -> str:
-    """Return a number of bits as text, also in bytes with a suitable unit."""
+    """Format a number of bits, also in bytes with a suitable unit."""
     amount, units = bits / 8.0, ["bytes", "KiB", "MiB", "GiB"]
     while amount >= 1024.0 and len(units) > 1:
         amount, units = amount / 1024.0, units[1:]
@@ -151,12 +151,12 @@ def format_bits(bits: int) -> str:
 
 
 def format_share(share: float, digits: str = ".1f") -> str:
-    """Return a share as a percentage, with digits as a format specifies."""
+    """Format a fraction as a percentage; `digits` is a format specification."""
     return f"{100.0 * share:{digits}} %"
 
 
 def format_count(n_neurons: int, n_inputs: int, n_outputs: int) -> str:
-    """Return the numbers of neurons, inputs and, if there are several, outputs of a network as text."""
+    """Format the numbers of neurons, inputs and, if there are several, outputs of a network."""
     outputs = f", {n_outputs} outputs" if n_outputs > 1 else ""
     return f"{n_neurons:,} neurons, {n_inputs} inputs{outputs}"
 
@@ -166,7 +166,7 @@ def _truncated(value: str, limit: int = _CHARACTERS) -> str:
 
 
 def _wrapped(value: str) -> list[str]:
-    """Return a value as at least one line; only a value with too many lines is truncated."""
+    """Wrap a value into one or more lines, truncated after the maximum number."""
     return textwrap.wrap(value, _CHARACTERS, max_lines=_LINES, placeholder=" …", break_on_hyphens=False) or [""]
 
 

@@ -1,4 +1,4 @@
-"""Decompositions of symmetric matrices by direct calls of LAPACK: wrappers take longer than matrices of ten columns."""
+"""Decompositions of symmetric matrices by direct LAPACK calls, without the overhead of wrappers for small matrices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["eigenvalues", "lower_factor", "spectrum"]
 
 
 def lower_factor(M: FloatArray) -> FloatArray:
-    """Return the lower triangular factor of a matrix that is positive definite in floating point.
+    """Compute the lower Cholesky factor of a matrix that is positive definite in floating point.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def lower_factor(M: FloatArray) -> FloatArray:
 
 
 def spectrum(M: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the eigenvalues of a matrix in ascending order, and its eigenvectors in columns.
+    """Compute the eigenvalues of a matrix in ascending order, and its eigenvectors in columns.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def spectrum(M: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def eigenvalues(matrices: FloatArray) -> FloatArray:
-    """Return the eigenvalues (..., N), in ascending order, of a stack of matrices (..., N, N).
+    """Compute the eigenvalues (..., N), in ascending order, of a stack of matrices (..., N, N).
 
     Raises
     ------

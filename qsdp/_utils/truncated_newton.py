@@ -16,7 +16,7 @@ __all__ = ["Step", "newton_step"]
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A step, with the change that the quadratic model predicts along it.
+    """Step of a trust-region method, with the quadratic model along it.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Step:
     at_boundary: bool
 
     def predicted(self, share: float = 1.0) -> float:
-        """Return the predicted decrease for a share of the step."""
+        """Compute the predicted decrease for the fraction `share` of the step."""
         return -share * self.slope - 0.5 * share * share * self.curvature
 
 
@@ -49,7 +49,7 @@ def newton_step(
     accuracy: float,
     most: int,
 ) -> Step:
-    r"""Return an approximate minimiser of :math:`\langle g, x \rangle + \tfrac12 \langle x, H x \rangle` in a ball.
+    r"""Minimise :math:`\langle g, x \rangle + \tfrac12 \langle x, H x \rangle` approximately in a ball.
 
     After a time limit, the current product with H is the last.
 
@@ -64,7 +64,7 @@ def newton_step(
     radius : float
         Radius of the ball.
     accuracy : float
-        Stop once the residual is below this share of the gradient, both in the dual metric.
+        Stop once the residual is below this fraction of the gradient, both in the dual metric.
     most : int
         Largest number of products with the Hessian.
     """

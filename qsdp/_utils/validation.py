@@ -1,4 +1,4 @@
-"""Checks of arguments: each raises one error that names the argument, its value and the values allowed."""
+"""Validation of arguments; errors name the argument, its value and the allowed values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _show(value: object) -> str:
 
 
 def check_choice(name: str, value: object, allowed: Iterable[str], excluded: Mapping[str, str] | None = None) -> str:
-    """Return `value` if it is one of the `allowed` names; the error suggests the closest one.
+    """Check that `value` is one of the `allowed` names; the error suggests the closest one.
 
     The error for an `excluded` name states the reason.
     """
@@ -53,7 +53,7 @@ def check_choice(name: str, value: object, allowed: Iterable[str], excluded: Map
 
 
 def check_integer(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
-    """Return `value` as an int in ``minimum .. maximum``; floats must be integral, and booleans are refused."""
+    """Check an integer in ``minimum .. maximum``, and return an int; integral floats are accepted, booleans are not."""
     allowed = f"an integer >= {minimum}" if maximum is None else f"an integer from {minimum} to {maximum}"
     if not _is_integral(value):
         raise InvalidTypeError(f"{name} must be {allowed}; got {_show(value)}")
@@ -64,7 +64,7 @@ def check_integer(name: str, value: object, *, minimum: int, maximum: int | None
 
 
 def check_real(name: str, value: object, *, minimum: float = 0.0, strict: bool = False) -> float:
-    """Return `value` as a finite float that is at least (`strict`: above) `minimum`."""
+    """Check a finite number that is at least (`strict`: above) `minimum`, and return a float."""
     allowed = "a finite number"
     if minimum > -math.inf:
         allowed += f" {'>' if strict else '>='} {minimum:g}"
@@ -81,14 +81,14 @@ def check_real(name: str, value: object, *, minimum: float = 0.0, strict: bool =
 
 
 def _is_integral(value: object) -> bool:
-    """Return whether `value` is an integer or an integral float, such as an entry of a grid made by NumPy."""
+    """Whether `value` is an integer or an integral float, such as an entry of a NumPy grid."""
     if isinstance(value, Integral):
         return not isinstance(value, bool)
     return isinstance(value, (float, np.floating)) and float(value).is_integer()
 
 
 def check_jobs(n_jobs: object, name: str = "n_jobs") -> int | None:
-    """Return `n_jobs` as None or an int other than zero, as in joblib."""
+    """Check that `n_jobs` is None or an integer other than zero, as in joblib."""
     if n_jobs is None:
         return None
     if not _is_integral(n_jobs):
@@ -100,14 +100,14 @@ def check_jobs(n_jobs: object, name: str = "n_jobs") -> int | None:
 
 
 def check_flag(name: str, value: object) -> bool:
-    """Return `value` if it is a boolean."""
+    """Check that `value` is a boolean."""
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidTypeError(f"{name} must be True or False; got {_show(value)}")
     return bool(value)
 
 
 def check_verbose(verbose: object) -> bool | None:
-    """Return whether `verbose`, a boolean or an integer >= 0 as in scikit-learn, asks for progress bars.
+    """Check `verbose`, a boolean or an integer >= 0 as in scikit-learn, and return whether to show progress bars.
 
     None, the default of estimators, stays None; see `progress`.
     """
@@ -121,7 +121,7 @@ def check_verbose(verbose: object) -> bool | None:
 
 
 def check_random_state(random_state: object) -> np.random.Generator:
-    """Return a `numpy.random.Generator` from None, a seed, a Generator or a legacy RandomState."""
+    """Create a `numpy.random.Generator` from None, a seed, a Generator or a legacy RandomState."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if isinstance(random_state, np.random.RandomState):
@@ -137,9 +137,9 @@ def check_random_state(random_state: object) -> np.random.Generator:
 
 
 def check_matrix(name: str, value: Any, *, n_columns: int | None = None, missing: bool = False) -> FloatArray:
-    """Return `value` as a float64 array of shape ``(n >= 1, d >= 1)``, finite, or with `missing` finite or nan.
+    """Check a matrix of shape ``(n >= 1, d >= 1)``, finite unless `missing` allows nan; return it as float64.
 
-    Dense numeric data, including pandas frames, are accepted as in scikit-learn. Text is refused, even if it
+    Dense numeric data, including pandas frames, are accepted as in scikit-learn. Text is rejected, even if it
     looks like numbers. The result may share memory with `value`.
     """
     array = check_numbers(name, value, "(n, d)", missing=missing)
@@ -153,7 +153,7 @@ def check_matrix(name: str, value: Any, *, n_columns: int | None = None, missing
 
 
 def check_targets(name: str, value: Any, *, length: int | None) -> FloatArray:
-    """Return `value` as finite float64 targets of shape ``(n,)`` or ``(n, C)``."""
+    """Check finite targets of shape ``(n,)`` or ``(n, C)``, and return them as float64."""
     array = check_numbers(name, value, "(n,) or (n, C)")
     if array.ndim not in {1, 2} or array.size == 0:
         raise InvalidInputError(f"{name} must have shape (n,) or (n, C); got shape {array.shape}")
@@ -163,7 +163,7 @@ def check_targets(name: str, value: Any, *, length: int | None) -> FloatArray:
 
 
 def check_sample_weight(sample_weight: Any, n_samples: int, *, positive: bool = True) -> FloatArray | None:
-    """Return sample weights (n,), finite and >= 0, of which one is positive if asked for; return None as it is."""
+    """Check sample weights (n,), finite and >= 0, with at least one positive entry if `positive`; None is unchanged."""
     if sample_weight is None:
         return None
     weights = check_numbers("sample_weight", sample_weight, f"({n_samples},)")
@@ -192,7 +192,7 @@ def check_magnitude(name: str, array: npt.NDArray[Any], remedy: str) -> None:
 
 
 def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -> FloatArray:
-    """Return `value` as a finite float64 array of any shape; error messages state the expected `shape`.
+    """Check a finite numeric array of any shape, and return it as float64; errors state the expected `shape`.
 
     With `missing`, entries may also be nan.
     """
@@ -233,13 +233,13 @@ def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -
 
 
 def equal_weights(one: FloatArray | None, other: FloatArray | None) -> bool:
-    """Return whether both are the same sample weights, or both None."""
+    """Whether two sample weights are equal, or both None."""
     return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 
 @contextmanager
 def errors_of(what: str) -> Iterator[None]:
-    """Turn errors of scikit-learn's validation of `what` into errors of this package."""
+    """Convert errors of scikit-learn's validation of `what` to errors of this package."""
     try:
         yield
     except TypeError as error:
@@ -254,12 +254,12 @@ def _first_line(error: Exception) -> str:
     return str(error).split("\n", 1)[0].rstrip(":")
 
 
-#: Packages whose lines call this one on behalf of a user: a warning points at the line that called them.
+#: Packages that call this one on behalf of a user: a warning refers to the line that called them.
 _BETWEEN = frozenset({"qsdp", "sklearn", "joblib"})
 
 
 def warn(message: str) -> None:
-    """Issue a `QSDPWarning` that points at the user's line: the one that called this package, maybe through others."""
+    """Issue a `QSDPWarning` that refers to the line of the user's code that called this package."""
     level, user = 0, 1
     frame: FrameType | None = sys._getframe(1)
     within = True
@@ -285,11 +285,11 @@ class ReadOnlyArrays:
 
 
 def own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a read-only copy, which stays as it was checked even if the caller changes the original."""
+    """Return a read-only copy, so that later changes of the original have no effect."""
     return read_only(array.copy())
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return `array` with its write flag cleared, so that it stays as it was checked."""
+    """Clear the write flag of `array` and return it."""
     array.flags.writeable = False
     return array

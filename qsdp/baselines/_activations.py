@@ -1,4 +1,4 @@
-"""Activations of layers that need not be polynomials: functions with derivatives or inverses, and refused ones."""
+"""Activations of layers that need not be polynomials: functions with derivatives or inverses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Activation(ABC):
         """Return a(Z)."""
 
     def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
-        """Return the derivative with respect to Z, given that for A = a(Z) as G; only if in `DIFFERENTIABLE`."""
+        """Return the gradient with respect to Z from the gradient G with respect to A = a(Z)."""
         raise NotImplementedError
 
 
@@ -59,7 +59,7 @@ class ReLU(Activation):
         return np.maximum(Z, 0.0)
 
     def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
-        """Return the derivative with respect to Z, which is 0 at the kink."""
+        """Return the gradient with respect to Z, with derivative 0 at the kink."""
         return G * (A > 0.0)
 
 
@@ -75,14 +75,14 @@ class InvertibleActivation(Activation):
     distance :math:`\epsilon` from the end of the range, so that :math:`a^{-1}` stays finite.
     """
 
-    #: Ends of the range, and distance from them at which desired hidden values are cut.
+    #: Ends of the range, and distance from them to which desired hidden values are clipped.
     low: ClassVar[float] = -math.inf
     high: ClassVar[float] = math.inf
     hidden_eps: ClassVar[float] = 1e-2
 
     @abstractmethod
     def _inverse(self, P: FloatArray) -> FloatArray:
-        """Return the pre-activations of values inside the range."""
+        """Return the pre-activations of values that lie inside the range."""
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -90,26 +90,26 @@ class InvertibleActivation(Activation):
         return self.low, self.high
 
     def default_eps(self, width: int) -> float:
-        """Return the distance at which desired values of a hidden layer of `width` neurons are cut."""
+        """Return the default distance from the ends to which values of a layer of `width` neurons are clipped."""
         return self.hidden_eps
 
     def check_eps(self, name: str, eps: object) -> float:
         """Return `eps` if it leaves a nonempty range: it must be > 0 and below half the width of a bounded domain."""
         number = check_real(name, eps, strict=True)
         low, high = self.domain
-        # A range that is bounded on one side may be cut towards zero but not beyond it.
+        # A range that is bounded on one side may be clipped towards zero but not beyond it.
         limit = (high - low) / 2 if math.isfinite(high - low) else -low if low < 0.0 else math.inf
         if number >= limit and math.isfinite(low):
             raise InvalidInputError(f"{name} must be > 0 and < {limit:g} for {self.name}; got {_show(eps)}")
         return number
 
     def outside(self, P: FloatArray, eps: float) -> float:
-        """Return the share of entries that `inverse` moves."""
+        """Return the fraction of the entries of P that `inverse` clips."""
         low, high = self._cut(eps)
         return float(np.mean((low > P) | (high < P))) if P.size else 0.0
 
     def inverse(self, P: FloatArray, eps: float) -> FloatArray:
-        """Return the pre-activations of values P, shape (n, C), cut at distance `eps` from the ends of the range."""
+        """Return the pre-activations of values P (n, C), first clipped to distance `eps` from the ends of the range."""
         return self._inverse(np.clip(P, *self._cut(eps)))
 
     def _cut(self, eps: float) -> tuple[float, float]:
@@ -213,7 +213,7 @@ class ELU(InvertibleActivation):
         return -self.alpha, math.inf
 
     def default_eps(self, width: int) -> float:
-        """Return the usual distance, or a tenth of alpha if that is smaller."""
+        """Return the base class's default, or a tenth of alpha if that is smaller."""
         return min(self.hidden_eps, 0.1 * self.alpha)
 
     def __call__(self, Z: FloatArray) -> FloatArray:
@@ -226,7 +226,7 @@ class ELU(InvertibleActivation):
 
 @dataclass(frozen=True)
 class LeakyReLU(InvertibleActivation):
-    r"""Leaky ReLU: :math:`z` for :math:`z > 0`, else `slope` times z; its range is the real line, so nothing is cut.
+    r"""Leaky ReLU: :math:`z` for :math:`z > 0`, else `slope` times z; its range is the real line, without clipping.
 
     Parameters
     ----------
@@ -252,8 +252,8 @@ class LeakyReLU(InvertibleActivation):
 class Softmax(InvertibleActivation):
     r"""Softmax :math:`e^{z_k} / \sum_j e^{z_j}` of a row, which is injective only up to a constant per row.
 
-    The inverse is the centred logarithm, :math:`\log p_k - \frac1C \sum_j \log p_j`. Values are cut only from below,
-    as desired values need not sum to one.
+    The inverse is the centred logarithm, :math:`\log p_k - \frac1C \sum_j \log p_j`. Values are clipped only
+    from below, as desired values need not sum to one.
     """
 
     name = "softmax"

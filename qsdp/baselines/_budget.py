@@ -1,4 +1,4 @@
-"""One budget for all methods in a comparison: training time, and candidate values of hyper-parameters."""
+"""One budget for all methods in a comparison: training epochs, and size and limits of hyper-parameter searches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Folds = Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
 
 @dataclass(frozen=True)
 class Budget:
-    """Training limits and search limits that every method has; all grids start with as many values."""
+    """Limits of training and of hyper-parameter search, the same for every method in a comparison."""
 
     #: For training by gradients, which stops if the held-out samples have not improved for `patience` epochs.
     n_epochs: int = 300
@@ -36,7 +36,7 @@ class Budget:
 
     @property
     def training(self) -> dict[str, Any]:
-        """Parameters for estimators of `qsdp.baselines` that are trained by automatic differentiation."""
+        """Training parameters for estimators of `qsdp.baselines` that use automatic differentiation."""
         return {name: getattr(self, name) for name in ("n_epochs", "patience", "validation_fraction")}
 
     def fit(self, estimator: Any, X: FloatArray, y: npt.NDArray[Any]) -> Any:
@@ -50,7 +50,7 @@ class Budget:
         return clone(estimator).fit(X, y)
 
     def choose(self, grid: Mapping[str, Sequence[float]], score: Callable[[dict[str, float]], float]) -> Choice:
-        """Return the interior choice from a grid, within these limits."""
+        """Return the values with the highest score, found by `choose` within these limits."""
         return choose(grid, score, limits=self.limits, n_more=self.n_more)
 
 
@@ -66,7 +66,7 @@ def chosen_by(
     folds: Folds,
     budget: Budget = BUDGET,
 ) -> dict[str, Choice]:
-    """Return the interior choice for each of several measures, averaged over folds; one fit serves all measures.
+    """Choose hyper-parameters by each of several measures, averaged over folds; one fit serves all measures.
 
     ``measure(model, X, y)`` scores a fitted model on held-out rows; larger is better.
     """
@@ -89,7 +89,7 @@ def chosen_by(
 
 
 class InteriorSearch(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classifier with hyper-parameters chosen by accuracy on folds, each between neighbours that were tried.
+    """Classifier with hyper-parameters chosen by cross-validated accuracy, on grids extended by `choose`.
 
     Its `choice_` is a `Choice`, and `best_estimator_` is fitted to all samples with `best_params_`, by its own
     `fit_whole` if it has one.

@@ -1,4 +1,4 @@
-"""Choice of values from geometric grids, which are extended until the choice is in the interior."""
+"""Search of geometric grids, which are extended until the best values are in the interior."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Choice", "choose"]
 
 @dataclass(frozen=True)
 class Choice(Summarized):
-    """Result of `choose`.
+    """Result of `choose`: the best values and all scores.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Choice(Summarized):
 
     @property
     def decided(self) -> bool:
-        """Whether both neighbours of every value were tried and are no better."""
+        """Whether both grid neighbours of every best value were tried and do not score higher."""
         return not self.undecided
 
     def _summary(self) -> Summary:
@@ -124,7 +124,7 @@ def choose(
 
 
 def _checked(name: str, values: Sequence[float]) -> list[float]:
-    """Return the values of a name in increasing order."""
+    """Return the grid values of a name, checked and in increasing order."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
         raise InvalidTypeError(f"grid must have a sequence of values for {name!r}; got {values!r}")
     checked = sorted({check_real(f"{name} in grid", value, strict=True) for value in values})

@@ -45,7 +45,7 @@ _TITLE = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 
 
 def inherit_entries(cls: type) -> None:
-    """Add to a class's docstring the inherited parameters and attributes, as its bases in this package describe them.
+    """Add to a class's docstring the inherited parameters and attributes, described by its bases in this package.
 
     Entries that the class itself describes are not changed.
     """
@@ -70,7 +70,7 @@ def _sections(cls: type) -> tuple[str, dict[str, str]]:
 
 
 def _entries(section: str) -> dict[tuple[str, ...], str]:
-    """Return the entries of a section by the names that each describes."""
+    """Return the entries of a docstring section, keyed by the parameter names that each one describes."""
     starts = re.split(r"^(?=\S)", section.strip(), flags=re.MULTILINE)
     return {tuple(start.partition("\n")[0].partition(" :")[0].split(", ")): start.rstrip() for start in starts if start}
 
@@ -103,7 +103,7 @@ _OPTIONAL = ("clip", "patience", "start_scale")
 
 
 def checked(estimator: Any, *names: str) -> dict[str, Any]:
-    """Return the checked parameters of an estimator; those not in `_CHECKS` are flags."""
+    """Return the named parameters of an estimator, checked; those not in `_CHECKS` must be booleans."""
     values = {name: getattr(estimator, name) for name in names}
     return {
         name: value if value is None and name in _OPTIONAL else _CHECKS.get(name, check_flag)(name, value)
@@ -112,7 +112,7 @@ def checked(estimator: Any, *names: str) -> dict[str, Any]:
 
 
 class CheckedSettings:
-    """Settings with fields that are also parameters of estimators; they are checked when an object is created."""
+    """Base class of settings whose fields are also parameters of estimators; creating an object checks them."""
 
     @classmethod
     def of(cls: type[Chosen], given: Any, **others: Any) -> Chosen:
@@ -123,7 +123,7 @@ class CheckedSettings:
 
 
 def accuracy_of(outputs: FloatArray, codes: npt.NDArray[np.intp]) -> float:
-    """Return the share of rows whose outputs choose the class number in `codes`."""
+    """Return the fraction of rows whose outputs choose the class number in `codes`."""
     return float(np.mean(choose_classes(outputs) == codes))
 
 
@@ -144,7 +144,7 @@ def check_hidden(hidden: Any) -> list[int]:
 
 
 def hold_out(fraction: object, n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return the indices of the training samples, at least one, and of the held-out samples, a random share."""
+    """Split n samples at random; return the indices of the training samples, at least one, and of the held-out ones."""
     share = _below_one("validation_fraction", fraction)
     n_held = round(share * n)
     if n_held >= n:
@@ -158,14 +158,14 @@ def _is_one_layer(estimator: Baseline) -> bool:
     layers = estimator.layers_
     if len(layers) != 1:
         raise AttributeError(
-            f"{type(estimator).__name__} is no quadratic function: it is a chain of {len(layers)} layers; distill() "
-            "matches it layer by layer, layers_ has the form of each"
+            f"{type(estimator).__name__} has {len(layers)} layers and is not a single quadratic function; distill() "
+            "approximates it layer by layer, and layers_ holds the quadratic form of each layer"
         )
     return True
 
 
 class _Fitted:
-    """Attributes that `fit` sets on every system."""
+    """Declarations of the attributes that `fit` sets on every baseline."""
 
     history_: History
     n_features_in_: int
@@ -173,7 +173,7 @@ class _Fitted:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[misc]
-    """Base class of all systems, with parameters, checked data, history, and the chain of layers to quantize.
+    """Base class of all baselines: checked parameters and data, training history, and the trained layers.
 
     The parameters of a system are the fields of its class, described by the first class that has them. A system
     defines `_train`, which fills the history and sets what is learned, `_outputs`, and the property `layers_`.
@@ -257,7 +257,7 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
         return data, target
 
     def _checked(self, X: Any) -> FloatArray:
-        """Return checked data for prediction."""
+        """Return data for prediction as a checked array."""
         check_is_fitted(self)
         checked: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
         return checked
@@ -338,7 +338,7 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
         return self.classes_[chosen]
 
     def _probability_loss(self) -> str | Loss:
-        """Return the loss that turns the outputs into probabilities, or raise an AttributeError that says why not."""
+        """Return the loss that turns the outputs into probabilities, or raise AttributeError with the reason."""
         raise AttributeError(f"{type(self).__name__} does not model probabilities")
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
@@ -350,5 +350,5 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
         return class_probabilities(self._logits(self._checked(X)), get_loss(self._probability_loss()))
 
     def _logits(self, X: FloatArray) -> FloatArray:
-        """Return the logits that the loss of `_probability_loss` takes."""
+        """Return the outputs as logits for the loss of `_probability_loss`."""
         return self._outputs(X)

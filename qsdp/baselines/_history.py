@@ -17,7 +17,7 @@ __all__ = ["Callback", "DivergedError", "History", "train_epochs"]
 
 
 class DivergedError(QSDPError, ArithmeticError):
-    """A step would have produced non-finite numbers; parameters and state are those before the step."""
+    """Error: a step would have produced non-finite numbers; parameters and state are those before the step."""
 
 
 @dataclass
@@ -114,7 +114,7 @@ def train_epochs(
     best: str | None = None,
     patience: int | None = None,
 ) -> History:
-    """Train epoch by epoch and record; whatever ends training, the parameters are those of a complete, finite epoch.
+    """Train epoch by epoch and record the history; the final parameters are always those of a complete, finite epoch.
 
     `train` trains the epoch with a given number, from 0; if it returns text, training stops for that reason. `measure`
     returns "loss", "score" and any other values to record. `get_state` copies the parameters, and `set_state` restores

@@ -119,12 +119,12 @@ class TrainedLayer:
 
 @dataclass(frozen=True, eq=False)
 class QuantizedChain(Summarized):
-    """A network whose layers are matched by quantized networks, one after the other.
+    """A chain of quantized networks, each of which approximates one layer of a trained network.
 
     Attributes
     ----------
     matches : tuple of DistillationResult
-        One per layer, each with its own certificate; the activations between them are those of the trained network.
+        One per layer, each with a certificate; the activations between them are those of the trained network.
     layers : tuple of TrainedLayer
         The layers that were matched.
     """

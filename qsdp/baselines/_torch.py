@@ -1,4 +1,4 @@
-"""PyTorch, imported only where a system needs it."""
+"""Helpers for baselines that use PyTorch, which is imported only when they need it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _FORMS: dict[type[Loss], Callable[[Any, Any, Any, Any], Any]] = {
 
 
 def require_torch() -> Any:
-    """Return the module torch, or raise an error that says how to install it."""
+    """Import and return torch, or raise an error with installation instructions."""
     try:
         import torch
     except ImportError:
@@ -136,7 +136,7 @@ def training_epoch(
     project: Callable[[], None] | None = None,
     schedule: Any = None,
 ) -> Callable[[int], None]:
-    """Return a function that trains one epoch, with the steps that all systems with automatic gradients make.
+    """Return a function that trains for one epoch: the loop shared by all baselines that use automatic gradients.
 
     `backward` computes the gradients of a batch. `clipped` are parameters and the norm to which their gradients are
     clipped. `project` is called after every step, without gradients. The rate `schedule` advances between epochs.

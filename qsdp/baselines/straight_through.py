@@ -57,7 +57,7 @@ def straight_through(W: Any, M: int) -> Any:
 
 
 class _LatentTraining(NetworkTraining):
-    r"""Training of latent weights in [-1, 1], and the network of their levels.
+    r"""Training of latent weights in [-1, 1], which the forward pass rounds to levels.
 
     With weights q / M on rows x / r, neurons are of order one for any M. The second layer a is trained ("free"), is one
     trained number per output ("shared"), or is that number times the scales
@@ -88,7 +88,7 @@ class _LatentTraining(NetworkTraining):
         return rng.uniform(-1.0, 1.0, shape)
 
     def layers(self) -> tuple[Any, Any]:
-        """Return the levels divided by M, and a."""
+        """Return the rounded first-layer weights divided by M, and the second layer a."""
         q = straight_through(self._W, self.M)
         if self._trained == "free":
             return q, self._a
@@ -120,9 +120,9 @@ class _LatentTraining(NetworkTraining):
     def start_from(self, network: FloatNetwork) -> None:
         r"""Start with the levels nearest to a trained network's weights, row by row, and its second layer.
 
-        Latent weights are :math:`w / (s M)` with the scales of `round_to_levels`, cut to [-1, 1]; the scales multiply
-        the second layer. For activations with a linear or constant part, where a scale of the argument is not a scale
-        of the value, only the signs of the second layer are used.
+        Latent weights are :math:`w / (s M)` with the scales of `round_to_levels`, clipped to [-1, 1]; the scales
+        multiply the second layer. For activations with a linear or constant part, where a scale of the argument is not
+        a scale of the value, only the signs of the second layer are used.
         """
         found = network.roundings(self.problem.levels)
         scales = np.stack([one.scales for one in found])
@@ -158,7 +158,7 @@ class _LatentTraining(NetworkTraining):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _StraightThrough(QuadraticNetworkTrained):
-    r"""Base class of regressor and classifier.
+    r"""Base class of `StraightThroughRegressor` and `StraightThroughClassifier`.
 
     Parameters
     ----------
@@ -181,8 +181,8 @@ class _StraightThrough(QuadraticNetworkTrained):
         else every weight, which removes neurons that are not needed.
     optimizer : {"adam", "sgd"}, default="adam"
     validation_fraction : float, default=0
-        Share of the samples held out from training. If positive, the epoch with the smallest loss on these samples is
-        kept, else the epoch with the smallest objective.
+        Fraction of the samples held out from training. If positive, the epoch with the smallest loss on these samples
+        is kept, else the epoch with the smallest objective.
 
     Attributes
     ----------

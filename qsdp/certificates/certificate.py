@@ -1,4 +1,4 @@
-"""Upper bound on the distance of a network from the global optimum, with its proof."""
+"""Certificates: a network's objective, a lower bound on the global optimum, and the proof of the bound."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 BOUND_TYPES = ("sdp", "exact")
-#: Largest side of a matrix for which a tree of one leaf is evaluated anew.
+#: Largest side of a matrix for which a tree of one leaf is re-evaluated.
 _LARGEST = 500
 
 #: Relative gap up to which a network with an exact bound is called globally optimal to that gap.
@@ -42,7 +42,7 @@ _OPTIMAL = 1e-4
 
 @dataclass(frozen=True)
 class Certificate(Summarized, Gap):
-    r"""Bounds on the global optimum, ``lower_bound <= p_b* <= objective``, for a given network.
+    r"""Certificate of a network: bounds on the global optimum, ``lower_bound <= p_b* <= objective``, with a proof.
 
     Attributes
     ----------
@@ -108,8 +108,8 @@ class Certificate(Summarized, Gap):
         ------
         InvalidInputError
             There is no proof; its loss is neither one of `qsdp.losses.LOSSES` nor, unless rows were read in batches, a
-            `PiecewiseQuadratic`; the loss as stored in the file gives another objective or bound than the certificate;
-            or rounding leaves the objective uncertain.
+            `PiecewiseQuadratic`; the loss as stored in the file yields a different objective or bound; or the objective
+            is ill-conditioned.
         """
         if self.proof is None:
             raise InvalidInputError(
@@ -148,7 +148,7 @@ def certificate_of(
     bound_type: str,
     uppers: Sequence[float | None] | None = None,
 ) -> Certificate:
-    r"""Return the certificate proven by a dual vector and bounds on its pricing values, recomputed from the data.
+    r"""Compute the certificate that a dual vector and bounds on its pricing values prove, from the data.
 
     Let :math:`\bar\tau_k \ge \max_{u,v} |u^T M_k v|` be the bound of the k-th tree for
     :math:`M_k = \sum_i \nu_{ik} \mathcal{X}_i`. Every :math:`s \nu` with :math:`s \bar\tau_k \le \beta D` then proves
@@ -164,7 +164,7 @@ def certificate_of(
     nu : ndarray of shape (n,) or (n, C)
         Any dual vector. It is moved into the domain of the conjugate.
     trees : sequence of BoundTree
-        One tree for each matrix of the given `nu`.
+        One tree for each matrix of `nu`.
     bound_type : {"sdp", "exact"}
         Name of the bound.
     uppers : sequence of float or None, optional
@@ -211,7 +211,7 @@ def _uppers(
     trees: Sequence[BoundTree],
     known: Sequence[float | None] | None,
 ) -> FloatArray:
-    r"""Return upper bounds on the pricing values of the computed :math:`M_\nu`, which the trees prove.
+    r"""Compute the upper bounds on the pricing values of :math:`M_\nu` that the trees prove.
 
     A known bound is that of a dual vector from which `nu` was moved, by the rounding of numbers that may be large. The
     values change by no more than the entries of the matrix do. As the tree is of the other matrix, its bound grows by
@@ -237,7 +237,7 @@ def _uppers(
 
 
 def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: FloatArray) -> tuple[float, float]:
-    """Return the best bound that multiples of `nu` prove, and the multiple; at least 0, which zero proves."""
+    """Compute the best bound that multiples of `nu` prove, at least 0, and the multiple."""
     instance = Instance.of(problem)
     scale = best_scale(instance.fit, nu, largest_scale(instance, nu, uppers))
     scale = feasible_scale(instance, nu, uppers, scale)
@@ -251,7 +251,7 @@ def rounding_gain(
     nu: FloatArray,
     uppers: Sequence[float] | FloatArray,
 ) -> float:
-    r"""Return by how much rounding lets the network, and others with weights no larger, fall below the bound of `nu`.
+    r"""Bound by how much rounding lets the network, and others with weights no larger, fall below the bound of `nu`.
 
     Zero if there is a penalty, since it covers the pricing values. Without one, the pricing values of matrix k, at most
     ``uppers[k]`` and their rounding, are not exactly zero, and each unit of :math:`\sum_j |\alpha_{jk}|` gains as much.
@@ -260,7 +260,7 @@ def rounding_gain(
         return 0.0
     weights = np.abs(network.output_weights)
     if isinstance(network, BlockNetwork) and problem.blocks is not None:
-        # Of every output and block, in the units of the map.
+        # Absolute sums of every output and block, in the units of the map.
         owners = np.arange(problem.blocks.n_blocks)[:, None] == network.block
         sums = ((problem.blocks.prices[:, None] * owners) @ weights).T.ravel()
     else:
@@ -269,7 +269,7 @@ def rounding_gain(
 
 
 def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Certificate:
-    """Return the certificate saved to `path`, without recomputing its claims.
+    """Load a certificate from a file, without recomputing its claims.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Certificates of given networks on a problem, on statistics, or on batches of rows."""
+"""Certify a network on a problem, on statistics, or on batches of rows."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real, check_verbose, read_only
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of, rounding_gain
-from qsdp.certificates.checks import check_bilinear, check_fits, check_relaxation
+from qsdp.certificates.checks import check_bilinear, check_fits, check_polynomial, check_relaxation
 from qsdp.certificates.passes import bound_over_rows, proportional_beta
 from qsdp.certificates.proof import Proof, root_tree, scaled_tree
 from qsdp.certificates.verification import check_guarded, verified_scales
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation import Relaxation, solve_relaxation
+from qsdp.relaxation import PolynomialRelaxation, Relaxation, solve_polynomial_relaxation, solve_relaxation
 from qsdp.relaxation.bounds import candidate_dual
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.memory import check_memory
@@ -33,9 +33,9 @@ ARITHMETICS = ("float", "verified")
 
 
 def certify(
-    network: BilinearNetwork | BlockNetwork,
+    network: BilinearNetwork | BlockNetwork | PolynomialNetwork,
     problem: Any,
-    relaxation: Relaxation | None = None,
+    relaxation: Relaxation | PolynomialRelaxation | None = None,
     *,
     beta: float | None = None,
     passes: int = 1,
@@ -44,32 +44,32 @@ def certify(
     time_limit: float | None = None,
     verbose: bool | int = False,
 ) -> Certificate:
-    r"""Return the certificate of `network` on `problem`, or on all rows of a stream.
+    r"""Certify a network: bound its distance from the global optimum of `problem`, or of all rows of a stream.
 
     Parameters
     ----------
-    network : BilinearNetwork or BlockNetwork
+    network : BilinearNetwork, BlockNetwork or PolynomialNetwork
         Any network with the inputs, outputs, levels and activation of the problem, whatever the source of its weights.
-        Convert a polynomial network with `from_polynomial`; the bound then also holds for bilinear networks, which can
-        be better. ``column_generation(problem, neurons="polynomial")`` proves bounds for polynomial networks alone.
+        The bound for a polynomial network is that of (23), for polynomial networks alone, and its objective is (12).
+        Convert it with `from_polynomial` for a bound that also holds for bilinear networks, which can be better.
     problem : TrainingProblem, SufficientStatistics, or iterable of (X, y) or (X, y, sample_weight)
         An iterable yields any number of batches of rows. A function that returns a new such iterable is also accepted.
-    relaxation : Relaxation, optional
+    relaxation : Relaxation or, for a polynomial network, PolynomialRelaxation, optional
         Solved relaxation of the same problem. Its lower bound holds for every network. If None, it is solved here. For
         statistics, a relaxation of another problem only sets beta. For batches, a relaxation of some of the rows is
         required, with the loss, activation and levels of all rows; its predictions give dual vectors of all rows.
     beta : float, optional
         Beta for all rows of batches or statistics. By default, the beta of the relaxation times the ratio of the total
-        weight of all rows to that of its own rows. The beta of a relaxation of statistics is used unchanged.
+        weight of all rows to that of the relaxation's rows. The beta of a relaxation of statistics is used unchanged.
     passes : int, default=1
-        Number of passes over batches. Between passes, a Newton step for all rows corrects the predictions. The gap left
-        by a relaxation of only some rows becomes several times smaller.
+        Number of passes over batches. Between passes, a Newton step for all rows corrects the predictions, which
+        reduces the gap due to a relaxation of only some rows several times.
     bound_type : {"sdp", "exact"}, default="sdp"
-        "sdp" uses the bound of the relaxation. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly for two dual
-        vectors: that of the relaxation, and minus the gradient of the loss at the predictions of the network. If the
-        loss is smooth, the latter proves an optimal network optimal. The best of all bounds is kept. At the kinks of
-        the hinge or the absolute loss, the gradient is no such proof: use ``column_generation(problem,
-        start=network).certificate``.
+        "sdp" uses the bound of the relaxation, the only one for polynomial networks. "exact" computes
+        :math:`\max_{u,v} |u^T M_\nu v|` exactly for two dual vectors: that of the relaxation, and minus the gradient of
+        the loss at the predictions of the network. If the loss is smooth, the latter proves an optimal network optimal.
+        The best of all bounds is used. At the kinks of the hinge or the absolute loss, the gradient proves less: use
+        ``column_generation(problem, start=network).certificate``.
     arithmetic : {"float", "verified"}, default="float"
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`. For ``beta = 0`` this
         leaves a bound of 0, because no nonzero dual vector of floats is exactly orthogonal to all quadratic functions
@@ -108,9 +108,9 @@ def certify(
 
 
 def _certified(
-    network: BilinearNetwork | BlockNetwork,
+    network: Any,
     problem: Any,
-    relaxation: Relaxation | None,
+    relaxation: Any,
     beta: float | None,
     count: int,
     request: _Request,
@@ -121,22 +121,22 @@ def _certified(
     elif not isinstance(problem, TrainingProblem):
         return _of_batches(network, problem, relaxation, beta, count, request)
     if beta is not None or count > 1:
-        raise InvalidInputError("beta and passes are for batches of rows; a TrainingProblem has its own beta")
+        raise InvalidInputError("beta and passes are for batches of rows; a TrainingProblem already has a beta")
     return _of_problem(network, problem, relaxation, request)
 
 
 @dataclass(frozen=True)
 class _Request:
-    """Options of a certificate: exact pricing, verified arithmetic, and a progress bar."""
+    """Options of a certificate: exact pricing, verified arithmetic, and the progress bar."""
 
     exact: bool
     verified: bool
     verbose: bool | int
 
 
-def _of_problem(
-    network: BilinearNetwork | BlockNetwork, problem: TrainingProblem, relaxation: Relaxation | None, request: _Request
-) -> Certificate:
+def _of_problem(network: Any, problem: TrainingProblem, relaxation: Any, request: _Request) -> Certificate:
+    if isinstance(network, PolynomialNetwork):
+        return _of_polynomial(network, problem, relaxation, request)
     check_fits(network, problem)
     if request.verified:
         problem.require_rows("arithmetic='verified'")
@@ -159,16 +159,34 @@ def _of_problem(
             return guarded(certificate) if request.verified else certificate
 
 
+def _of_polynomial(
+    network: PolynomialNetwork, problem: TrainingProblem, relaxation: Any, request: _Request
+) -> Certificate:
+    """Return the certificate of a polynomial network among polynomial networks, from (23)."""
+    check_polynomial(network, problem)
+    if request.exact or request.verified:
+        what = "bound_type='exact'" if request.exact else "arithmetic='verified'"
+        raise InvalidInputError(
+            f"{what} is not for polynomial networks: convert the network with qsdp.from_polynomial, or prove a bound "
+            "with column_generation(problem, neurons='polynomial')"
+        )
+    if relaxation is None:
+        relaxation = solve_polynomial_relaxation(problem, verbose=request.verbose)
+    check_relaxation(relaxation, problem, PolynomialRelaxation)
+    objective = network.objective(problem)
+    return Certificate(min(relaxation.lower_bound, objective), objective)
+
+
 def _of_statistics(
     network: BilinearNetwork | BlockNetwork,
     statistics: SufficientStatistics,
     relaxation: Relaxation | None,
     beta: float | None,
 ) -> TrainingProblem:
-    """Return the problem of the statistics with the activation and levels of the network."""
+    """Build the problem of the statistics with the activation and levels of the network."""
     if beta is None:
         if not isinstance(relaxation, Relaxation):
-            raise InvalidInputError("beta must be given for statistics without a relaxation")
+            raise InvalidInputError("beta is required for statistics without a relaxation")
         beta = proportional_beta(relaxation.problem, statistics.total_weight_)
     if isinstance(network, BlockNetwork):
         return TrainingProblem.from_statistics(statistics, beta=beta)
@@ -226,7 +244,7 @@ def _of_relaxation(network: BilinearNetwork | BlockNetwork, relaxation: Relaxati
 
 
 def _exact(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation, bar: ProgressBar) -> Iterator[Certificate]:
-    """Yield the certificates of both dual vectors with exact pricing, as far as time allows."""
+    """Yield the certificates of both dual vectors with exact pricing, until the time limit."""
     problem = relaxation.problem
     instance = Instance.of(problem)
     gradient = -problem.data_fit.gradient(problem.outputs(network))
@@ -250,7 +268,7 @@ def _exact(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation, bar:
 
 
 def _priced(problem: TrainingProblem, k: int, M: FloatArray, shift: FloatArray | None) -> list[tuple[BoundTree, bool]]:
-    """Return a tree for the k-th matrix and whether its bound is exact; nothing if there was no time for a tree."""
+    """Compute a tree for the k-th matrix and whether its bound is exact; an empty list if the time limit passed."""
     layout = problem.blocks
     if layout is not None and layout.linear[k % layout.n_blocks]:
         # The matrix is diagonal, so the values of all pairs of signs are at most the sum of its magnitudes.
@@ -260,7 +278,7 @@ def _priced(problem: TrainingProblem, k: int, M: FloatArray, shift: FloatArray |
 
 
 def guarded(certificate: Certificate) -> Certificate:
-    """Return the certificate with the bound that its proof gives in verified arithmetic."""
+    """Recompute the bound of a certificate from its proof in verified arithmetic."""
     proof = certificate.proof
     assert isinstance(proof, Proof)
     value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)

@@ -89,16 +89,16 @@ __all__ = ["data_digest", "read_proof", "write_proof", "write_rows_proof"]
 
 MAGIC = b"qsdp certificate 2\n"
 _DIGEST_LINE = 65
-#: Relative difference that the stand-alone checker allows, and its least unit relative to the zero network's objective.
+#: Tolerance of the stand-alone checker, relative to the objective or at least this multiple of the zero network's.
 _TOLERANCE, _LEAST = 1e-9, 1e-6
-#: Share of the tolerance by which two orders of sums may differ, so that a third order stays within it.
+#: Fraction of the tolerance by which two orders of summation may differ, so that a third order stays within it.
 _SPARE = 0.1
-#: Bytes of packed rows up to which a file holds them; a file of three times as many is still no trouble.
+#: Maximum bytes of packed rows stored in a file; a file of three times as many is still manageable.
 _MOST_BYTES = 2**26
-#: Date of every file of the archive, so that equal contents have equal bytes.
+#: Date of every archive member, so that equal contents have equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
-#: Message for objectives that depend on the order of sums.
+#: Message for objectives that depend on the order of summation.
 _UNCERTAIN = (
     "this certificate cannot be saved: the objective of its network, {:.12g}, is ill-conditioned (large weights that "
     "cancel; known only to +-{:.3g}), so a checker would not reproduce it; rescale the columns, or the rows, of X to "
@@ -109,7 +109,7 @@ Claims = dict[str, Any]
 
 
 def data_digest(X: npt.NDArray[Any], y: FloatArray, sample_weight: FloatArray | None = None) -> str:
-    """Return the SHA-256 of data, targets and weights.
+    """Compute the SHA-256 of data, targets and weights.
 
     For each array, the digest covers its shape as text, such as ``(3, 2)``, and its little-endian float64 bytes. Minus
     zero counts as zero, as it does for the problem. Weights of one are None.
@@ -123,7 +123,7 @@ def data_digest(X: npt.NDArray[Any], y: FloatArray, sample_weight: FloatArray | 
 
 
 def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
-    """Return the fit with the loss as stored in a file; raise `InvalidInputError` if this contradicts the claims."""
+    """Replace the loss of a proof by its stored form; raise `InvalidInputError` if this contradicts the claims."""
     problem = proof.problem
     fit = DataFit(stored_loss(problem.loss, problem.targets), problem.targets, problem.sample_weight)
     if type(fit.loss) is not type(problem.loss):
@@ -132,14 +132,14 @@ def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
         bound = max(0.0, fit.dual_value(fit.project(proof.nu)))
         if not abs(objective - claims["objective"]) <= tolerance or bound < claims["lower_bound"] - tolerance:
             raise InvalidInputError(
-                f"a certificate of the loss {problem.loss!r} cannot be saved: as the {fit.loss.name} loss, "
-                f"which a file holds for it, the objective is {objective:.12g} and the bound {bound:.12g}"
+                f"a certificate of the loss {problem.loss!r} cannot be saved: a file stores it as the "
+                f"{fit.loss.name} loss, for which the objective is {objective:.12g} and the bound {bound:.12g}"
             )
     return fit
 
 
 def _check_objective(proof: Proof, fit: DataFit) -> None:
-    """Raise `InvalidInputError` if the objective depends on the order of sums, so that other readers get another."""
+    """Raise `InvalidInputError` if the objective is ill-conditioned, so that a checker would not reproduce it."""
     problem, network = proof.problem, proof.network
     objective = problem.objective(network)
     tolerance = _TOLERANCE * max(objective, _LEAST * fit.value_at_zero)
@@ -164,7 +164,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
 
 
 def _data(problem: TrainingProblem) -> dict[str, Any]:
-    """Return the arrays that hold the data, in the order of their digest."""
+    """Return the arrays of a file that contain the data, in the order of their digest."""
     if not problem.weight_map.has_rows:
         return {"forms": problem.weight_map.forms, "y": problem.y}
     weights = {} if problem.sample_weight is None else {"sample_weight": problem.sample_weight}
@@ -172,7 +172,7 @@ def _data(problem: TrainingProblem) -> dict[str, Any]:
 
 
 def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, include_data: bool | str) -> None:
-    """Write a proof and the claims bound_type, arithmetic, lower_bound and objective, completely or not at all."""
+    """Write a proof and the claims bound_type, arithmetic, lower_bound and objective to a file, atomically."""
     problem, network = proof.problem, proof.network
     fit = _checked_fit(proof, claims)
     _check_objective(proof, fit)
@@ -200,7 +200,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
 
 
 def _sums_arrays(proof: Proof, claims: Claims) -> tuple[dict[str, Any], dict[str, Any], Claims]:
-    """Return the arrays of the data and the dual vector as sums, and the claims that these prove."""
+    """Convert data and dual vector to sums; return their arrays and the claims that they prove."""
     proven = SumsProof.of(proof)
     tolerance = _TOLERANCE * max(claims["objective"], _LEAST * proof.problem.data_fit.value_at_zero)
     if not abs(proven.objective - claims["objective"]) <= 0.5 * tolerance:
@@ -216,7 +216,7 @@ def _sums_arrays(proof: Proof, claims: Claims) -> tuple[dict[str, Any], dict[str
 
 
 def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Claims) -> None:
-    """Write a proof without its rows, as `write_proof` does.
+    """Write the proof of a certificate from batches, without the rows, to a file, atomically.
 
     Raises
     ------
@@ -294,12 +294,12 @@ def _archive(arrays: dict[str, Any]) -> bytes:
 def read_proof(
     path: str | os.PathLike[str], problem: TrainingProblem | None = None
 ) -> tuple[Proof | RowsProof | None, dict[str, Any]]:
-    """Return the proof and the claims in a file; the proof is None if the file lacks the data and no problem is given.
+    """Read proof and claims from a file; the proof is None if the file lacks the data and `problem` is None.
 
     Raises
     ------
     StorageError
-        The file is truncated, altered or foreign, or belongs to another problem than `problem`.
+        The file is truncated, altered or not a certificate, or belongs to another problem than `problem`.
     FileNotFoundError, IsADirectoryError, PermissionError
         As from `open`.
     """
@@ -371,7 +371,7 @@ def _layout(arrays: dict[str, npt.NDArray[Any]]) -> Layout:
 
 
 def _of_sums(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None) -> TrainingProblem | None:
-    """Return the given problem if a file of sums belongs to it."""
+    """Check that a file of sums belongs to the problem `given`, and return the problem."""
     if given is None:
         return None
     layout = _layout(arrays)

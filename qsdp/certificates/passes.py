@@ -1,4 +1,4 @@
-r"""Certificates of any number of rows, from one pass or a few passes with corrections of the dual vector in between.
+r"""Certificates over any number of rows, from one or more passes; between passes, the dual vector is corrected.
 
 The scores of a relaxation of some rows give a dual vector of all rows. It misses the penalty to the extent that the few
 rows differ from all rows. Between passes, a Newton step moves the scores: the gradient of all rows, :math:`M_\nu`, and
@@ -38,16 +38,16 @@ from qsdp.statistics.batches import naming, numbered, require_rows
 
 __all__ = ["RowsProof", "bound_over_rows", "proportional_beta"]
 
-#: Step of Moreau's envelope of losses with kinks, as a share of the mean loss; of 0.1 to 1, 0.3 was the best.
+#: Step of Moreau's envelope of losses with kinks, relative to the mean loss; of 0.1 to 1, 0.3 was the best.
 _SMOOTHING = 0.3
 
 #: Mixtures are multiples of this, so that their sums are exact.
 _UNIT = 2.0**-40
 
-#: Safety factor of multiples of the dual vector; it takes off far more than the rounding of a quotient.
+#: Safety factor of multiples of the dual vector, which covers far more than the rounding of a quotient.
 _MARGIN = 1.0 - 2.0**-40
 
-#: Addition to the diagonal of the curvature of few rows, as a share of its mean; from 0.1 to 0.3 it does not matter.
+#: Diagonal regularisation of the curvature of few rows, relative to its mean; from 0.1 to 0.3 it does not matter.
 _RIDGE = 0.2
 
 
@@ -107,7 +107,7 @@ def bound_over_rows(
     verified: bool,
     bar: ProgressBar,
 ) -> tuple[float, float, bool, RowsProof]:
-    """Return objective and lower bound over the rows of batches, whether pricing was exact, and the proof.
+    """Compute objective and lower bound over the rows of batches, whether pricing was exact, and the proof.
 
     The arguments are those of `certify`, already checked. The relaxation is one of some rows, few enough to be solved
     in memory. No pass starts after a time limit.
@@ -156,12 +156,12 @@ def bound_over_rows(
 
 
 def proportional_beta(few: TrainingProblem, total_weight: float) -> float:
-    """Return the problem's beta in proportion to the total weight of rows; that of statistics is unchanged."""
+    """Scale the problem's beta to the total weight of all rows; the beta of statistics is unchanged."""
     return few.beta if not few.weight_map.has_rows else few.beta * (total_weight / few.data_fit.total_weight)
 
 
 def _streams(batches: Any, passes: int) -> Iterator[Iterable[Any]]:
-    """Yield the stream of each pass."""
+    """Yield an iterable of batches for each pass; raise an error if they can be read only once."""
     if callable(batches):
         for _ in range(passes):
             yield batches()
@@ -198,7 +198,7 @@ def _initial_scores(relaxation: Relaxation) -> Scores:
 
 
 def _level_factors(problem: TrainingProblem) -> FloatArray:
-    """Return the entrywise factors from matrices for data scaled by the levels to matrices for the data."""
+    """Compute the entrywise factors that convert matrices for level-scaled data to matrices for the data."""
     sides = np.append(np.full(problem.n_features, problem.levels - 1.0), np.ones(int(problem.lifted)))
     return np.outer(sides, sides)
 
@@ -207,7 +207,7 @@ def _level_factors(problem: TrainingProblem) -> FloatArray:
 
 
 class _Model:
-    """The squared loss with the curvature of few rows and the gradient of all rows, in the form of statistics."""
+    """Quadratic model of the loss of all rows: their gradient, and the curvature of few rows."""
 
     def __init__(self, forms: FloatArray, target: FloatArray, n_samples: int) -> None:
         self._forms, self._target, self._n_samples = forms, target, n_samples
@@ -218,12 +218,12 @@ class _Model:
 
 
 def _corrected(few: TrainingProblem, scores: Scores, matrices: FloatArray, beta: float, ratio: float) -> Scores:
-    """Return the scores after a Newton step for all rows.
+    """Take a Newton step for all rows, and return the new scores.
 
     Raises
     ------
     TimeOver, LinAlgError
-        There is no time for it; or the numbers are too far apart.
+        The time limit has passed, or the curvature overflows.
     """
     fit, factors = few.data_fit, _level_factors(few)
     slopes = scores.slopes(scores.predictions(few.weight_map), fit)
@@ -251,7 +251,7 @@ def _corrected(few: TrainingProblem, scores: Scores, matrices: FloatArray, beta:
 
 
 class _Search:
-    """The best mixture of dual vectors of passes over the same rows."""
+    """Search for the best convex combination ("mixture") of the dual vectors of several passes over the same rows."""
 
     def __init__(self, network: BilinearNetwork, beta: float, coupled: bool, verified: bool) -> None:
         self._verified, self._beta = verified, beta
@@ -300,7 +300,7 @@ class _Search:
         return (1.0 - share) * known + share * latest
 
     def proven(self, exact: bool) -> tuple[float, FloatArray, tuple[BoundTree, ...], bool]:
-        """Return the bound of the best mixture, the mixture and trees that prove it, and whether all were exact."""
+        """Compute the bound of the best mixture, the mixture and trees that prove it, and whether all are exact."""
         total, finished, scaled = [], exact, self._mixture.copy()
         trees: dict[int, BoundTree] = {}
         for p, outputs in enumerate(self._parts):
@@ -325,19 +325,19 @@ class _Search:
         return math.nextafter(math.fsum(total), 0.0), scaled, tuple(trees[k] for k in sorted(trees)), finished
 
     def _mixed(self, mixture: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the matrices of a mixture, and bounds on how much pricing values may exceed theirs."""
+        """Compute the matrices of a mixture, and bounds on the effect of their errors on pricing values."""
         matrices = np.tensordot(mixture, np.stack([one.matrices for one in self.passes]), 1)
         sizes = np.tensordot(mixture, np.stack([np.abs(one.matrices).sum(axis=(1, 2)) for one in self.passes]), 1)
         roundings = np.tensordot(mixture, np.stack([one.roundings for one in self.passes]), 1)
         return matrices, 1.01 * roundings + gamma(len(mixture) + 2) * sizes
 
     def _values(self, part: int, mixture: FloatArray) -> FloatArray:
-        """Return lower bounds on the values of multiples of a mixture, the first of which is zero."""
+        """Compute lower bounds on the dual values of multiples of a mixture, starting with the multiple zero."""
         terms = mixture[:, None] * np.stack([one.values[part] for one in self.passes])
         return np.append(0.0, terms.sum(axis=0) - gamma(len(mixture) + 2) * np.abs(terms).sum(axis=0))
 
     def _value(self, values: FloatArray, upper: float) -> tuple[float, float]:
-        """Return the best value of a multiple whose pricing values do not exceed the penalty, and the multiple."""
+        """Maximise the dual value over feasible multiples; return the value and the multiple."""
         if not (math.isfinite(upper) and np.all(np.isfinite(values))):
             return 0.0, 0.0
         grid = np.array([0.0, *SCALES])
@@ -353,7 +353,7 @@ class _Search:
 
 
 def _dominating(M: FloatArray) -> FloatArray:
-    """Return z > 0 with ``Diag(z) +- M`` positive semidefinite up to rounding and a nearly minimal sum."""
+    """Compute z > 0 of nearly minimal sum with ``Diag(z) +- M`` positive semidefinite up to rounding."""
     if not np.any(M) or not np.all(np.isfinite(M)):
         return np.ones(len(M))
     found = uninterrupted(grothendieck_bound(M, tol=1e-5)).z[: len(M)]

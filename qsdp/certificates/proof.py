@@ -50,7 +50,7 @@ __all__ = [
 #: Largest number of free signs of an enumerated leaf: 2^40 vectors take days.
 _MAX_FREE = 40
 
-#: Numbers of signs decided at once, and of partial vectors extended at once.
+#: Number of signs appended per step of an enumeration, and of partial vectors extended at once.
 _STEP, _WIDTH = 3, 128
 
 
@@ -97,7 +97,7 @@ def check_proof(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundT
 def root_tree(
     z: FloatArray, vectors: npt.NDArray[np.int8] | None = None, weights: FloatArray | None = None
 ) -> BoundTree:
-    r"""Return the tree of one leaf for weights `z` of a relaxation, with ``Diag(z) +- M`` positive semidefinite.
+    r"""Build the tree of one leaf from weights `z` of a relaxation, with ``Diag(z) +- M`` positive semidefinite.
 
     Cuts of (u, v), vectors (p, q) of shape (m, 2N), and their weights are those of a `CutBound`. With :math:`a = p + q`
     and :math:`c = p - q`, ``Diag(z) - M`` minus the weighted :math:`a a^T` and ``Diag(z) + M`` minus the weighted
@@ -114,7 +114,7 @@ def root_tree(
 
 
 def scaled_tree(tree: BoundTree, scale: float) -> BoundTree:
-    """Return the tree of `scale` times the matrix, for ``scale >= 0``: shifts scale with it."""
+    """Convert a tree for M to one for `scale` times M, ``scale >= 0``, by scaling its shifts."""
     return replace(tree, leaves=tuple(_scaled(leaf, scale) for leaf in tree.leaves))
 
 
@@ -125,7 +125,7 @@ def _scaled(leaf: Leaf, scale: float) -> Leaf:
 
 
 def check_tree(tree: BoundTree, size: int) -> None:
-    r"""Raise `InvalidInputError` unless the tree's leaves cover every u with :math:`u_{o_0} = +1` and fit together.
+    r"""Raise `InvalidInputError` unless the leaves are consistent and cover every u with :math:`u_{o_0} = +1` once.
 
     Notes
     -----
@@ -153,7 +153,7 @@ def check_tree(tree: BoundTree, size: int) -> None:
 
 
 def _check_cuts(cuts: LeafCuts, size: int) -> None:
-    """Raise `InvalidInputError` unless the cuts hold for all sign vectors of `size` entries."""
+    """Raise `InvalidInputError` unless the cuts are valid for all sign vectors of `size` entries."""
     vectors, weights = np.asarray(cuts.vectors), np.asarray(cuts.weights)
     if vectors.shape != (len(weights), size) or vectors.dtype.kind not in "iu" or weights.ndim != 1:
         raise InvalidInputError(f"the cuts of a leaf must be integer vectors of {size} entries with a weight each")
@@ -164,13 +164,13 @@ def _check_cuts(cuts: LeafCuts, size: int) -> None:
 
 
 def leaf_matrix(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> FloatArray:
-    """Return the matrix B of a leaf, of side ``1 + N + N - k``."""
+    """Build the matrix B of a leaf, of side ``1 + N + N - k``."""
     k = len(leaf.signs)
     return homogenized(M[:, order[:k]] @ leaf.signs.astype(np.float64), free_matrix(M[order[k:]]))
 
 
 def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
-    r"""Return :math:`\max \|M u\|_1` over all completions of a leaf's signs, by enumeration in floats.
+    r"""Compute :math:`\max \|M u\|_1` over all completions of a leaf's signs, by enumeration in floats.
 
     Notes
     -----
@@ -188,7 +188,7 @@ def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
 
 
 def _largest_norm(c: FloatArray, R: FloatArray) -> float:
-    """Return the maximum of the 1-norm of ``c + R u`` over sign vectors u."""
+    """Maximise the 1-norm of ``c + R u`` over sign vectors u."""
     cuts = [*range(0, R.shape[1], _STEP), R.shape[1]]
     tables = [R[:, a:b] @ sign_table(b - a).T for a, b in pairwise(cuts)]
     # Maxima are over the last columns alone; over more than half of them, they would take longer than they save.
@@ -217,7 +217,7 @@ def _search(start: FloatArray, tables: list[FloatArray], tails: list[float], bes
 
 
 def tree_bound(M: FloatArray, tree: BoundTree) -> float:
-    r"""Return the upper bound on :math:`\max |u^T M v|` that the tree proves, in ordinary floating point.
+    r"""Compute the upper bound on :math:`\max |u^T M v|` that the tree proves, in ordinary floating point.
 
     Every leaf adds an allowance for the rounding of its eigenvalues or sums. The structure of the tree is checked.
     """
@@ -245,7 +245,7 @@ def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float
 
 
 def _missing(A: FloatArray, w: FloatArray) -> float:
-    r"""Return the sum of the multiple of :math:`w^2` that makes ``A`` positive semidefinite if added to its diagonal.
+    r"""Compute the sum of the smallest multiple of :math:`w^2` that, added to the diagonal, makes A semidefinite.
 
     If :math:`w^2` is near the diagonal, the eigenvalues are near one, however different the sizes of rows are.
     """

@@ -1,4 +1,4 @@
-r"""Sums over rows that prove a bound: all that a certificate of any number of rows needs from a pass over them.
+r"""Sums over rows from which a certificate over any number of rows is computed, in one pass.
 
 The multiplier :math:`\nu_i` of a row follows from that row alone through scores, the predictions of some relaxation or
 network. For any scores, :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i` is a sum over rows, and so are the conjugates of
@@ -35,7 +35,7 @@ SCALES = (0.25, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    r"""Scores from which multipliers follow.
+    r"""Scores of rows, which determine their multipliers.
 
     Attributes
     ----------
@@ -50,11 +50,11 @@ class Scores:
     step: float
 
     def predictions(self, data: DataMap) -> FloatArray:
-        """Return predictions of shape (n, C)."""
+        """Compute predictions of shape (n, C)."""
         return np.stack([data.forward(S) for S in self.forms], axis=1)
 
     def multipliers(self, prediction: FloatArray, fit: DataFit) -> FloatArray:
-        """Return dual vectors of shape (n, C), inside the conjugate's domain up to rounding."""
+        """Compute the dual vectors (n, C) of predictions, inside the conjugate's domain up to rounding."""
         if self.step == 0.0:
             return -fit.gradient(prediction)
         if isinstance(fit.loss, PiecewiseQuadratic):
@@ -64,7 +64,7 @@ class Scores:
         return fit.weighted((fit.loss.prox(prediction, fit.target, self.step) - prediction) / self.step)
 
     def slopes(self, prediction: FloatArray, fit: DataFit) -> FloatArray:
-        """Return minus the derivatives of the multipliers, separately for each output of a coupled loss."""
+        """Compute minus the derivatives of the multipliers in the predictions, separately for each output."""
         if self.step == 0.0:
             defined = fit.loss.has_curvature
             return fit.curvature(prediction).diagonal if defined else fit.typical_curvature(prediction, 0.0)
@@ -181,20 +181,20 @@ class RowSums:
         self._digest.update(np.ascontiguousarray(np.hstack(columns) + 0.0, dtype="<f8").data)
 
     def _absolute_sums(self, data: QuadraticMap) -> FloatArray:
-        """Return bounds on the features of the rows, for weights of the levels."""
+        """Bound the features of the rows, for weights up to the largest level."""
         return data.with_levels(self._network.levels - 1.0).absolute_sums
 
     def _value(self, fit: DataFit, nu: FloatArray) -> float:
         return fit.verified_dual_value(nu) if self._verified else fit.guarded_dual_value(nu)
 
     def _rounded(self, data: QuadraticMap, fit: DataFit, nu: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the matrices, and the allowances of `pricing_roundings` for their rounding."""
+        """Compute the matrices in floats, with the rounding bounds of `pricing_roundings`."""
         scaled = data.with_levels(self._network.levels - 1.0)
         matrices = np.stack([scaled.adjoint(column) for column in nu.T])
         return matrices, pricing_roundings(LinearInstance(scaled, fit, 0.0), nu)
 
     def _changes(self, data: QuadraticMap, fit: DataFit, predictions: FloatArray) -> FloatArray:
-        """Return how much multipliers can change if others compute predictions, as a file holds only the scores."""
+        """Bound the change of multipliers if predictions are recomputed from the scores with different rounding."""
         largest = np.abs(self._scores.forms).max(axis=(1, 2))
         errors = EPS * (2 * data.size + 16) * data.absolute_sums * largest
         ends = [self._scores.multipliers(predictions + sign * errors, fit) for sign in (-1.0, 1.0)]
@@ -203,7 +203,7 @@ class RowSums:
     def _guarded(
         self, X: FloatArray, data: QuadraticMap, fit: DataFit, nu: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the matrices and bounds on their errors, infinite if numbers leave the range of the first rows."""
+        """Compute the matrices with verified error bounds, infinite if rows leave the range of the first ones."""
         largest = [math.frexp(float(np.abs(array).max()))[1] for array in (X, nu)]
         if self._exponent is None:
             self._exponent = largest[0]
@@ -218,12 +218,12 @@ class RowSums:
 def read_rows(
     network: BilinearNetwork, loss: Loss, X: object, y: object, sample_weight: object = None
 ) -> tuple[FloatArray, DataFit]:
-    """Return checked rows of positive weight, with the loss of their targets.
+    """Validate a batch; return its rows of positive weight and their `DataFit`.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        An argument does not fit the network and the loss. Not all labels and classes need to be present.
+        An argument is incompatible with the network or the loss. Labels and classes may be missing from a batch.
     """
     check_finite("X", X)
     check_finite("y", y)

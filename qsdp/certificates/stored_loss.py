@@ -1,4 +1,4 @@
-"""Losses as stored in certificate files, by name or by an interval and a curvature."""
+"""Storage of losses in certificate files: by name, or by an interval and a curvature."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PIECEWISE = "piecewise quadratic"
 
 @dataclass(frozen=True)
 class StoredLoss(PiecewiseQuadratic):
-    """A piecewise quadratic loss defined by the interval of every target.
+    """Piecewise quadratic loss defined by the dual interval of every target.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class StoredLoss(PiecewiseQuadratic):
 
     @classmethod
     def of(cls, interval: tuple[Any, Any], inverse_curvature: float, target: FloatArray, label: str) -> StoredLoss:
-        """Return the loss of intervals (numbers, or in the shape of the target) that depend on the target alone."""
+        """Build the loss from intervals (numbers, or in the shape of the target) that depend on the target alone."""
         low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64) + 0.0, target.shape) for end in interval)
         c = check_real("inverse_curvature", inverse_curvature)
         finite = c > 0.0 or (np.all(np.isfinite(low)) and np.all(np.isfinite(high)))
@@ -62,22 +62,22 @@ class StoredLoss(PiecewiseQuadratic):
 
     @property
     def bounded_dual(self) -> bool:  # type: ignore[override]
-        """Whether all ends are finite."""
+        """Whether all interval ends are finite."""
         return math.isfinite(self.lipschitz)
 
     @property
     def lipschitz(self) -> float:
-        """Largest magnitude of an end."""
+        """Largest magnitude of an interval end."""
         return max(max(self.high), -min(self.low))
 
     def interval(self, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the nearest targets, in the shape of the target."""
+        """Look up the interval of the nearest stored target, in the shape of `target`."""
         values = np.array(self.targets)
         nearest = np.searchsorted(values[:-1] + 0.5 * np.diff(values), target)
         return np.array(self.low)[nearest], np.array(self.high)[nearest]
 
     def values(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the maximum ``nu (y - t) - c nu^2 / 2``, where the gradient is -nu."""
+        """Compute the maximum of ``nu (y - t) - c nu^2 / 2`` over the interval, in closed form."""
         nu = -self.gradient(prediction, target)
         return nu * (target - prediction - 0.5 * self.inverse_curvature * nu)
 
@@ -98,19 +98,19 @@ class StoredLoss(PiecewiseQuadratic):
         return total
 
     def rescaled(self, scale: float) -> tuple[Loss, float]:
-        """Return the loss of the same intervals and c / scale, and `scale`."""
+        """Return the loss of the same intervals with c / scale, and the factor `scale`."""
         scale = check_real("scale", scale, strict=True)
         targets = tuple(value / scale for value in self.targets)
         return StoredLoss(targets, self.low, self.high, self.inverse_curvature / scale, self.label), scale
 
 
 def stored_loss(loss: Loss, target: FloatArray) -> Loss:
-    """Return the loss that a file would hold for `loss`: the built-in one of its name, or a `StoredLoss`.
+    """Convert `loss` to the form in which a file stores it: the built-in loss of that name, or a `StoredLoss`.
 
     Raises
     ------
     InvalidInputError
-        A certificate of the loss could not be checked by anyone.
+        The loss is of another kind, so a checker could not evaluate it.
     """
     kind = LOSSES.get(loss.name)
     if kind is not None and isinstance(loss, kind):
@@ -126,7 +126,7 @@ def stored_loss(loss: Loss, target: FloatArray) -> Loss:
 
 
 def loss_arrays(loss: Loss, target: FloatArray) -> dict[str, Any]:
-    """Return the arrays of a file that hold a loss of `stored_loss`."""
+    """Encode a loss returned by `stored_loss` as arrays of a file."""
     if not isinstance(loss, StoredLoss):
         return {"loss": loss.name, "parameters": np.array(list(loss.parameters().values()), dtype="<f8")}
     constant = len(loss.targets) == 1
@@ -140,7 +140,7 @@ def loss_arrays(loss: Loss, target: FloatArray) -> dict[str, Any]:
 
 
 def read_loss(arrays: dict[str, npt.NDArray[Any]], target: FloatArray) -> Loss:
-    """Return the loss that the arrays of a file hold."""
+    """Decode the loss from the arrays of a file."""
     name = str(arrays["loss"])
     if name != _PIECEWISE:
         kind = LOSSES[check_choice("loss", name, LOSSES)]

@@ -1,4 +1,4 @@
-"""Bound trees as arrays of a certificate file."""
+"""Storage of bound trees in certificate files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["read_trees", "tree_arrays"]
 
 
 def tree_arrays(trees: Sequence[BoundTree]) -> dict[str, Any]:
-    """Return the arrays that hold trees."""
+    """Encode trees as arrays of a file."""
     leaves = [leaf for tree in trees for leaf in tree.leaves]
     return {
         "order": np.array([tree.order for tree in trees], dtype="<i8"),
@@ -30,7 +30,7 @@ def tree_arrays(trees: Sequence[BoundTree]) -> dict[str, Any]:
 
 
 def _cut_arrays(leaves: Sequence[Leaf]) -> dict[str, Any]:
-    """Return the arrays that hold the cuts of leaves; none if there are no cuts."""
+    """Encode the cuts of leaves as arrays of a file; no arrays if there are no cuts."""
     cuts = [leaf.cuts for leaf in leaves if leaf.cuts is not None]
     if not cuts:
         return {}
@@ -46,7 +46,7 @@ def _cut_arrays(leaves: Sequence[Leaf]) -> dict[str, Any]:
 
 
 def _read_cuts(arrays: dict[str, npt.NDArray[Any]], sizes: npt.NDArray[Any]) -> list[LeafCuts | None]:
-    """Return the cuts of leaves whose shifts have these sizes."""
+    """Decode the cuts of leaves whose shifts have these sizes."""
     if "cuts" not in arrays:
         return [None] * len(sizes)
     counts, lengths, weights = arrays["cuts"], arrays["cut_lengths"], arrays["cut_weights"]
@@ -72,7 +72,7 @@ def _read_cuts(arrays: dict[str, npt.NDArray[Any]], sizes: npt.NDArray[Any]) -> 
 
 
 def read_trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[BoundTree, ...]:
-    """Return the trees in arrays of a file for matrices of side `size`; raise `StorageError` if they do not fit."""
+    """Decode trees for matrices of side `size` from arrays; raise `StorageError` if they are inconsistent."""
     lengths, shifted = arrays["lengths"], arrays["shifted"]
     signs = np.split(arrays["signs"], np.cumsum(lengths)[:-1])
     sizes = np.where(shifted, 1 + 2 * size - lengths, 0)

@@ -1,4 +1,4 @@
-r"""Proofs for the squared loss on blocks from sums over the samples, whose size does not depend on their number.
+r"""Proofs for the squared loss on blocks that use sums over the samples instead of the samples.
 
 With packed entries :math:`x_i`, :math:`G = \sum_i w_i x_i x_i^T`, :math:`h = \sum_i w_i y_i x_i` and
 :math:`q = \sum_i w_i y_i^2` give the loss :math:`q - 2 s^T h + s^T G s` of every network with entries s. A vector t
@@ -58,7 +58,7 @@ class Sums:
         return cls(problem.blocks, gram, factor * _products(rows, weighted), (weighted * y).sum(axis=0))
 
     def agrees(self, other: Sums, n: int) -> bool:
-        """Return whether the other sums, of the same n samples, differ by no more than their rounding."""
+        """Return whether other sums over the same n samples agree up to rounding errors."""
         roots = np.sqrt(np.maximum(self.gram.diagonal(), 0.0))
         targets, allowance = np.sqrt(np.maximum(self.squares, 0.0)), 4.0 * (n + 16) * EPS
         pairs = (
@@ -96,7 +96,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class SumsProof:
-    """Objective and bound from sums, and the vectors t of shape (P, C) that prove the bound."""
+    """Proof that is checked from sums alone: vectors t of shape (P, C), their lower bound, and the objective."""
 
     sums: Sums
     vectors: FloatArray
@@ -105,7 +105,7 @@ class SumsProof:
 
     @classmethod
     def of(cls, proof: Proof) -> SumsProof:
-        r"""Return the proof that needs the sums only.
+        r"""Convert a proof with one dual variable per sample to one that is checked from sums.
 
         Every dual vector has the same matrices as one of the form :math:`2 w_i (y_i - x_i^T t)`, which proves no less.
         """
@@ -127,7 +127,7 @@ class SumsProof:
 
 
 def _bound(proof: Proof, sums: Sums, vectors: FloatArray) -> float:
-    """Return the bound that the vectors prove with the trees, less twice what rounding can change."""
+    """Return the bound proven by the vectors and the trees, reduced by twice the bound on rounding errors."""
     layout, beta = sums.layout, proof.problem.beta
     high, low, errors = sums.residuals(vectors)
     errors += EPS * np.abs(high)
@@ -145,7 +145,7 @@ def _bound(proof: Proof, sums: Sums, vectors: FloatArray) -> float:
 
 
 def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the products as sums of two floats, without an error unless they overflow or underflow (Dekker)."""
+    """Return products as unevaluated sums of two floats, exact without overflow and underflow (Dekker)."""
     product = a * b
     a_high, b_high = (_SPLITTER * x - (_SPLITTER * x - x) for x in (a, b))
     a_low, b_low = a - a_high, b - b_high
@@ -153,7 +153,7 @@ def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
 
 
 def _terms(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return floats whose sum is the inner product."""
+    """Return floats whose exact sum is the inner product of a and b."""
     return np.concatenate(exact_product(a, b))
 
 

@@ -1,4 +1,4 @@
-r"""Lower bounds that hold whatever the rounding of the computer.
+r"""Verified arithmetic: lower bounds that hold for any rounding of the computer.
 
 IEEE double precision is assumed: an operation errs by a factor :math:`1 + \delta`,
 :math:`|\delta| \le u = 2^{-53}`, and by at most :math:`2^{-1022}` where it underflows. A sum of products of n terms
@@ -71,22 +71,22 @@ def check_guarded(loss: Loss) -> None:
 
 
 def gamma(k: int) -> float:
-    r"""Return an upper bound on :math:`\gamma_k = k u / (1 - k u)`."""
+    r"""Bound Higham's constant :math:`\gamma_k = k u / (1 - k u)` from above."""
     return _MARGIN * k * UNIT
 
 
 def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> float:
-    r"""Return a lower bound on :math:`p_b^*` that holds for any rounding; at least 0.
+    r"""Compute a lower bound on :math:`p_b^*` that holds for any rounding; at least 0.
 
     Parameters
     ----------
     problem : TrainingProblem
         Its data are taken as exact.
     nu : ndarray of shape (n,) or (n, C)
-        Dual vector. It is moved into the domain of the conjugate, and down until no pricing value exceeds the penalty
-        :math:`\beta D`.
+        Dual vector. It is projected onto the domain of the conjugate, and scaled down until no pricing value exceeds
+        the penalty :math:`\beta D`.
     trees : sequence of BoundTree
-        Trees that bound :math:`\max_{u,v} |u^T M_\nu v|`, as in a `Proof`. Their bounds are proven again.
+        Trees that bound :math:`\max_{u,v} |u^T M_\nu v|`, as in a `Proof`. Their bounds are verified here.
 
     Notes
     -----
@@ -112,7 +112,7 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Bou
 def verified_scales(
     problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Return the bound, the admissible version of `nu` and the scales of shape (C,) that prove it."""
+    """Compute the bound, `nu` projected onto the conjugate's domain, and its scales of shape (C,) that prove it."""
     check_guarded(problem.loss)
     nu = problem.columns(nu)
     check_proof(problem, nu, trees)
@@ -133,7 +133,7 @@ def verified_scales(
 
 
 def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
-    """Return the bound that ``scale * nu`` proves, or 0, which zero proves, and the scale."""
+    """Compute the verified dual value of ``scale * nu``, or 0 if that is larger, and the scale that attains it."""
     for _ in range(_ATTEMPTS):
         value = fit.verified_dual_value(scale * nu)
         if value > -math.inf:
@@ -144,7 +144,7 @@ def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
 
 
 def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> list[float]:
-    r"""Return upper bounds on :math:`\tau_k / (\beta D)`, also for rounded multiples of the dual vector."""
+    r"""Bound :math:`\tau_k / (\beta D)` from above, also for rounded multiples of the dual vector."""
     layout, data = problem.blocks, problem.map
     rows: ScaledRows | PackedRows | None
     if layout is None or not isinstance(data, FormMap):
@@ -158,7 +158,7 @@ def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[B
     defects = problem.data_fit.row_defects(nu)
     uppers = []
     for k, column in enumerate(nu.T):
-        # Shifts are those of matrices divided by the prices of their blocks.
+        # Shifts refer to matrices divided by the penalty factors of their blocks.
         own = [scaled_tree(tree, price) for tree, price in zip(trees[k * len(prices) :], prices, strict=False)]
         unit = _exponent(column)
         for tree in own:
@@ -175,7 +175,7 @@ def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[B
 
 
 def _relative(matrix: tuple[FloatArray, float], tree: BoundTree, radius: float, unit: int) -> float:
-    """Return an upper bound on the pricing values of a matrix in units of 2^unit, relative to the dual radius."""
+    """Bound the pricing values of a matrix, in units of 2^unit, relative to the dual radius."""
     M, r = matrix
     room = math.nextafter(float(np.ldexp(radius, -unit)), 0.0)
     total = (1.0 + 2.0**-50) * (max(0.0, guarded_tree_bound(M, tree, unit)) + r)
@@ -205,7 +205,7 @@ class ScaledRows:
 
     @classmethod
     def of(cls, X: FloatArray, levels: int, data: QuadraticMap, exponent: int) -> ScaledRows | None:
-        """Return the rows of X divided by 2^exponent, or None where the coefficients would round."""
+        """Divide the rows of X by 2^exponent; return None if the coefficients would be rounded."""
         a, b, c = data.coefficients
         # In units of powers of two, no sum overflows. Changing to them rounds nothing (or underflows, see below).
         scaled = np.ldexp([a, 0.5 * b, c], [2 * exponent, exponent, 0])
@@ -214,11 +214,11 @@ class ScaledRows:
         return cls((levels - 1) * np.ldexp(X, -exponent), scaled, data.lifted)
 
     def matrices(self, nu: FloatArray, defects: FloatArray) -> list[tuple[FloatArray, float]]:
-        """Return `matrix` as the only one."""
+        """Return the result of `matrix` as a list of one."""
         return [self.matrix(nu, defects)]
 
     def matrix(self, nu: FloatArray, defects: FloatArray) -> tuple[FloatArray, float]:
-        r"""Return :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`.
+        r"""Compute :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`.
 
         The entries of M are :math:`\kappa_{jk} \sum_i \nu_i e_{ij} e_{ik}` with e the row, and 1 for the lift. The
         sum of magnitudes over all j and k is :math:`|a| t_i^2 + 2 |b/2| t_i + |c|`, :math:`t_i = \sum_j |e_{ij}|`.
@@ -247,7 +247,7 @@ class ScaledRows:
 
 @dataclass(frozen=True, eq=False)
 class PackedRows:
-    """Packed rows of blocks, taken as exact, and the exponent of their unit."""
+    """Packed rows of blocks, regarded as exact, and the exponent of their unit."""
 
     layout: Layout
     rows: npt.NDArray[Any]
@@ -271,14 +271,14 @@ class PackedRows:
 
 
 def guarded_tree_bound(M: FloatArray, tree: BoundTree, exponent: int = 0) -> float:
-    r"""Return an upper bound on :math:`\max |u^T M v|` that a tree of 2^exponent M proves; M is exact."""
+    r"""Compute the upper bound on :math:`\max |u^T M v|` that a tree of 2^exponent M proves; M is exact."""
     if not np.all(np.isfinite(M)):
         return math.inf
     return max(_leaf_upper(M, tree.order, leaf, exponent) for leaf in tree.leaves)
 
 
 def _leaf_upper(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: int) -> float:
-    """Return an upper bound on ``|u' M v|`` over the completions of a leaf; M is exact and in units of 2^unit."""
+    """Bound ``|u' M v|`` over the completions of a leaf; M is exact and in units of 2^unit."""
     N, size = len(M), float(np.abs(M).sum())
     if leaf.shift is None:
         return enumerated(M, order, leaf) + gamma(6 * N + 16) * size
@@ -301,7 +301,7 @@ def _leaf_upper(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: in
 
 
 def semidefinite_shift(A: FloatArray) -> FloatArray:
-    r"""Return :math:`d \ge 0` such that :math:`A + \mathrm{Diag}(d)` is proven to be positive semidefinite.
+    r"""Compute :math:`d \ge 0` such that :math:`A + \mathrm{Diag}(d)` is proven to be positive semidefinite.
 
     Parameters
     ----------
@@ -311,8 +311,7 @@ def semidefinite_shift(A: FloatArray) -> FloatArray:
     Returns
     -------
     ndarray of shape (p,)
-        It is of the order of :math:`p u \sum_i A_{ii}` if A is positive semidefinite, and infinite if nothing was
-        proven.
+        It is of the order of :math:`p u \sum_i A_{ii}` if A is positive semidefinite, and infinite if the proof fails.
 
     Notes
     -----

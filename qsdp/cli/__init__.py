@@ -1,4 +1,4 @@
-"""The command `qsdp`: demo, fit, predict, resample, certify, report, export, datasets, bench."""
+"""The command-line program `qsdp`: demo, fit, predict, resample, certify, report, export, datasets, bench."""
 
 import sys
 from typing import Any
@@ -7,17 +7,14 @@ __all__ = ["app", "main"]
 
 
 def main() -> None:
-    """Run the command; the version is printed without loading the commands, which takes seconds."""
+    """Run the program; the version is printed without importing the commands, which takes seconds."""
     if sys.argv[1:] == ["--version"]:
         from qsdp import __version__
 
         print(f"qsdp {__version__}")
         return
-    try:
-        from qsdp.cli._app import app
-    except KeyboardInterrupt:
-        # Afterwards, the program reports interrupts itself.
-        raise SystemExit(130) from None
+    from qsdp.cli._app import app
+
     app(prog_name="qsdp")
 
 

@@ -1,4 +1,4 @@
-"""`python -m qsdp.cli` is the command `qsdp`."""
+"""Entry point of `python -m qsdp.cli`, which is the program `qsdp`."""
 
 from qsdp.cli import main
 

@@ -65,7 +65,7 @@ def bench(
 
 
 def _experiment(sets: _List, methods: _List, seeds: int | None, quick: bool) -> Experiment:
-    """Return the requested experiment; by default with the methods whose packages are installed."""
+    """Return the requested experiment; the default methods are those whose packages are installed."""
     from qsdp.bench.uci import METHODS, SETS, uci_experiment
 
     chosen = _names("--methods", methods, METHODS)
@@ -83,7 +83,7 @@ def _experiment(sets: _List, methods: _List, seeds: int | None, quick: bool) -> 
 
 
 def _names(option: str, given: _List, known: Iterable[str]) -> list[str] | None:
-    """Return the names in an option that may be repeated or hold several, separated by commas."""
+    """Return the names from an option that may be repeated and may hold a comma-separated list."""
     if given is None:
         return None
     names = [name.strip() for text in given for name in text.split(",")]
@@ -101,7 +101,7 @@ def _folder(out: Path) -> Path:
 
 
 def _check_sets(experiment: Experiment, quick: bool) -> None:
-    """Load every set once, so that a missing one raises before any measurement."""
+    """Load every data set once, so that a missing one raises an error before any measurement."""
     from qsdp.bench.uci.data import load
 
     for name in dict.fromkeys(case["set"] for case in experiment.cases(quick)):
@@ -109,7 +109,7 @@ def _check_sets(experiment: Experiment, quick: bool) -> None:
 
 
 def _run(experiment: Experiment, path: Path, quick: bool, jobs: int, backend: str | None) -> tuple[Results, list[str]]:
-    """Measure the missing cases; return the results, and one line per failure."""
+    """Measure the cases without stored results; return all results, and one line per failure."""
     from qsdp.bench import run_experiment
 
     with warnings.catch_warnings(record=True) as caught:

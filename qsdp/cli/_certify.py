@@ -1,4 +1,4 @@
-"""`qsdp certify`: a certificate file of a model that others can check."""
+"""`qsdp certify`: write a certificate file of a model that others can check."""
 
 from __future__ import annotations
 

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
+from qsdp._utils.summary import format_share
 from qsdp._utils.validation import check_choice
 from qsdp.activations import PolynomialActivation
+from qsdp.certificates import Certificate
 from qsdp.cli import _flags as flags
 from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
-from qsdp.estimators import EstimatorOptions, QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp.estimators import EstimatorOptions
 from qsdp.estimators.classes import class_shape
 from qsdp.losses import get_loss
+from qsdp.networks import BilinearNetwork
 from qsdp.options import TrainingOptions
-from qsdp.report.figures import SINGLE, Figure, certificate_figures, network_fact, show_score, size_figures
+from qsdp.report.figures import (
+    SINGLE,
+    Figure,
+    certificate_figures,
+    network_fact,
+    show_score,
+    size_figures,
+    stored_sizes,
+)
+from qsdp.width import MOST_NEURONS
+
+#: Bits of each number of the linear model that is compared with; half as many cost half a point of accuracy.
+_LINEAR_BITS = 8
 
 
 def demo(
@@ -44,6 +57,12 @@ def demo(
 
     80 % of the rows are for training. Only UCI and image sets are downloaded, and nothing else is written.
     """
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
+
     tasks = {info.name: info.task for info in list_datasets()}
     check_choice("--dataset", dataset, tasks)
     check_choice("--encoding", encoding, flags.ENCODING_NAMES)
@@ -62,6 +81,7 @@ def demo(
     with stage(f"Baseline: {'ridge' if numbers else 'logistic'} regression"):
         linear = RidgeCV(np.logspace(-3, 4, 15)) if numbers else LogisticRegression(max_iter=2000)
         rival = make_pipeline(StandardScaler(), linear).fit(X, y)
+        rounded, rounded_bits = _rounded(rival)
     kind = "ridge" if numbers else "logistic"
     network, problem = model.network_, model.result_.problem
     sizes = f"{len(X)} training + {len(X_test)} test rows, {X.shape[1]} columns"
@@ -71,13 +91,25 @@ def demo(
             *certificate_figures(model.certificate_, standardised=numbers),
             _score("network", model, (X, y), (X_test, y_test), numbers=numbers),
             _score(kind, rival, (X, y), (X_test, y_test), numbers=numbers),
+            _score(f"in {_LINEAR_BITS} bits", rounded, (X, y), (X_test, y_test), numbers=numbers),
             *size_figures(network),
             ("", f"{SINGLE * (linear.coef_.size + np.size(linear.intercept_)):,} bits", f"of {kind} regression"),
+            ("", f"{rounded_bits:,} bits", f"of {kind} regression in {_LINEAR_BITS} bits"),
             time_figure(model.result_),
         ]
     )
     typer.echo()
-    print_facts([("your file", "qsdp fit FILE.csv --target COLUMN"), ("in Python", _call(model, given))])
+    advantage = model.score(X_test, y_test) - rounded.score(X_test, y_test)
+    smaller = min(bits for _, bits in stored_sizes(network)) < rounded_bits
+    print_facts(
+        [
+            ("why these", _reason(network, neurons)),
+            ("proof", _use_of_bound(model.certificate_)),
+            ("choose", _choice(f"{kind} regression in {_LINEAR_BITS} bits", advantage, smaller=smaller)),
+            ("your file", "qsdp fit FILE.csv --target COLUMN"),
+            ("in Python", _call(model, given)),
+        ]
+    )
 
 
 def _score(name: str, model: Any, train: Any, test: Any, *, numbers: bool) -> Figure:
@@ -85,8 +117,49 @@ def _score(name: str, model: Any, train: Any, test: Any, *, numbers: bool) -> Fi
     return name, tested, f"{'R^2' if numbers else 'accuracy'} on test rows, {fitted} on training rows"
 
 
+def _rounded(pipeline: Any) -> tuple[Any, int]:
+    """Return a linear model with coefficients and intercepts rounded to multiples of a scale each, and its bits."""
+    rounded, largest = deepcopy(pipeline), 2 ** (_LINEAR_BITS - 1) - 1
+    linear, bits = rounded[-1], 0
+    for name in ("coef_", "intercept_"):
+        values = np.asarray(getattr(linear, name))
+        scale = float(np.max(np.abs(values))) / largest or 1.0
+        setattr(linear, name, np.round(values / scale) * scale)
+        bits += _LINEAR_BITS * values.size + SINGLE
+    return rounded, bits
+
+
+def _reason(network: BilinearNetwork, asked: int | None) -> str:
+    """Return why a network has as many neurons as it has."""
+    each = "neurons per output" if network.output_shape else "neurons"
+    per_output = network.n_neurons // network.n_outputs
+    if asked is not None:
+        return f"{network.n_neurons} neurons, as --neurons asks"
+    if per_output < MOST_NEURONS:
+        return f"{per_output} {each} match the relaxation; no network does better"
+    return f"{per_output} {each}, the largest number that is tried by default"
+
+
+def _use_of_bound(certificate: Certificate) -> str:
+    if certificate.proven_optimal:
+        return "neither more neurons nor longer training can lower the objective"
+    share = format_share(certificate.relative_gap)
+    return f"more neurons or training can lower the objective by at most {share}"
+
+
+def _choice(linear: str, advantage: float, *, smaller: bool) -> str:
+    """Return the model to choose by its advantage in accuracy on the test rows, and by size."""
+    if advantage > 0.0:
+        return f"this network: more accurate here than {linear}"
+    if not smaller:
+        return f"{linear}, unless you need the bound"
+    if advantage < 0.0:
+        return f"this network if bits count, else {linear}"
+    return f"this network: as accurate as {linear}, but smaller"
+
+
 def _call(model: Any, given: Mapping[str, Any]) -> str:
-    """Return the call of the estimator with the options that differ from its defaults."""
+    """Return the Python call that creates the same estimator, with the options that differ from its defaults."""
     own = {"n_jobs", "random_state", "verbose"}
     changed = {
         name: value for name, value in given.items() if value != getattr(EstimatorOptions, name) and name not in own

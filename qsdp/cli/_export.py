@@ -1,4 +1,4 @@
-"""`qsdp export`: a saved model in another format."""
+"""`qsdp export`: write a saved model in another format."""
 
 from __future__ import annotations
 

@@ -17,12 +17,7 @@ from qsdp.cli._reports import first_names, print_facts, print_figures, time_figu
 from qsdp.cli._rows import TrainingRows, rows_in_memory, sampled_rows
 from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import destination, interrupts, stage
-from qsdp.estimators import (
-    ClassifierOptions,
-    EstimatorOptions,
-    QuantizedNetworkClassifier,
-    QuantizedNetworkRegressor,
-)
+from qsdp.estimators import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.classes import class_shape
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
@@ -124,6 +119,8 @@ def fit(
         if class_weight is not None:
             raise InvalidInputError(f"--class-weight is for classes, but target {target!r} is a number")
     flags.check_neurons(neurons, math.prod(class_shape(len(rows.classes), get_loss(loss))) if rows.classes else 1)
+    from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
+
     parameters = {name: getattr(options, name) for name in TrainingOptions.declared()}
     parameters |= {"encoding": encoding, "verbose": True}
     model: Any = (
@@ -147,7 +144,7 @@ def fit(
 def report_fit(
     file: Path, rows: TrainingRows, drop: Sequence[str], model: Any, scores: Sequence[Figure], where: str
 ) -> None:
-    """Print what was read, what was trained, how good it is, and where it was saved."""
+    """Print a summary of a fit: the data, the network, its scores and certificate, and the file of the model."""
     print_facts(
         [
             *_reading_facts(file, rows, drop, model),
@@ -167,7 +164,7 @@ def report_fit(
 
 
 def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
-    """Return the fact that says how the sampled neurons were refined."""
+    """Return the line of the summary about the refinement of the sampled neurons."""
     if result.exact is not None:
         text = f"exact: {result.network.n_neurons} neurons after {result.exact.rounds} rounds"
         if result.exact.status != "optimal":
@@ -192,7 +189,7 @@ def _weights_fact(rows: TrainingRows, model: Any) -> str:
 
 
 def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: Any) -> list[tuple[str, str]]:
-    """Return the facts that say how rows and columns were read."""
+    """Return the lines of the summary about how rows and columns were read."""
     encoder, name = model.encoder_, rows.source.target
     used = [encoder.encoding_.columns[position] for position in encoder.encoding_.used]
     numeric = [repr(column.name) for column in used if column.categories is None]

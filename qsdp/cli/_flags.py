@@ -11,7 +11,7 @@ import typer
 from qsdp._utils.validation import check_choice, check_real
 from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation, get_activation
 from qsdp.encoding.fitting import AUTO, ENCODINGS
-from qsdp.estimators import EstimatorOptions, load
+from qsdp.estimators import EstimatorOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.options import TrainingOptions
@@ -21,7 +21,7 @@ ARGUMENTS = {"n_neurons": "neurons", "n_jobs": "jobs", "random_state": "seed"}
 
 
 def _flag(name: str, **settings: Any) -> Any:
-    """Return the flag of a training option, with the summary of the option as help."""
+    """Return the command-line flag of a training option, with the option's summary as help."""
     return typer.Option(help=TrainingOptions.declared()[name].summary, **settings)
 
 
@@ -59,6 +59,8 @@ LOSS, BETA, ACTIVATION = (str(getattr(EstimatorOptions, name)) for name in ("los
 
 def load_model(path: Path) -> Any:
     """Return the estimator that `qsdp fit` saved; another file raises an error that says what it holds."""
+    from qsdp.estimators import load
+
     model = load(path)
     if not hasattr(model, "table_"):
         what = "an estimator that was saved in Python" if hasattr(model, "fit") else "a network"
@@ -83,7 +85,7 @@ def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:
 
 
 def _number(text: str) -> float | str:
-    """Return text as a number if it is one, else as it is."""
+    """Convert text to a number if possible, else return the text."""
     try:
         return float(text)
     except ValueError:
@@ -91,20 +93,20 @@ def _number(text: str) -> float | str:
 
 
 def check_loss_of_numbers(loss: str, what: str) -> None:
-    """Raise if the loss is for classes, because `what` is a number."""
+    """Raise an error if the loss is for classes although the target, named `what`, is numeric."""
     if get_loss(loss).for_classes:
         usable = ", ".join(name for name in LOSSES if not get_loss(name).for_classes)
         raise InvalidInputError(f"--loss {loss} is for classes, but {what} is a number; use one of {usable}")
 
 
 def check_neurons(neurons: int | None, n_outputs: int) -> None:
-    """Raise if there are fewer neurons than outputs."""
+    """Raise an error if there are fewer neurons than outputs."""
     if neurons is not None and neurons < n_outputs:
         raise InvalidInputError(f"--neurons must be at least {n_outputs}, one for each class; got {neurons}")
 
 
 def parse_activation(text: str) -> PolynomialActivation | None:
-    """Return the activation of a name or of three numbers "a,b,c", None if bilinear."""
+    """Parse an activation, a name or three coefficients "a,b,c"; None means bilinear."""
     if "," not in text:
         return get_activation(check_choice("--activation", text, [BILINEAR, *ACTIVATIONS]))
     try:

@@ -1,4 +1,4 @@
-"""`qsdp predict`: predictions of a saved model."""
+"""`qsdp predict`: predict with a saved model."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def _write_predictions(model: Any, file: Path, stream: Any, bar: ProgressBar) ->
 
 
 def _added(sums: FloatArray, model: Any, table: pandas.DataFrame, outputs: FloatArray) -> FloatArray | None:
-    """Return sums of rows and right classes, or squared errors, squared targets and targets, with those of a table.
+    """Return the sums for the score (correct predictions, or sums for R²) increased by those of a table's rows.
 
-    Targets are standardised, so that their sums hardly cancel. A column that is no target any more ends the sums.
+    Targets are standardised, so that their sums hardly cancel. If the target column is invalid, return None.
     """
     known = has_target(model.table_, table)
     try:

@@ -1,4 +1,4 @@
-"""`qsdp report`: a page or a card with what is known about a model."""
+"""`qsdp report`: write an HTML report or a model card of a model."""
 
 from __future__ import annotations
 

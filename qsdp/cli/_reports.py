@@ -1,4 +1,4 @@
-"""Reports: lines of facts, and tables of figures with notes."""
+"""Printing of labelled lines, and of figures with notes, in the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LABEL_WIDTH, _FIGURE_WIDTH = 12, 13
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Print lines of a label and a text."""
+    """Print aligned lines of a label and a text."""
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(width=_LABEL_WIDTH, style="bold")
     grid.add_column()
@@ -27,7 +27,7 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
 
 
 def print_figures(figures: Sequence[Figure]) -> None:
-    """Print an empty line, then lines of a label, a figure and a note."""
+    """Print an empty line, then aligned lines of a label, a figure and a note."""
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(width=_LABEL_WIDTH, style="bold")
     grid.add_column(min_width=_FIGURE_WIDTH, no_wrap=True)

@@ -1,4 +1,4 @@
-"""Rows of a file for training: all of them in memory, or a sample of a stream of them."""
+"""Training and test rows of a file: all rows in memory, or a stream of them with a sample in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.validation import warn
 from qsdp.cli._reports import first_names
 from qsdp.cli._streams import stage
-from qsdp.encoding import TableEncoder
 from qsdp.estimators.collections import SAMPLE
 from qsdp.estimators.source import TableSource
 from qsdp.exceptions import InvalidInputError, QSDPWarning
@@ -93,6 +92,8 @@ class TrainingRows:
 
     def _check_inputs(self) -> None:
         """Raise an error with the reasons if no column can be an input."""
+        from qsdp.encoding import TableEncoder
+
         columns, reasons = inputs_in(self.source, self.drop, self.train), []
         for name in columns.columns:
             with warnings.catch_warnings():
@@ -117,7 +118,7 @@ class TrainingRows:
         return len(inputs_in(self.source, self.drop, self.train).columns)
 
     def fit(self, model: Any) -> None:
-        """Fit an estimator to the rows, and note in it where they came from."""
+        """Fit an estimator to the rows, and store the description of the table in it as `table_`."""
         if self.stream is not None:
             model.fit(self.stream)
             model.table_ = self.source
@@ -126,14 +127,14 @@ class TrainingRows:
         model.table_ = replace(self.source, digest=digest_of(model.result_.problem))
 
     def finish(self) -> None:
-        """Delete what an interrupted run would continue from."""
+        """Delete the checkpoints, from which an interrupted run would have continued."""
         if self.checkpoint is not None:
             for one in self.checkpoint.parent.glob(f"{self.checkpoint.name}.*"):
                 one.unlink(missing_ok=True)
 
 
 def rows_in_memory(file: Path, target: str, columns: Mapping[str, Any]) -> TrainingRows:
-    """Return all rows of a file."""
+    """Read all rows of a file into memory, and split them."""
     with stage(f"Reading {file}"):
         raw = read_table(file, columns["missing"])
         source = source_of(raw, target, **columns)
@@ -158,7 +159,7 @@ def _too_few(file: Path, source: TableSource, known: int, training: int) -> str:
 
 
 def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Path) -> TrainingRows:
-    """Return samples of the rows of a file, with a stream of all its training rows."""
+    """Read samples of the training and test rows of a file, and prepare a stream of all its training rows."""
     source = TableSource(target, columns["weights"], None, (), columns["seed"], float(columns["test_size"]))
     train, test = (RowSample[Rows](SAMPLE, source.seed) for _ in range(2))
     with stage(f"Reading {file}: a sample") as bar:
@@ -206,7 +207,7 @@ def _parts(
 
 
 def _stamp(file: Path, source: TableSource) -> str:
-    """Return a digest of what determines the training rows of a file."""
+    """Return a digest that identifies the training rows of a file: sizes and times of its parts, and read options."""
     import hashlib
 
     parts = sorted(file.rglob("*")) if file.is_dir() else [file]

@@ -1,4 +1,4 @@
-"""What accuracy alone hides: scores of classes, the largest class, and a linear model on the same inputs."""
+"""Scores of a fit, with references for accuracy: the largest class, logistic regression, and recalls of classes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
 
 
 def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) -> list[Figure]:
-    """Return the comparisons on a part of the rows, of a model that was fitted to rows with the given weights."""
+    """Return the figures for classes on training or test rows; `given` are the sample weights of the fit."""
     from sklearn.metrics import recall_score, roc_auc_score
 
     model, rows, classes = part.model, part.name, [str(label) for label in part.model.classes_.tolist()]
@@ -87,7 +87,7 @@ def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) 
 
 
 def _of_logistic_regression(fitted: ScoredRows, weights: FloatArray | None, X: FloatArray) -> FloatArray:
-    """Return the classes that a logistic regression on the training rows predicts."""
+    """Return the class numbers predicted by a logistic regression that is fitted to the training rows."""
     from sklearn.linear_model import LogisticRegression
 
     some = slice(None, None, max(1, len(fitted.X) // _ROWS))

@@ -1,4 +1,4 @@
-"""Output streams, failures in one line, and checks of output paths."""
+"""Output to the terminal, errors as one line with an exit code, and checks of output paths."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMMANDS = ("demo", "fit", "predict", "resample", "certify", "export", "report",
 
 
 class Group(TyperGroup):
-    """Group of commands that report a failure as one line and an exit code.
+    """Command group that reports an error as one line and an exit code.
 
     A command is imported when it runs, so that errors of usage come at once.
     """
@@ -45,7 +45,7 @@ class Group(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; another name raises an error with the most similar one."""
+        """Return a command by name; for an unknown name, raise an error that suggests the most similar one."""
         if cmd_name not in COMMANDS:
             close = get_close_matches(cmd_name, COMMANDS, n=1)
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
@@ -80,7 +80,7 @@ def _failures_in_one_line(*, debug: bool) -> Iterator[None]:
 
 
 def _explain(error: Exception) -> tuple[str, int]:
-    """Return a one-line message and the exit code, which is 2 if the user can solve the problem."""
+    """Convert an exception to a one-line message and an exit code, which is 2 for errors that the user can correct."""
     # Usage errors come from click. New versions of typer carry a copy of it, so that no class can be named.
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
@@ -98,7 +98,7 @@ def _explain(error: Exception) -> tuple[str, int]:
 
 @contextmanager
 def interrupts() -> Iterator[list[int]]:
-    """Collect the interrupts from the keyboard, which are raised as usual.
+    """Record keyboard interrupts in a list, and raise them as usual.
 
     Long functions catch them and return what they have: only the list tells such a result from a finished one.
     """
@@ -124,14 +124,14 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def say(message: str, style: str = "") -> None:
-    """Print one line on stderr, whatever the message holds."""
+    """Print a message on stderr as one line; unprintable characters become question marks."""
     line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(message.split()))
     make_console(stderr=True).print(Text(line, style=style), soft_wrap=True)
 
 
 @contextmanager
 def stage(name: str) -> Iterator[ProgressBar]:
-    """Show a stage on the standard error while it runs; afterwards print its warnings, one per line.
+    """Show the progress of a stage on stderr while it runs; afterwards print its warnings, one per line.
 
     Verbose calls inside it add their own lines below. The caller may report progress to the bar.
     """
@@ -159,7 +159,7 @@ def print_out(renderable: Any) -> None:
 
 
 def destination(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Path:
-    """Return `path` if it can be written, before any work is done for it."""
+    """Return `path`, or raise an error if it cannot be written; called before any work."""
     shown = repr(str(path))
     if path.is_dir():
         raise InvalidInputError(f"{shown} is a folder; give the name of a file with --output")

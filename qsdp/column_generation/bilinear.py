@@ -38,10 +38,10 @@ _ENUMERATED = 35
 #: Atoms of blocks added in a round if there are few matrices, and of each matrix if there are many.
 _SOME, _FEW = 48, 2
 
-#: Number of samples up to which a problem that packed entries do not solve is tried with columns of values on them.
+#: Number of samples up to which a problem that `PackedMaster` fails to solve is retried with `Master`.
 _COLUMNS = 20_000
 
-#: Neurons sampled from a relaxation, to start from.
+#: Number of neurons sampled from a relaxation as initial columns.
 _SAMPLED = 500
 
 #: Maximum number of starts of a search near the current neurons, so that rounds stay short for many inputs.
@@ -60,12 +60,12 @@ _TRIED = 0.2
 
 
 def is_cheap(problem: TrainingProblem) -> bool:
-    """Return whether every round is priced exactly, by enumeration."""
+    """Whether the problem is so small that every round is priced exactly, by enumeration."""
     return _hardest(problem) <= _CHEAP
 
 
 def _hardest(problem: TrainingProblem) -> int:
-    """Return the largest side of a matrix that is not diagonal."""
+    """Return the largest side of a block that is not linear, which determines the cost of pricing."""
     layout = problem.blocks
     if layout is None:
         return problem.size
@@ -74,7 +74,7 @@ def _hardest(problem: TrainingProblem) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Outcome for one output or for all coupled ones: atoms of true levels, and the proof of the bound."""
+    """Result for one output or for all coupled ones: atoms in units of the levels, and the proof of the bound."""
 
     atoms: Atoms
     weights: FloatArray
@@ -144,7 +144,7 @@ def _part(
     pricing: _BilinearPricing,
     packed: PackedMaster | None,
 ) -> Part:
-    """Return atoms of true levels with the better proof, that of the rounds or that of the floor."""
+    """Build the result: atoms in units of the levels, with the better proof, of the rounds or of the floor."""
     M = np.int8(problem.levels - 1)
     U, V = atoms.U.copy(), atoms.V.copy()
     U[:, : problem.n_features] *= M
@@ -166,17 +166,17 @@ def _part(
 
 
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
-    """Return minus the gradient of the loss at a network's predictions, an optimal dual vector for an optimal one."""
+    """Compute minus the gradient of the loss at a network, which is an optimal dual vector for an optimal network."""
     return -problem.data_fit.gradient(problem.outputs(_of_output(network, k)))
 
 
 def _of_output(network: Any, k: int | None) -> Any:
-    """Return the network of output `k`, or of all if None."""
+    """Extract the network of output `k`, or return that of all outputs if `k` is None."""
     return network if k is None else replace(network, alpha=network.output_weights[:, k])
 
 
 def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> Any:
-    """Return a network sampled from a relaxation, for output `k` or for all outputs."""
+    """Sample a network from a relaxation, for output `k` or for all outputs."""
     with deadline.fraction(0.5):
         covariance = shape_covariance(relaxation, method="adaptive")
     if isinstance(covariance, BlockCovariances):
@@ -187,7 +187,7 @@ def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) ->
 
 
 class _BilinearPricing:
-    """Pricing of a master's dual vector: search for the largest values, and proof where it is worthwhile."""
+    """Pricing of the master problem's dual vector: heuristic search, and proof where it is worthwhile."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class _BilinearPricing:
         self._open, self._waited = True, 0
 
     def seeds(self, nu: FloatArray, networks: Sequence[BilinearNetwork]) -> Atoms:
-        """Return the atoms of largest pricing values near the neurons of networks."""
+        """Find initial atoms: those of largest pricing values near the neurons of networks."""
         starts = np.vstack([np.where(side < 0, -1.0, 1.0) for net in networks for side in (net.U, net.V)])
         results = [
             self.oracle.search(
@@ -236,7 +236,7 @@ class _BilinearPricing:
         return PricingResult.of(found, self.layout)
 
     def _is_worth_proving(self, promised: float, gap: float) -> bool:
-        """Return whether to prove that no pricing value exceeds those found, which would leave the gap `promised`.
+        """Decide whether to prove that no pricing value exceeds those found, which would leave the gap `promised`.
 
         After an abandoned proof, another is tried only if it would leave at most `tol` and the floor is exhausted.
         """
@@ -263,13 +263,13 @@ class _BilinearPricing:
         ]
 
     def _direct(self, master: Master | PackedMaster, matrices: FloatArray) -> dict[int, OracleResult]:
-        """Return the results of the matrices of blocks that need no search."""
+        """Price exactly the small and the diagonal matrices of blocks, which need no search."""
         if self.layout is None:
             return {}
         return price_stack(matrices, self.layout, master.instance.dual_radius, max(_FEW, _SOME // len(matrices)))
 
     def _neighbours(self, master: Master | PackedMaster, k: int) -> FloatArray | None:
-        """Return both sides of an output's most used neurons, and all vectors that differ from a side in one sign."""
+        """Return starts of a search: the sides of an output's most used neurons, and their one-sign neighbours."""
         mine, N = master.atoms.numbers(self.problem.map.n_blocks) == k, self.problem.size
         atoms = master.atoms[mine]
         if not len(atoms):
@@ -288,7 +288,7 @@ class _BilinearPricing:
         *,
         whole: bool = True,
     ) -> PricingResult:
-        """Prove the largest pricing values, in all the remaining time or in a fraction of it."""
+        """Prove the largest pricing values, within the remaining time or, unless `whole`, a fraction of it."""
         direct = self._direct(master, matrices)
         results = []
         with deadline.fraction(1.0 if whole else _TRIED):
@@ -312,12 +312,12 @@ class _BilinearPricing:
 
 
 def _promised(master: Master | PackedMaster, found: Sequence[OracleResult]) -> float:
-    """Return the relative gap that a proof would leave if no pricing value exceeds those found."""
+    """Compute the relative gap that a proof would leave if no pricing value exceeds those found."""
     return master.gap(max(result.value for result in found))
 
 
 def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork | BlockNetwork:
-    """Return the network of atoms of true levels, with equal neurons of several outputs merged into one."""
+    """Build a network from atoms in units of the levels, with equal neurons of several outputs merged."""
     U, V, block = atoms.U, atoms.V, atoms.block
     alpha, outputs, layout = atoms.signs * weights, atoms.outputs, problem.blocks
     if not len(atoms):

@@ -1,4 +1,4 @@
-"""Lower bounds other than those of exact pricing, from the relaxation with and without cutting planes."""
+"""Lower bounds from the relaxation, with and without cutting planes, as an alternative to exact pricing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RISE, _PATIENCE = 1e-4, 4
 
 
 class Floor:
-    """The best lower bound of an instance that semidefinite programs have proven so far.
+    """Best lower bound of an instance from semidefinite programs so far.
 
     Parameters
     ----------
@@ -38,13 +38,13 @@ class Floor:
 
     @property
     def value(self) -> float:
-        """The bound, at least 0."""
+        """Value of the bound, at least 0."""
         plain = 0.0 if self._dual is None else self._dual.value
         return plain if self._cut is None else max(plain, self._cut.value)
 
     @property
     def nu(self) -> FloatArray | None:
-        """The dual vector of the bound."""
+        """Dual vector of the bound."""
         if self._cut is not None and self._cut.value >= self.value:
             return self._cut.nu
         return None if self._dual is None else self._dual.nu
@@ -69,7 +69,7 @@ class Floor:
         return not self.exhausted
 
     def proof(self) -> tuple[FloatArray, tuple[BoundTree, ...]]:
-        """Return the dual vector, and the trees that bound its pricing values."""
+        """Return the proof: the dual vector, and the trees that bound its pricing values."""
         cut, instance = self._cut, self._instance
         if cut is not None and cut.value >= self.value:
             return cut.nu, (root_tree(cut.z, cut.vectors, cut.weights),)

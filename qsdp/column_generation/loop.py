@@ -1,4 +1,4 @@
-"""The loop of column generation: solve the restricted problem, price, add columns, until the gap is closed."""
+"""Main loop of column generation: solve the restricted problem, price, add columns, until the gap is closed."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["ATOMS", "NEIGHBOURS", "STARTS", "Outcome", "PricingResult", "Round",
 #: Atoms added in a round, random starts of a search, and neurons to start near; a third or thrice take as long.
 ATOMS, STARTS, NEIGHBOURS = 200, 300, 100
 
-#: Relative gap up to which the last weights are computed as accurately as possible.
+#: Relative gap up to which the final weights are computed as accurately as possible.
 _CLOSED = 1e-5
 
-#: Accuracy of the restricted problem as a share of the gap, and its limits; three times either way costs 15 %.
+#: Accuracy of the restricted problem as a fraction of the gap, and its limits; a factor of three either way costs 15 %.
 _ACCURACY = 0.1
 _COARSEST, _FINEST = 1e-2, 1e-12
 
 #: Number of rounds without a smaller gap after which rounding dominates.
 _PATIENCE = 40
 
-#: Share of the way to the best bound's dual vector that the master's moves after an unhelpful proof; with 0, few end.
+#: Stabilisation: weight of the best bound's dual vector after a proof without progress; with 0, few runs converge.
 _PULL = 0.5
 
 
@@ -62,7 +62,7 @@ class PricingResult:
 
     @classmethod
     def of(cls, results: Sequence[OracleResult], layout: Layout | None = None) -> PricingResult:
-        """Combine what an oracle found or proved for each output and block."""
+        """Combine the results of an oracle for all outputs and blocks."""
         atoms = Atoms.of_outputs([Atoms.of(result.U, result.V, result.sign) for result in results])
         return cls(
             atoms if layout is None else atoms.in_blocks(layout),
@@ -76,7 +76,7 @@ class PricingResult:
 
 @dataclass(frozen=True)
 class Round:
-    """Progress after a round; objective and bound are those of one `output` if outputs are trained separately."""
+    """Progress after a round; objective and bound refer to one `output` if outputs are trained separately."""
 
     number: int
     objective: float
@@ -90,7 +90,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Outcome of the loop: its status, its best proof, and the pricing of the dual vector behind that proof."""
+    """Result of the loop: its status, its best proof, and the pricing result of that proof's dual vector."""
 
     status: str
     proof: DualProof | None
@@ -99,7 +99,7 @@ class Outcome:
 
     @property
     def accuracy(self) -> float:
-        """Accuracy of the last weights: the finest, at which few neurons remain, unless a large gap is left."""
+        """Accuracy of the final weights: high, which leaves few neurons, unless the gap is large."""
         return _FINEST if self.gap <= _CLOSED else min(1e-6, 0.01 * self.gap)
 
 
@@ -112,12 +112,12 @@ def generate(
     raise_floor: Callable[[], bool] = lambda: False,
     report: Callable[[Round], None] = lambda one: None,
 ) -> Outcome:
-    """Generate columns until the relative gap is at most `tol`, time is over, or rounds no longer improve.
+    """Generate columns until the relative gap is at most `tol`, a time limit passes, or progress stalls.
 
-    The master is changed in place and holds the last atoms on return. `pricing` takes the
-    master and the relative gap reached. `floor` returns a lower bound from another source, in units of the master's
-    instance, which may grow with the rounds. Once columns no longer help, `raise_floor` is called until it returns
-    false or time is over. The status is "optimal", "time limit", "stalled" or "interrupted".
+    The master is changed in place and contains the final atoms on return. `pricing` is called with the master and the
+    current relative gap. `floor` returns a lower bound from another source, in units of the master's instance, which
+    may grow with the rounds. Once columns no longer help, `raise_floor` is called until it returns False or the time
+    limit passes. The status is "optimal", "time limit", "stalled" or "interrupted".
     """
     rounds = _Rounds(master, pricing, tol, floor, report)
     try:
@@ -128,7 +128,7 @@ def generate(
 
 
 class _Rounds:
-    """The rounds of `generate`, with the best proof so far and the gap that it leaves."""
+    """State of `generate`: the best proof so far and the current gap."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class _Rounds:
             unpulled: Any = master.pull(_PULL) if since and proven else None
             found = self._price()
             proven = bool(np.isfinite(found.upper))
-            # This would be the gap if no pricing value exceeded those found; a search alone proves nothing.
+            # This would be the gap if no pricing value exceeded those found; a heuristic search alone proves nothing.
             promised = min(self.gap, max(master.gap(found.value), 0.0))
             least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
             if self.gap <= self._tol:
@@ -163,7 +163,7 @@ class _Rounds:
             master.prune()
             added = master.add(found.atoms)
             if not added and unpulled is not None:
-                # The pulled vector lacks no atom and gives a better bound; the master's own shows which are missing.
+                # The stabilised vector violates no constraint and gives a better bound; the original may violate some.
                 master.release(unpulled)
                 added = master.add(self._price().atoms)
                 if self.gap <= self._tol:
@@ -178,7 +178,7 @@ class _Rounds:
         return None
 
     def raise_floor(self, raised: Callable[[], bool]) -> str:
-        """Raise the lower bound of the other source until that no longer helps; return the status."""
+        """Improve the lower bound of the other source until that no longer helps; return the status."""
         while not deadline.over() and raised():
             self._end_round()
             if self.gap <= self._tol:

@@ -1,4 +1,4 @@
-"""Restricted problem of column generation: the current neurons and their best second layer."""
+"""Restricted master problem of column generation: the best second layer for the current neurons."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ __all__ = ["Atoms", "DualProof", "Master", "SharedSums"]
 #: Largest side of a Gram matrix whose eigendecomposition is cheap compared with the rounds it saves.
 _LARGEST_GRAM = 2500
 
-#: Numbers of rows and of data entries up to which one thread is as fast as several and undisturbed by other work.
+#: Numbers of rows and of data entries up to which one thread is as fast as several.
 _FEW_ROWS, _SMALL_DATA = 600, 2**20
 
-#: Number of rows above which columns of the squared loss are also kept in a growing basis; columns are fewer than rows.
+#: Number of rows above which columns of the squared loss are also stored in an orthonormal basis.
 _MANY_ROWS = 5000
 
 #: Relative difference of objectives above which a reduction has lost part of the data.
@@ -50,10 +50,11 @@ _COARSEST = 0.05
 #: Relative difference up to which objectives count as equal.
 _EQUAL = 1e-10
 
-#: Columns kept: a multiple of the dimension of the quadratic forms (half or twice is as good), least and most.
+#: Number of columns kept: a multiple of the dimension of the quadratic forms (half or twice is as good), minimum and
+#: maximum.
 _MULTIPLE, _FEW, _MAX_COLUMNS = 6, 600, 3000
 
-#: Share of the main memory for columns, and number of their copies: columns, basis, and new ones of both as they grow.
+#: Fraction of the main memory for columns, and number of their copies: columns, basis, and new arrays of both.
 _MEMORY, _COPIES = 0.5, 4
 
 _ALL = slice(None)
@@ -63,7 +64,7 @@ Weights = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    r"""Neurons with signs: atom j is :math:`\pm \langle \mathcal{X}_i, u_j v_j^T \rangle`.
+    r"""Atoms (columns) of the master problem, signed neurons :math:`\pm \langle \mathcal{X}_i, u_j v_j^T \rangle`.
 
     Attributes
     ----------
@@ -83,14 +84,14 @@ class Atoms:
 
     @classmethod
     def of(cls, U: npt.NDArray[Any], V: npt.NDArray[Any], signs: Any = None) -> Atoms:
-        """Return atoms of one output and block."""
+        """Create atoms of one output and block."""
         signs = np.ones(len(U)) if signs is None else np.asarray(signs)
         zero = np.zeros(len(U), dtype=np.intp)
         return cls(U.astype(np.int8), V.astype(np.int8), signs.astype(np.int8), zero, zero)
 
     @classmethod
     def of_neurons(cls, network: Any, rows: Any, signs: Any, outputs: Any = None) -> Atoms:
-        """Return neurons of a network with signs, as atoms of the first or of other outputs."""
+        """Convert some neurons of a network, with signs, to atoms of the first output or of `outputs`."""
         U, V, block = network.U[rows], network.V[rows], np.zeros(len(rows), dtype=np.intp)
         if isinstance(network, BlockNetwork):
             block = network.block[rows]
@@ -99,7 +100,7 @@ class Atoms:
 
     @classmethod
     def of_network(cls, network: BlockNetwork) -> Atoms:
-        """Return the neurons of a network on blocks, once for each output that they feed."""
+        """Convert the neurons of a network on blocks to atoms, one for each output that they feed."""
         rows, outputs = np.nonzero(network.output_weights)
         return cls.of_neurons(network, rows, np.sign(network.output_weights[rows, outputs]), outputs)
 
@@ -111,11 +112,11 @@ class Atoms:
         return cls(U, V, signs, np.repeat(np.arange(len(parts)), [len(part) for part in parts]), block)
 
     def numbers(self, n_blocks: int) -> npt.NDArray[np.intp]:
-        """Return the numbers of the matrices of outputs and blocks to which the atoms belong."""
+        """Return the index of each atom's matrix among those of all outputs and blocks."""
         return self.outputs * n_blocks + self.block
 
     def in_blocks(self, layout: Layout) -> Atoms:
-        """Return atoms whose outputs are numbers of matrices, with their outputs and blocks."""
+        """Convert atoms whose `outputs` are indices of matrices to atoms with outputs and blocks."""
         outputs, block = np.divmod(self.outputs, layout.n_blocks)
         U, V = (side * layout.used[block] for side in (self.U, self.V))
         return Atoms(U, V, self.signs, outputs, block)
@@ -131,7 +132,7 @@ class Atoms:
         return Atoms(*(np.concatenate(pair) for pair in pairs))
 
     def unknown(self, known: set[bytes]) -> Atoms:
-        """Return the atoms whose keys are not known, once each; their keys become known."""
+        """Select the atoms whose keys are not in `known`, without duplicates, and add their keys to `known`."""
         fresh = []
         for j, key in enumerate(self.keys()):
             if key not in known:
@@ -140,7 +141,7 @@ class Atoms:
         return self[fresh]
 
     def keys(self) -> list[bytes]:
-        """Return keys that identify atoms: (u, v), (v, u) and (-u, -v) are the same, (u, -v) has the opposite sign."""
+        """Compute hashable keys of atoms, equal for (u, v), (v, u) and (-u, -v); (u, -v) has the opposite sign."""
         oriented, signs = [], self.signs.copy()
         for side in (self.U, self.V):
             first = side[np.arange(len(side)), np.argmax(side != 0, axis=1)]
@@ -153,7 +154,7 @@ class Atoms:
 
 @dataclass(frozen=True, eq=False)
 class DualProof:
-    """A feasible dual vector derived from a master's, and the bound that it proves.
+    """Feasible dual vector derived from that of a master problem, and the bound that it proves.
 
     Attributes
     ----------
@@ -172,13 +173,13 @@ class DualProof:
     excess: float
 
     def largest(self, upper: float) -> float:
-        """Return a bound on the pricing values, given that of the master's dual vector."""
+        """Bound the pricing values of `nu` by `upper`, the bound on those of the master's dual vector."""
         return self.scale * upper + self.excess
 
 
 @dataclass(frozen=True, eq=False)
 class _Residual:
-    r"""The dual vector :math:`\nu_0` of the part that a reduction leaves out, in units of the normalised instance.
+    r"""Dual vector :math:`\nu_0` of the residual that a reduction omits, in units of the normalised instance.
 
     In exact arithmetic, all its pricing values are zero. In floating point, `upper` bounds them, and `spare` bounds the
     rounding of sums with it; both are in units of the instance.
@@ -189,7 +190,7 @@ class _Residual:
     spare: float
 
     def largest(self, dual_radius: float, upper: float) -> float:
-        """Return the largest s for which ``s upper + |1 - s| self.upper + self.spare`` is at most the dual radius."""
+        """Compute the largest s with ``s upper + |1 - s| self.upper + self.spare`` at most the dual radius."""
         radius = dual_radius - self.spare
         if upper > radius:
             return (radius - self.upper) / (upper - self.upper) if radius > self.upper else -math.inf
@@ -198,7 +199,7 @@ class _Residual:
 
 
 class SharedSums:
-    """Sums over the samples that the restricted problems of all outputs share, computed at first need.
+    """Sums over the samples shared by the restricted problems of all outputs, computed on first use.
 
     Parameters
     ----------
@@ -222,7 +223,7 @@ class SharedSums:
 
 
 class Master:
-    r"""Minimise :math:`\ell + w \sum_j a_j` over the non-negative weights of the current atoms.
+    r"""Master problem: minimise :math:`\ell + w \sum_j a_j` over the non-negative weights of the current atoms.
 
     Parameters
     ----------
@@ -230,9 +231,9 @@ class Master:
         Instance of one output, or of all outputs that a loss couples, in its own units. Its dual radius w is the
         penalty of a weight of one.
     shared : SharedSums, optional
-        Sums of all outputs of the problem; None if the instance is alone.
+        Sums of all outputs of the problem; None if there is only this instance.
     output : int, default=0
-        Number of the instance's output among them.
+        Index of the instance's output among them.
 
     Attributes
     ----------
@@ -291,11 +292,11 @@ class Master:
 
     @property
     def n_neurons(self) -> int:
-        """Approximate number of atoms whose weight is not a remnant of the barrier."""
+        """Approximate number of atoms with positive weights, apart from tiny ones due to the barrier."""
         return int((self.weights > 1e-3 * self.weights.max(initial=0.0)).sum())
 
     def add(self, atoms: Atoms) -> int:
-        """Add the new atoms, and return their number."""
+        """Add the atoms that are not present yet, and return their number."""
         atoms = atoms.unknown(self._known)
         columns = self._products(self._working, atoms)
         self.atoms = self.atoms + atoms
@@ -325,7 +326,7 @@ class Master:
             self._dual = self._lifted(solution.nu)
 
     def _objective(self, weights: FloatArray) -> float:
-        """Return the objective of weights of one output, in the units and with all rows of the normalised instance."""
+        """Evaluate the objective of one output's weights on all rows, in units of the normalised instance."""
         normal = self.normal
         used = np.flatnonzero(weights)
         atoms = self.atoms[used]
@@ -335,7 +336,7 @@ class Master:
         return normal.fit.value(prediction) + normal.dual_radius * float(weights.sum())
 
     def _restore(self) -> None:
-        """Return to all rows, because the reduction, computed from squares of the data, has lost small entries."""
+        """Undo the reduction and use all rows, if the reduction is too inaccurate (it squares the data)."""
         self._working, self._constant, self._reduction, self._residual = self.normal, 0.0, None, None
         self._columns = self._products(self.normal, self.atoms)
         self._growing = self._empty_basis()
@@ -380,11 +381,11 @@ class Master:
         return _Residual(nu, upper, 4.0 * EPS * float(entry_size(data, own).max()))
 
     def centre_on(self, best: DualProof) -> None:
-        """Make the dual vector of a proof the centre of `pull`."""
+        """Set the stability centre of `pull` to the dual vector of a proof."""
         self._centre = best.nu * (self.units.prediction / self.units.value)
 
     def pull(self, share: float) -> FloatArray:
-        """Move `nu` a share of the way to the centre, and return the old dual vector for `release`."""
+        """Stabilise: move `nu` by the fraction `share` towards the centre; return the old vector for `release`."""
         own = self._dual
         self._dual = share * self._centre + (1.0 - share) * own
         return own
@@ -394,11 +395,11 @@ class Master:
         self._dual = own
 
     def gap(self, upper: float) -> float:
-        """Return the relative gap to the bound that `nu` proves if no pricing value exceeds `upper`."""
+        """Compute the relative gap to the bound that `nu` proves if no pricing value exceeds `upper`."""
         return relative(self.objective - self.proof(upper).value, self.objective)
 
     def proof(self, upper: float) -> DualProof:
-        r"""Return the best bound that `nu` proves if no pricing value exceeds `upper`, and its dual vector.
+        r"""Compute the best bound that `nu` proves if no pricing value exceeds `upper`, and its dual vector.
 
         This vector is :math:`s \nu` or, with the residual of a reduction, :math:`\nu_0 + s (\nu - \nu_0)`, as the
         residual need not shrink with the rest. Value and feasibility refer to all rows of the data.
@@ -419,7 +420,7 @@ class Master:
         return max(0.0, self.normal.fit.guarded_dual_value(nu) * self.units.value)
 
     def prune(self) -> None:
-        """Drop the atoms of least weight if there are too many, or more than memory holds."""
+        """Drop the atoms of smallest weight if there are too many for the limit or for memory."""
         dimension = len(self.instance.target.T) * self.instance.map.layout.n_entries
         most = min(_MAX_COLUMNS, max(_FEW, _MULTIPLE * dimension))
         column = _COPIES * 8 * max(len(self._columns), 1)
@@ -439,7 +440,7 @@ class Master:
         self._known = set(self.atoms.keys())
 
     def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
-        """Return few atoms, at most n per output, with weights that solve the restricted problem.
+        """Solve the restricted problem with few atoms, at most n per output; return them and their weights.
 
         The weights are in units of the instance. After a time limit, they are the last ones, and atoms may be more.
         """

@@ -1,4 +1,4 @@
-"""Restricted problem on blocks with many samples: atoms are vectors of packed entries, not of values on the samples."""
+"""Restricted problem on blocks with many samples, in packed entries of matrices instead of values on the samples."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["PackedMaster"]
 
-#: Maximum numbers of steps of a solve, most of which take two to ten, and of steps in a row that lower it by rounding.
+#: Maximum number of steps of a solve (two to ten are usual), and of consecutive steps without progress beyond rounding.
 _STEPS, _IDLE = 100, 5
 
-#: Share of the open gap below which a step's decrease ends a solve, because new atoms lower the objective more.
+#: A solve ends when a step's decrease is below this fraction of the gap: new atoms then lower the objective more.
 _WORTH = 0.01
 
-#: Number of atoms above which those of weight zero and of the largest reduced costs are dropped, down to half of it.
+#: Maximum number of atoms; beyond it, those of weight zero with the largest reduced costs are dropped, down to half.
 _MAX_ATOMS = 4000
 
 #: Relative difference of losses above which sums are too inaccurate.
 _LOST = 1e-8
 
-#: Samples for second derivatives, a multiple of the number of atoms and a least number, and steps for which they are
-#: used. Fewer samples make more steps; more samples make longer ones.
+#: Number of samples for second derivatives, as a multiple of the number of atoms and at least; steps for which they are
+#: reused. Fewer samples cause more steps; more samples, slower ones.
 _PER_ATOM, _LEAST, _KEPT = 8, 4000, 5
 
-#: Share of the decrease predicted by the slope that a step must reach, and largest number of its halvings.
+#: Armijo condition: minimum decrease relative to the predicted one, and maximum number of halvings of a step.
 _DECREASE, _HALVINGS = 1e-4, 30
 
 
 @dataclass(frozen=True, eq=False)
 class _Evaluated:
-    r"""The loss at a network.
+    r"""Loss and gradient at a network.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class _Evaluated:
 
 
 class _SquaredLoss:
-    r"""The squared loss of one output from sums: :math:`x^T G x - 2 h^T x + \sum_i w_i y_i^2`."""
+    r"""Squared loss of one output from sums over the samples: :math:`x^T G x - 2 h^T x + \sum_i w_i y_i^2`."""
 
     #: Number of steps for which second derivatives are used.
     kept = 1
@@ -80,7 +80,7 @@ class _SquaredLoss:
         return _Evaluated(x, max(0.0, loss), 2.0 * (image - self._products)[None])
 
     def bound(self, point: _Evaluated, largest: float) -> tuple[float, float]:
-        """Return the best dual value of multiples up to `largest` of minus the gradient, and the multiple."""
+        """Maximise the dual value over multiples up to `largest` of minus the gradient; return it and the multiple."""
         product = self._zero - float(self._products @ point.x[0])
         scale = min(largest, max(0.0, product / point.loss)) if point.loss > 0.0 else 0.0
         return scale * (2.0 * product - scale * point.loss), scale
@@ -90,16 +90,16 @@ class _SquaredLoss:
         return False
 
     def images(self, vectors: FloatArray) -> FloatArray:
-        """Return what `hessian` needs of vectors (k, P) at every point, one row for each."""
+        """Precompute the part of `hessian` that depends only on vectors (k, P), one row for each."""
         return 2.0 * (vectors @ self._matrix)
 
     def hessian(self, point: _Evaluated, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
-        """Return the second derivatives (k, k), or an approximation, along the vectors (k, P) of atoms."""
+        """Compute the second derivatives (k, k), or an approximation, along the vectors (k, P) of atoms."""
         return vectors @ images.T
 
 
 class _SampledLoss:
-    """A smooth loss by passes over the samples, with second derivatives from some of them; see `_SquaredLoss`."""
+    """Smooth loss evaluated by passes over the samples, with second derivatives from a subset; see `_SquaredLoss`."""
 
     kept = _KEPT
 
@@ -141,7 +141,7 @@ class _SampledLoss:
 
 
 class PackedMaster:
-    r"""The restricted problem of `Master`, where an atom is its vector of P packed entries rather than of n values.
+    r"""Master problem in packed entries: an atom is a vector of P entries instead of its n values on the samples.
 
     Steps solve a quadratic model over non-negative weights. For the squared loss it is exact, and rounds need no pass
     over the samples. The dual vector is minus the gradient of the loss at a network, so it is represented by that
@@ -154,7 +154,7 @@ class PackedMaster:
     shared : SharedSums
         Gram matrix of all outputs of the problem.
     output : int, default=0
-        Number of the instance's output among them.
+        Index of the instance's output among them.
     """
 
     #: Products are too large for one thread to be as fast as several.
@@ -184,7 +184,7 @@ class PackedMaster:
 
     @staticmethod
     def suits(instance: Instance) -> bool:
-        """Return whether there are more samples than packed entries of blocks, and the loss is smooth."""
+        """Whether this class suits an instance: blocks with more samples than packed entries, and a smooth loss."""
         data, loss = instance.map, instance.loss
         smooth = loss.inverse_curvature > 0.0 if isinstance(loss, PiecewiseQuadratic) else loss.has_curvature
         return data.units is not None and data.has_rows and data.n_rows > data.layout.n_entries and smooth
@@ -199,7 +199,7 @@ class PackedMaster:
         return self.instance.map.layout.matrices(-self._point.gradient * (self.units.value / self.units.weight))
 
     def add(self, atoms: Atoms) -> int:
-        """Add the new atoms, and return their number."""
+        """Add the atoms that are not present yet, and return their number."""
         atoms = atoms.unknown(self._known)
         vectors = self.instance.map.layout.products(atoms.U.astype(float), atoms.V.astype(float), atoms.block)
         vectors *= atoms.signs[:, None]
@@ -210,7 +210,7 @@ class PackedMaster:
         return len(atoms)
 
     def solve(self, tol: float) -> None:
-        """Solve to a relative duality gap `tol`, or until steps are not worth it or a time limit passes."""
+        """Solve to a relative duality gap `tol`, or until steps decrease too little or a time limit passes."""
         a, point, model, age, idle = self.weights, self._own, None, 0, 0
         for _ in range(_STEPS):
             slopes, value, radius = self._slopes(point), self._total(a, point), self.normal.dual_radius
@@ -244,7 +244,7 @@ class PackedMaster:
     def _step(
         self, model: tuple[npt.NDArray[np.intp], FloatArray], a: FloatArray, point: _Evaluated, slopes: FloatArray
     ) -> tuple[FloatArray, _Evaluated] | None:
-        """Return better weights of the model's atoms and their point, or None if there are none but for rounding."""
+        """Take a step with backtracking; return weights of the model's atoms and their point, or None at a minimum."""
         (chosen, H), value = model, self._total(a, point)
         own, small = a[chosen], ROUNDING * self.normal.dual_radius
         change = np.zeros_like(a)
@@ -270,16 +270,16 @@ class PackedMaster:
         return x
 
     def _slopes(self, point: _Evaluated) -> FloatArray:
-        """Return the rates at which weights change the objective."""
+        """Compute the derivatives of the objective with respect to the weights (reduced costs)."""
         every = self._vectors @ point.gradient.T
         return self.normal.dual_radius + every[np.arange(len(every)), self.atoms.outputs]
 
     def centre_on(self, best: DualProof) -> None:
-        """Make the network of a proof the centre of `pull`."""
+        """Set the stability centre of `pull` to the network of a proof."""
         self._centre = self._point
 
     def pull(self, share: float) -> _Evaluated:
-        """Move the network of the dual vector a share of the way to the centre, and return it for `release`."""
+        """Stabilise: move the dual vector's network by the fraction `share` to the centre; return the old point."""
         own = self._point
         self._point = self._loss.at(share * self._centre.x + (1.0 - share) * own.x)
         return own
@@ -289,23 +289,23 @@ class PackedMaster:
         self._point = own
 
     def gap(self, upper: float) -> float:
-        """Return the relative gap to the bound that the dual vector proves if no pricing value exceeds `upper`."""
+        """Compute the relative gap to the bound that the dual vector proves if no pricing value exceeds `upper`."""
         return relative(self.objective - self.proof(upper).value, self.objective)
 
     def proof(self, upper: float) -> DualProof:
-        """Return the best bound of multiples of the dual vector, which is represented by packed entries."""
+        """Compute the best bound of multiples of the dual vector, which is represented by packed entries."""
         largest = self.instance.dual_radius / upper if upper > 0.0 else math.inf
         value, scale = self._loss.bound(self._point, largest)
         self._best = max(self._best, value)
         return DualProof(max(0.0, value * self.units.value), self._point.x, scale, 0.0)
 
     def agrees(self) -> bool:
-        """Return whether sums over the samples give their loss."""
+        """Whether the loss from sums agrees with that from the samples, up to rounding."""
         exact = self.normal.fit.value(self.normal.map.values_of(self._own.x))
         return abs(exact - self._own.loss) <= _LOST * exact
 
     def lifted(self, proof: DualProof) -> FloatArray:
-        """Return the dual vector (n, C) of a proof, not scaled, in units of the instance."""
+        """Compute the unscaled dual vector (n, C) of a proof from the samples, in units of the instance."""
         nu = -self.normal.fit.gradient(self.normal.map.values_of(proof.nu))
         lifted: FloatArray = nu * (self.units.value / self.units.prediction)
         return lifted
@@ -321,7 +321,7 @@ class PackedMaster:
         self._known = set(self.atoms.keys())
 
     def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
-        """Return few atoms, at most P per output, with weights that solve the restricted problem."""
+        """Solve the restricted problem with few atoms, at most P per output; return them and their weights."""
         self.solve(tol)
         used = np.flatnonzero(self.weights > ROUNDING * self.weights.max(initial=0.0))
         weights = self.weights[used].copy()

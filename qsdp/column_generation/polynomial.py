@@ -47,7 +47,7 @@ def polynomial_result(
             max_atoms=ATOMS,
             rng=rng,
         )
-        # A proof must promise to halve the gap.
+        # A proof is attempted only if it is expected to halve the gap.
         if master.gap(found.value) > max(0.5 * gap, tol) or deadline.over():
             return PricingResult.of([found])
         proven = oracle.prove(
@@ -74,7 +74,7 @@ def polynomial_result(
 
 
 def _polynomial_bound(problem: TrainingProblem, instance: Instance, outcome: Outcome) -> float:
-    """Return the bound of a priced dual vector, recomputed from the data less an allowance for rounding."""
+    """Recompute the bound of a priced dual vector from the data, less an allowance for rounding."""
     if outcome.proof is None or outcome.priced is None:
         return 0.0
     nu = outcome.proof.nu

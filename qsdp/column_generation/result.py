@@ -22,7 +22,7 @@ _Network = TypeVar("_Network", bound="BilinearNetwork | BlockNetwork | Polynomia
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ColumnGenerationResult(Summarized, Gap):
-    """The best network found and the best bound proven.
+    """Result of column generation: the best network and the best proven bound.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class ColumnGenerationResult(Summarized, Gap):
 
     @property
     def lower_bound(self) -> float:  # type: ignore[override]
-        """No network, of any width and with any weights, has a smaller objective."""
+        """Lower bound on the objective of every network, of any width and with any weights."""
         return self.certificate.lower_bound
 
     @property
@@ -83,7 +83,7 @@ class ColumnGenerationResult(Summarized, Gap):
 
 
 def settled_network(network: _Network, problem: TrainingProblem) -> _Network:
-    """Return the network, or the zero network if the network's objective may be larger in view of rounding."""
+    """Return the network, or the zero network if the objective may not be smaller in view of rounding."""
     largest = network.objective(problem) + problem.objective_rounding(network)
     if largest <= problem.data_fit.value_at_zero or not np.any(network.alpha):
         return network
@@ -91,6 +91,6 @@ def settled_network(network: _Network, problem: TrainingProblem) -> _Network:
 
 
 def settled_status(status: str, certificate: Certificate, rounding: float, tol: float) -> str:
-    """Return the final status, "optimal" only if the certificate also reaches the gap, whatever the rounding."""
+    """Decide the final status: "optimal" only if the certificate attains the gap in spite of rounding."""
     closed = certificate.relative_gap <= tol and rounding <= tol * certificate.objective
     return "stalled" if status == "optimal" and not closed else status

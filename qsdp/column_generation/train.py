@@ -29,7 +29,7 @@ __all__ = ["RELAXATION_SHARE", "column_generation"]
 
 NEURONS = ("bilinear", "polynomial")
 
-#: Share of the time for a relaxation that was not given.
+#: Fraction of the time limit for solving a relaxation here.
 RELAXATION_SHARE = 0.25
 
 
@@ -64,8 +64,8 @@ def column_generation(
         Seconds, > 0, checked between steps of every round; the current step is finished, then the certificate of the
         best network with the best bound is computed. None means no limit.
     relaxation : Relaxation, optional
-        Relaxation of the same problem. The first neurons are sampled from it, and its bound is the first one. If not
-        given, it is solved here beyond 28 columns (for bilinear neurons), in at most a quarter of the time.
+        Relaxation of the same problem. The first neurons are sampled from it, and its bound is the first one. By
+        default, it is solved here beyond 28 columns (for bilinear neurons), in at most a quarter of the time.
     start : BilinearNetwork or BlockNetwork, optional
         A network whose neurons are tried first.
     random_state : int, Generator, RandomState or None, default=0
@@ -83,7 +83,7 @@ def column_generation(
     Raises
     ------
     InvalidInputError
-        An argument is not allowed, or `beta` is zero, so that neurons have no price (see `certify` for the bound).
+        An argument is not allowed, or `beta` is zero, so that neurons have no penalty (see `certify` for the bound).
     SolverError
         The loss is not a `PiecewiseQuadratic` and has no curvature.
 
@@ -91,8 +91,8 @@ def column_generation(
     -----
     See sections 5 and 6 of the theory. The neurons of an optimal network of M + 1 levels only have the weights -M
     and M, because the pricing value is bilinear and its maximum lies at corners. Sign alternation from many starts
-    finds the maximum. Enumeration, or branch and bound beyond about 33 columns, proves it (`qsdp.pricing`). If no such
-    proof is in reach, cutting planes raise the bound of the relaxation instead.
+    finds the maximum. Enumeration, or branch and bound beyond about 33 columns, proves it (`qsdp.pricing`). If such a
+    proof is too expensive, cutting planes raise the bound of the relaxation instead.
 
     With data in blocks, every block has its own pricing problem, and small ones are enumerated together. A smooth loss
     with more samples than packed entries is minimised in these entries: the squared loss through their Gram matrix,

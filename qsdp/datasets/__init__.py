@@ -1,4 +1,4 @@
-"""Data sets: UCI, MNIST, Fashion-MNIST, scikit-learn's bundled sets and planted networks; the paper's split."""
+"""Data sets: UCI, MNIST, Fashion-MNIST, scikit-learn's bundled sets, planted networks, and the paper's split."""
 
 from qsdp.datasets._bundled import load_bundled
 from qsdp.datasets._catalog import list_datasets, load_dataset

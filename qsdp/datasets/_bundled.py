@@ -1,4 +1,4 @@
-"""Sets bundled with scikit-learn, which need no download."""
+"""Data sets bundled with scikit-learn, which need no download."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qsdp.datasets._fetch import declarations
 
 @dataclass(frozen=True)
 class BundledSpec:
-    """Description of a bundled set, available without loading it."""
+    """Description of a bundled data set, available without loading it."""
 
     loader: str
     n_samples: int

@@ -1,4 +1,4 @@
-"""Catalogue of all named sets, and a function that loads any of them."""
+"""Catalogue of all named data sets, and a function that loads any of them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class DatasetInfo:
     description: str
 
     def available(self) -> bool:
-        """Return whether the set can be loaded without a download; its files are not verified."""
+        """Whether the set can be loaded without a download; its files are not verified."""
         return all(is_present(file) for file in _files(self.name))
 
 
 def list_datasets() -> tuple[DatasetInfo, ...]:
-    """Return the sets that `load_dataset` knows, without loading any of them.
+    """List the data sets that `load_dataset` provides, without loading any of them.
 
     Returns
     -------
     tuple of DatasetInfo
         With `name`, `n_samples`, `n_features`, `task`, `source` ("scikit-learn", "UCI", "LeCun" or "Zalando")
-        and a `description` of one line; `available()` tells whether loading would need no download.
+        and a `description` of one line; `available()` returns whether it can be loaded without a download.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def list_datasets() -> tuple[DatasetInfo, ...]:
 
 
 def load_dataset(name: str) -> Dataset:
-    """Load a set by its name; UCI sets have their default encoding.
+    """Load a data set by its name; UCI sets have their default encoding.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Container that every loader returns, and the paper's split into training set and test set."""
+"""Container of a data set, returned by every loader, and the paper's split into training and test set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Split = tuple[FloatArray, FloatArray, AnyArray, AnyArray]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset(Summarized):
-    """Samples and targets with their description; unpacks as ``X, y = dataset``.
+    """Data set: samples and targets with their description; unpacks as ``X, y = dataset``.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ def paper_split(X: Dataset | Any, y: Any = None, random_state: object = 0) -> Sp
     """
     if isinstance(X, Dataset):
         if y is not None:
-            raise InvalidInputError("y must be omitted if X is a Dataset, which has its own targets")
+            raise InvalidInputError("y must be omitted if X is a Dataset, which contains targets")
         samples, targets = X.X, X.y
     else:
         samples, targets = check_matrix("X", X), _check_targets(y)
@@ -162,7 +162,7 @@ def paper_split(X: Dataset | Any, y: Any = None, random_state: object = 0) -> Sp
 
 def _check_targets(y: Any) -> AnyArray:
     if y is None:
-        raise InvalidInputError("y is missing: give paper_split(X, y) or paper_split(dataset)")
+        raise InvalidInputError("y is missing: call paper_split(X, y) or paper_split(dataset)")
     try:
         targets = np.asarray(y)
     except ValueError as error:

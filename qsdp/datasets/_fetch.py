@@ -1,4 +1,4 @@
-"""Declarations of the sets, and their raw files, read from ``QSDP_DATA`` or downloaded into a cache, and verified."""
+"""Declarations of data sets, and their raw files, read from ``QSDP_DATA`` or downloaded into a cache, and verified."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ UCI_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 
 def declarations(source: str) -> dict[str, dict[str, Any]]:
-    """Return the entries of ``catalogue.json`` by the names of the sets, with tuples for lists and files as `RawFile`.
+    """Read the entries of ``catalogue.json`` by name of the data set, with tuples for lists and files as `RawFile`.
 
-    The `source` is "bundled", "uci" or "images". An entry that is "like" an earlier one has its fields, except its own.
+    The `source` is "bundled", "uci" or "images". An entry that is "like" an earlier one inherits the fields that it
+    does not define.
     """
     entries: dict[str, dict[str, Any]] = {}
     for name, fields in _catalogue()[source].items():
@@ -48,7 +49,7 @@ def _catalogue() -> dict[str, dict[str, dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class RawFile:
-    """A file of an archive: its local path, its addresses, and its checksum.
+    """File of an archive: its local path, its addresses, and its checksum.
 
     Attributes
     ----------
@@ -82,7 +83,7 @@ class RawFile:
 
 
 def read_raw(file: RawFile) -> tuple[Path, str]:
-    """Return the path and the text of `file` after verifying its checksum.
+    """Read the text of a file after verifying its checksum; return the path and the text.
 
     If the environment variable ``QSDP_DATA`` is set and not empty, the file must be in that folder, as
     ``$QSDP_DATA/uci/<set>/<file>``, and nothing is downloaded. Otherwise it is read from the user's cache folder, in
@@ -94,7 +95,7 @@ def read_raw(file: RawFile) -> tuple[Path, str]:
 
 
 def read_unpacked(file: RawFile) -> tuple[Path, bytes]:
-    """Return the path and the verified content of a gzip file, which is found in the same way as by `read_raw`."""
+    """Read the verified content of a gzip file, located as by `read_raw`; return the path and the content."""
     if file.unpacked is None:
         raise ValueError(f"{file.local} declares no checksum of its content")
     path, packed = _read(file)
@@ -128,7 +129,7 @@ def _remedy(file: RawFile) -> str:
 
 
 def is_present(file: RawFile) -> bool:
-    """Return whether `read_raw` would find `file` without a download; the checksum is not verified."""
+    """Whether `read_raw` would find `file` without a download; the checksum is not verified."""
     return ((_data_folder() or _cache_folder()) / file.local).is_file()
 
 
@@ -188,7 +189,7 @@ def _remove_empty(folder: Path, cache: Path) -> None:
 
 
 class _Bytes:
-    """Progress bar for pooch, which sets `total`, reports chunks, and finally resets and reports the total again."""
+    """Adapter of a progress bar for pooch, which sets `total`, reports chunks, and finally reports the total again."""
 
     def __init__(self, bar: ProgressBar) -> None:
         self.bar, self.total, self.done = bar, 0, 0
@@ -204,7 +205,7 @@ class _Bytes:
         self.done = 0
 
     def close(self) -> None:
-        """Leave closing the bar to its stage."""
+        """Do nothing: the stage closes the bar."""
 
 
 def _cache_folder() -> Path:

@@ -22,7 +22,7 @@ Images = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class ImagePart:
-    """Part of a set: files of images and of labels, and the shape (n, rows, columns) of the images."""
+    """Part of a data set: files of images and of labels, and the shape (n, rows, columns) of the images."""
 
     images: RawFile
     labels: RawFile
@@ -31,7 +31,7 @@ class ImagePart:
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """Declaration of one set: its training and test parts, and its description."""
+    """Declaration of an image data set: its training and test parts, and its description."""
 
     parts: Mapping[str, ImagePart]
     classes: tuple[str, ...]
@@ -101,7 +101,7 @@ def load_fashion_mnist(part: str = "train") -> Images:
 
 
 def load_images(name: str, part: str) -> Images:
-    """Return images of shape (n, rows * columns) and labels of the set `name`."""
+    """Load images of shape (n, rows * columns) and labels of the data set `name`."""
     spec = SPECS[name]
     files = spec.parts[check_choice("part", part, spec.parts)]
     images = parse_idx(*read_unpacked(files.images), files.shape)
@@ -113,7 +113,7 @@ def load_images(name: str, part: str) -> Images:
 
 
 def load_training_part(name: str) -> Dataset:
-    """Return the training images of the set `name` in float64, as a `Dataset`."""
+    """Load the training images of the data set `name` in float64, as a `Dataset`."""
     spec = SPECS[name]
     images, labels = load_images(name, "train")
     _, n_rows, n_columns = spec.parts["train"].shape
@@ -136,7 +136,7 @@ def load_training_part(name: str) -> Dataset:
 
 
 def parse_idx(path: Path, content: bytes, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """Return the array of unsigned bytes in an IDX file, which must have the given shape.
+    """Parse an IDX file of unsigned bytes, which must have the shape `shape`.
 
     An IDX file holds two zero bytes, the type code (8: unsigned byte), the number of dimensions, each dimension as a
     big-endian 32-bit integer, and then the entries in row-major order.

@@ -12,7 +12,7 @@ from qsdp.networks import BilinearNetwork
 def make_planted(
     n: int = 100, d: int = 20, n_neurons: int = 10, *, noise: float = 0.0, random_state: object = 0
 ) -> Dataset:
-    """Make the planted data of the paper's section 5.1: Gaussian samples with targets from a binary network.
+    """Generate the planted data of the paper's section 5.1: Gaussian samples with targets from a binary network.
 
     The targets are ``y = f(X) + noise * N(0, 1)`` with ``f(x) = sum_j alpha_j (x.u_j)(x.v_j)``. The rows of `X` are
     standard Gaussian, ``u_j`` and ``v_j`` are uniform in ``{-1, +1}^d``, and ``alpha_j`` is the absolute value of a

@@ -1,4 +1,4 @@
-"""Data of the papers on quadratic neurons: XOR, the Nonlinear Cluster set, a split of scikit-learn's digits."""
+"""Data sets of papers on quadratic neurons: XOR, the Nonlinear Cluster set, and a split of scikit-learn's digits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLOURS = ("red", "black", "magenta", "green", "cyan", "blue")
 
 
 def make_xor(encoding: str = "bipolar") -> Dataset:
-    """Return the four points of XOR with labels 0 and 1.
+    """Generate the four points of XOR with labels 0 and 1.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def make_xor(encoding: str = "bipolar") -> Dataset:
 
 
 def make_nonlinear_clusters(n_per_class: int = 2000, *, random_state: object = 0) -> Dataset:
-    """Return six Gaussian clusters in the plane, one for each class.
+    """Generate six Gaussian clusters in the plane, one for each class.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def make_nonlinear_clusters(n_per_class: int = 2000, *, random_state: object = 0
 
 
 def split_digits(n_train: int = 1200) -> tuple[FloatArray, npt.NDArray[np.intp], FloatArray, npt.NDArray[np.intp]]:
-    """Return ``X_train, y_train, X_test, y_test`` of scikit-learn's digits, with pixels in [0, 1].
+    """Split scikit-learn's digits into ``X_train, y_train, X_test, y_test``, with pixels in [0, 1].
 
     The test set has 597 images, and the training set has the first `n_train` of the other 1200. The split is fixed.
     """

@@ -1,4 +1,4 @@
-"""Sets of the UCI Machine Learning Repository: one declaration per set, one parser for all."""
+"""Data sets of the UCI Machine Learning Repository: one declaration per set, and a common parser."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENCODINGS = {
 
 @dataclass(frozen=True)
 class UCISpec:
-    """Declaration of one set.
+    """Declaration of a UCI data set: its files, columns and classes.
 
     Attributes
     ----------
@@ -74,12 +74,12 @@ class UCISpec:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Columns that are kept, without the class."""
+        """Names of the columns that are used as features."""
         return tuple(name for name in self.columns if name != self.target and name not in self.dropped)
 
     @property
     def task(self) -> Task:
-        """Task, by the number of classes."""
+        """Task, "binary" or "multiclass", by the number of classes."""
         return "binary" if len(self.classes) == 2 else "multiclass"
 
 
@@ -87,7 +87,7 @@ SPECS: Mapping[str, UCISpec] = MappingProxyType({name: UCISpec(**entry) for name
 
 
 def load_uci(name: str, *, encoding: str = "rank") -> Dataset:
-    """Load a set of the UCI Machine Learning Repository.
+    """Load a data set of the UCI Machine Learning Repository.
 
     The files are read from ``$QSDP_DATA/uci/<set>/<file>`` if the environment variable ``QSDP_DATA`` is set; otherwise
     they are downloaded once into the user's cache folder. Their checksums are verified.
@@ -101,7 +101,7 @@ def load_uci(name: str, *, encoding: str = "rank") -> Dataset:
         How categorical attributes become numbers. With "rank", a value becomes its rank, from 0, among the distinct
         strings of the column in sorted order. This is not always the natural order: "5-9" comes after "45-49". The
         sizes in the table are for "rank". With "onehot", each distinct string becomes a 0/1 column. In both cases, a
-        missing value "?" is a value of its own. Missing continuous values become the median of the column over all
+        missing value "?" is a separate value. Missing continuous values become the median of the column over all
         rows, training and test alike.
 
     Returns
@@ -228,7 +228,7 @@ def parse_rows(spec: UCISpec, files: Iterable[tuple[Path, str]]) -> ParsedRows:
 
 
 def encode_features(spec: UCISpec, rows: ParsedRows, encoding: str) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the feature matrix and the names of its columns."""
+    """Encode the features as a matrix; also return the names of its columns."""
     encoded: list[FloatArray] = []
     names: list[str] = []
     for feature in spec.features:
@@ -251,7 +251,7 @@ def encode_features(spec: UCISpec, rows: ParsedRows, encoding: str) -> tuple[Flo
 
 
 def encode_target(spec: UCISpec, rows: ParsedRows) -> AnyArray:
-    """Return -1.0 and +1.0 for two classes, or integers from 0 for more."""
+    """Encode two classes as -1.0 and +1.0, or more classes as integers from 0."""
     number = {name: index for index, name in enumerate(spec.classes)}
     number |= {label: number[name] for label, name in spec.labels.items()}
     labels = rows.columns[spec.target]
@@ -264,7 +264,7 @@ def encode_target(spec: UCISpec, rows: ParsedRows) -> AnyArray:
 
 
 def count_missing(spec: UCISpec, rows: ParsedRows) -> tuple[int, int, bool]:
-    """Return the number of missing values, of rows with one, and whether any is in a numeric column."""
+    """Count missing values and rows with missing values; also return whether any is in a numeric column."""
     missing = {name: [field == MISSING for field in rows.columns[name]] for name in spec.features}
     affected = int(np.any(list(missing.values()), axis=0).sum())
     counts = {name: sum(flags) for name, flags in missing.items()}

@@ -28,7 +28,7 @@ __all__ = [
     "place_of",
 ]
 
-#: Classes of missing entries in pandas, known by name because pandas may not be installed.
+#: Names of pandas' classes of missing entries; names, because pandas may not be installed.
 _PANDAS_MISSING = {"NAType", "NaTType"}
 
 #: Kind codes of NumPy's types for times and time differences.
@@ -37,28 +37,28 @@ _DATES = "Mm"
 #: Microseconds of a second and of a day.
 _SECOND, _DAY = 1e6, 86400e6
 
-#: Dates, times of day and durations, which make no column categorical: numbers of days, and of seconds.
+#: Types of dates, times of day and durations, which are converted to numbers of days or seconds.
 _TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
 def is_frame(X: Any) -> bool:
-    """Return whether X is a data frame of pandas or polars, whose columns have types of their own."""
+    """Whether X is a data frame of pandas or polars, whose columns have individual types."""
     return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_column"))
 
 
 def as_table(X: Any) -> Any:
-    """Return nested lists that hold text as an array of objects, since NumPy would turn their numbers into text."""
+    """Convert nested lists with text to an array of objects, since NumPy would turn their numbers into text."""
     if hasattr(X, "dtype") or hasattr(X, "toarray") or is_frame(X):
         return X
     try:
         return np.asarray(X, dtype=object) if np.asarray(X).dtype.kind in "US" else X
     except ValueError:
-        # Rows of different lengths are refused by later checks.
+        # Later checks reject rows of different lengths.
         return X
 
 
 def is_missing(entry: Any) -> bool:
-    """Return whether an entry is missing: None, NaN of any numeric type, or a marker of pandas or of NumPy's times."""
+    """Whether an entry is missing: None, NaN of any numeric type, or a marker of pandas or of NumPy's times."""
     if isinstance(entry, Decimal):
         # Comparisons of signalling NaNs raise.
         return entry.is_nan()
@@ -68,7 +68,7 @@ def is_missing(entry: Any) -> bool:
 
 
 def is_symbolic(column: Any) -> bool:
-    """Return whether a column holds symbols by its type, or by its entries if the type does not decide it.
+    """Whether a column is categorical, judged by its type or, for object columns, by its entries.
 
     In a column of objects, every hashable entry that is not a number, a time or missing is a symbol.
     """
@@ -81,14 +81,14 @@ def is_symbolic(column: Any) -> bool:
 
 
 def column_notation(column: Any, name: str) -> str | None:
-    """Return how a column writes numbers or truth values, see `qsdp.encoding.notation`; None if it holds categories.
+    """Detect the notation of numbers or booleans in a column (`qsdp.encoding.notation`); None for categories.
 
     The type of the column decides, or its entries if they are text or Python objects.
 
     Raises
     ------
     InvalidInputError
-        Text has two readings as numbers or dates.
+        Text can be parsed as numbers or dates in two ways.
     """
     entries = _entries(column)
     if _is_categorical_type(column):
@@ -115,7 +115,7 @@ def column_notation(column: Any, name: str) -> str | None:
 
 
 def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[np.float64]:
-    """Return a column as floats, with nan for missing entries and for text in another notation, see `odd_entries`."""
+    """Convert a column to floats, with nan for missing entries and for unparsable text, see `odd_entries`."""
     entries = _entries(column)
     if entries.dtype.kind == "m" or (entries.dtype.kind == "M" and notation in DATES):
         unit = _SECOND if entries.dtype.kind == "m" else _DAY
@@ -140,13 +140,13 @@ def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[
 
 
 def place_of(column: Any, row: int) -> str:
-    """Return what messages call a row, such as "line 7" if the index of the column or data frame numbers lines."""
+    """Name a row in messages: "line 7" if the index of the column or data frame numbers lines, else by row number."""
     index: Any = getattr(column, "index", None)
     return f"{index.name} {index[row]}" if getattr(index, "name", None) else f"row {row}"
 
 
 def odd_entries(column: Any, numbers: npt.NDArray[np.float64]) -> list[tuple[int, str]]:
-    """Return row and text of the entries of a column that are text but none of its numbers."""
+    """Return (row, text) of the entries of a column that could not be parsed as numbers."""
     entries = _entries(column)
     if entries.dtype.kind not in "OUT":
         return []
@@ -155,7 +155,7 @@ def odd_entries(column: Any, numbers: npt.NDArray[np.float64]) -> list[tuple[int
 
 
 def as_symbols(column: Any, name: str, notation: str | None = None) -> npt.NDArray[np.object_]:
-    """Return a column as Python text, booleans and numbers, with None for missing entries.
+    """Convert a column to Python strings, booleans and numbers, with None for missing entries.
 
     Entries of other types are represented by their text, so that encodings can be stored. Text is a truth value where
     the column has that notation.
@@ -208,7 +208,7 @@ def _is_categorical_type(column: Any) -> bool:
 
 
 def _entries(column: Any) -> npt.NDArray[Any]:
-    """Return a column as an array (n,) of one of NumPy's types for numbers, text and times, or of Python objects."""
+    """Convert a column to an array (n,) of a NumPy type for numbers, text or times, or of Python objects."""
     entries = np.asarray(column)
     if isinstance(column, np.ndarray) or (entries.ndim == 1 and entries.dtype.kind != "O"):
         return entries
@@ -220,7 +220,7 @@ def _entries(column: Any) -> npt.NDArray[Any]:
 
 
 def _is_number(entry: Any) -> bool:
-    """Return whether an entry is a real number of any type, such as a Decimal or a Fraction."""
+    """Whether an entry is a real number of any type, such as a Decimal or a Fraction."""
     if isinstance(entry, _TIMES):
         return False
     # All scalars of NumPy have `__float__`, text and complex numbers too.
@@ -230,7 +230,7 @@ def _is_number(entry: Any) -> bool:
 
 
 def _is_symbol(entry: Any) -> bool:
-    """Return whether an entry makes a column of objects symbolic."""
+    """Whether an entry makes a column of objects categorical."""
     if isinstance(entry, (str, bytes, bool, np.bool_)):
         return True
     return not (isinstance(entry, (float, Number, *_TIMES)) or is_missing(entry) or _is_number(entry)) and _has_text(
@@ -247,7 +247,7 @@ def _is_hashable(entry: Any) -> bool:
 
 
 def _has_text(entry: Any) -> bool:
-    """Return whether an entry is hashable and its text names its value, not its address in memory."""
+    """Whether an entry is hashable and its text represents its value instead of its memory address."""
     return _is_hashable(entry) and str(entry) != object.__repr__(entry)
 
 
@@ -266,7 +266,7 @@ def _number(entry: Any, name: str, notation: str) -> float:
 
 
 def _float(number: Any) -> float:
-    """Return the nearest float, which is infinite for numbers beyond the range of floats."""
+    """Convert to the nearest float, infinite for numbers beyond the range of floats."""
     try:
         return float(number)
     except OverflowError:
@@ -294,7 +294,7 @@ def _symbol(entry: Any, name: str) -> Any:
 
 
 def _number_as_symbol(entry: Any) -> float | int | str:
-    """Return a number as a float, as an integer if the float would differ, or as text if it is infinite."""
+    """Convert a number to a float; to an integer if the float would differ, or to text if it is infinite."""
     number = _float(entry)
     if not math.isfinite(number):
         return str(entry)

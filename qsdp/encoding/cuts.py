@@ -1,4 +1,4 @@
-"""Thresholds that divide the values of a column into parts of equal weight or equal width."""
+"""Thresholds that divide the values of a column into bins of equal weight or equal width."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ __all__ = ["STRATEGIES", "Distribution", "without_outliers"]
 
 STRATEGIES = ("quantile", "uniform")
 
-#: Tails of quantiles, and the multiple of their distance beyond which entries are outliers; first that differ.
+#: Tail probabilities of quantiles, tried in turn until the two quantiles differ, and multiples of their distance beyond
+#: which entries are outliers.
 _FENCES = ((0.25, 4.4), (0.05, 1.5), (0.01, 0.9))
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
-#: Share of the gap between neighbouring values by which a threshold may deviate from the middle to be a short decimal.
+#: Deviation of a threshold from the middle between two values, relative to their gap, that is allowed for fewer digits.
 _LEEWAY = 0.125
 
 #: If quantiles coincide, more are tried, up to this multiple of the requested number.
@@ -28,7 +29,7 @@ _MOST_QUANTILES = 1024
 
 @dataclass(frozen=True)
 class Distribution:
-    """The distinct values of a column and their cumulative weights.
+    """Empirical distribution of a column: its distinct values and their cumulative weights.
 
     Attributes
     ----------
@@ -43,7 +44,7 @@ class Distribution:
 
     @classmethod
     def of(cls, entries: FloatArray, weights: FloatArray | None = None) -> Distribution:
-        """Return the distribution of entries (n,) with positive weights; a weight k is the same as k equal entries."""
+        """Compute the distribution of entries (n,) with positive weights; a weight k is the same as k equal entries."""
         if weights is None:
             values, counts = np.unique(entries, return_counts=True)
             return cls(values, np.cumsum(counts).astype(np.float64))
@@ -56,11 +57,11 @@ class Distribution:
         return float(0.5 * self.values[first] + 0.5 * self.values[min(second, len(self.values) - 1)])
 
     def quantile(self, share: float) -> float:
-        """Return the smallest value such that at least this share of the weight is not above it."""
+        """Return the smallest value such that at least the fraction `share` of the weight is not above it."""
         return float(self.values[min(np.searchsorted(self.below, share * self.below[-1]), len(self.values) - 1)])
 
     def fences(self, times: float = 1.0) -> tuple[float, float]:
-        """Return limits beyond which entries are outliers; infinite if nearly all of the weight is on one value.
+        """Compute limits beyond which entries are outliers; infinite if nearly all of the weight is on one value.
 
         The limits resist outliers of up to a quarter of the weight on either side, unless half of it is on one value.
         Their distance from the quantiles is multiplied by `times`.
@@ -73,7 +74,7 @@ class Distribution:
         return -math.inf, math.inf
 
     def thresholds(self, most: int, strategy: str) -> list[float]:
-        """Return at most `most` ascending thresholds t, which divide the values x into nonempty parts by x > t.
+        """Compute at most `most` ascending thresholds t, which divide the values x into nonempty bins by x > t.
 
         Parameters
         ----------
@@ -102,14 +103,14 @@ class Distribution:
 
 
 def without_outliers(entries: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Return entries (n,) or columns (n, C), with outliers moved to the fences of their distribution."""
+    """Clip outliers of entries (n,) or columns (n, C) to the fences of their distribution."""
     columns = entries.reshape(len(entries), -1).T
     moved = np.stack([np.clip(one, *Distribution.of(one, weights).fences()) for one in columns], axis=1)
     return moved.reshape(entries.shape)
 
 
 def _quantile_gaps(below: FloatArray, n_thresholds: int) -> np.ndarray:
-    """Return the gaps nearest to equidistant quantiles, as many as give at most `n_thresholds` distinct gaps."""
+    """Choose at most `n_thresholds` distinct gaps between values, those nearest to equidistant quantiles."""
 
     def gaps(count: int) -> np.ndarray:
         targets = below[-1] * (np.arange(1, count + 1) / (count + 1))
@@ -130,7 +131,7 @@ def _quantile_gaps(below: FloatArray, n_thresholds: int) -> np.ndarray:
 
 
 def _between(low: float, high: float) -> float:
-    """Return the shortest decimal t near the middle of low <= t < high."""
+    """Find the shortest decimal t near the middle of low <= t < high."""
     middle = 0.5 * low + 0.5 * high
     if not low <= middle < high:
         return low

@@ -1,4 +1,4 @@
-"""Elimination of inputs without loss of accuracy, by quadratic ridge regression on held-out rows."""
+"""Recursive elimination of inputs by cross-validated quadratic ridge regression."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["useful_inputs"]
 #: Number of folds, and number of distinct rows below which no input is eliminated.
 _FOLDS, _LEAST_ROWS = 5, 20
 
-#: Share of the inputs that one step eliminates; at least two inputs stay.
+#: Fraction of the inputs that one step eliminates; at least two inputs remain.
 _LEFT_OUT = 0.25
 
-#: The search ends if errors exceed the least ones by more than this number of standard errors of paired differences.
+#: The search ends if errors exceed the smallest ones by more than this number of standard errors of paired differences.
 _HOPELESS = 3.0
 
-#: Standard errors by which fewer inputs may exceed the least error; one costs accuracy.
+#: Number of standard errors by which fewer inputs may exceed the smallest error; one costs accuracy.
 _NEGLIGIBLE = 0.5
 
 
@@ -37,29 +37,29 @@ def useful_inputs(
     n_inputs: int,
     fit: RidgeFit | None = None,
 ) -> IntArray:
-    r"""Return the fewest of the first `n_inputs` columns of a problem that predict as well as any number of them.
+    r"""Select the fewest of the first `n_inputs` columns of a problem without losing held-out accuracy.
 
     This is cross-validated recursive elimination. A quadratic ridge regression, as in `left_out_errors`, is fitted
-    repeatedly, each time without the quarter of the inputs that matters least to its predictions. Held-out rows decide
-    how many inputs stay. In each fold, inputs are ranked on the training part: if ranked on all rows, they seem better
-    than they are. The fewest inputs stay whose errors exceed the least ones by at most half a standard error of the
-    paired differences. Rows are dealt to the folds one by one, including equal rows. Once a time limit has
-    passed, the best inputs so far are returned.
+    repeatedly, each time without the quarter of the inputs that affects its predictions least. Held-out rows decide how
+    many inputs remain. In each fold, inputs are ranked on the training part, since a ranking on all rows would bias the
+    errors. The smallest number of inputs is chosen whose errors exceed the smallest ones by at most half a standard
+    error of the paired differences. Equal rows may be in different folds. After a time limit, the best inputs so far
+    are returned.
 
     Parameters
     ----------
     problem : TrainingProblem
-        Its beta does not matter. Columns after the first `n_inputs`, such as a constant, stay.
+        Training problem; its beta is ignored. Columns after the first `n_inputs`, such as a constant, are always used.
     rows : DistinctRows
-        Distinct rows of the problem's samples, by these or other inputs; at most a thousand of them are used.
+        Distinct rows of the problem's samples, in these or other inputs; at most a thousand of them are used.
     n_inputs : int
     fit : RidgeFit, optional
-        Regression on all inputs, if known.
+        Regression on all inputs, if already computed.
 
     Returns
     -------
     ndarray of int
-        Numbers of the columns, ascending.
+        Indices of the columns, ascending.
     """
     everything = np.arange(n_inputs)
     if rows.count < _LEAST_ROWS or n_inputs <= 2:
@@ -81,12 +81,12 @@ def useful_inputs(
 
 
 def _least(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
-    """Return the errors with the least sum."""
+    """Return the errors with the smallest sum."""
     return min((errors for _, errors in tried), key=lambda errors: float(errors.sum()))
 
 
 def _as_good(errors: FloatArray, least: FloatArray, standard_errors: float) -> bool:
-    """Return whether errors exceed the least by at most this number of standard errors, or by rounding."""
+    """Whether errors exceed the smallest by at most this number of standard errors, or by rounding."""
     worse = errors - least
     return bool(worse.mean() <= standard_errors * standard_error(worse) + ROUNDING * errors.mean())
 
@@ -98,7 +98,7 @@ def _largest(inputs: IntArray, importances: FloatArray, count: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class _Elimination:
-    """Distinct rows and the division of their weights between training parts and folds.
+    """Data of the elimination: distinct rows, and their weights in each fold.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class _Elimination:
     def of(
         cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit | None = None
     ) -> _Elimination:
-        """Return the elimination for a problem and its regression."""
+        """Prepare the elimination for a problem and its regression."""
         left_out, fit = LeftOut.of(problem, rows), fit or left_out_fit(problem, rows)
         order = np.argsort(left_out.place, kind="stable")
         ends = np.empty_like(left_out.counts)
@@ -137,7 +137,7 @@ class _Elimination:
         return cls(left_out, X, problem.activation, n_inputs, fit.strength, held_out)
 
     def measure(self, inputs: list[IntArray]) -> tuple[FloatArray, list[FloatArray]]:
-        """Return squared errors (k,) on held-out rows, and the importances of all inputs on the rows that rank them.
+        """Compute squared errors (k,) on held-out rows, and importances of all inputs on each training part.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class _Elimination:
     def _fit(
         self, inputs: IntArray, cell_weights: FloatArray, targets: FloatArray, strength: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return predictions for all rows by a regression on some inputs and weighted cells, and the importances."""
+        """Fit a regression on some inputs and weighted cells; return predictions for all rows, and importances."""
         place, count = self.left_out.place, len(self.X)
         weights = np.bincount(place, cell_weights, minlength=count).astype(float)
         training = weights > 0.0
@@ -200,7 +200,7 @@ def _add_ridge(gram: FloatArray, strength: float, n_rows: int) -> float:
 def _importances(
     X: FloatArray, dual: FloatArray, weights: FloatArray, activation: PolynomialActivation | None
 ) -> FloatArray:
-    """Return the squared changes of predictions, summed over rows, if a column is replaced by its mean."""
+    """Compute the squared change of predictions, summed over rows, if a column is replaced by its mean."""
     a, b, _ = (1.0, 0.0, 0.0) if activation is None else activation.coefficients
     deviations = X - np.average(X, axis=0, weights=weights)
     importances = np.zeros(X.shape[1])

@@ -1,4 +1,4 @@
-"""The map from columns of a table to the inputs of a network, with its evaluation and storage without pickle."""
+"""Encodings: maps from columns of a table to inputs of a network, with evaluation and storage without pickle."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Encoding"]
 
-#: Numbers of the categories, by position of the column.
+#: Index of every category, by position of the column.
 _Codes = dict[int, dict[Symbol | None, int]]
 
 
 @dataclass(frozen=True, repr=False)
 class Encoding(Summarized):
-    """The map from columns of a table to the inputs of a network.
+    """Map from the columns of a table to the inputs of a network.
 
     It does not need scikit-learn, compares by value, and is stored as JSON with `to_state` and `from_state`.
 
@@ -94,7 +94,7 @@ class Encoding(Summarized):
         return replace(self, expressions=tuple(replace(one, scale=one.scale / factor) for one, factor in pairs))
 
     def restricted(self, inputs: Sequence[int] | npt.NDArray[np.intp]) -> Encoding:
-        """Return the encoding that has only the inputs with these numbers."""
+        """Return the encoding restricted to the inputs with these indices."""
         return replace(self, expressions=tuple(self.expressions[k] for k in inputs))
 
     def renamed(self, names: Sequence[str]) -> Encoding:
@@ -104,7 +104,7 @@ class Encoding(Summarized):
         return Encoding(columns, named)
 
     def trimmed(self) -> Encoding:
-        """Return the encoding for a table that has only the columns in use."""
+        """Return the encoding for a table that contains only the columns in use."""
         kept = self.used
         place = {position: new for new, position in enumerate(kept)}
         moved = tuple(replace(one, position=place[one.position]) for one in self.expressions)
@@ -113,20 +113,20 @@ class Encoding(Summarized):
     # -- evaluation ----------------------------------------------------------------------------------------
 
     def encode(self, table: Sequence[npt.NDArray[Any]], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-        """Return the inputs, of shape (n, width), using little more memory than they take.
+        """Compute the inputs, of shape (n, width), with little temporary memory.
 
         Parameters
         ----------
         table : sequence of ndarray of shape (n,)
             The columns: float64 with nan for missing numbers, or objects with None for missing symbols.
-            Columns that are not `used` may hold anything.
+            Columns that are not `used` are ignored.
         dtype : data type, default=numpy.float64
             Floats, or integers, such as int8, if the encoding `is_integer`.
 
         Raises
         ------
         InvalidInputError
-            A number is so large that its square would not be representable, or `dtype` does not hold the inputs.
+            A number is so large that its square would not be representable, or `dtype` cannot represent the inputs.
         """
         encoded = np.empty((len(table[0]), self.width), self._checked_type(dtype))
         for rows in chunks(len(encoded), max(self.width, len(self.columns))):
@@ -156,7 +156,7 @@ class Encoding(Summarized):
     def _read(
         self, table: Sequence[npt.NDArray[Any]], rows: slice
     ) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-        """Return filled numbers, category numbers (-1 for none) and missing flags of some rows, each (k, columns)."""
+        """Read some rows as filled numbers, category indices (-1 for unknown) and missing flags, each (k, columns)."""
         shape = (len(table[0][rows]), len(self.columns))
         numbers, codes, missing = np.zeros(shape), np.full(shape, -1, dtype=np.intp), np.zeros(shape, dtype=np.bool_)
         numeric = [position for position in self.used if self.columns[position].categories is None]
@@ -204,7 +204,7 @@ class Encoding(Summarized):
     # -- storage -------------------------------------------------------------------------------------------
 
     def to_state(self) -> dict[str, Any]:
-        """Return the encoding as JSON values, for `from_state`."""
+        """Serialise the encoding to JSON values, for `from_state`."""
         columns = [
             {
                 "name": one.name,
@@ -222,7 +222,7 @@ class Encoding(Summarized):
 
     @classmethod
     def from_state(cls, state: Any) -> Encoding:
-        """Return the encoding of a `state`, or raise StorageError if it is invalid."""
+        """Restore an encoding from `to_state`; raise StorageError if the state is invalid."""
         fields = checked("encoding", state, {"columns": is_list, "expressions": is_list})
         columns = tuple(stored_column(one) for one in fields["columns"])
         return cls(columns, tuple(stored_expression(one, columns) for one in fields["expressions"]))
@@ -240,7 +240,7 @@ class Encoding(Summarized):
 
 
 class _Group:
-    """The expressions of one kind as arrays: their places among all, positions of their columns, and constants."""
+    """Expressions of one kind as arrays: their indices, positions of their columns, and constants."""
 
     def __init__(self, kind: str, at: list[int], expressions: list[Expression], codes: _Codes) -> None:
         self.kind, self.expressions, self.at = kind, expressions, np.array(at, dtype=np.intp)
@@ -252,12 +252,12 @@ class _Group:
         self.high = np.array([np.inf if one.high is None else one.high for one in expressions])
 
     def scaled(self, term: npt.NDArray[Any]) -> FloatArray:
-        """Return the inputs for values of the terms, shape (n, k)."""
+        """Compute the inputs from values of the terms, shape (n, k)."""
         inputs: FloatArray = (term - self.center) / self.scale
         return inputs
 
     def standardised(self, numbers: FloatArray) -> FloatArray:
-        """Return the inputs for terms that are numbers, or raise if their squares are not representable."""
+        """Compute the inputs from numeric terms; raise InvalidInputError if their squares are not representable."""
         with np.errstate(over="ignore"):
             inputs = self.scaled(np.clip(numbers, self.low, self.high))
         if not np.all(np.abs(inputs) <= LARGEST):

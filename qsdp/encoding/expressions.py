@@ -19,7 +19,7 @@ KINDS = ("value", "above", "equals", "missing")
 
 @dataclass(frozen=True)
 class InputColumn:
-    """A column of the table: it holds numbers or symbols (text, booleans, categories), or is not used.
+    """Column of the table: numbers, symbols (text, booleans, categories), or unused.
 
     Attributes
     ----------
@@ -29,8 +29,8 @@ class InputColumn:
     categories : tuple or None
         Symbols in the training set, with None if some were missing; None unless the column holds symbols.
     notation : str or None
-        How text in the column stands for numbers, dates or truth values, such as "thousands", "percent", "day first" or
-        "boolean"; None if it does not.
+        Format of numbers, dates or booleans that are written as text, such as "thousands", "percent", "day first" or
+        "boolean"; None if there are none.
     """
 
     name: str
@@ -41,14 +41,14 @@ class InputColumn:
 
 @dataclass(frozen=True)
 class Expression:
-    """An input of the network: ``(term - center) / scale`` for a term in one column x of the table.
+    """Input of the network: ``(term - center) / scale`` for a term in one column x of the table.
 
     Attributes
     ----------
     column : str
         Name of x.
     position : int
-        Number of x among the columns of the table, from 0.
+        Index of x among the columns of the table, from 0.
     kind : {"value", "above", "equals", "missing"}
         The term: x, or the bit of x > value, x == value or "x is missing".
     value : float, str, int, bool or None
@@ -81,7 +81,7 @@ class Expression:
 
     @property
     def name(self) -> str:
-        """The term as text, which is the name of the input."""
+        """Name of the input: the term as text."""
         if self.kind == "value":
             return self.column
         if self.kind == "missing":
@@ -95,7 +95,7 @@ class Expression:
 
     @property
     def bit_values(self) -> tuple[float, float] | None:
-        """The two values of the input if the term is a bit, else None."""
+        """Both values of the input if the term is a bit, else None."""
         return ((0.0 - self.center) / self.scale, (1.0 - self.center) / self.scale) if self.is_bit else None
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class Expression:
 
 
 def _written(value: Any) -> str:
-    """Return a float as its shortest decimal, and other symbols as text."""
+    """Format a float as its shortest decimal, and other symbols as text."""
     if type(value) is not float:
         return str(value)
     short = f"{value:g}"
@@ -148,9 +148,9 @@ _EXPRESSION_CHECKS: Checks = {
 
 
 def stored_column(state: Any) -> InputColumn:
-    """Return the column of a state, or raise StorageError if it is invalid."""
+    """Restore a column from its state; raise StorageError if it is invalid."""
     if isinstance(state, dict) and "categories" in state:
-        # As columns were read before their notations were stored.
+        # Default for files written before notations were stored.
         state = {"notation": "number" if state["categories"] is None else None, **state}
     fields = checked("input column", state, _COLUMN_CHECKS)
     categories = fields["categories"]
@@ -161,7 +161,7 @@ def stored_column(state: Any) -> InputColumn:
 
 
 def stored_expression(state: Any, columns: Sequence[InputColumn]) -> Expression:
-    """Return the expression of a state, in one of the columns, or raise StorageError if it is invalid."""
+    """Restore an expression in one of the columns from its state; raise StorageError if it is invalid."""
     fields = checked("expression", state, _EXPRESSION_CHECKS)
     kind, position, value = fields["kind"], fields["position"], fields["value"]
     if position >= len(columns):

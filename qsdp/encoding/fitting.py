@@ -1,4 +1,4 @@
-"""Encodings learned from the columns of a table."""
+"""Rules that learn an encoding from the columns of a table."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ MISSING = ("indicator", "fill")
 #: Number of standard deviations at which numbers are clipped; from 2 to 3 it does not matter.
 CUT = 3.0
 
-#: Numbers beyond this multiple of the outlier margin (594 standard deviations) do not set the units if cut.
+#: If numbers are clipped, those beyond this multiple of the outlier margin (594 standard deviations) do not affect mean
+#: and deviation.
 _EXTREME = 100.0
 
 #: Candidate numbers of thresholds per column.
 _THRESHOLDS = (5, 20)
 
-#: Maximum number of all thresholds, and maximum product of samples, outputs and squared inputs: time for accuracy.
+#: Maximum number of all thresholds, and maximum product of samples, outputs and squared inputs: time versus accuracy.
 _MOST_BITS, _MOST_PRODUCTS = 240, 6e8
 
-#: Share of distinct texts above which a column names rows and tells nothing of others.
+#: Fraction of distinct texts above which a column is an identifier, which does not generalise to other rows.
 _IDENTIFIES = 0.9
 
 #: Name of the encoding that is chosen on held-out rows.
@@ -50,7 +51,7 @@ Column = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingRule:
-    """Rule for the encoding of a table: the checked parameters of `TableEncoder`."""
+    """Rule for the encoding of a table: the validated parameters of `TableEncoder`."""
 
     encoding: str = "both"
     n_thresholds: int = 3
@@ -68,7 +69,7 @@ class EncodingRule:
 
     @classmethod
     def finer(cls, standard: Encoding, inputs: FloatArray, n_outputs: int, n_distinct: int) -> list[EncodingRule]:
-        """Return the candidate rules besides "standard", each with more inputs than the last: numbers and thresholds.
+        """List candidate rules besides "standard", numbers with thresholds, in the order of their number of inputs.
 
         Parameters
         ----------
@@ -105,7 +106,7 @@ class EncodingRule:
         weights: FloatArray | None = None,
         notations: Sequence[str | None] | None = None,
     ) -> tuple[Encoding, dict[str, str]]:
-        """Return the encoding of a table, and the reasons why columns have no input.
+        """Learn the encoding of a table; also return the columns without inputs, with reasons.
 
         Parameters
         ----------
@@ -156,7 +157,7 @@ class EncodingRule:
         return Encoding(tuple(columns), tuple(expressions)), dropped
 
     def _usual(self, numbers: FloatArray, spread: Distribution) -> FloatArray:
-        """Return numbers for the mean and deviation; if numbers are cut, extreme ones are moved first."""
+        """Return numbers from which mean and deviation are computed; extreme ones are clipped first if `cut` is set."""
         if self.cut is None:
             return numbers
         low, high = spread.fences(_EXTREME)
@@ -171,7 +172,7 @@ class EncodingRule:
         return (*(symbol for symbol in present if symbol in frequent), *([None] if None in totals else []))
 
     def _distinct(self, entries: Column) -> int:
-        """Return the number of texts of an identifier, nearly all of which are distinct; 0 for any other column."""
+        """Return the number of distinct texts if a column is an identifier (nearly all are distinct), else 0."""
         texts = [entry for entry in entries.tolist() if isinstance(entry, str)]
         distinct = len(set(texts))
         return distinct if distinct > max(self.max_categories, _IDENTIFIES * len(texts)) else 0
@@ -201,7 +202,7 @@ class EncodingRule:
 
 
 def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tuple[float, float]]:
-    """Return the mean and the deviation, one if it is zero, of each column."""
+    """Compute mean and standard deviation of each column; a deviation of zero is replaced by one."""
     if not columns:
         return []
     # Imported here, because nothing else in this module needs scikit-learn.
@@ -217,7 +218,7 @@ def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tupl
 
 
 def _zero(column: InputColumn) -> tuple[InputColumn, Expression]:
-    """Return an input that is zero on the training set: a network needs an input, and only its constant is left."""
+    """Create an input that is zero on the training set, for tables without useful columns: a network needs an input."""
     if column.categories is not None:
         first = column.categories[0]
         return column, Expression(column.name, 0, "missing" if first is None else "equals", first, center=1.0)

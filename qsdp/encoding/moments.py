@@ -1,4 +1,4 @@
-"""Base class of the transformers to blocks: mean products of the vectors at all positions of a region."""
+"""Base classes of transformers to blocks: mean outer products of vectors over the positions of a region."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
 
     @abstractmethod
     def samples(self, X: Any) -> Any:
-        """Return the samples of X as the other methods take them, checked; those of `fit` if this is fitted."""
+        """Check X and convert it to the form that the other methods expect; must match `fit` if already fitted."""
 
     @abstractmethod
     def encoded(self, samples: Any) -> npt.NDArray[Any]:
-        """Return the packed rows of checked samples."""
+        """Compute the packed rows (n, P) of samples returned by `samples`."""
 
     @abstractmethod
     def values(self, samples: Any, network: BlockNetwork | BlockForm) -> FloatArray:
-        """Return the outputs (n, C) of a network at checked samples."""
+        """Compute the outputs (n, C) of a network for samples returned by `samples`."""
 
     @abstractmethod
     def to_state(self) -> dict[str, Any]:
-        """Return what `fit` learned as JSON values, for `restore`."""
+        """Serialise the fitted attributes to JSON values, for `restore`."""
 
     @abstractmethod
     def restore(self, state: Any) -> None:
-        """Learn the state of another encoder of the same parameters, or raise StorageError if it is invalid."""
+        """Restore the fitted attributes from `to_state` of an equal encoder; raise StorageError if they are invalid."""
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None) -> Any:
@@ -64,7 +64,7 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
 
     @abstractmethod
     def fit_transform(self, X: Any, y: Any = None, **parameters: Any) -> Blocks:
-        """Return the blocks of the samples from which this learns; y is ignored."""
+        """Fit the encoder and return the blocks of its training samples; y is ignored."""
 
     def transform(self, X: Any) -> Blocks:
         """Return the blocks of samples."""
@@ -72,36 +72,36 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
         return Blocks.of(self.encoded(self.samples(X)), self.layout_)
 
     def predict(self, network: BlockNetwork | BlockForm, X: Any) -> FloatArray:
-        """Return ``network.predict(encoder.transform(X))`` without the blocks of all samples in memory.
+        """Compute ``network.predict(encoder.transform(X))`` without storing the blocks of all samples.
 
         In blocks with few neurons, their filters are applied to the vectors of each position; in others, products of
-        these vectors are summed first, whichever takes fewer operations. Blocks without neurons cost nothing. Both ways
-        differ by rounding only.
+        these vectors are summed first, whichever takes fewer operations. Blocks without neurons are skipped. Both ways
+        agree up to rounding.
         """
         check_is_fitted(self, "layout_")
         outputs = self.outputs(network, self.samples(X))
         return outputs if network.output_shape else outputs[:, 0]
 
     def outputs(self, network: BlockNetwork | BlockForm, samples: Any) -> FloatArray:
-        """Return the outputs (n, C) of a network at checked samples, see `predict`."""
+        """Compute the outputs (n, C) of a network for samples returned by `samples`, see `predict`."""
         layout = getattr(network, "layout", None)
         if layout is None or (layout.sizes, layout.linear) != (self.layout_.sizes, self.layout_.linear):
-            raise InvalidInputError(f"network must be one on the blocks of the encoder; got {network!r:.80}")
+            raise InvalidInputError(f"network must have the blocks of the encoder; got {network!r:.80}")
         return self.values(samples, network)
 
 
 class MomentEncoder(BlockEncoder):
-    """Base class of encoders with one block for each region, the sums or means of its vectors' outer products."""
+    """Base class of encoders with one block per region: sums or means of outer products of its vectors."""
 
     scaling: str
 
     @abstractmethod
     def _learn(self, samples: Any) -> None:
-        """Learn what the vectors of samples depend on."""
+        """Learn the parameters of the vectors, such as shape and constant, from samples."""
 
     @abstractmethod
     def _chunks(self, samples: Any) -> Iterator[Any]:
-        """Yield indices or slices of samples that fit into the cache."""
+        """Yield indices or slices of samples in chunks that fit into the processor's cache."""
 
     @abstractmethod
     def _vectors(self, some: Any) -> Iterator[FloatArray]:
@@ -128,25 +128,25 @@ class MomentEncoder(BlockEncoder):
     @property
     @abstractmethod
     def _units(self) -> FloatArray:
-        """Factor of the rows of each block, of shape (R,), against mean products of vectors of the size one."""
+        """Ratio of each block's rows to mean products of vectors in units of the constant, shape (R,)."""
 
     def _dtype(self, samples: Any) -> np.dtype[Any]:
-        """Return the type of the rows."""
+        """Return the data type of the rows."""
         del samples
         return np.dtype(np.float64)
 
     def _geometry(self, samples: Any) -> tuple[int, ...] | None:
-        """Return the integers from which `qsdp-check` recomputes rows, if it can."""
+        """Return the integers from which `qsdp-check` recomputes rows; None if it cannot."""
         del samples
         return None
 
     def _of_block(self, products: FloatArray, count: int) -> FloatArray:
-        """Return rows for sums of products over `count` positions."""
+        """Convert sums of products over `count` positions to rows: sums or means."""
         del count
         return products
 
     def fit_transform(self, X: Any, y: Any = None, **parameters: Any) -> Blocks:
-        """Return the blocks of the samples from which this learns; y is ignored."""
+        """Fit the encoder and return the blocks of its training samples; y is ignored."""
         del y, parameters
         samples = self._begin(X)
         rows = self.encoded(samples)
@@ -154,14 +154,14 @@ class MomentEncoder(BlockEncoder):
         return Blocks.of(rows, self._layout_of(samples))
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Learn the shape of the samples and the units of the blocks, without the rows of all; y is ignored."""
+        """Learn the shape of the samples and the units of the blocks, without storing all rows; y is ignored."""
         del y
         samples = self._begin(X)
         self._end(self.encoded(_taken(samples, some)) for some in self._chunks(samples))
         return self
 
     def _begin(self, X: Any) -> Any:
-        """Learn what the rows depend on, and return the checked samples."""
+        """Check the samples, learn the parameters of their rows, and return the checked samples."""
         check_choice("scaling", self.scaling, SCALINGS)
         for name in ("layout_", "n_features_in_"):
             self.__dict__.pop(name, None)
@@ -171,16 +171,16 @@ class MomentEncoder(BlockEncoder):
         return samples
 
     def _end(self, parts: Iterable[npt.NDArray[Any]]) -> None:
-        """Learn the factors of the blocks in the penalty, from all rows if these decide them."""
+        """Learn the penalty factors of the blocks, from all rows if `scaling` requires them."""
         omega = self._units if self.scaling == "none" else _mean_sizes(parts, self.layout_) / self._side
         self._set_layout(omega)
 
     def to_state(self) -> dict[str, Any]:
-        """Return what `fit` learned as JSON values, for `restore`."""
+        """Serialise the fitted attributes to JSON values, for `restore`."""
         return {**self._learned(), "omega": list(self.layout_.omega)}
 
     def restore(self, state: Any) -> None:
-        """Learn the state of another encoder of the same parameters, or raise StorageError if it is invalid."""
+        """Restore the fitted attributes from `to_state` of an equal encoder; raise StorageError if they are invalid."""
         fields = dict(state) if type(state) is dict else {}
         omega = fields.pop("omega", None)
         self._relearn(fields)
@@ -201,7 +201,7 @@ class MomentEncoder(BlockEncoder):
         return Blocks.of(self.encoded(samples), self._layout_of(samples))
 
     def encoded(self, samples: Any) -> npt.NDArray[Any]:
-        """Return the packed rows of checked samples."""
+        """Compute the packed rows (n, P) of samples returned by `samples`."""
         layout = self.layout_
         rows = np.empty((len(samples), layout.n_entries), self._dtype(samples))
         for some in self._chunks(samples):
@@ -214,7 +214,7 @@ class MomentEncoder(BlockEncoder):
         return rows
 
     def values(self, samples: Any, network: BlockNetwork | BlockForm) -> FloatArray:
-        """Return the outputs (n, C) of a network at checked samples."""
+        """Compute the outputs (n, C) of a network for samples returned by `samples`."""
         values = np.zeros((len(samples), network.n_outputs))
         for some in self._chunks(samples):
             for r, vectors in enumerate(self._vectors(_taken(samples, some))):
@@ -225,9 +225,9 @@ class MomentEncoder(BlockEncoder):
 
 
 def block_values(network: BlockNetwork | BlockForm, r: int, vectors: FloatArray) -> FloatArray | None:
-    """Return the sums over positions of the values (b, C) of the neurons of a block, None if it has no neurons.
+    """Compute the outputs (b, C) of a block's neurons, summed over positions; None if it has no neurons.
 
-    Vectors have the shape (b, K, N). By neurons, there are 2 m N products a position; by moments, N^2.
+    Vectors have the shape (b, K, N). Evaluating m neurons takes 2 m N products per position, and moments take N^2.
     """
     side = vectors.shape[2]
     if isinstance(network, BlockNetwork):
@@ -246,7 +246,7 @@ def block_values(network: BlockNetwork | BlockForm, r: int, vectors: FloatArray)
 
 
 def in_cache(count: int, floats: int) -> Iterator[slice]:
-    """Yield slices of samples whose vectors, of `floats` floats each, stay in the cache."""
+    """Yield slices of samples whose vectors, of `floats` floats each, fit into the processor's cache."""
     return chunks(count, floats, work=2 * CACHE_FLOATS)
 
 
@@ -255,7 +255,7 @@ def _taken(samples: Any, some: Any) -> Any:
 
 
 def _mean_sizes(parts: Iterable[npt.NDArray[Any]], layout: Layout) -> FloatArray:
-    """Return the root mean squares of the Frobenius norms of the matrices of each block, one if they are zero."""
+    """Compute the root mean square of the Frobenius norms of each block's matrices; one if they are zero."""
     squares, n = np.zeros(layout.n_blocks), 0
     for rows in parts:
         part = np.square(rows.astype(np.float64)) * layout.counts

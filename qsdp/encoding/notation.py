@@ -1,7 +1,7 @@
-"""Notations of numbers, dates and truth values in columns of text, decided once for a column.
+"""Detection and parsing of numbers, dates and booleans in text columns, with one notation per column.
 
-A column has a notation if its entries are in it, up to a few odd ones, and at least one of them has no other reading:
-"1,234" alone is 1234 in some countries and 1.234 in others.
+A column has a notation if nearly all entries can be parsed in it and at least one of them is unambiguous: "1,234" alone
+is 1234 in some countries and 1.234 in others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from qsdp._utils.validation import FloatArray
 __all__ = ["BOOLEAN", "DATES", "NOTATIONS", "ambiguous", "notation_of", "parsed", "truth"]
 
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-#: Words of numbers that are none: a column of numbers with them is to be refused, not read as text.
+#: Words for NaN and infinity: a column of numbers that contains them is rejected rather than treated as categories.
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?\d+")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
@@ -35,7 +35,7 @@ _DAY_FIRST = re.compile(rf"(?P<day>\d{{1,2}})([./-])(?P<month>\d{{1,2}})\2{_YEAR
 _MONTH_FIRST = re.compile(rf"(?P<month>\d{{1,2}})([./-])(?P<day>\d{{1,2}})\2{_YEAR}{_TIME}")
 _DOTTED = re.compile(r"[+-]?\d{1,3}(\.\d{3}){2,}")
 
-#: Share of odd entries up to which a column of numbers is one, and number of distinct numbers that it must then have.
+#: Maximum fraction of unparsable entries in a column of numbers, and minimum number of distinct numbers next to them.
 _ODD, _DISTINCT = 0.05, 10
 
 _DAY = 86400.0
@@ -47,7 +47,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 def notation_of(texts: Sequence[str]) -> str | None:
-    """Return the notation of a column of text without missing entries, or None if it holds text."""
+    """Detect the notation of a text column without missing entries; None if it is categorical."""
     if _all_floats(texts) is not None:
         return "number"
     counts = Counter(texts)
@@ -62,7 +62,7 @@ def notation_of(texts: Sequence[str]) -> str | None:
 
 
 def parsed(texts: Sequence[str], notation: str) -> FloatArray:
-    """Return texts as numbers in a notation, correctly rounded; NaN for texts that are in no such notation.
+    """Parse texts in a notation to correctly rounded numbers; NaN for texts that do not match.
 
     Percentages are hundredths: 12.5% is 0.125. Dates are days since 1970-01-01, in UTC if they name no zone.
     """
@@ -84,12 +84,12 @@ def parsed(texts: Sequence[str], notation: str) -> FloatArray:
 
 
 def truth(text: str) -> bool | str:
-    """Return the truth value that a text stands for, or the text if it stands for none."""
+    """Parse a boolean such as "yes"; return other texts unchanged."""
     return _TRUTH.get(text.lower(), text)
 
 
 def _all_floats(texts: Sequence[str]) -> FloatArray | None:
-    """Return texts as floats, or None if one is not a number; a column at once, for speed."""
+    """Parse plain floats, a whole column at once for speed; None if one text is not a number."""
     joined = "".join(texts)
     # `float` reads digits with underscores, and words for infinity and NaN.
     if "_" in joined or not set(joined) <= set("0123456789+-.eE \t"):
@@ -112,7 +112,7 @@ def _are_grouped(own: list[str]) -> bool:
     with_comma, plain = ([text for text in own if ("," in text) == has] for has in (True, False))
     if any(text.count(",") > 1 or "." in text for text in with_comma):
         return True
-    # Beside 900 or 12.5, 1,234 is no decimal number: all such numbers would have three decimals.
+    # Next to 900 or 12.5, 1,234 is not a decimal number: all numbers with a comma would have three decimals.
     return bool(with_comma and plain) and all(abs(float(text)) < 1000.0 for text in plain)
 
 
@@ -164,7 +164,7 @@ def _of_day(order: re.Pattern[str], text: str) -> float:
     return datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc).timestamp() / _DAY
 
 
-#: Whether a text is in a notation, whether texts can be in no other, and the number of a text; in the order of trial.
+#: For each notation, in the order of trial: whether a text matches, whether texts match no other, and the parser.
 NOTATIONS: dict[str, tuple[Callable[[str], bool], Callable[[list[str]], bool], Callable[[str], float]]] = {
     "number": (_is_plain, lambda own: not all(map(_INFINITE.fullmatch, own)), float),
     "thousands": (_is_grouped, _are_grouped, lambda text: float(text.replace(",", ""))),
@@ -190,7 +190,7 @@ DATES = frozenset({"date", "year first", "day first", "month first"})
 
 
 def ambiguous(texts: Sequence[str]) -> str | None:
-    """Return what a column without a notation may be meant to hold, with a remedy, or None if it holds text."""
+    """Describe the possible meanings of an ambiguous column and a remedy; None if the column is categorical."""
     if not texts:
         return None
     if all(map(_DAY_FIRST.fullmatch, texts)):

@@ -46,17 +46,17 @@ class Patches(MomentEncoder):
     downsample : int, default=1
         Squares of that many pixels are averaged first; rows and columns beyond a multiple are dropped.
     centre : float, default=0
-        Subtracted from every pixel, padding included.
+        Number subtracted from every pixel, including padding.
     constant : float, optional
         Last entry of every patch, in units of pixels; zero appends none. None is the largest magnitude of a centred
-        pixel of the images given to `fit`.
+        pixel of the images passed to `fit`.
     scaling : {"none", "size"}, default="none"
-        Factors `omega` of the blocks in the penalty: "none" makes a neuron cost as much as on means of products of
-        pixels in units of the constant, so that beta does not depend on the unit of pixels; "size" multiplies by the
+        Penalty factors `omega` of the blocks: "none" makes the penalty independent of the unit of pixels and of the
+        number of positions (that of means of products in units of the constant); "size" multiplies by the
         root mean square of the Frobenius norms of the block's matrices in `fit`, divided by N, so that blocks of small
         entries are as cheap to use as others.
     image_shape : tuple of int, optional
-        (height, width) or (height, width, channels) of images given as flat rows.
+        (height, width) or (height, width, channels) of images that are passed as flat rows.
 
     Attributes
     ----------
@@ -66,12 +66,12 @@ class Patches(MomentEncoder):
     layout_ : Layout
         Sides and factors `omega` of the blocks.
     n_features_in_ : int
-        Numbers of an image.
+        Number of pixel values of an image.
 
     Notes
     -----
     **Exact integers.** Packed rows are sums over the pixels of a square and over the patches of a region, not means;
-    `omega` makes up for the numbers of both. For images of integers with an integer `centre` and `constant`, they are
+    `omega` compensates for both counts. For images of integers with an integer `centre` and `constant`, they are
     exact: int32 if the type of the images guarantees that they fit, else float64. Certificates then hold the geometry,
     from which ``qsdp-check --data`` recomputes the rows from the images. Rows of single-precision images are rounded to
     single precision.
@@ -107,7 +107,7 @@ class Patches(MomentEncoder):
         self._keep(locals())
 
     def samples(self, X: Any) -> npt.NDArray[Any]:
-        """Return images (n, height, width, channels), without a copy if X is an array, of the shape given to `fit`."""
+        """Reshape X to images (n, height, width, channels), without copying arrays; check the shape of `fit`."""
         images = np.asarray(X)
         if images.dtype.kind == "b":
             images = images.view(np.uint8)
@@ -190,7 +190,7 @@ class Patches(MomentEncoder):
         return float(self.centre).is_integer() and float(self.constant_).is_integer()
 
     def _dtype(self, samples: npt.NDArray[Any]) -> np.dtype[Any]:
-        """Return the type of rows: int32 for integers whose type ensures that sums fit, else floats."""
+        """Return the data type of rows: int32 for integers whose type ensures that sums fit, else floats."""
         if samples.dtype.kind == "f":
             return np.dtype(np.float32 if samples.dtype == np.float32 else np.float64)
         if not self._is_integer:
@@ -252,7 +252,7 @@ class Patches(MomentEncoder):
 
 
 def _checked_shape(shape: Any) -> tuple[int, ...] | None:
-    """Return height, width and channels, or None."""
+    """Check `image_shape`; return height, width and channels, or None."""
     if shape is None:
         return None
     sides = tuple(shape) if isinstance(shape, (tuple, list)) else ()

@@ -1,4 +1,4 @@
-"""One scale for all inputs: a power of two, which is a shift in hardware."""
+"""Common scale of all inputs: a power of two, which is a shift in hardware."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_GAIN = "no gain"
 
 
 def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
-    r"""Return the power of two that brings the root mean square of the row norms nearest to `norm`.
+    r"""Compute the power of two that brings the root mean square of the row norms nearest to `norm`.
 
     In an activation :math:`a t^2 + b t + c`, the balance of the parts depends on the size of :math:`t = x^T q`, which
     grows with the number of columns. On large rows, the activation is almost quadratic; on small rows, almost linear.
@@ -27,7 +27,7 @@ def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
     ----------
     X : array-like of shape (n, d)
     norm : float, default=1.5
-        Wanted norm, > 0. With the activation "relu_like", 0.5 to 1.5 suit most data sets.
+        Target norm, > 0. With the activation "relu_like", 0.5 to 1.5 suit most data sets.
     sample_weight : array-like of shape (n,), optional
 
     Returns
@@ -49,14 +49,14 @@ def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
 
 
 def scaled_to_rows(encoding: Encoding, inputs: FloatArray, sample_weight: FloatArray | None = None) -> Encoding:
-    """Return the encoding with all inputs multiplied by the `row_scale` of the training inputs."""
+    """Multiply all inputs of an encoding by the `row_scale` of the training inputs."""
     return encoding.scaled(np.full(encoding.width, row_scale(inputs, sample_weight=sample_weight)))
 
 
 def restricted_to(
     encoding: Encoding, inputs: FloatArray, kept: IntArray, sample_weight: FloatArray | None = None
 ) -> tuple[Encoding, dict[str, str]]:
-    """Return the encoding with some of its inputs (n, width), rescaled, and why columns now have no input."""
+    """Restrict an encoding to the inputs `kept` and rescale it; also return columns without inputs, with reasons."""
     few = scaled_to_rows(encoding.restricted(kept), inputs[:, kept], sample_weight)
     unused = sorted(set(encoding.used) - set(few.used))
     return few, {encoding.columns[position].name: NO_GAIN for position in unused}

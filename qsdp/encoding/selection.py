@@ -1,4 +1,4 @@
-"""Choice between encodings of the same rows by the leave-one-out errors of quadratic ridge regression."""
+"""Model selection among encodings of the same rows by leave-one-out errors of quadratic ridge regression."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
     "standard_error",
 ]
 
-#: Maximum number of distinct rows: a thousand tell gains of 1 % from chance, in half a second per encoding.
+#: Maximum number of distinct rows: a thousand suffice to detect gains of 1 %, in half a second per encoding.
 _MOST_ROWS = 1000
 
 #: Number of distinct rows below which encodings cannot be compared.
@@ -39,10 +39,10 @@ _STRENGTHS = np.geomspace(1e-6, 1e3, 28)
 #: Scales of the inputs: products are penalised more than inputs at the first scale, equally at the second.
 _SCALES = (1.0, 4.0)
 
-#: Gain required of more inputs: a share of the errors, and standard errors (0.5 to 3 are as accurate).
+#: Gain required of more inputs: a fraction of the errors, and a number of standard errors (0.5 to 3 are as accurate).
 _GAIN, _STANDARD_ERRORS = 0.01, 1.5
 
-#: Eigenvalues below this share of the largest are rounding errors.
+#: Eigenvalues below this fraction of the largest are rounding errors.
 _RANK = 1e-13
 
 Candidate = TypeVar("Candidate")
@@ -50,7 +50,7 @@ Candidate = TypeVar("Candidate")
 
 @dataclass(frozen=True, eq=False)
 class RidgeFit:
-    """A quadratic ridge regression: scale of the inputs, penalty strength over the mean eigenvalue, and errors.
+    """Quadratic ridge regression: scale of the inputs, penalty strength over the mean eigenvalue, and errors.
 
     The errors, of shape (k,), are those of `left_out_errors`.
     """
@@ -61,22 +61,22 @@ class RidgeFit:
 
 
 def left_out_errors(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
-    r"""Return the squared leave-one-out errors of a quadratic ridge regression at distinct rows, shape (k,).
+    r"""Compute the squared leave-one-out errors of a quadratic ridge regression at distinct rows, shape (k,).
 
     The regression minimises :math:`\sum_i w_i \|y_i - \langle \mathcal{X}_i, S \rangle\|^2 + \lambda \|S\|_F^2` over
     symmetric matrices S, one per output: the functions of the relaxation, with another norm. Let
     :math:`K_{ij} = \sqrt{w_i w_j} \langle \mathcal{X}_i, \mathcal{X}_j \rangle` and
     :math:`H = K (K + \lambda I)^{-1}` over distinct rows. The error at a left-out row with a share s of the weight of
     its distinct row is the error of the fit to all rows, divided by :math:`1 - s H_{ii}`. One decomposition of K thus
-    gives the errors for every :math:`\lambda`. The best of these and the better of two scales of X are taken. For
-    losses that grow less than squares, outlying targets are moved to where outliers begin.
+    gives the errors for every :math:`\lambda`. The best :math:`\lambda` and the better of two scales of X are used. For
+    losses that grow more slowly than squares, outlying targets are clipped.
 
     Parameters
     ----------
     problem : TrainingProblem
-        Its beta does not matter.
+        Training problem; its beta is ignored.
     rows : DistinctRows
-        Distinct rows of the problem's samples, by these or other inputs; at most a thousand of them are used.
+        Distinct rows of the problem's samples, in these or other inputs; at most a thousand of them are used.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def left_out_errors(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
 
 
 def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
-    """Return the ridge regression of `left_out_errors`."""
+    """Fit the ridge regression of `left_out_errors`."""
     left_out = LeftOut.of(problem, rows)
     inputs = problem.X[left_out.samples]
     # Without a lift, a scale multiplies the whole kernel, and strengths are relative to the kernel.
@@ -97,19 +97,19 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
 
 
 def few_features(rows: QuadraticMap) -> bool:
-    """Return whether a regression is less work with the features of rows than with their inner products."""
+    """Whether ridge regression is cheaper in the primal (features of rows) than in the dual (kernel of rows)."""
     return rows.size * (rows.size + 1) <= rows.n_rows
 
 
 def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
-    """Return the weight (k,) of each group and the means (k, C) of its values (n, C)."""
+    """Compute the weight (k,) of each group and the weighted means (k, C) of its values (n, C)."""
     totals = np.bincount(groups, weights).astype(float)
     return totals, np.stack([np.bincount(groups, weights * one) for one in values.T], axis=1) / totals[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """Rows to be left out one by one, in cells of equal rows with equal targets.
+    """Data for leave-one-out errors: distinct rows, and cells of equal rows with equal targets.
 
     Attributes
     ----------
@@ -120,11 +120,11 @@ class LeftOut:
     means : ndarray of shape (k, C)
         Mean of their targets.
     place : ndarray of int of shape (c,)
-        Number of the distinct row that the rows of each cell equal.
+        Index of the distinct row that the rows of each cell equal.
     counts : ndarray of int of shape (c,)
         Number of rows in each cell.
     shares : ndarray of shape (c,)
-        Share of one row of the cell in the weight of the distinct row.
+        Fraction of the distinct row's weight that belongs to one row of the cell.
     weights : ndarray of shape (c,)
         Weight of all rows of each cell.
     deviations : ndarray of shape (c, C)
@@ -142,7 +142,7 @@ class LeftOut:
 
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows) -> LeftOut:
-        """Return the rows of a problem, at most a thousand distinct ones, with targets free of outliers."""
+        """Collect at most a thousand distinct rows of a problem, with outlying targets clipped."""
         kept = np.random.default_rng(0).permutation(rows.count)[:_MOST_ROWS]
         sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
         targets = regression_targets(problem.targets, problem.loss, problem.sample_weight)
@@ -164,7 +164,7 @@ class LeftOut:
         )
 
     def best(self, rows: QuadraticMap) -> tuple[float, FloatArray]:
-        """Return the strength with the smallest errors, over the mean eigenvalue, and these, summed over equal rows.
+        """Find the penalty strength, over the mean eigenvalue, with the smallest errors; return it and the errors.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class LeftOut:
 
 
 def _decomposed(rows: QuadraticMap, roots: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return eigenvalues (r,) >= 0 and eigenvectors (k, r) of the inner products of rows times `roots` (k, 1)."""
+    """Compute eigenvalues (r,) >= 0 and eigenvectors (k, r) of the kernel of rows multiplied by `roots` (k, 1)."""
     if not few_features(rows):
         eigenvalues, basis = np.linalg.eigh(roots * rows.inner_products() * roots.T)
         return np.maximum(eigenvalues, 0.0), basis
@@ -203,7 +203,7 @@ def _decomposed(rows: QuadraticMap, roots: FloatArray) -> tuple[FloatArray, Floa
 
 
 def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | None) -> FloatArray:
-    """Return targets (n, C) for regression by least squares, without outliers unless the loss is the squared one.
+    """Prepare targets (n, C) for least squares: clip outliers unless the loss is the squared loss.
 
     Targets of label losses and cross-entropies have no outliers.
     """
@@ -215,7 +215,7 @@ def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | No
 def first_clear_best(
     candidates: Iterable[tuple[Candidate, TrainingProblem]], rows: DistinctRows
 ) -> tuple[Candidate, TrainingProblem, RidgeFit | None]:
-    """Return the first candidate that no later one, with more inputs, clearly improves on, and its regression.
+    """Choose the first candidate on which the next, with more inputs, does not clearly improve; return its regression.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def first_clear_best(
     object
     TrainingProblem
     RidgeFit or None
-        None if there was nothing to compare.
+        None if no regressions were compared.
     """
     others = iter(candidates)
     best, fit = next(others), None
@@ -248,10 +248,10 @@ def first_clear_best(
 
 
 def is_clear_gain(gains: FloatArray, errors: FloatArray) -> bool:
-    """Return whether errors fell by more than a hundredth and more than 1.5 standard errors."""
+    """Whether errors fell by more than a hundredth and more than 1.5 standard errors."""
     return bool(gains.mean() > max(_GAIN * float(errors.mean()), _STANDARD_ERRORS * standard_error(gains)))
 
 
 def standard_error(numbers: FloatArray) -> float:
-    """Return the standard error of the mean of numbers."""
+    """Compute the standard error of the mean."""
     return float(numbers.std(ddof=1) / np.sqrt(len(numbers)))

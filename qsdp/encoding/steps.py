@@ -1,4 +1,4 @@
-"""Transformers of scikit-learn before a network, merged into one map from columns to inputs."""
+"""Merging of scikit-learn transformers before a network into one encoding."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["identity", "through_steps"]
 
 
 def identity(names: Sequence[str]) -> Encoding:
-    """Return the encoding whose inputs are the columns; none of their entries may be missing."""
+    """Create the identity encoding, whose inputs are the columns; no entries may be missing."""
     columns = tuple(InputColumn(name) for name in names)
     return Encoding(columns, tuple(Expression(name, position, "value") for position, name in enumerate(names)))
 
 
 def through_steps(encoding: Encoding, steps: Iterable[Any]) -> Encoding:
-    """Return an encoding followed by fitted transformers.
+    """Compose an encoding with fitted transformers.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ _Moments = tuple[FloatArray, FloatArray, tuple[float, float]]
 
 
 def _affine(step: Any, width: int) -> _Moments | None:
-    """Return center, scale and limits of the outputs ``(x - center) / scale`` of a scaler, None for others."""
+    """Extract center, scale and limits of a scaler's outputs ``(x - center) / scale``; None for other steps."""
     zeros, ones, unlimited = np.zeros(width), np.ones(width), (-math.inf, math.inf)
     name = type(step).__name__
     if name == "StandardScaler":
@@ -85,7 +85,7 @@ def _affine(step: Any, width: int) -> _Moments | None:
 
 
 def _scaled(encoding: Encoding, center: FloatArray, scale: FloatArray, limits: tuple[float, float]) -> Encoding:
-    """Return an encoding whose inputs x become ``(x - center) / scale``, clipped to limits."""
+    """Replace the inputs x of an encoding by ``(x - center) / scale``, clipped to limits."""
     expressions = []
     for one, middle, unit in zip(encoding.expressions, center.tolist(), scale.tolist(), strict=True):
         moved = replace(one, center=one.center + one.scale * middle, scale=one.scale * unit)
@@ -97,7 +97,7 @@ def _scaled(encoding: Encoding, center: FloatArray, scale: FloatArray, limits: t
 
 
 def _cut(one: Expression, low: float, high: float) -> Expression:
-    """Return an expression with narrower limits; for a bit, the limits must have no effect."""
+    """Narrow the limits of an expression; for a bit, the limits must have no effect."""
     if one.is_bit:
         if low > 0.0 or high < 1.0:
             raise ExportError(f"a scaler clips the bit {one.name!r}, which cannot be exported")
@@ -108,7 +108,7 @@ def _cut(one: Expression, low: float, high: float) -> Expression:
 
 
 def _filled(encoding: Encoding, imputer: Any) -> Encoding:
-    """Return an encoding of columns whose missing entries an imputer fills."""
+    """Compose an encoding with an imputer, which fills missing entries of columns."""
     statistics = np.asarray(imputer.statistics_)
     if imputer.add_indicator or statistics.dtype.kind != "f" or np.any(np.isnan(statistics)):
         raise ExportError("SimpleImputer can be exported for numbers only, without indicators and empty columns")
@@ -122,7 +122,7 @@ def _filled(encoding: Encoding, imputer: Any) -> Encoding:
 
 
 def _through_encoder(before: Encoding, own: Encoding) -> Encoding:
-    """Return the encoding of columns by `own` after `before`, whose inputs must be plain numbers."""
+    """Compose the encodings `before`, whose inputs must be plain numbers, and `own`."""
     names = [column.name for column in before.columns]
     if before == identity(names):
         return own.renamed(names)

@@ -1,4 +1,4 @@
-"""Scikit-learn transformers from the columns of a table to the inputs of a network."""
+"""Scikit-learn transformers that encode the columns of a table as inputs of a network."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
     """Base class of the encoders, which learn an `Encoding` from rows of positive weight."""
 
     n_features_in_: int
-    #: Fields of the rule that are not parameters.
+    #: Values of the rule's fields that are not parameters of the encoder.
     _fixed: ClassVar[dict[str, Any]] = {}
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Learn the encoding of the columns of X, shape (n, d), with row weights (n,) >= 0 if given; y is ignored.
+        """Learn the encoding of the columns of X, shape (n, d), with optional row weights (n,) >= 0; y is ignored.
 
         A row of weight k counts as k equal rows; a row of weight zero is left out.
         """
@@ -94,7 +94,7 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         return EncodingRule(**{field.name: given[field.name] for field in fields(EncodingRule) if field.name in given})
 
     def _table(self, X: Any) -> list[npt.NDArray[Any]]:
-        """Return the columns in use as numbers or symbols, in the notations of training, and the others unchanged."""
+        """Convert the columns in use to numbers or symbols, in the notations of training; others are unchanged."""
         raw, names, columns = self._raw_columns(X, fitting=False), self._names().tolist(), self.encoding_.columns
         for position in self.encoding_.used:
             column = columns[position]
@@ -104,14 +104,14 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         return raw
 
     def _read(self, column: Any, name: str, notation: str | None) -> npt.NDArray[Any]:
-        """Return a column as numbers or symbols, and warn of text that is none of its numbers."""
+        """Convert a column to numbers or symbols, and warn of text that cannot be parsed as a number."""
         if notation is None or notation == BOOLEAN:
             return as_symbols(column, name, notation)
         numbers = as_numbers(column, name, notation)
         if odd := odd_entries(column, numbers):
             row, text = odd[0]
             self._report(
-                f"column {name!r} holds numbers, but {len(odd)} of {len(numbers)} entries are none, such as "
+                f"column {name!r} holds numbers, but {len(odd)} of {len(numbers)} entries are not numbers, such as "
                 f"{text!r:.60} in {place_of(column, row)}; they count as missing"
             )
         return numbers
@@ -120,11 +120,11 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         warn(message)
 
     def _notations(self, raw: list[Any], names: list[str]) -> list[str | None]:
-        """Return how each column writes numbers or truth values, None for categories."""
+        """Detect each column's notation of numbers or booleans; None for categories."""
         raise NotImplementedError
 
     def _raw_columns(self, X: Any, fitting: bool) -> list[Any]:
-        """Return the columns of an array, nested lists or a data frame, with entries of any type."""
+        """Split an array, nested lists or a data frame into columns, with entries of any type."""
         if is_frame(X):
             self._checked(X, skip_check_array=True, reset=fitting)
             if 0 in X.shape:
@@ -150,12 +150,12 @@ class ThresholdEncoder(_Encoder):
     n_thresholds : int, default=3
         Maximum number of thresholds per column, >= 1. A column of k distinct values has at most k - 1.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Divide columns into parts of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
+        Divide columns into bins of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
     bits : {"binary", "bipolar"}, default="binary"
         Bits as 0 and 1, or as -1 and +1.
     missing : {"indicator", "fill"}, default="indicator"
-        "indicator" gives columns in which `fit` sees missing entries (NaN) another bit that marks them. In all other
-        bits, a missing entry counts as the median of its column, even if `fit` saw none there.
+        "indicator" adds a bit for missing entries (NaN) to every column that has some in `fit`. In all other bits, a
+        missing entry counts as the median of its column, even if the column had none in `fit`.
     dtype : data type, default=numpy.float64
         Data type of the output; ``numpy.int8`` takes a byte per bit.
 
@@ -179,7 +179,7 @@ class ThresholdEncoder(_Encoder):
 
     Notes
     -----
-    If no column varies, the first one stays as an input that is zero.
+    If no column varies, the first one becomes an input that is zero.
 
     Examples
     --------
@@ -230,15 +230,15 @@ class TableEncoder(_Encoder):
     categorical_features : "from_dtype" or array-like, default="from_dtype"
         Columns that hold categories, as a boolean mask, indices or names. "from_dtype": columns of text, booleans,
         categories or other hashable objects, such as intervals, according to the type of the column, or of its entries
-        if these are Python objects. Numbers of any type, such as `decimal.Decimal`, are numbers. Text
-        that writes numbers is numbers, in the notation decided for its column; dates and times are days since 1970.
+        if these are Python objects. Numbers of any type, such as `decimal.Decimal`, are numbers. Numbers written as
+        text are parsed in the notation detected for their column; dates and times become days since 1970.
     max_categories : int, default=50
-        Largest number of categories with bits per column, >= 2: the most frequent ones. The others set no bit.
+        Maximum number of categories per column that have a bit, >= 2: the most frequent ones. The others set no bit.
     handle_unknown : {"warn", "ignore", "error"}, default="warn"
-        What `transform` does about categories that `fit` did not see, or not often enough for a bit: no bit is set.
+        What to do about categories in `transform` that were absent, or too rare for a bit, in `fit`: no bit is set.
     cut : float, optional
-        Number of deviations from the mean, > 0, at which numbers are clipped: a quadratic function of an outlier can
-        be anything, and bounded inputs suit fixed-point arithmetic.
+        Number of standard deviations from the mean, > 0, at which numbers are clipped: quadratic functions extrapolate
+        badly to outliers, and bounded inputs suit fixed-point arithmetic.
     dtype : data type, default=numpy.float64
         Data type of the output; integers only if all inputs are bits.
 
@@ -258,9 +258,9 @@ class TableEncoder(_Encoder):
 
     Notes
     -----
-    A missing number counts as the median of its column, a missing category as none. If `fit` sees missing entries in a
-    column, another bit marks them (``missing="indicator"``). Categories are text, booleans or numbers; objects of other
-    types count as their text, ``str(entry)``.
+    A missing number counts as the median of its column; a missing category sets no bit. If a column has missing entries
+    in `fit`, another bit marks them (``missing="indicator"``). Categories are text, booleans or numbers; objects of
+    other types are represented by their text, ``str(entry)``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Blocks of several encoders side by side."""
+"""Concatenation of the blocks of several encoders."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Union"]
 
 
 class Union(BlockEncoder):
-    """Blocks of several encoders side by side: each neuron lives in a block of one of them.
+    """Concatenated blocks of several encoders: each neuron belongs to a block of one of them.
 
     Parameters
     ----------
     encoders : sequence of Patches or Windows
-        They see the same samples. Integer rows stay exact integers if those of all are.
+        Encoders of the same samples. Rows are exact integers if those of all encoders are.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Union(BlockEncoder):
 
     Notes
     -----
-    Certificates hold no geometry of patches, so `qsdp-check` takes the packed rows themselves as the data.
+    Certificates do not store the geometry of patches, so `qsdp-check` needs the packed rows as the data.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Union(BlockEncoder):
         self._keep(locals())
 
     def samples(self, X: Any) -> list[Any]:
-        """Return the samples as each encoder takes them."""
+        """Check X and convert it for each encoder; return a list with one entry per encoder."""
         if not hasattr(self, "layout_"):
             return [one.samples(X) for one in self._checked()]
         return [one.samples(X) for one in self.encoders_]
@@ -73,7 +73,7 @@ class Union(BlockEncoder):
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **parameters: Any) -> Blocks:
-        """Return the blocks of the samples from which this learns; y is ignored."""
+        """Fit the encoder and return the blocks of its training samples; y is ignored."""
         del y, parameters
         encoders = self._checked()
         blocks = [one.fit_transform(X) for one in encoders]
@@ -85,11 +85,11 @@ class Union(BlockEncoder):
         self.n_features_in_ = encoders[0].n_features_in_
 
     def encoded(self, samples: list[Any]) -> npt.NDArray[Any]:
-        """Return the packed rows of checked samples."""
+        """Compute the packed rows (n, P) of samples returned by `samples`."""
         return np.hstack([one.encoded(part) for one, part in zip(self.encoders_, samples, strict=True)])
 
     def values(self, samples: list[Any], network: BlockNetwork | BlockForm) -> FloatArray:
-        """Return the outputs (n, C) of a network at checked samples."""
+        """Compute the outputs (n, C) of a network for samples returned by `samples`."""
         if not isinstance(network, BlockNetwork):
             return network.outputs(Blocks.of(self.encoded(samples), self.layout_))
         total, first = np.zeros((len(samples[0]), network.n_outputs)), 0
@@ -104,11 +104,11 @@ class Union(BlockEncoder):
         return total
 
     def to_state(self) -> dict[str, Any]:
-        """Return what `fit` learned as JSON values, for `restore`."""
+        """Serialise the fitted attributes to JSON values, for `restore`."""
         return {"encoders": [one.to_state() for one in self.encoders_]}
 
     def restore(self, state: Any) -> None:
-        """Learn the state of another encoder of the same parameters, or raise StorageError if it is invalid."""
+        """Restore the fitted attributes from `to_state` of an equal encoder; raise StorageError if they are invalid."""
         parts = checked("encoder", state, {"encoders": is_list})["encoders"]
         encoders = self._checked()
         if len(parts) != len(encoders):

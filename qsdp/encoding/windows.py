@@ -1,4 +1,4 @@
-"""Series as blocks: mean products of the values in windows, segment by segment."""
+"""Time series as blocks: mean outer products of windows, by segment."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Windows(MomentEncoder):
     Attributes
     ----------
     mean_, scale_ : ndarray of shape (n_channels,)
-        What `standardize` subtracts and divides by; zeros and ones without it.
+        Mean and standard deviation used by `standardize`; zeros and ones without it.
     layout_ : Layout
         Sides and factors of the blocks.
     n_features_in_ : int
@@ -58,8 +58,8 @@ class Windows(MomentEncoder):
     Notes
     -----
     Series are an array (n, channels, time), or (n, time) for one channel, or a list of arrays (channels, time) whose
-    lengths may differ. The number of windows of a segment follows the length of the series, and means do not depend on
-    it. Arrays are read in chunks.
+    lengths may differ. The number of windows of a segment is proportional to the length of the series, and means do not
+    depend on it. Arrays are read in chunks.
 
     Examples
     --------

@@ -1,9 +1,8 @@
-"""scikit-learn estimators that run the pipeline."""
+"""scikit-learn estimators of quantized networks."""
 
-from qsdp.estimators.classifier import QuantizedNetworkClassifier
-from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
-from qsdp.estimators.loading import load
-from qsdp.estimators.network import QuantizedNetworkRegressor
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from qsdp.estimators.options import (
     ClassifierCrossValidationOptions,
     ClassifierOptions,
@@ -11,6 +10,21 @@ from qsdp.estimators.options import (
     EstimatorOptions,
 )
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
+
+if TYPE_CHECKING:
+    from qsdp.estimators.classifier import QuantizedNetworkClassifier
+    from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
+    from qsdp.estimators.loading import load
+    from qsdp.estimators.network import QuantizedNetworkRegressor
+
+#: Modules of the names that need scikit-learn, whose import takes longer than all of this package; options do not.
+_LATER = {
+    "QuantizedNetworkClassifier": "classifier",
+    "QuantizedNetworkClassifierCV": "cross_validated",
+    "QuantizedNetworkRegressor": "network",
+    "QuantizedNetworkRegressorCV": "cross_validated",
+    "load": "loading",
+}
 
 __all__ = [
     "ClassifierCrossValidationOptions",
@@ -25,3 +39,13 @@ __all__ = [
     "warn_of_gap",
     "warn_of_scales",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f"qsdp.estimators.{_LATER[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""Log odds of classes from scores that are not log odds, calibrated on held-out rows."""
+"""Calibration of scores to log odds of classes, for losses that do not model probabilities."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ class Calibration:
 
     @classmethod
     def of_lines(cls, lines: Lines, scaling: TargetScaling, one_each: bool) -> Calibration:
-        """Return the calibration with known lines."""
+        """Create a calibration from known slopes and intercepts."""
         calibration = cls(None, scaling, one_each)
         calibration.__dict__["lines"] = lines
         return calibration
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the lines are known."""
+        """Whether the slopes and intercepts have been computed."""
         return "lines" in vars(self)
 
     def without_data(self) -> Calibration:
-        """Return the same calibration with its lines computed, and without the problem."""
+        """Return the same calibration with computed slopes and intercepts, and without the training problem."""
         return self.of_lines(self.lines, self.scaling, self.one_each)
 
     def log_odds(self, outputs: FloatArray) -> FloatArray:
@@ -86,7 +86,7 @@ class Calibration:
 
     @cached_property
     def lines(self) -> Lines:
-        """Slopes and intercepts of the log odds, one for all outputs or one each; found on first use."""
+        """Slopes and intercepts of the log odds, common to all outputs or per output; computed on first use."""
         assert self.problem is not None
         with deadline.after(_TIME_LIMIT):
             parts = list(held_out_predictions(self.problem))

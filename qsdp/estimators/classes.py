@@ -1,4 +1,4 @@
-"""Conversion of classes to targets of a network, and of its outputs to classes."""
+"""Conversion of class labels to targets of a network, and of its outputs to scores and probabilities of classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_expit, softmax
-from sklearn.utils.multiclass import check_classification_targets
 
 from qsdp._utils.validation import FloatArray, check_choice, check_real
 from qsdp.encoding.columns import is_missing
@@ -31,12 +30,12 @@ def encode_classes(codes: npt.NDArray[np.intp], n_classes: int, loss: Loss) -> F
 
 
 def class_shape(n_classes: int, loss: Loss) -> tuple[int, ...]:
-    """Return the shape of a coded class: () for two classes, which share an output, unless the loss is coupled."""
+    """Return the shape of the target of a sample: () for two classes, unless the loss couples outputs, else (C,)."""
     return () if n_classes == 2 and not loss.coupled else (n_classes,)
 
 
 def centres(loss: Loss) -> bool:
-    """Return whether coded classes are centred in training: labels must stay -1 and +1, one-hot rows 0 and 1."""
+    """Return whether training centres coded classes; losses for classes need the codes -1 and +1, or 0 and 1."""
     return not loss.for_classes
 
 
@@ -47,6 +46,8 @@ def are_objects(y: npt.NDArray[Any]) -> bool:
 
 def check_class_targets(y: npt.NDArray[Any]) -> None:
     """Raise if scikit-learn considers the labels continuous numbers, also if they are objects such as Decimals."""
+    from sklearn.utils.multiclass import check_classification_targets
+
     if not are_objects(y):
         check_classification_targets(y)
     elif all(isinstance(label, Number) for label in y.flat):
@@ -77,7 +78,7 @@ def check_labels(y: Any) -> None:
 
 
 def _check_sortable(labels: list[Any]) -> None:
-    """Raise unless labels have a total order."""
+    """Raise an error unless the labels have a total order."""
     try:
         ascending = sorted(set(labels))
         sortable = all(one < other for one, other in pairwise(ascending))
@@ -156,7 +157,7 @@ def weighted_by_class(
 
 
 def _one_each(outputs: FloatArray) -> FloatArray:
-    """Return outputs (n,) or (n, C) with a column for each class: zeros for the first of two with a single output."""
+    """Return outputs with one column per class; if two classes share a single output, the first one gets zeros."""
     columns = outputs.reshape(len(outputs), -1)
     return np.pad(columns, ((0, 0), (max(2 - columns.shape[1], 0), 0)))
 

@@ -1,4 +1,4 @@
-"""Fits to batches and Dask collections: steps that need rows use a sample, the others use all rows where they are."""
+"""Fits to batches and Dask collections: steps that need individual rows use a sample, the others stream all rows."""
 
 from __future__ import annotations
 

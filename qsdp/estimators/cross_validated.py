@@ -59,7 +59,7 @@ _OF_MEMBERS = (
 
 
 class _CrossValidated:
-    """Cross-validation, shared by the classifier and the regressor."""
+    """Mixin with the cross-validation of the classifier and the regressor."""
 
     _options_class: ClassVar[type[EstimatorOptions]] = CrossValidationOptions
     _plain: ClassVar[type[QuantizedNetworkClassifier] | type[QuantizedNetworkRegressor]]
@@ -252,14 +252,14 @@ class _CrossValidated:
 
 
 def _check_weighs(scorer: Callable[..., float]) -> None:
-    """Raise unless a scorer takes sample weights."""
+    """Raise an error unless a scorer accepts sample weights."""
     parameters = inspect.signature(getattr(scorer, "_score_func", scorer)).parameters
     if "sample_weight" not in parameters and not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         raise InvalidInputError(f"scoring must accept sample_weight if fit is given it; {scorer!r} does not")
 
 
 def _of_rows(metadata: dict[str, Any], rows: npt.NDArray[np.intp], n: int) -> dict[str, Any]:
-    """Return the metadata for a subset of n samples."""
+    """Restrict the metadata of n samples to a subset of them."""
     return {
         name: np.asarray(value)[rows] if hasattr(value, "__len__") and len(value) == n else value
         for name, value in metadata.items()
@@ -267,7 +267,7 @@ def _of_rows(metadata: dict[str, Any], rows: npt.NDArray[np.intp], n: int) -> di
 
 
 class _HeldOut(NamedTuple):
-    """The held-out rows of a fold, and their scorer."""
+    """The held-out rows of a fold, and the scorer for them."""
 
     X: FloatArray
     y: npt.NDArray[Any]

@@ -43,7 +43,7 @@ class Explained:
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Share of each column in the effects on the training set, shape (d,); the shares add up to one.
+        """Importance of each column in the effects on the training set, shape (d,); importances add up to one.
 
         A share is the variance of the column's main effect plus half the variances of its interactions, divided by the
         sum over all columns. Several targets count as if they had the same variance. A constant network has zeros. Not
@@ -123,7 +123,7 @@ class Explained:
         return form.to_expression(texts, digits=digits, threshold=threshold)
 
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
-        """Return predictions or decisions as a form in the encoded columns, in units of training or of a scaling."""
+        """Return predictions or decisions as a quadratic form in the encoded columns; a scaling converts units."""
         if isinstance(self.network_, BlockNetwork):
             raise InvalidInputError(
                 "a network on blocks has no effects of columns and no formula in them: "
@@ -157,7 +157,7 @@ class Explained:
         return Effects.of(form, data, sample_weight=sample_weight, columns=columns, groups=groups, outputs=outputs)
 
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
-        """Return what centres the effects on encoded columns; None if the encoder mixes columns."""
+        """Return the moments by which effects are centred, or None if an input depends on several columns."""
         inputs = _describe(self.encoder_, self._names(None), columns.shape[1])
         groups = [one.column for one in inputs if one.column is not None]
         return InputMoments.of(columns, weights, groups) if len(groups) == len(inputs) else None
@@ -183,7 +183,7 @@ class Explained:
 def explained_form(
     network: BilinearNetwork, constant: float | None, scaling: TargetScaling | None, *, of_difference: bool
 ) -> QuadraticForm:
-    """Return a network as a quadratic form in its encoded columns, without the constant, in units of a scaling.
+    """Return a network as a quadratic form in its encoded columns, with its constant input absorbed.
 
     With `of_difference`, two outputs become their difference, as for two classes.
     """
@@ -198,7 +198,7 @@ def explained_form(
 
 
 def class_outputs(classes: Sequence[Any], form: QuadraticForm) -> list[str]:
-    """Return the names of the scores of classes: one for each class, or that of the second of two classes."""
+    """Return the names of the outputs of a classifier: one per class, or only the second of two classes."""
     return [f"class {label}" for label in classes[-form.n_outputs :]]
 
 
@@ -233,7 +233,7 @@ def _describe(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]
 
 
 def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]:
-    """Return the inputs of a transformer; an output whose name contains one column name belongs to that column."""
+    """Assign the outputs of a transformer to columns: an output belongs to the only column that its name contains."""
     # These names occur nowhere else, and none contains another.
     marks = [f"\ufdd0{j}\ufdd1" for j in range(len(names))]
     try:
@@ -255,7 +255,7 @@ def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list
 
 
 def _renamed(part: Any, names: Mapping[str, str]) -> Any:
-    """Rename the columns that an encoder and all encoders inside it were fitted to, and return it."""
+    """Rename, in place, the columns that an encoder and its nested encoders were fitted to; return the encoder."""
     if isinstance(part, BaseEstimator):
         if "feature_names_in_" in vars(part):
             part.feature_names_in_ = np.array([names.get(name, name) for name in part.feature_names_in_], dtype=object)
@@ -269,13 +269,13 @@ def _renamed(part: Any, names: Mapping[str, str]) -> Any:
 
 
 def _without_squares(form: QuadraticForm, bits: npt.NDArray[np.bool_]) -> QuadraticForm:
-    """Return the same function without squares of the inputs that are bits, which equal their squares."""
+    """Return the same function without squares of binary inputs, since a bit equals its square."""
     squares = np.diagonal(form.S, axis1=-2, axis2=-1) * bits
     return QuadraticForm(form.S - squares[..., None] * np.eye(form.n_inputs), form.s + squares, form.s0)
 
 
 def _factor(term: str, center: float, digits: int) -> str:
-    """Return ``term - center`` as a factor of a product."""
+    """Format ``term - center`` as a factor of a product, in parentheses if needed."""
     if center:
         return f"({term} {'-' if center > 0.0 else '+'} {abs(center):.{digits}g})"
     return term if re.fullmatch(r"[\w.]+", term) else f"({term})"

@@ -1,4 +1,4 @@
-"""Regularisation paths of the folds of a cross-validation, which share as much work as possible."""
+"""Regularisation paths of cross-validation folds, which share Gram matrices where possible."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MEMORY = 2**30
 
 @dataclass(frozen=True, eq=False)
 class PathPlan:
-    """A path that is not solved yet; it may be solved in another process.
+    """A regularisation path to be solved, possibly in another process.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class PathPlan:
     device: str | None = None
 
     def only(self, index: int) -> PathPlan:
-        """Return the plan of one of the betas."""
+        """Return the plan restricted to a single beta, by index."""
         return replace(self, betas=self.betas[index : index + 1])
 
     def solve(
@@ -144,7 +144,7 @@ def plan_paths(
 def _shared_grams(
     problem: TrainingProblem, training: Sequence[TrainingProblem], splits: Sequence[Split], device: str | None
 ) -> tuple[list[SharedGram | None], SharedGram | None]:
-    """Return the Gram matrices of all training sets and of all data, if one pass over the data gives them.
+    """Compute the Gram matrices of all training sets and of all data in one pass, or return None for each.
 
     The Gram matrix of a training set is the sum of the Gram matrices of the other folds' held-out rows. Nothing
     cancels, because all terms are positive semidefinite.
@@ -161,7 +161,7 @@ def _shared_grams(
         return Gram.of(part.map, part.target, part.fit.weights, device=device)
 
     def in_units_of(part: TrainingProblem, total: Gram) -> SharedGram:
-        """Return a Gram matrix in the units of the normalised instance of a training set, powers of two."""
+        """Rescale a Gram matrix, by powers of two, to the normalisation of the instance of a training set."""
         own, its = Instance.of(part).normalised()
         target = units.prediction / its.prediction
         weight = (units.value / its.value) / target**2
@@ -177,7 +177,7 @@ def _shared_grams(
 
 
 def _divide(splits: Sequence[Split], n: int) -> bool:
-    """Return whether every row is held out once and is a training row in every other split."""
+    """Return whether the splits are a partition: each row is held out once and a training row in all other splits."""
     held_out = np.sort(np.concatenate([test for _, test in splits]))
     return np.array_equal(held_out, np.arange(n)) and all(
         np.array_equal(np.sort(np.concatenate([train, test])), np.arange(n)) for train, test in splits

@@ -1,4 +1,4 @@
-"""Columns of data as inputs of a network."""
+"""Encoding of the columns of data as inputs of a network."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def has_encoder(encoding: Any) -> bool:
 
 
 def uses_transformer(encoding: Any) -> bool:
-    """Return whether an `encoding` is a transformer, which decides itself what X may hold."""
+    """Return whether an `encoding` is a transformer, which checks the entries of X itself."""
     return encoding is not None and not isinstance(encoding, str)
 
 
 def makes_blocks(encoding: Any) -> bool:
-    """Return whether an `encoding` makes blocks of images or series, whose shape it checks itself."""
+    """Return whether an `encoding` converts images or series to blocks; it checks their shape itself."""
     return isinstance(encoding, BlockEncoder)
 
 

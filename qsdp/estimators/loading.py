@@ -97,7 +97,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _parameter(state: Any) -> Any:
-    """Return the parameter of JSON values."""
+    """Convert the JSON values of a parameter to the parameter."""
     if isinstance(state, list):
         return tuple(_parameter(one) for one in state)
     if not isinstance(state, dict):
@@ -195,28 +195,32 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     return model
 
 
-def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> tuple[Solution, float] | None:
-    """Return the solution that the network was sampled from and its beta, which alone is stored for blocks."""
+def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Solution | None:
+    """Return the solution that the network was sampled from; older files lack it for blocks, not its beta."""
     network, beta = model.network_, state.pop("beta", None)
     if not is_number(beta) or beta < 0.0:
         raise StorageError(f"relaxation: beta cannot be {beta!r:.60}")
     model._beta = beta
     if makes_blocks(model.encoder_):
-        if state:
-            raise StorageError("the solution of a relaxation on blocks is not stored")
-        return None
-    solution = Solution.from_state(state, arrays, network.n_outputs, network.n_inputs + network.lifted)
+        if not state:
+            return None
+        layout, activation, levels = model.encoder_.layout_, None, 2
+        count, size = network.n_outputs * layout.n_blocks, layout.side
+    else:
+        layout, activation, levels = None, network.activation, network.levels
+        count, size = network.n_outputs, network.n_inputs + network.lifted
+    solution = Solution.from_state(state, arrays, count, size, layout)
     for name in solution.arrays():
         del arrays[name]
-    if solution.activation != network.activation:
-        raise StorageError(f"relaxation: its activation is not that of the network, {network.activation!r}")
-    if solution.levels == network.levels and solution.best_bound != model.certificate_.lower_bound:
+    if solution.activation != activation:
+        raise StorageError(f"relaxation: its activation is not that of the network, {activation!r}")
+    if solution.levels == levels and solution.best_bound != model.certificate_.lower_bound:
         raise StorageError("certificate: the lower bound is not that of the relaxation")
-    return solution, beta
+    return solution
 
 
 def _moments(encoder: Any, width: int, arrays: dict[str, npt.NDArray[Any]]) -> InputMoments | None:
-    """Return what centres the effects of columns, which files of older versions do not have."""
+    """Return the moments by which effects are centred, or None for files of older versions, which lack them."""
     if "moments.mean" not in arrays:
         return None
     groups = range(width) if encoder is None else [one.position for one in encoder.encoding_.expressions]
@@ -227,7 +231,7 @@ def _moments(encoder: Any, width: int, arrays: dict[str, npt.NDArray[Any]]) -> I
 
 
 def _check_width(model: Any) -> int:
-    """Return the number of encoded columns, 0 for blocks, and raise unless the network is one on them."""
+    """Return the number of encoded columns, 0 for blocks; raise an error unless the network has as many inputs."""
     if makes_blocks(model.encoder_):
         expected, layout = model.encoder_.layout_, getattr(model.network_, "layout", None)
         if layout is None or (layout.sizes, layout.linear) != (expected.sizes, expected.linear):
@@ -333,7 +337,7 @@ def _certificate(state: Any) -> Certificate:
 
 
 def _array(arrays: dict[str, npt.NDArray[Any]], name: str, shape: tuple[int, ...] | None) -> npt.NDArray[np.float64]:
-    """Take a finite array of floats out of the arrays of a file."""
+    """Remove an array from the arrays of a file, check it (finite float64), and return it."""
     array = arrays.pop(name)
     if array.dtype != np.float64 or (shape is not None and array.shape != shape) or not np.all(np.isfinite(array)):
         raise StorageError(f"{name} must be finite numbers of shape {shape}; got {array.dtype} of shape {array.shape}")

@@ -64,7 +64,7 @@ __all__ = ["QuantizedNetworkRegressor"]
 
 
 def named_copy(function: Any, owner: str) -> Any:
-    """Return a copy of a method that error messages attribute to the class `owner`."""
+    """Return a copy of a method whose qualified name, which error messages show, is that of the class `owner`."""
     copied = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -119,7 +119,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             cls.__init__ = named_copy(cls.__init__, cls.__qualname__)  # type: ignore[method-assign]
 
     def _options(self) -> EstimatorOptions:
-        """Return the checked parameters."""
+        """Return the parameters as checked options."""
         parameters = self.get_params(deep=False)
         if makes_blocks(self.encoding) and parameters["activation"] == EstimatorOptions.activation:
             # The default is for rows; networks on blocks are bilinear.
@@ -147,11 +147,11 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
 
     @property
     def _takes_frames(self) -> bool:
-        """Whether data frames may hold text, categories and missing entries, which are left to the encoder."""
+        """Whether data frames may hold text, categories and missing entries, which the encoder handles."""
         return has_encoder(self.encoding)
 
     def _entries(self, X: Any) -> dict[str, Any]:
-        """Return how entries of arrays are checked: not at all if the encoder reads entries of any type."""
+        """Return the arguments of `validate_data` for X; entries are not checked if the encoder accepts any type."""
         objects = self._takes_frames and getattr(getattr(X, "dtype", None), "kind", "") == "O"
         if objects or uses_transformer(self.encoding):
             return {"dtype": None, "ensure_all_finite": False}
@@ -159,7 +159,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
 
     @property
     def _targets(self) -> dict[str, Any]:
-        """Return how targets are checked."""
+        """Return the arguments of `validate_data` for the targets."""
         raise NotImplementedError
 
     def _coded(self, samples: Rows) -> tuple[FloatArray, FloatArray | None]:
@@ -299,7 +299,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         The file holds parameters, encoder, labels, network, the solution of the relaxation, the certificate without its
         proof, and versions of packages; safetensors with a strict header, no pickle. Probabilities of losses that need
         a calibration are calibrated first, if they have not been. A loaded estimator predicts the same bit for bit, and
-        `resample` draws other networks, except those of networks on blocks, whose solutions are not stored.
+        `resample` draws other networks.
 
         Raises
         ------
@@ -325,15 +325,14 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
 
     @property
     def _trained_beta(self) -> float:
-        """Beta of the problem of the fit."""
+        """Beta that the fit used."""
         return self.result_.problem.beta if "_result" in vars(self) else self._beta
 
-    def _solution_of_relaxation(self) -> tuple[Solution, float] | None:
-        """Return the solution that networks are sampled from, and its beta, if this estimator has them."""
+    def _solution_of_relaxation(self) -> Solution | None:
+        """Return the solution that networks are sampled from, if this estimator has it."""
         if "_result" in vars(self):
-            blocks = self.result_.problem.blocks
-            return None if blocks is not None else (Solution.of(self.result_), self.result_.problem.beta)
-        known: tuple[Solution, float] | None = vars(self).get("_solution")
+            return Solution.of(self.result_)
+        known: Solution | None = vars(self).get("_solution")
         return known
 
     def __getstate__(self) -> dict[str, Any]:
@@ -373,7 +372,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         """
         check_is_fitted(self)
         if "_result" not in vars(self) and (known := self._solution_of_relaxation()) is not None:
-            return self._resample_without_data(*known, n_neurons, random_state, levels, refine)
+            return self._resample_without_data(known, n_neurons, random_state, levels, refine)
         self._result = self.result_.resample(
             n_neurons,
             random_state,
@@ -391,7 +390,6 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     def _resample_without_data(
         self,
         solution: Solution,
-        beta: float,
         n_neurons: int,
         random_state: RandomState,
         levels: int | None,
@@ -400,10 +398,15 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         """Resample a loaded estimator: the new network is not refined, and its objective is not known."""
         if refine not in {None, "none"}:
             raise InvalidInputError(f"refine must be 'none' without the training data; got {refine!r}")
-        levels = self.network_.levels if levels is None else check_levels(levels)
-        covariance = squeezed(solution.covariances(levels), self.network_.output_shape)
+        if solution.layout is None:
+            levels = self.network_.levels if levels is None else check_levels(levels)
+        elif levels not in {None, 2}:
+            raise InvalidInputError(f"levels must be 2 for blocks; got {levels!r}")
+        else:
+            levels = 2
+        covariance = solution.covariance(levels, self.network_.output_shape)
         self.network_ = sample_network(covariance, n_neurons, random_state, allocation=self.allocation)
-        self.certificate_ = Certificate(solution.bound(levels, beta), math.nan)
+        self.certificate_ = Certificate(solution.bound(levels, self._trained_beta), math.nan)
         self._refined = "none"
         self.__dict__.pop("_importances", None)
         return self
@@ -415,7 +418,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         return inputs
 
     def training_problem(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingProblem:
-        """Return the problem that the network is a point of, for `qsdp.certify` and the like.
+        """Return the training problem of `network_` on data, for `qsdp.certify` and similar functions.
 
         Inputs and targets are coded as in training, beta is that of the fit, and levels are those of the network. The
         certificate of a fitted or loaded estimator is about the problem of its own rows.
@@ -470,7 +473,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         return map_rows(getattr(self._predictor(method), method), X, dtype, *row_shape)
 
     def _predictor(self, method: str) -> Any:
-        """Return a copy of this estimator that makes the same predictions and holds no training set."""
+        """Return a copy of this estimator with the same predictions and without the training set."""
         del method
         predictor = copy.copy(self)
         predictor.__dict__.pop("_result", None)

@@ -12,10 +12,16 @@ from qsdp._utils.options import choice, option, redefined
 from qsdp._utils.validation import RandomState, check_flag
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.classes import check_class_weight
-from qsdp.estimators.inputs import check_encoding
 from qsdp.losses import Loss
 from qsdp.options import AUTO, REFINEMENT_TIME, TrainingOptions
 from qsdp.relaxation.path import check_betas
+
+
+def _check_encoding(name: str, value: Any) -> Any:
+    # Encoders need scikit-learn, of which options are free.
+    from qsdp.estimators.inputs import check_encoding
+
+    return check_encoding(name, value)
 
 
 def _check_betas(name: str, value: Any) -> None:
@@ -73,7 +79,7 @@ class EstimatorOptions(TrainingOptions):
         `activation` must be None or its default, without a constant column of its own. ``refine="exact"`` then proves
         the optimum without a relaxation if its neurons can be enumerated.
         """,
-        check_encoding,
+        _check_encoding,
     )
     constant_column: bool = option(
         True,

@@ -30,7 +30,7 @@ def versions() -> dict[str, str]:
 
 
 def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options of training as text."""
+    """Return the training options by name, as texts."""
     return {name: _text(value) for name, value in options.items() if name not in _OF_THE_RUN}
 
 

@@ -1,4 +1,4 @@
-"""Writing of fitted estimators: all that predictions, and networks of other sizes, need; never code, never the data."""
+"""Saving of fitted estimators: what prediction and resampling need, without code and without the training data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator, see `QuantizedNetworkRegressor.save`."""
     network, arrays = model.network_.archive()
     arrays = {f"network.{name}": array for name, array in arrays.items()}
-    solution, _ = model._solution_of_relaxation() or (None, None)
+    solution = model._solution_of_relaxation()
     arrays |= {} if solution is None else solution.arrays()
     arrays |= {"scaling.offset": np.atleast_1d(model.target_scaling_.offset)}
     arrays |= {"scaling.scale": np.atleast_1d(model.target_scaling_.scale)}
@@ -74,7 +74,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _parameters_state(model: Any) -> dict[str, Any]:
-    """Return the parameters as JSON values; those that have none are replaced by defaults, with a warning."""
+    """Return the parameters as JSON values; those without a JSON form are replaced by defaults, with a warning."""
     defaults, state, lost = type(model)().get_params(deep=False), {}, []
     for name, value in model.get_params(deep=False).items():
         if name == "encoding" and value is not None and not isinstance(value, (str, BlockEncoder)):
@@ -92,7 +92,7 @@ def _parameters_state(model: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter as JSON values, or raise TypeError if it has none."""
+    """Return a parameter as JSON values, or raise TypeError if it has no JSON form."""
     if value is None or isinstance(value, (bool, int, float, str)):
         if isinstance(value, float) and not math.isfinite(value):
             return {"float": repr(value)}

@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
-import scipy.optimize
 
 from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.outputs import OutputShape, squeezed
 from qsdp._utils.stored import Checks, checked, is_activation, is_number, is_text
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.blocks import Layout
 from qsdp.exceptions import StorageError
+from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation import best_dual_bound
-from qsdp.shaping import SHAPINGS, SignCovariance, shape_matrix
+from qsdp.shaping import SHAPINGS, BlockCovariances, shape_block, shape_matrix
 
 __all__ = ["TOLERANCE", "Solution"]
 
@@ -47,10 +49,12 @@ class Solution(ReadOnlyArrays):
 
     Attributes
     ----------
-    Z, V : ndarray of shape (C, N, N)
-        Symmetric; every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal ``rho[k]``.
-    rho : ndarray of shape (C,)
-    weights : ndarray of shape (C, N)
+    Z, V : ndarray of shape (K, N, N)
+        A matrix for every output, or for the R blocks of every output: K = C or C R. Symmetric; every
+        ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal ``rho[k]``. Rows and columns beyond the
+        side of a block are zero.
+    rho : ndarray of shape (K,)
+    weights : ndarray of shape (K, N)
         z of the dual bound: ``Diag(z) +- M`` are positive semidefinite; 0 for outputs with dual vector 0.
     levels : int
         Number of levels of the relaxation.
@@ -60,6 +64,8 @@ class Solution(ReadOnlyArrays):
     improved_bound : float or None
         Larger bound by exact pricing, if any.
     regularization, shaping : str
+    layout : Layout or None
+        Layout of the blocks, which files store with the encoder; None for columns.
     """
 
     Z: FloatArray
@@ -72,20 +78,25 @@ class Solution(ReadOnlyArrays):
     improved_bound: float | None
     regularization: str
     shaping: str
+    layout: Layout | None = None
 
     @classmethod
     def of(cls, result: QSDPResult) -> Solution:
         """Return the solution from which a `result` was sampled."""
         relaxation, problem, certificate = result.relaxation, result.problem, result.certificate
+        Z, V, rho = relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack
         bound, improved = relaxation.lower_bound, certificate.lower_bound
         if result.kept is problem:
             # The relaxation has only some of the rows. The dual vector of the certificate gives the bound for all rows.
             assert certificate.z is not None
-            bound, weights = certificate.lower_bound, np.reshape(certificate.z, (problem.n_outputs, -1))
+            bound, weights = certificate.lower_bound, np.reshape(certificate.z, (len(Z), -1))
         else:
-            weights = relaxation.bound.z * np.any(relaxation.bound.nu != 0.0, axis=0)[:, None]
-        covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
-        Z, V, rho = relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack
+            active = np.any(relaxation.bound.nu != 0.0, axis=0)
+            weights = relaxation.bound.z * np.repeat(active, len(Z) // len(active))[:, None]
+        if problem.blocks is not None:
+            used = np.tile(problem.blocks.used, (problem.n_outputs, 1))
+            Z, V = (read_only(M * (used[:, :, None] & used[:, None, :])) for M in (Z, V))
+        first = result.covariance[0] if isinstance(result.covariance, list) else result.covariance
         return cls(
             Z=Z,
             V=V,
@@ -96,13 +107,15 @@ class Solution(ReadOnlyArrays):
             lower_bound=bound,
             improved_bound=improved if improved > bound else None,
             regularization=relaxation.regularization,
-            shaping=covariances[0].method,
+            # Linear blocks alone need no covariance.
+            shaping=first.method if first.method in SHAPINGS else TrainingOptions.shaping,
+            layout=problem.blocks,
         )
 
     @property
     def n_outputs(self) -> int:
         """Number C of outputs."""
-        return len(self.rho)
+        return len(self.rho) // (1 if self.layout is None else self.layout.n_blocks)
 
     @property
     def best_bound(self) -> float:
@@ -120,7 +133,7 @@ class Solution(ReadOnlyArrays):
         return int(self.Z.shape[1]) - self.lifted
 
     def blocks(self, levels: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return Z, V and rho with the same predictions for another number of levels."""
+        """Return Z, V and rho rescaled to another number of levels, with the same predictions."""
         if levels == self.levels:
             return self.Z, self.V, self.rho
         scale = np.outer(self._ratios(levels), self._ratios(levels))
@@ -130,12 +143,20 @@ class Solution(ReadOnlyArrays):
             np.fill_diagonal(one, diagonal)
         return self.Z * scale, V, rho
 
-    def covariances(self, levels: int) -> list[SignCovariance]:
-        """Return the covariance of each output, from which networks of that number of levels are sampled."""
-        return [
+    def covariance(self, levels: int, output_shape: OutputShape) -> Any:
+        """Return what `sample_network` draws networks with a number of levels from, as `shape_covariance` does."""
+        if self.layout is not None:
+            R = self.layout.n_blocks
+            parts = [
+                shape_block(Z, V, float(rho), self.layout, k % R, self.shaping)
+                for k, (Z, V, rho) in enumerate(zip(self.Z, self.V, self.rho, strict=True))
+            ]
+            return BlockCovariances(parts, self.layout, output_shape)
+        shaped = [
             shape_matrix(Z, V, float(rho), levels=levels, activation=self.activation, method=self.shaping)
             for Z, V, rho in zip(*self.blocks(levels), strict=True)
         ]
+        return squeezed(shaped, output_shape)
 
     def bound(self, levels: int, beta: float) -> float:
         r"""Return a lower bound on the optimum for another number of levels, without the data.
@@ -179,7 +200,7 @@ class Solution(ReadOnlyArrays):
         return max(sum(bounds), self.bound(problem.levels, problem.beta))
 
     def _ratios(self, levels: int) -> FloatArray:
-        """Return the factors of the coordinates' weights for another number of levels."""
+        """Return the factor by which each coordinate is rescaled for another number of levels."""
         ratios = np.ones(self.Z.shape[1])
         ratios[: self.n_inputs] = (self.levels - 1.0) / (levels - 1.0)
         return ratios
@@ -197,19 +218,21 @@ class Solution(ReadOnlyArrays):
         return {f"relaxation.{name}": getattr(self, name) for name in ARRAYS}
 
     @classmethod
-    def from_state(cls, state: Any, arrays: Mapping[str, Any], n_outputs: int, size: int) -> Solution:
-        """Return the solution with C outputs and N x N matrices, or raise StorageError if it is invalid."""
+    def from_state(
+        cls, state: Any, arrays: Mapping[str, Any], n_matrices: int, size: int, layout: Layout | None = None
+    ) -> Solution:
+        """Return the solution with K matrices N x N, or raise StorageError if it is invalid."""
         fields = checked("relaxation", state, _CHECKS)
         shapes = {"Z": (size, size), "V": (size, size), "rho": (), "weights": (size,)}
         found: dict[str, Any] = {}
         for name in ARRAYS:
-            array, expected = arrays.get(f"relaxation.{name}"), (n_outputs, *shapes[name])
+            array, expected = arrays.get(f"relaxation.{name}"), (n_matrices, *shapes[name])
             if array is None or array.dtype != np.float64 or array.shape != expected:
                 raise StorageError(f"relaxation: {name} does not have the shape {expected}")
             if not np.all(np.isfinite(array)):
                 raise StorageError(f"relaxation: {name} is not finite")
             found[name] = read_only(array)
-        solution = cls(**found, **{**fields, "activation": get_activation(fields["activation"])})
+        solution = cls(**found, **{**fields, "activation": get_activation(fields["activation"])}, layout=layout)
         solution._check_feasible()
         return solution
 
@@ -218,7 +241,11 @@ class Solution(ReadOnlyArrays):
             raise StorageError("relaxation: its improved bound is not larger than its lower bound")
         if np.any(self.rho < 0.0) or np.any(self.weights < 0.0):
             raise StorageError("relaxation: rho or weights are negative")
-        for Z, V, rho in zip(self.Z, self.V, self.rho, strict=True):
+        if self.layout is not None and (self.levels != 2 or self.activation is not None):
+            raise StorageError("relaxation: blocks have two levels and no activation")
+        for k, (Z, V, rho) in enumerate(zip(self.Z, self.V, self.rho, strict=True)):
+            if self.layout is not None:
+                Z, V = self._block_of(k, Z), self._block_of(k, V)
             if not np.array_equal(Z, Z.T) or not np.array_equal(V, V.T):
                 raise StorageError("relaxation: Z or V is not symmetric")
             if np.abs(V.diagonal() - rho).max() > TOLERANCE * rho:
@@ -230,6 +257,16 @@ class Solution(ReadOnlyArrays):
             if lowest < -len(Z) * TOLERANCE * rho:
                 raise StorageError("relaxation: its point is not positive semidefinite")
 
+    def _block_of(self, k: int, matrix: FloatArray) -> FloatArray:
+        """Return the entries of a matrix that belong to its block; raise StorageError if others are not zero."""
+        assert self.layout is not None
+        r = k % self.layout.n_blocks
+        N = self.layout.sizes[r]
+        places = np.eye(N, dtype=bool) if self.layout.linear[r] else np.ones((N, N), dtype=bool)
+        if np.count_nonzero(matrix) > np.count_nonzero(matrix[:N, :N][places]):
+            raise StorageError("relaxation: an entry outside of its block is not zero")
+        return matrix[:N, :N]
+
 
 ARRAYS = ("Z", "V", "rho", "weights")
 SCALARS = ("lower_bound", "improved_bound", "regularization", "shaping")
@@ -239,9 +276,9 @@ def _proven(
     problem: TrainingProblem, prediction: FloatArray, cost: float, weights: FloatArray, regularization: str
 ) -> float:
     """Return the lower bound proven by the predictions of a near-optimal point."""
+    from scipy import optimize
+
     fit = problem.data_fit
-    best = scipy.optimize.minimize_scalar(
-        lambda s: fit.value(s * prediction) + s * cost, bounds=(0.0, 2.0), method="bounded"
-    )
+    best = optimize.minimize_scalar(lambda s: fit.value(s * prediction) + s * cost, bounds=(0.0, 2.0), method="bounded")
     candidates = [-fit.gradient(s * prediction) for s in (1.0, float(best.x))]
     return best_dual_bound(problem, candidates, [weights], regularization=regularization).value

@@ -1,4 +1,4 @@
-"""What a saved estimator tells of the table that it was fitted to: columns, rows held out, and a digest."""
+"""Description of the table that an estimator was fitted to, which is saved with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["TableSource"]
 
 @dataclass(frozen=True)
 class TableSource:
-    """Columns of a table that an estimator was fitted to, and the rows that were held out.
+    """Description of a training table: target and weight columns, choice of held-out rows, and a digest.
 
     Attributes
     ----------

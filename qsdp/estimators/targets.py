@@ -1,4 +1,4 @@
-"""Targets in the units that a network is trained in."""
+"""Scaling of targets to the units in which a network is trained."""
 
 from __future__ import annotations
 

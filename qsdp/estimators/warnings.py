@@ -15,7 +15,7 @@ GAP_TO_WARN_OF = 0.5
 
 
 def warn_of_gap(result: QSDPResult) -> None:
-    """Warn if the certified gap is a large part of the objective because of the network, and name remedies."""
+    """Warn, with remedies, if the certified gap is a large fraction of the objective and the network causes it."""
     gap, relaxation = result.certificate.relative_gap, result.relaxation
     # A relaxation that was not solved has a warning of its own. Other networks would then hardly lower the gap, or
     # there was no time left for them either.
@@ -34,7 +34,7 @@ def warn_of_gap(result: QSDPResult) -> None:
 
 
 def warn_of_scales(X: FloatArray) -> None:
-    """Warn if columns differ so much in scale that quantized weights cannot make up for it."""
+    """Warn if the scales of columns differ too much for quantized weights to compensate."""
     ratio = ratio_of_scales(X)
     if ratio > LARGE_SCALE_RATIO:
         warn(

@@ -1,4 +1,4 @@
-"""Trained models outside Python: as integer C99, JavaScript, ONNX, QONNX and Verilog, and on encrypted inputs."""
+"""Export of trained models: integer C99, JavaScript, ONNX, QONNX and Verilog, and evaluation on encrypted inputs."""
 
 from qsdp.export._bit_model import BitModel
 from qsdp.export._c import CSource, to_c

@@ -1,4 +1,4 @@
-"""Models whose inputs are bits, as polynomials of degree two in the bits with integer coefficients."""
+"""Models whose inputs are bits, converted to polynomials of degree two in the bits with integer coefficients."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BitModel:
     names : tuple of str
         Names of the bits.
     values : ndarray of shape (2, d)
-        Inputs of the network that the bits 0 and 1 stand for.
+        Inputs of the network that the bits 0 and 1 represent.
     constant : ndarray of int of shape (C,)
     linear : ndarray of int of shape (C, d)
     pairs : ndarray of int of shape (C, d, d)
@@ -69,7 +69,7 @@ class BitModel:
         return int(low.min()), int(high.max())
 
     def bits(self, X: Any) -> BitArray:
-        """Return the bits of shape (n, d) of an array or a data frame, as the model takes it."""
+        """Encode an array or a data frame as bits of shape (n, d)."""
         if self.description.encoding is not None:
             inputs = self.description.encoding.encode(self.description.columns(X))
         else:
@@ -81,19 +81,19 @@ class BitModel:
         return bits.astype(np.uint8)
 
     def outputs(self, bits: npt.NDArray[Any]) -> IntArray:
-        """Return the integer outputs of shape (n, C) for bits of shape (n, d)."""
+        """Compute the integer outputs of shape (n, C) for bits of shape (n, d)."""
         b = bits.astype(np.int64)
         squares = np.stack([((b @ pairs) * b).sum(axis=1) for pairs in self.pairs], axis=1)
         outputs: IntArray = self.constant + b @ self.linear.T + squares
         return outputs
 
     def scores(self, outputs: npt.NDArray[Any]) -> FloatArray:
-        """Return outputs in the units of the model's own scores."""
+        """Convert integer outputs to scores of the original model."""
         return np.asarray(outputs, dtype=np.float64) * self.unit
 
 
 def bit_model(model: Any, *, digits: int = 8, values: tuple[float, float] = (0.0, 1.0)) -> BitModel:
-    """Return a model of bits, with coefficients of a given number of bits.
+    """Convert a model to a `BitModel`, with coefficients of at most `digits` bits.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def bit_model(model: Any, *, digits: int = 8, values: tuple[float, float] = (0.0
     digits : int, default=8
         Bits of the magnitude of the largest coefficient other than constants, 1 to 30.
     values : (float, float), default=(0, 1)
-        Inputs of a network alone that stand for 0 and 1.
+        Inputs that represent the bits 0 and 1, for a network without an encoding.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def bit_model(model: Any, *, digits: int = 8, values: tuple[float, float] = (0.0
 
 
 def _unit(constant: FloatArray, coefficients: FloatArray, digits: int) -> float:
-    """Return the largest unit in which all numbers are exact, if the digits suffice, else the finest unit."""
+    """Choose the unit of coefficients: the largest in which all are exact, if the digits suffice, else the finest."""
     largest, sizes = float(np.abs(coefficients).max()), np.abs(np.append(coefficients, constant))
     sizes = sizes[sizes > ROUNDING * float(sizes.max())]
     if not sizes.size:
@@ -164,7 +164,7 @@ def _values(description: ModelDescription, given: tuple[float, float]) -> FloatA
 
 
 def _polynomial(description: ModelDescription, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return constants, linear coefficients and pair coefficients of the scores as functions of bits."""
+    """Compute constants, linear coefficients and pair coefficients of the scores as functions of bits."""
     form = description.network.to_quadratic_form()
     if description.constant is not None:
         form = form.with_last(description.constant)
@@ -184,7 +184,7 @@ def _fold_columns(linear: FloatArray, pairs: FloatArray, encoding: Encoding) -> 
 
 
 def _product(first: Expression, i: int, second: Expression, j: int) -> int | None:
-    """Return which of two bits of a column is their product: its index, -1 for zero, None for neither."""
+    """Find the bit that equals the product of two bits of a column: its index, -1 for zero, None if there is none."""
     kinds = {first.kind, second.kind}
     if kinds == {"above"}:
         return i if float(first.value or 0.0) >= float(second.value or 0.0) else j

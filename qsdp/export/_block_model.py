@@ -1,18 +1,18 @@
-"""Networks on the patches of images in integers, with proven bounds of every sum."""
+"""Integer models of networks on image patches, with proven bounds of every sum."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+import qsdp.encoding
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.encoding import Patches
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._layout import type_width
 from qsdp.export._model import ModelDescription
@@ -20,12 +20,15 @@ from qsdp.networks import BlockForm, BlockNetwork
 from qsdp.networks.compact import integer_weights
 from qsdp.networks.storage import bits_of_integers
 
+if TYPE_CHECKING:
+    from qsdp.encoding import Patches
+
 __all__ = ["BlockIntegers", "BlockLayout", "BlockModel", "block_model"]
 
 #: Bits of second-layer weights that are not small multiples of a scale.
 _DIGITS = 15
 
-#: Fewest and most bits of factors between outputs.
+#: Minimum and maximum number of bits of factors between outputs.
 _FACTOR_DIGITS = 6, 31
 
 _BYTE = 255
@@ -33,7 +36,7 @@ _BYTE = 255
 
 @dataclass(frozen=True, eq=False)
 class BlockIntegers:
-    r"""Integers of the second layer: scores are `unit` times :math:`F_c \sum_j q_{jc}\, u_j^T M_{r_j} v_j + B_c`.
+    r"""Integer second layer: scores are `unit` times :math:`F_c \sum_j q_{jc}\, u_j^T M_{r_j} v_j + B_c`.
 
     Attributes
     ----------
@@ -66,13 +69,13 @@ class BlockIntegers:
 
     @property
     def rounding_error(self) -> FloatArray:
-        """The same as `error`: pixels are integers."""
+        """Same as `error`, since pixels are integers and are not rounded."""
         return self.error
 
 
 @dataclass(frozen=True, eq=False)
 class BlockLayout:
-    """How a network is stored: bits, and the types that evaluate it.
+    """Storage layout of a network: packed bits, and the widths of the integers that evaluate it.
 
     Attributes
     ----------
@@ -81,7 +84,7 @@ class BlockLayout:
         Packed bits, the most significant bit of a number first. Neurons, sorted by block and output, are the signs of
         U and V and a weight. Forms are one number for each packed entry, block by block and output by output.
     n_bits, low : int
-        A weight or entry of `n_bits` bits stands for low + number.
+        A weight or entry of `n_bits` bits represents low + number.
     counts : ndarray of shape (R C,)
         Numbers of neurons of each block and output; empty for forms.
     projection_bound, sum_bound : int
@@ -109,7 +112,7 @@ class BlockLayout:
 
 @dataclass(frozen=True, eq=False)
 class BlockModel:
-    """A network on patches in integers, as its code in C computes it.
+    """Integer model of a network on patches, which computes exactly what its C code does.
 
     Attributes
     ----------
@@ -128,7 +131,7 @@ class BlockModel:
 
     @property
     def encoder(self) -> Patches:
-        """The encoder of the images."""
+        """Encoder of the images."""
         encoder: Patches = self.description.blocks
         return encoder
 
@@ -141,7 +144,7 @@ class BlockModel:
         return images.reshape(len(images), -1).astype(np.uint8)
 
     def outputs(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the integer outputs (n, C) of flat rows of pixels, as exact integers."""
+        """Compute the integer outputs (n, C) of flat rows of pixels."""
         images = np.asarray(columns).astype(np.uint8).reshape(-1, *self.encoder.image_shape_)
         products = self.encoder.encoded(images).astype(np.int64)
         sums = products @ self.network.forms.T
@@ -149,7 +152,7 @@ class BlockModel:
         return outputs
 
     def scores(self, outputs: npt.NDArray[Any]) -> FloatArray:
-        """Return outputs in the units of the model's own scores."""
+        """Convert integer outputs to scores of the original model."""
         scores: FloatArray = outputs.astype(np.float64) * self.network.unit
         return scores
 
@@ -184,7 +187,7 @@ class _PatchBounds:
 
 
 def block_model(description: ModelDescription, *, width: int, layout: str) -> BlockModel:
-    """Return a network on patches of byte images in integers, in the smaller layout whose sums fit.
+    """Convert a network on patches of byte images to integers, in the smaller layout whose sums fit.
 
     Raises
     ------
@@ -193,8 +196,8 @@ def block_model(description: ModelDescription, *, width: int, layout: str) -> Bl
     """
     encoder = description.blocks
     if encoder is None:
-        raise ExportError("a network on blocks alone needs encoder, the fitted Patches of its images")
-    if not isinstance(encoder, Patches):
+        raise ExportError("a network on blocks without an estimator needs encoder, the fitted Patches of its images")
+    if not isinstance(encoder, qsdp.encoding.Patches):
         raise ExportError(f"only networks on Patches can be exported; got {encoder!r:.60}")
     for name in ("centre", "constant_"):
         if not float(value := getattr(encoder, name)).is_integer():
@@ -211,7 +214,7 @@ def block_model(description: ModelDescription, *, width: int, layout: str) -> Bl
 
 
 def _integers(description: ModelDescription, bounds: _PatchBounds, width: int) -> BlockIntegers:
-    """Return the second layer in integers, exactly where it is small multiples of a scale of each output."""
+    """Quantize the second layer to integers, exactly if the weights are small multiples of one scale per output."""
     network, offset, factor = description.network, description.offset, description.factor
     layout = bounds.encoder.layout_
     if isinstance(network, BlockForm):
@@ -247,14 +250,14 @@ def _integers(description: ModelDescription, bounds: _PatchBounds, width: int) -
 
 
 def _forms(network: BlockNetwork, weights: IntArray) -> IntArray:
-    """Return the integer vectors (C, P) whose inner products with packed entries are the sums over neurons."""
+    """Compute the integer vectors (C, P) whose inner products with packed entries are the sums over neurons."""
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     vectors = network.layout.products(U, V, network.block)
     return np.asarray(np.rint(weights.T @ vectors), dtype=np.int64)
 
 
 def _sorted(network: BlockNetwork, weights: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
-    """Return the terms of the sums over neurons by block and output; a neuron of several outputs is several terms."""
+    """Sort the terms of the sums over neurons by block and output; a neuron of several outputs is several terms."""
     neuron, output = np.nonzero(weights)
     order = np.lexsort((output, network.block[neuron]))
     neuron, output = neuron[order], output[order]
@@ -263,7 +266,7 @@ def _sorted(network: BlockNetwork, weights: IntArray) -> tuple[IntArray, IntArra
 
 
 def _common(scales: FloatArray, decision: str, digits: int) -> tuple[FloatArray, IntArray]:
-    """Return units and factors (C,) of some bits whose products are the scales; one unit if outputs are compared."""
+    """Factor scales into units and integer factors (C,) of some bits; one common unit if outputs are compared."""
     used = np.where(scales > 0.0, scales, scales.max() or 1.0)
     if decision != "argmax" or np.all(used == used[0]):
         return used, np.ones(len(scales), dtype=np.int64)
@@ -302,7 +305,7 @@ _LAYOUTS = {"neurons": _as_neurons, "form": _as_form}
 
 
 def _range(numbers: IntArray) -> tuple[int, int]:
-    """Return the smallest number, and the bits that count from it to the largest, at least one."""
+    """Return the smallest number, and the number of bits (at least one) that encode the offsets from it."""
     low = int(numbers.min(initial=0))
     return low, max((int(numbers.max(initial=0)) - low).bit_length(), 1)
 

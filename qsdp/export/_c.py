@@ -1,4 +1,4 @@
-"""Models as C99: one header and one source file in integers, without library calls."""
+"""Export to C99: one header and one source file with integer arithmetic and no library calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _END_OF_C_LINKAGE = "#ifdef __cplusplus\n}\n#endif\n"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CSource(Summarized):
-    """A model as C99, made by `to_c`.
+    """Model exported to C99, the result of `to_c`.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class CSource(Summarized):
 
     @property
     def error(self) -> FloatArray:
-        """Bounds of shape (C,) on the distance of these scores from the model's at the same fixed-point columns."""
+        """Error bounds of shape (C,): difference of these scores from the model's at the same fixed-point columns."""
         return self.model.network.error
 
     @property
@@ -70,7 +70,7 @@ class CSource(Summarized):
         return self.model.network.rounding_error
 
     def files(self, *, example: bool = False) -> dict[str, bytes]:
-        """Return the contents of the files by name; with `example`, also those of ``main.c``, see `write`."""
+        """Return the contents of the files by name, with `example` including ``main.c``; see `write`."""
         files = {f"{self.name}.h": self.header, f"{self.name}.c": self.source}
         if check_flag("example", example):
             if EXAMPLE in files:
@@ -99,7 +99,7 @@ class CSource(Summarized):
         return write_into(directory, self.files(example=example), force=force)
 
     def compile(self, *, compiler: str | None = None) -> CompiledModel:
-        """Compile the code and return the model as Python functions.
+        """Compile the code, and return the compiled model, callable from Python.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ def to_c(
     packed: bool = True,
     encoder: Any = None,
 ) -> CSource:
-    """Return a model as C99 code without floats, allocation or library calls.
+    """Export a model to C99 code without floats, allocation or library calls.
 
     Parameters
     ----------
@@ -169,10 +169,10 @@ def to_c(
         Decimals that do not fit are rounded; ``rounding_error`` bounds the effect.
     width : {16, 32, 64}
         Bits of the widest accumulator allowed. Numbers that are not exact in integers are rounded to between 6 and 15
-        bits: the most with which every sum provably fits.
+        bits: the maximum with which every sum provably fits.
     layout : {"auto", "neurons", "form"}
         Whether to store the weights of the neurons, of one bit each if binary, or the integer quadratic form that
-        computes the same outputs. "auto" picks the smaller one.
+        computes the same outputs. "auto" chooses the smaller one.
     packed : bool, default=True
         Whether weights are packed into bits. Otherwise they are stored as the narrowest integers that hold them, of at
         least 8 bits, which suits processors with vector instructions. Networks on images are always packed.
@@ -247,7 +247,7 @@ def _header(model: IntegerModel | BlockModel, name: str, packed: bool) -> str:
 
 
 def _values(model: IntegerModel | BlockModel) -> dict[str, str]:
-    """Return the values of macros: sizes, bounds, and the names of columns and classes."""
+    """Compute the values of macros: sizes, bounds, and the names of columns and classes."""
     network, description = model.network, model.description
     values = {"COLUMNS": str(description.n_columns), "OUTPUTS": str(network.n_outputs)}
     bounds = {"UNIT": network.unit, "ERROR": network.error}
@@ -266,7 +266,7 @@ def _values(model: IntegerModel | BlockModel) -> dict[str, str]:
 
 
 def _facts(model: IntegerModel | BlockModel, name: str, packed: bool) -> list[str]:
-    """Return the comment lines that state what the code computes and how accurately."""
+    """Write the comment lines that describe what the code computes and how accurately."""
     network, layout, upper = model.description.network, model.layout, name.upper()
     facts = [
         f"{name}: {described(network)}, made by qsdp.",
@@ -320,7 +320,7 @@ def _input_facts(model: IntegerModel | BlockModel, name: str) -> list[str]:
 
 
 def _column_macros(model: IntegerModel | BlockModel, name: str) -> str:
-    """Return a macro for each column of numbers with the function that rounds, and the codes of categories."""
+    """Write a conversion macro for each numeric column, the rounding function, and the codes of categories."""
     if model.inputs is None or model.description.encoding is None:
         return ""
     upper, lines = name.upper(), []
@@ -348,7 +348,7 @@ def _column_macros(model: IntegerModel | BlockModel, name: str) -> str:
 
 
 def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:
-    """Return the text on where a column is clipped; empty unless the column is a number among the inputs."""
+    """Describe the limits at which a column is clipped; empty unless the column is a numeric input."""
     assert model.description.encoding is not None
     numbers = inputs.numbers
     mask = numbers.column == position

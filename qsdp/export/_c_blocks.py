@@ -1,4 +1,4 @@
-"""C source of networks on the patches of images: sums of products of pixels region by region, then neurons or forms."""
+"""C source of networks on image patches: sums of products of pixels by region, then neurons or quadratic forms."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ _FINISH = Template("""\
 
 
 def block_functions(model: BlockModel, tables: Tables) -> list[str]:
-    """Return the functions up to `evaluate` and declare their tables."""
+    """Write the C functions that evaluate a network on patches, and declare their tables."""
     layout, network, encoder = model.layout, model.network, model.encoder
     types = _types(model)
     width = (layout.n_bits + 14) // 8
@@ -198,7 +198,7 @@ def _types(model: BlockModel) -> dict[str, object]:
 
 
 def _patch(model: BlockModel, types: dict[str, object]) -> str:
-    """Return the function that reads the pixels of a patch, sums of squares of pixels if images are downsampled."""
+    """Write the C function that reads the pixels of a patch, summed over squares if images are downsampled."""
     encoder = model.encoder
     height, width, channels = encoder.image_shape_
     down, padding, area = encoder.downsample, encoder.padding, encoder.downsample**2
@@ -237,7 +237,7 @@ def _patch(model: BlockModel, types: dict[str, object]) -> str:
 
 
 def _result(factors: list[int], bias: tuple[int, ...], tables: Tables, total: str) -> str:
-    """Return the output k in terms of its sum."""
+    """Write output k as an expression of its sum: times a factor, plus a bias."""
     factor = tables.entry("factor", factors, "k", total)
     added = tables.entry("bias", bias, "k", total)
     result = "output[k]" if factor == "1" else f"output[k] * {factor}"

@@ -1,4 +1,4 @@
-"""Exported C, compiled and called from Python."""
+"""Compilation of exported C code, and calls of the compiled code from Python."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ void ${name}_rows(const ${x} *column, size_t n, ${total} *output)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CompiledModel:
-    """An exported model whose compiled code evaluates whole tables.
+    """Exported model whose compiled C code is called from Python for whole tables.
 
     Attributes
     ----------
@@ -56,11 +56,11 @@ class CompiledModel:
     _rows: Any
 
     def outputs(self, X: Any) -> npt.NDArray[np.int64]:
-        """Return the integer outputs of shape (n, C) for data as the model itself takes them."""
+        """Compute the integer outputs of shape (n, C) for data in the form that the original model accepts."""
         return self.evaluate(self.model.columns(X))
 
     def evaluate(self, columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Return the integer outputs of shape (n, C) for columns as on the device: integers within the input range."""
+        """Compute the integer outputs of shape (n, C) for integer columns within the input range, as on the device."""
         low, high = self.model.input_range
         given = np.asarray(columns)
         d = self.model.description.n_columns
@@ -86,7 +86,7 @@ class CompiledModel:
         return self.model.description.decide(self.outputs(X))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the same as the model's own `predict`: labels for a classifier, else numbers."""
+        """Predict like the original model: labels for a classifier, else numbers."""
         description = self.model.description
         if description.classes:
             return description.predictions(self.classes(X))
@@ -95,7 +95,7 @@ class CompiledModel:
 
 
 def find_compiler(compiler: str | None = None) -> str:
-    """Return the path of a C compiler, or raise MissingPackageError."""
+    """Find a C compiler; raise MissingPackageError if there is none."""
     names = _COMPILERS if compiler is None else (compiler,)
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
@@ -106,7 +106,7 @@ def find_compiler(compiler: str | None = None) -> str:
 def compile_model(
     name: str, files: Mapping[str, bytes], model: IntegerModel | BlockModel, compiler: str | None, level: str
 ) -> CompiledModel:
-    """Compile a header and a source file at a level of optimisation and return the model."""
+    """Compile exported files at an optimisation level, load them, and return the compiled model."""
     path = find_compiler(compiler)
     rows = _ROWS.substitute(
         name=name,

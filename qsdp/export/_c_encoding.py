@@ -1,4 +1,4 @@
-"""C functions that turn fixed-point columns into integer inputs."""
+"""C source of the encoding, which converts fixed-point columns to integer inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["encoding_functions"]
 
 
 def encoding_functions(inputs: Inputs, types: Mapping[str, object], tables: Tables, missing: str) -> list[str]:
-    """Return the functions, and declare their tables; `types` are those that the templates share."""
+    """Write the C functions of the encoding, and declare their tables; `types` are the shared template fields."""
     functions, declared = [], ""
     if inputs.fills is not None:
         fill = tables.entry("fill", inputs.fills.tolist(), "i", str(types["column"]))
@@ -37,7 +37,7 @@ def encoding_functions(inputs: Inputs, types: Mapping[str, object], tables: Tabl
 def _by_column(
     inputs: Inputs, steps: Sequence[tuple[str, IntArray]], types: Mapping[str, object], tables: Tables
 ) -> tuple[list[str], str]:
-    """Return counters and the loop over columns that are numbers or compared with thresholds."""
+    """Write counters and the loop over columns that are numbers or compared with thresholds."""
     columns = np.unique(np.concatenate([positions for _, positions in steps]))
     if not len(columns):
         return [], ""
@@ -67,7 +67,7 @@ def _read(place: str, filled: bool) -> str:
 
 
 def _number(inputs: Inputs, types: Mapping[str, object], tables: Tables, at: str) -> str:
-    """Return the statements that turn a number into an input."""
+    """Write the C statements that convert a number to an input."""
     numbers = inputs.numbers
     # Clip after scaling if no product overflows: the largest scaled numbers take a smaller table, or none.
     last = bool(np.all((inputs.most - numbers.low) * numbers.slope + numbers.half < 2**32))
@@ -90,14 +90,14 @@ def _number(inputs: Inputs, types: Mapping[str, object], tables: Tables, at: str
 
 
 def _threshold(inputs: Inputs, types: Mapping[str, object], tables: Tables, at: str) -> str:
-    """Return the statement that turns a comparison into an input."""
+    """Write the C statement that converts a comparison to an input."""
     bits = next(one for one in inputs.bits if one.kind == "above")
     value = tables.entry("above_value", bits.value.tolist(), at, str(types["column"]))
     return templates.ABOVE.substitute(types, **_ends(bits, types, tables, at), value=value)
 
 
 def _codes(bits: Bits, types: Mapping[str, object], tables: Tables, missing: str) -> str:
-    """Return the loop over categories, or over columns that may be missing."""
+    """Write the C loop over categories, or over columns that may be missing."""
     place, value = tables.entry(f"{bits.kind}_column", bits.column.tolist(), "i"), missing
     if bits.kind != "missing":
         value = tables.entry("equals_value", bits.value.tolist(), "i", str(types["column"]))

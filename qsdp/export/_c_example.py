@@ -1,4 +1,4 @@
-"""Program in C that evaluates a few rows and compares the results with those computed by Python."""
+"""Example program in C that evaluates a few rows and compares the results with those of Python."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["EXAMPLE", "example_rows", "example_source"]
 #: Name of the file.
 EXAMPLE = "main.c"
 
-#: Number of rows. The second has the smallest entries, the third the largest, the fourth none that may be missing.
+#: Number of rows. The second has the smallest entries, the third the largest, the fourth all optional entries missing.
 _ROWS = 8
 
 #: Fraction of missing entries in the remaining rows, where entries may be missing.
@@ -89,7 +89,7 @@ _LABELS = Template("""\
 
 
 def example_source(model: IntegerModel | BlockModel, name: str) -> str:
-    """Return the program that checks the exported files called `name`."""
+    """Write the program that tests the exported files called `name`."""
     rows = example_rows(model)
     outputs, total = model.outputs(rows), output_type(model)
     wide = total == "int64_t"
@@ -124,7 +124,7 @@ def example_source(model: IntegerModel | BlockModel, name: str) -> str:
 
 
 def example_rows(model: IntegerModel | BlockModel) -> IntArray:
-    """Return rows spread over the ranges and categories of the columns, of shape (n, number of columns)."""
+    """Generate rows spread over the ranges and categories of the columns, of shape (n, number of columns)."""
     rng, d = np.random.default_rng(0), model.description.n_columns
     if model.inputs is None:
         low, high = (np.full(d, end, dtype=np.int64) for end in model.input_range)
@@ -140,7 +140,7 @@ def example_rows(model: IntegerModel | BlockModel) -> IntArray:
 
 
 def _spans(model: IntegerModel, inputs: Inputs) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-    """Return the smallest and largest entries of columns to try, and which columns may have missing entries."""
+    """Return the smallest and largest test entries of columns, and a mask of columns that may have missing entries."""
     encoding = model.description.encoding
     assert encoding is not None
     spans = []
@@ -157,7 +157,7 @@ def _spans(model: IntegerModel, inputs: Inputs) -> tuple[IntArray, IntArray, npt
 
 
 def _span(inputs: Inputs, position: int, scale: Fraction) -> tuple[int, int]:
-    """Return the ends of a column of numbers: the limits of its inputs, or a little beyond its thresholds."""
+    """Return the range of a numeric column: the limits of its inputs, or a little beyond its thresholds."""
     mask = inputs.numbers.column == position
     if mask.any():
         # Beyond these the code clips entries, even where the model itself does not.
@@ -170,7 +170,7 @@ def _span(inputs: Inputs, position: int, scale: Fraction) -> tuple[int, int]:
 
 
 def _entries(model: IntegerModel, name: str, row: IntArray) -> str:
-    """Return the entries of a row as expressions: macros of numbers, and codes of categories."""
+    """Write the entries of a row as C expressions: macros of numbers, and codes of categories."""
     encoding, inputs = model.description.encoding, model.inputs
     assert encoding is not None
     assert inputs is not None
@@ -183,5 +183,5 @@ def _entries(model: IntegerModel, name: str, row: IntArray) -> str:
 
 
 def _table(rows: IntArray) -> str:
-    """Return rows of integers as the entries of a two-dimensional array."""
+    """Write rows of integers as the entries of a two-dimensional C array."""
     return "\n".join(f"    {initializer(map(bare, row))}," for row in rows.tolist())

@@ -1,4 +1,4 @@
-"""C source of a model in integers: encoding of columns, evaluation and decision."""
+"""C source of an integer model: encoding of columns, evaluation of the network, and decision."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["c_source", "column_type", "entry_points", "output_type"]
 
 
 def column_type(model: IntegerModel | BlockModel) -> str:
-    """Return the type of the columns."""
+    """Return the C type of the columns."""
     if isinstance(model, BlockModel):
         return "uint8_t"
     low, high = model.input_range
@@ -22,12 +22,12 @@ def column_type(model: IntegerModel | BlockModel) -> str:
 
 
 def output_type(model: IntegerModel | BlockModel) -> str:
-    """Return the type of the outputs."""
+    """Return the C type of the outputs."""
     return signed(model.layout.sum_width)
 
 
 def entry_points(model: IntegerModel | BlockModel, name: str) -> list[str]:
-    """Return the declarations of the functions, without semicolons."""
+    """Write the declarations of the public C functions, without semicolons."""
     columns = f"const {column_type(model)} column[{model.description.n_columns}]"
     C = model.network.n_outputs
     found = [f"void {name}_outputs({columns}, {output_type(model)} output[{C}])"]
@@ -39,7 +39,7 @@ def entry_points(model: IntegerModel | BlockModel, name: str) -> list[str]:
 
 
 def c_source(model: IntegerModel | BlockModel, name: str, head: str, *, packed: bool) -> str:
-    """Return the source file below a comment, with weights packed into bits or in the narrowest type."""
+    """Write the source file, with weights packed into bits or in the narrowest type; `head` is its first comment."""
     tables = Tables()
     outputs, *decisions = entry_points(model, name)
     alone = f"{outputs}\n{{\n    evaluate(column, output);\n}}\n"
@@ -65,7 +65,7 @@ def c_source(model: IntegerModel | BlockModel, name: str, head: str, *, packed: 
 
 
 def _network(model: IntegerModel, types: dict[str, object], tables: Tables, packed: bool) -> list[str]:
-    """Return the functions that evaluate a network at integer inputs."""
+    """Write the C functions that evaluate a network at integer inputs."""
     functions = []
     if packed:
         functions += _readers(model, types, tables)
@@ -76,7 +76,7 @@ def _network(model: IntegerModel, types: dict[str, object], tables: Tables, pack
 
 
 def _types(model: IntegerModel) -> dict[str, object]:
-    """Return the types and sizes that the templates share."""
+    """Return the types and sizes that are fields of all templates."""
     network, layout, n = model.network, model.layout, model.description.n_columns
     x = column_type(model) if model.inputs is None else signed(type_width(max(int(model.inputs.largest.max()), 1)))
     column = column_type(model)
@@ -96,7 +96,7 @@ def _types(model: IntegerModel) -> dict[str, object]:
 
 
 def _readers(model: IntegerModel, types: dict[str, object], tables: Tables) -> list[str]:
-    """Return the functions that read packed bits and numbers, and declare the packed table."""
+    """Write the C functions that read packed bits and numbers, and declare the packed table."""
     layout = model.layout
     # A number of n bits may begin with the last bit of a byte; single bits that end with a byte read the next one.
     n_bytes, shifted = (layout.n_bits + 14) // 8, _is_shifted(layout)
@@ -114,7 +114,7 @@ def _readers(model: IntegerModel, types: dict[str, object], tables: Tables) -> l
 
 
 def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables, packed: bool) -> list[str]:
-    """Return the functions that evaluate neurons one after another."""
+    """Write the C functions that evaluate neurons one after another."""
     network, layout = model.network, model.layout
     project = (_packed_projection if packed else _plain_projection)(model, types)
     side = (layout.n_bits if packed else 1) * network.n_inputs + layout.signs
@@ -138,7 +138,7 @@ def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables, pack
 
 
 def _packed_projection(model: IntegerModel, types: dict[str, object]) -> str:
-    """Return the function of a projection by weights in bits."""
+    """Write the C function of a projection with packed weights."""
     layout, kappa = model.layout, model.network.kappa
     if _is_shifted(layout):
         last = f"(byte & 128 ? {literal(kappa)} : {literal(-kappa)})"
@@ -155,7 +155,7 @@ def _packed_projection(model: IntegerModel, types: dict[str, object]) -> str:
 
 
 def _plain_projection(model: IntegerModel, types: dict[str, object]) -> str:
-    """Return the function of a projection by weights in a table of integers."""
+    """Write the C function of a projection with weights in a table of integers."""
     # Index the table: a pointer to it would have to name its kind of memory.
     last = f"({types['projection']}){literal(model.network.kappa)} * weights[at + {model.network.n_inputs}]"
     return templates.PROJECT.substitute(
@@ -167,7 +167,7 @@ def _plain_projection(model: IntegerModel, types: dict[str, object]) -> str:
 
 
 def _is_shifted(layout: NetworkLayout) -> bool:
-    """Return whether weights are single bits that are read one after another."""
+    """Whether weights are single bits that are shifted out of bytes one after another."""
     return layout.name == "neurons" and layout.n_bits == 1
 
 
@@ -178,7 +178,7 @@ def _projection(model: IntegerModel, signed_kappa: str) -> str:
 
 
 def _scaled_sum(model: IntegerModel, tables: Tables) -> str:
-    """Return output k in terms of the sum over its neurons without their common factor."""
+    """Write output k as an expression of the sum over its neurons, times their common factor, plus a bias."""
     factor = tables.entry("factor", model.network.factors.tolist(), "k", output_type(model))
     bias = tables.entry("bias", model.network.bias, "k", output_type(model))
     total = "sum" if factor == "1" else f"sum * {factor}"
@@ -186,7 +186,7 @@ def _scaled_sum(model: IntegerModel, tables: Tables) -> str:
 
 
 def _form(model: IntegerModel, types: dict[str, object], tables: Tables, packed: bool) -> list[str]:
-    """Return the function that evaluates quadratic forms."""
+    """Write the C function that evaluates quadratic forms."""
     network, layout = model.network, model.layout
     number = "bit(at)" if layout.n_bits == 1 else "number(at)"
     entry = f"({types['total']}){number} + {literal(layout.low)}" if packed else f"({types['total']})weights[at]"

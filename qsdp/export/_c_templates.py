@@ -1,4 +1,4 @@
-"""Templates of the functions of exported C.
+"""Templates of the functions in exported C code.
 
 Every result of arithmetic is converted explicitly to the type in which it is stored: integers narrower than int are
 promoted, and with the flag -Wconversion compilers warn of each implicit conversion back.

@@ -1,4 +1,4 @@
-"""Pieces of C99: literals, comments, names, and tables of the narrowest types."""
+"""Elements of C99 source: literals, comments, identifiers, and tables of the narrowest types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WIDTH = 100
 
 
 def literal(value: int) -> str:
-    """Return an integer as an expression that can stand anywhere."""
+    """Write an integer as a C expression that is valid in any context."""
     if value == -(2**31):
         return "(-2147483647 - 1)"
     text = str(value) if abs(value) < 2**31 else f"INT64_C({abs(value)})" if value > 0 else f"-INT64_C({abs(value)})"
@@ -34,27 +34,27 @@ def literal(value: int) -> str:
 
 
 def unsigned_literal(value: int) -> str:
-    """Return an integer >= 0 as an unsigned expression."""
+    """Write an integer >= 0 as an unsigned C expression."""
     return f"{value}u" if value < 2**16 else f"{value}ul" if value < 2**32 else f"UINT64_C({value})"
 
 
 def signed(width: int) -> str:
-    """Return the type of signed integers of a width in bits."""
+    """Return the C type of signed integers of a width in bits."""
     return f"int{width}_t"
 
 
 def class_type(n_classes: int) -> str:
-    """Return the type of a class number."""
+    """Return the C type of class numbers."""
     return "uint16_t" if n_classes < 2**16 else "uint32_t"
 
 
 def counter_type(most: int) -> str:
-    """Return the type of a counter from 0 to `most`, as wide as suits the machine."""
+    """Return the C type of a counter from 0 to `most`, one of the fast types."""
     return next(f"uint_fast{width}_t" for width in (8, 16, 32, 64) if most < 2**width)
 
 
 def table_type(values: Sequence[int]) -> str:
-    """Return the narrowest type that holds some integers; unsigned if none is negative."""
+    """Return the narrowest C type for some integers; unsigned if none is negative."""
     low, high = min(values), max(values)
     for width in (8, 16, 32, 64):
         if low >= 0 and high < 2**width:
@@ -65,7 +65,7 @@ def table_type(values: Sequence[int]) -> str:
 
 
 def identifiers(names: Iterable[str]) -> list[str]:
-    """Return names as distinct parts of identifiers."""
+    """Convert names to distinct parts of C identifiers."""
     found: list[str] = []
     for position, name in enumerate(names):
         plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "column"
@@ -76,7 +76,7 @@ def identifiers(names: Iterable[str]) -> list[str]:
 
 
 def comment(lines: Sequence[str]) -> str:
-    """Return a valid comment of some lines, whatever they hold."""
+    """Write lines as a C comment that is valid whatever they contain."""
     # No ends of comments, no trigraphs, no continued lines.
     safe = [re.sub(r"[^ -~]|[\\?]", "_", line).replace("*/", "*_").replace("/*", "/_") for line in lines]
     if len(safe) == 1:
@@ -85,7 +85,7 @@ def comment(lines: Sequence[str]) -> str:
 
 
 def string(text: str) -> str:
-    """Return a text as a string literal of C and Verilog, in UTF-8."""
+    """Write text as a string literal of C and Verilog, in UTF-8."""
     parts = []
     for byte in text.encode("utf-8", "backslashreplace"):
         one = chr(byte)
@@ -95,12 +95,12 @@ def string(text: str) -> str:
 
 
 def initializer(entries: Iterable[str]) -> str:
-    """Return the initialiser of an array of expressions."""
+    """Write the initialiser of an array of expressions."""
     return f"{{{', '.join(entries)}}}"
 
 
 def bare(value: int) -> str:
-    """Return an integer as an entry of a table."""
+    """Write an integer as an entry of a table, without parentheses."""
     return str(value) if -(2**31) < value < 2**31 else literal(value)
 
 
@@ -111,7 +111,7 @@ class Tables:
     declared: list[str] = field(default_factory=list)
 
     def entry(self, name: str, values: Sequence[Any], index: str, type_: str = "") -> str:
-        """Return an expression for the entry at an index; declare a table unless a constant or the index will do.
+        """Write an expression for the entry at an index; declare a table unless a constant or the index suffices.
 
         The expression has the type `type_`. Without one, the entries are counts or indices: integers >= 0 that are
         compared with unsigned counters and index arrays.
@@ -126,7 +126,7 @@ class Tables:
         return f"{conversion}{name}[{index}]"
 
     def add(self, name: str, numbers: Sequence[int]) -> None:
-        """Declare a table."""
+        """Declare a table of integers of the narrowest type."""
         lines, line = [], ""
         for number in map(bare, numbers):
             if len(line) + len(number) > _WIDTH:

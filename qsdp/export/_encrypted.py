@@ -1,4 +1,4 @@
-"""Evaluation of networks on inputs encrypted by CKKS: the evaluating side sees neither inputs nor outputs."""
+"""Homomorphic evaluation of networks on inputs encrypted by CKKS: the server sees neither inputs nor outputs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class EncryptionParameters(Summarized):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EncryptedNetwork(ReadOnlyArrays):
-    """The evaluating side, which has the network but not the secret key; made by `encrypted`.
+    """Server side, with the network but without the secret key; the result of `encrypted`.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class EncryptedNetwork(ReadOnlyArrays):
     weights: FloatArray
 
     def evaluate(self, public: bytes, rows: Sequence[Sequence[bytes]]) -> list[list[bytes]]:
-        """Return encrypted outputs of encrypted rows.
+        """Evaluate the network on encrypted rows; return encrypted outputs.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class EncryptedNetwork(ReadOnlyArrays):
 
 
 class EncryptedClient:
-    """The client, which has the inputs and the secret key and needs only the parameters.
+    """Client side, with the inputs and the secret key; it needs only the parameters.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class EncryptedClient:
         self.public: bytes = self._context.serialize(save_secret_key=False)
 
     def encrypt(self, X: Any) -> list[list[bytes]]:
-        """Return the ciphertexts of each row of X, of shape (n, n_inputs), with entries within the bound."""
+        """Encrypt the rows of X, of shape (n, n_inputs), whose entries are within the bound; a list per row."""
         ts, parameters = _tenseal(), self.parameters
         data = check_matrix("X", X, n_columns=parameters.n_inputs)
         if np.abs(data).max(initial=0.0) > parameters.bound:
@@ -167,7 +167,7 @@ class EncryptedClient:
 
 
 def encrypted(network: Any, *, bound: float = 1.0, error: float = 1e-4) -> EncryptedNetwork:
-    r"""Return a network for encrypted inputs, with parameters for 128 bits of security.
+    r"""Prepare a network for encrypted inputs, with parameters for 128 bits of security.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def encrypted(network: Any, *, bound: float = 1.0, error: float = 1e-4) -> Encry
     Returns
     -------
     EncryptedNetwork
-        The evaluating side. Its `parameters` are all that an `EncryptedClient` needs.
+        Server side. Its `parameters` are all that an `EncryptedClient` needs.
 
     Raises
     ------
@@ -223,13 +223,13 @@ def encrypted(network: Any, *, bound: float = 1.0, error: float = 1e-4) -> Encry
 
 
 def _lifted(X: FloatArray) -> FloatArray:
-    """Return the products of inputs, the inputs and a one; outputs are linear functions of these."""
+    """Compute the features in which outputs are linear: products of inputs, the inputs, and a one."""
     first, second = np.triu_indices(X.shape[1])
     return np.hstack([X[:, first] * X[:, second], X, np.ones((len(X), 1))])
 
 
 def _parameters(weights: FloatArray, d: int, bound: float, error: float) -> EncryptionParameters:
-    """Return the parameters of the smallest degree and scale that reach a relative error."""
+    """Choose the parameters of the smallest degree and scale that attain a relative error."""
     C, size = weights.shape
     largest = _lifted(np.full((1, d), bound))[0]
     reach = float((np.abs(weights) @ largest).max()) or 1.0
@@ -248,7 +248,7 @@ def _parameters(weights: FloatArray, d: int, bound: float, error: float) -> Encr
 
 
 def _error(weights: FloatArray, largest: FloatArray, size: int, degree: int, scale: int) -> float:
-    """Return a bound on the error of an output."""
+    """Bound the error of an output."""
     secret = 2.0 * degree / 3.0
     fresh = _SIGMA * (8.0 * math.sqrt(2.0) * degree + 6.0 * math.sqrt(degree) + 16.0 * math.sqrt(secret * degree))
     encoding = 6.0 * math.sqrt(degree / 12.0)

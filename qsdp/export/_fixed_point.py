@@ -1,4 +1,4 @@
-"""Columns as integers, fixed-point numbers and codes of categories, and their encoding as integer inputs."""
+"""Conversion of columns to fixed-point numbers and category codes, and their encoding as integer inputs."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ Limits = list[tuple[Fraction, Fraction] | None]
 #: Scale of every column: None for categories and for columns that are not used.
 Scales = list[Fraction | None]
 
-#: The largest fixed-point number of 32 bits; the smallest, `MISSING`, stands for a missing entry.
+#: The largest fixed-point number of 32 bits; the smallest, `MISSING`, represents a missing entry.
 LARGEST = 2**31 - 1
 MISSING = -LARGEST - 1
 
-#: Steps between the limits of a number: most, most for fine thresholds, most with a scale from the user, fewest.
+#: Steps between the limits of a number: maximum, maximum for fine thresholds, maximum with a user's scale, minimum.
 _STEPS, _FINE_STEPS, _MOST_STEPS, _FEWEST_STEPS = 2**16 - 1, 2**20, 2**24, 2**6
 
-#: Largest error, in units of inputs, that one shift for all numbers may add; a common shift needs no table.
+#: Largest error, in units of inputs, that a common shift of all numbers may add; a common shift needs no table.
 _SHARED_SHIFT = Fraction(1, 16)
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    r"""Inputs that are numbers: :math:`\lfloor (e \cdot \text{slope} + h) / 2^\text{shift} \rfloor + \text{start}`.
+    r"""Numeric inputs: :math:`\lfloor (e \cdot \text{slope} + h) / 2^\text{shift} \rfloor + \text{start}`.
 
     Here e is the column minus `low`, from 0 to `width`, and h is half of :math:`2^\text{shift}`. All have shape (k,).
 
@@ -62,7 +62,7 @@ class Numbers:
     error : ndarray of float
         Largest distance of an input from the input for the column's exact value, in units of inputs.
     rounding : ndarray of float
-        What rounding the column to its nearest fixed-point number adds to the error.
+        Additional error due to rounding the column to its nearest fixed-point number.
     """
 
     column: IntArray
@@ -75,7 +75,7 @@ class Numbers:
     rounding: npt.NDArray[np.float64]
 
     def encode(self, columns: IntArray) -> IntArray:
-        """Return the inputs of shape (n, k) for columns without missing entries, shape (n, number of columns)."""
+        """Compute the inputs of shape (n, k) from columns without missing entries, shape (n, number of columns)."""
         above = np.clip(columns[:, self.column] - self.low, 0, self.width)
         inputs: IntArray = ((above * self.slope + self.half) >> self.shift) + self.start
         return inputs
@@ -111,7 +111,7 @@ class Bits:
     error: npt.NDArray[np.float64]
 
     def encode(self, columns: IntArray, filled: IntArray) -> IntArray:
-        """Return the inputs of shape (n, k) for columns with and without missing entries."""
+        """Compute the inputs of shape (n, k) from columns with missing entries, and with filled entries."""
         bits = filled[:, self.column] > self.value if self.kind == "above" else columns[:, self.column] == self.value
         return np.where(bits, self.on, self.off)
 
@@ -122,7 +122,7 @@ class Bits:
 
 
 def limits_of(description: ModelDescription) -> Limits:
-    """Return the limits of the numbers among the expressions of an encoding.
+    """Determine the limits at which numeric inputs of an encoding are clipped.
 
     Numbers without limits are clipped where they leave the training range by more than its width.
     """
@@ -145,10 +145,10 @@ def limits_of(description: ModelDescription) -> Limits:
 def column_scales(
     description: ModelDescription, limits: Limits, given: Mapping[str, float] | None, most: int = LARGEST
 ) -> Scales:
-    """Return the scale of every column: the fixed-point number is the nearest integer to scale times the entry.
+    """Choose the scale of every column: the fixed-point number is the nearest integer to scale times the entry.
 
-    A scale not `given` by name is the finest power of ten that leaves 16 bits between the limits of a number. It is
-    finer if thresholds need it, with one decimal more than they have, as far as no number exceeds `most`.
+    `given` are the user's scales by name. The default is the finest power of ten that leaves 16 bits between the limits
+    of a number. It is finer if thresholds need it, with one decimal more than they have, if no number exceeds `most`.
     """
     encoding = description.encoding
     assert encoding is not None
@@ -185,7 +185,7 @@ def _checked_scales(given: Mapping[str, float] | None, names: Sequence[str]) -> 
 
 
 class _Entries(NamedTuple):
-    """What the fixed-point numbers of a column must represent: the limits of its inputs, and its thresholds."""
+    """Numbers that a column's fixed-point format must represent: the limits of its inputs, and its thresholds."""
 
     limits: list[tuple[Fraction, Fraction]]
     thresholds: list[Fraction]
@@ -201,12 +201,12 @@ class _Entries(NamedTuple):
         return max(map(abs, [*self.thresholds, *chain(*self.limits)]), default=Fraction(0))
 
     def fit(self, scale: Fraction, most: int) -> bool:
-        """Return whether no number exceeds `most`, and no limits are too near to or too far from each other."""
+        """Whether a scale is suitable: no number exceeds `most`, and the number of steps between limits is allowed."""
         steps = [int(width * scale) for width in self.widths]
         return self.largest * scale <= most and all(_FEWEST_STEPS <= one <= _MOST_STEPS for one in steps)
 
     def power_of_ten(self, fill: Fraction, most: int) -> Fraction:
-        """Return the default scale of a column in which missing entries are replaced by `fill`."""
+        """Choose the default scale of a column in which missing entries are replaced by `fill`."""
         wanted = [max(_decimals(one) + 1, 0) for one in self.thresholds]
         # A column of zeros fits with any scale.
         allowed = [_most_digits(most, max(abs(fill), self.largest) or Fraction(1))]
@@ -217,12 +217,12 @@ class _Entries(NamedTuple):
 
 
 def _decimals(number: Fraction) -> int:
-    """Return the number of decimals of the nearest float; negative for multiples of ten."""
+    """Count the decimals of the nearest float; negative for multiples of ten."""
     return -int(Decimal(repr(float(number))).normalize().as_tuple().exponent)
 
 
 def _most_digits(most: int, size: Fraction) -> int:
-    """Return the largest k with ``size * 10**k <= most``."""
+    """Compute the largest k with ``size * 10**k <= most``."""
     k = math.floor(math.log10(most) - math.log10(size))
     while size * Fraction(10) ** k > most:
         k -= 1
@@ -237,7 +237,7 @@ def numbers(
     unit: Fraction,
     fills: IntArray,
 ) -> Numbers:
-    """Return the integer inputs, in a unit, for numbers given as pairs of place and expression."""
+    """Build the integer inputs of numeric expressions, given as (index, expression), in multiples of a unit."""
     rows: list[tuple[int, ...]] = []
     errors: list[tuple[float, float]] = []
     parts = [_stepped(one, limits[place], scales[one.position], unit) for place, one in expressions]
@@ -262,7 +262,7 @@ def numbers(
 def _stepped(
     one: Expression, span: tuple[Fraction, Fraction] | None, scale: Fraction | None, unit: Fraction
 ) -> tuple[tuple[Fraction, Fraction], Fraction, int, int, Fraction]:
-    """Return limits and scale of a number, its limits in fixed point, and the size of one step in units of inputs."""
+    """Compute limits and scale of a number, its limits in fixed point, and the size of one step in units of inputs."""
     assert span is not None
     assert scale is not None
     low, high = (round(end * scale) for end in span)
@@ -270,7 +270,7 @@ def _stepped(
 
 
 def _slopes(steps: Sequence[tuple[Fraction, int]]) -> list[tuple[int, int]]:
-    """Return slopes and shifts for numbers of given steps and widths; use one common shift if that costs little."""
+    """Choose slopes and shifts for numbers of these steps and widths, with one common shift if that costs little."""
     own = [_slope(step, width) for step, width in steps]
     shift = min((shift for _, shift in own), default=0)
     shared = [(round(step * (1 << shift)), shift) for step, _ in steps]
@@ -282,7 +282,7 @@ def _slopes(steps: Sequence[tuple[Fraction, int]]) -> list[tuple[int, int]]:
 
 
 def _slope(step: Fraction, width: int) -> tuple[int, int]:
-    """Return slope and shift; the slope has at most 16 bits, so that products fit into unsigned 32 bits."""
+    """Choose slope and shift; the slope has at most 16 bits, so that products fit into unsigned 32 bits."""
     if width == 0:
         return 0, 31
     for shift in range(31, 0, -1):
@@ -300,7 +300,7 @@ def bits_of_kind(
     unit: Fraction,
     most: int,
 ) -> Bits:
-    """Return the integer inputs, in a unit, for the bits of one kind."""
+    """Build the integer inputs of the bits of one kind, in multiples of a unit."""
     values = [compared(one, columns[one.position], scales[one.position], most) for one in expressions]
     pairs = np.array([_bit_pair(one, unit) for one in expressions]).reshape(-1, 3)
     positions = np.array([one.position for one in expressions], dtype=np.int64)
@@ -315,7 +315,7 @@ def _bit_pair(one: Expression, unit: Fraction) -> tuple[int, int, float]:
 
 
 def compared(one: Expression, column: InputColumn, scale: Fraction | None, most: int = LARGEST) -> int:
-    """Return the integer that a fixed-point number or a code of a category is compared with."""
+    """Return the integer constant with which a fixed-point number or a category code is compared."""
     if one.kind == "above":
         assert scale is not None
         return _below_threshold(threshold_of(one), scale, most)
@@ -332,9 +332,9 @@ def threshold_of(one: Expression) -> float:
 
 
 def _below_threshold(threshold: float, scale: Fraction, most: int) -> int:
-    """Return the largest fixed-point number that is not above a threshold.
+    """Find the largest fixed-point number that is not above a threshold.
 
-    A fixed-point number n stands for the double nearest to ``n / scale``, so that decimals are compared as written.
+    A fixed-point number n represents the double nearest to ``n / scale``, so that decimals are compared as written.
     """
     n = math.floor(Fraction(threshold) * scale)
     while float(Fraction(n + 1) / scale) <= threshold:
@@ -347,7 +347,7 @@ def _below_threshold(threshold: float, scale: Fraction, most: int) -> int:
 def fixed_fills(
     columns: Sequence[InputColumn], expressions: Sequence[Expression], scales: Scales, most: int
 ) -> npt.NDArray[np.int64]:
-    """Return the fixed-point numbers that replace missing entries, on the same side of every threshold as the fill."""
+    """Compute fixed-point fill values of missing entries, on the same side of every threshold as the original ones."""
     fills = np.zeros(len(columns), dtype=np.int64)
     for position, (column, scale) in enumerate(zip(columns, scales, strict=True)):
         if scale is None or column.fill is None:
@@ -365,7 +365,7 @@ def fixed_fills(
 def fixed_columns(
     description: ModelDescription, columns: Sequence[npt.NDArray[Any]], scales: Scales, most: int = LARGEST
 ) -> npt.NDArray[np.int64]:
-    """Return the columns of a table as fixed-point numbers and codes of categories, shape (n, number of columns).
+    """Convert the columns of a table to fixed-point numbers and category codes, shape (n, number of columns).
 
     Numbers are clipped at `most` in magnitude; a missing entry is the integer below them. Halves are rounded away from
     zero, as exported C does: both do the same operations in double precision.
@@ -395,7 +395,7 @@ def fixed_columns(
 
 
 def _scaled(entries: npt.NDArray[np.float64], scales: Sequence[Fraction]) -> npt.NDArray[np.float64]:
-    """Return scales times entries, divided where a scale is one over an integer, as exported C does."""
+    """Multiply entries by scales, or divide if a scale is one over an integer, exactly as exported C does."""
     divisors, factors = np.array([factor_of(scale) for scale in scales]).T
     with np.errstate(over="ignore"):
         scaled: npt.NDArray[np.float64] = entries / divisors * factors
@@ -403,7 +403,7 @@ def _scaled(entries: npt.NDArray[np.float64], scales: Sequence[Fraction]) -> npt
 
 
 def factor_of(scale: Fraction) -> tuple[float, float]:
-    """Return the divisor and the factor, one of which is 1, that stand for a scale in double precision."""
+    """Represent a scale in double precision as a divisor and a factor, one of which is 1."""
     if scale.numerator == 1:
         return float(scale.denominator), 1.0
     return 1.0, float(scale)

@@ -1,4 +1,4 @@
-"""Formats of the command line, by name."""
+"""Export formats of the command line, by name."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from qsdp.export._verilog import to_verilog
 
 __all__ = ["FORMATS", "ExportFormat", "ExportedFiles"]
 
-#: Metadata of graphs that are shown; the names of columns and classes may be too many.
+#: Metadata of graphs that are shown; there may be too many names of columns and classes.
 _NUMBERS = ("unit", "error", "input_range", "bound")
 
 
 @dataclass(frozen=True)
 class ExportedFiles:
-    """A model in a format.
+    """Exported model: the contents of its files, and facts about it.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class ExportedFiles:
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """A format of `qsdp export`.
+    """Format of `qsdp export`.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class ExportFormat:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def files(self, name: str, options: Collection[str] = ()) -> list[str]:
-        """Return the names of the files that `export` makes with some of its options."""
+        """Return the names of the files that `export` creates with these options."""
         return [
             *(f"{name}{suffix}" for suffix in self.suffixes),
             *(self.extra[one] for one in options if one in self.extra),

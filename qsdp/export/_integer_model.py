@@ -1,4 +1,4 @@
-"""A model in integers: from fixed-point columns to outputs and classes, evaluated exactly."""
+"""Integer models: exact evaluation from fixed-point columns to outputs and classes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from qsdp.export._model import ModelDescription, describe
 
 __all__ = ["DIGITS", "INPUT_RANGE", "IntegerModel", "check_width", "checked_range", "integer_model"]
 
-#: Default range of the inputs of a network alone.
+#: Default input range of a network without an encoding.
 INPUT_RANGE = (-(2**15), 2**15 - 1)
 
 #: Numbers of bits of rounded quantities, tried in this order until all sums fit.
@@ -64,7 +64,7 @@ class Inputs:
     places : ndarray of int
         Position of each input among numbers, bits and the constant, one kind after another.
     order : ndarray of int
-        Input of the network that each integer input stands for.
+        Input of the network that each integer input represents.
     unit : Fraction
         Inputs of the network are `unit` times these.
     error, rounding : ndarray of float
@@ -91,7 +91,7 @@ class Inputs:
         return every.astype(np.int64)[self.places]
 
     def encode(self, columns: IntArray) -> IntArray:
-        """Return the integer inputs of shape (n, d) for fixed-point columns."""
+        """Compute the integer inputs of shape (n, d) from fixed-point columns."""
         filled = columns if self.fills is None else np.where(columns < -self.most, self.fills, columns)
         parts = [self.numbers.encode(filled), *(one.encode(columns, filled) for one in self.bits)]
         if self.constant is not None:
@@ -101,7 +101,7 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IntegerModel:
-    """A model in integers.
+    """Integer model, which computes exactly what exported code does.
 
     Attributes
     ----------
@@ -136,11 +136,11 @@ class IntegerModel:
         return given.astype(np.int64)
 
     def outputs(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the integer outputs of shape (n, C) for the result of `columns`, also as Python's integers."""
+        """Compute the integer outputs of shape (n, C) for the result of `columns`; Python integers if necessary."""
         return self.network.outputs(columns if self.inputs is None else self.inputs.encode(columns))
 
     def scores(self, outputs: npt.NDArray[Any]) -> FloatArray:
-        """Return outputs in the units of the model's own scores."""
+        """Convert integer outputs to scores of the original model."""
         scores: FloatArray = outputs.astype(np.float64) * self.network.unit
         return scores
 
@@ -154,7 +154,7 @@ def integer_model(
     width: int = 64,
     layout: str = "auto",
 ) -> IntegerModel:
-    """Return a model in integers, with the most digits for which all sums provably fit.
+    """Convert a model to integers, with the maximum number of digits for which all sums provably fit.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def integer_model(
     width : {16, 32, 64}
         Largest number of bits of an accumulator.
     layout : {"auto", "neurons", "form"}
-        What to store; "auto" picks the smaller one.
+        Representation to store; "auto" chooses the smaller one.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def _fitting(
     width: int,
     layout: str,
 ) -> IntegerModel | None:
-    """Return the smaller of the layouts that fit, each with the most digits possible; None if none fits."""
+    """Build the smaller of the layouts that fit, each with the maximum number of digits; None if none fits."""
     candidates: dict[str, IntegerModel] = {}
     for digits in DIGITS:
         inputs = None if limits is None or scales is None else _inputs(description, limits, scales, digits, given[1])
@@ -228,7 +228,7 @@ def _fitting(
 
 
 def check_width(width: int) -> int:
-    """Return the bits of the widest accumulator."""
+    """Check `width`, the bits of the widest accumulator, and return it."""
     if width not in {16, 32, 64}:
         raise InvalidInputError(f"width must be 16, 32 or 64; got {width!r:.60}")
     return width
@@ -247,7 +247,7 @@ def checked_range(given: Sequence[int]) -> tuple[int, int]:
 def _network(
     description: ModelDescription, inputs: Inputs | None, given: tuple[int, int], digits: int
 ) -> IntegerNetwork:
-    """Return the integer network of integer inputs."""
+    """Build the integer network for integer inputs."""
     d = description.network.n_inputs
     if inputs is None:
         order, largest = np.arange(d), np.full(d, max(map(abs, given)), dtype=np.int64)
@@ -318,7 +318,7 @@ def _inputs(description: ModelDescription, limits: Limits, scales: Scales, digit
 
 
 def _unit(values: list[Fraction], extremes: list[Fraction], digits: int) -> Fraction:
-    """Return the unit of the inputs: exact for bits alone, else the power of two that gives them so many digits."""
+    """Choose the unit of the inputs: exact if all are bits, else the power of two that yields `digits` digits."""
     present = [abs(value) for value in values if value]
     if present and not extremes:
         denominator = max(value.denominator for value in present)

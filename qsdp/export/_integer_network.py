@@ -1,4 +1,4 @@
-"""Networks in integers: first-layer weights unchanged, second-layer weights as multiples of a unit."""
+"""Integer networks: first-layer weights are unchanged, second-layer weights become multiples of a unit."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ EXACT = 1e-12
 #: The gain stops growing once projections have this many bits more than kappa needs.
 _MORE_DIGITS = 6
 
-#: Bits by which the unit of second-layer weights shrinks if the rest is not a multiple of it.
+#: Number of bits by which the unit of second-layer weights is refined if the constant term is not a multiple of it.
 _REST_BITS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class ExactNetwork:
-    """The scores in real numbers: ``sum_j alpha_jk (w_j . z)(w'_j . z) + rest_k`` for ``z = (x, kappa)``."""
+    """Scores in real numbers: ``sum_j alpha_jk (w_j . z)(w'_j . z) + rest_k`` for ``z = (x, kappa)``."""
 
     left: IntArray
     right: IntArray
@@ -42,7 +42,7 @@ class ExactNetwork:
 
 @dataclass(frozen=True, eq=False)
 class IntegerNetwork:
-    r"""A quadratic function of integers: scores are `unit` times its outputs, up to `error`.
+    r"""Quadratic function of integers: scores are `unit` times its outputs, up to `error`.
 
     For inputs x, let :math:`z = (\text{gain} \cdot x, \kappa)`, without the last entry if :math:`\kappa` is 0. Then
 
@@ -71,7 +71,7 @@ class IntegerNetwork:
     coordinates : ndarray of shape (D,)
         Bounds on the magnitudes of z.
     distance, rounding : ndarray of shape (D,)
-        Bounds on the distance of z from its exact value, and on what the rounding of columns adds.
+        Bounds on the distance of z from its exact value, and on the additional error due to the rounding of columns.
     """
 
     left: IntArray
@@ -120,7 +120,7 @@ class IntegerNetwork:
 
     @cached_property
     def error(self) -> FloatArray:
-        """Bounds of shape (C,) on the distance of the scores, in their own units, from the scores of exact inputs."""
+        """Bounds of shape (C,) on the difference between the scores and those of exact inputs."""
         return self._bounds(self.distance)
 
     @cached_property
@@ -129,7 +129,7 @@ class IntegerNetwork:
         return self._bounds(self.distance + self.rounding)
 
     def _bounds(self, distance: FloatArray) -> FloatArray:
-        """Return bounds for exact coordinates z + e: 2 e'Sz + e'Se, plus rounding of second-layer weights and rest."""
+        """Bound errors for exact coordinates z + e: 2 e'Sz + e'Se, plus rounding of second layer and constants."""
         form, lost = self._exact_forms
         pairs = zip(self.exact.rest, self.bias, self.unit, strict=True)
         rest = np.array([abs(float(Fraction(rest) - own * Fraction(unit))) for rest, own, unit in pairs])
@@ -139,13 +139,13 @@ class IntegerNetwork:
 
     @cached_property
     def _exact_forms(self) -> tuple[FloatArray, FloatArray]:
-        """Return the magnitudes of the exact S, and of its difference from the integer S times the unit."""
+        """Compute magnitudes of the exact matrices S, and of their differences from the integer S times the unit."""
         lost = self.exact_alpha - self.alpha * self.unit
         first, second = (np.abs(form_of_neurons(self.left, self.right, own)) for own in (self.exact_alpha, lost))
         return first, second
 
     def outputs(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the outputs of shape (n, C) as exact integers: int64 or Python's, like the inputs."""
+        """Compute the outputs of shape (n, C) as exact integers: int64 or Python integers, like the inputs."""
         kind = object if inputs.dtype == object else np.int64
         z: npt.NDArray[Any] = inputs * self.gain
         if self.kappa:
@@ -173,7 +173,7 @@ def integer_network(
     digits: int,
     common_unit: bool,
 ) -> IntegerNetwork:
-    """Return the network in integers.
+    """Convert a network to integers.
 
     Parameters
     ----------
@@ -181,13 +181,14 @@ def integer_network(
     offset, factor : ndarray of shape (C,)
         Scores are offset + factor * output.
     order : ndarray of shape (d,)
-        Input of the network that each integer input stands for.
+        Input of the network that each integer input represents.
     unit : Fraction
         Unit of the integer inputs.
     largest : ndarray of shape (d,)
         Bounds on the magnitudes of the integer inputs.
     error, rounding : ndarray of shape (d,)
-        Bounds on the distance of integer inputs from exact ones, and on what the rounding of columns adds, in units.
+        Bounds, in units, on the distance of integer inputs from exact ones, and on the additional error due to the
+        rounding of columns.
     digits : int
         Bits of second-layer weights that are not multiples of the smallest one, and of kappa if it is not a multiple
         of the unit.
@@ -219,7 +220,7 @@ def _exact(
     offset: FloatArray,
     factor: FloatArray,
 ) -> ExactNetwork:
-    r"""Return the network with the square of its activation completed.
+    r"""Write a network as products of two linear functions by completing the square of its activation.
 
     .. math:: a p q + \tfrac b2 (t p + s q) + c s t = a (p + \kappa s)(q + \kappa t) + (c - a \kappa^2) s t,
         \qquad \kappa = b / 2a
@@ -250,7 +251,7 @@ def _exact(
 
 
 def _exact_form(form: IntegerForm, order: npt.NDArray[Any], offset: FloatArray, factor: FloatArray) -> ExactNetwork:
-    """Return a form as neurons: one side picks an input, and the other is that input's row."""
+    """Write a quadratic form as neurons: one side selects an input, and the other is that input's row."""
     a, b, c = form.activation.coefficients if form.activation else (1.0, 0.0, 0.0)
     lifted = form.activation is not None and form.activation.lifted
     at = np.append(order, form.n_inputs) if lifted else order
@@ -273,9 +274,9 @@ def _exact_form(form: IntegerForm, order: npt.NDArray[Any], offset: FloatArray, 
 
 
 def _scaled_kappa(kappa: float, unit: Fraction, digits: int, reach: float) -> tuple[int, int, float]:
-    """Return the smallest sufficient gain, kappa as an integer in units over the gain, and the error of that integer.
+    """Choose the smallest sufficient gain; return it, kappa as an integer in units over the gain, and its error.
 
-    Kappa must be exact or have enough digits, or projections (bounded by `reach`) be so large that it matters little.
+    Kappa must be exact or have enough digits, or projections (bounded by `reach`) be so large that its error is small.
     """
     if kappa == 0.0:
         return 1, 0, 0.0
@@ -291,7 +292,7 @@ def _scaled_kappa(kappa: float, unit: Fraction, digits: int, reach: float) -> tu
 
 
 def _grouped(exact: ExactNetwork, weights: FloatArray) -> tuple[IntArray, FloatArray, IntArray | None]:
-    """Return left weights, second-layer weights, and the sizes of the groups of neurons that share one, or None.
+    """Group neurons by equal second-layer weight; return left weights, second-layer weights and group sizes or None.
 
     The sign of a neuron's only weight moves to its left side if this creates groups.
     """
@@ -313,9 +314,9 @@ def _sizes(weights: FloatArray) -> IntArray | None:
 
 
 def _quantized(weights: FloatArray, rest: FloatArray, digits: int, common: bool) -> tuple[FloatArray, IntArray]:
-    """Return units of shape (C,) and integers of shape (k, C) whose products are the weights, exactly if possible.
+    """Quantize weights to units of shape (C,) times integers of shape (k, C), exactly if possible.
 
-    Units are small enough to represent the rest, of shape (C,), to a few bits.
+    Units are small enough to represent the constants `rest`, of shape (C,), to a few bits.
     """
     groups = [slice(None)] if common else [slice(k, k + 1) for k in range(weights.shape[1])]
     units, alpha = np.ones(weights.shape[1]), np.zeros(weights.shape, dtype=np.int64)
@@ -326,7 +327,7 @@ def _quantized(weights: FloatArray, rest: FloatArray, digits: int, common: bool)
 
 
 def common_unit(sizes: FloatArray, digits: int) -> float | None:
-    """Return the smallest of positive numbers if all are multiples of it, none above 2^digits times; else None."""
+    """Return the smallest of positive numbers if all are multiples of it by at most 2^digits; else None."""
     smallest = float(sizes.min())
     ratios = sizes / smallest
     exact = ratios.max() <= 2**digits and np.all(np.abs(ratios - np.rint(ratios)) <= EXACT * ratios)

@@ -1,4 +1,4 @@
-"""Models as JavaScript: one module for browsers and Node, with the types of its functions."""
+"""Export to JavaScript: one module for browsers and Node, with TypeScript declarations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LARGEST = 2**53
 
 @dataclass(frozen=True, repr=False)
 class JavaScriptModule(Summarized):
-    """A model as a module of JavaScript, made by `to_js`.
+    """Model exported to a JavaScript module, the result of `to_js`.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class JavaScriptModule(Summarized):
 
 
 def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any = None) -> JavaScriptModule:
-    """Return a model as one ES module without dependencies, for browsers and Node, with its TypeScript declarations.
+    """Export a model to one ES module without dependencies, for browsers and Node, with TypeScript declarations.
 
     Parameters
     ----------
@@ -96,9 +96,9 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any
     layout : {"auto", "neurons", "form"}, default="auto"
         Whether to store the neurons, with as few bits for each weight as its levels need, or the quadratic form that
         they add up to, in integers if the neurons of an output share their second-layer weight, or on images have
-        small multiples of one. "auto" picks the smaller one.
+        small multiples of one. "auto" chooses the smaller one.
     encoder : Patches, optional
-        The fitted encoder of a network on blocks alone.
+        The fitted encoder of a network on blocks without an estimator.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any
 
 
 def _answers_data(description: ModelDescription) -> dict[str, Any]:
-    """Return what turns scores into answers, as JSON values."""
+    """Build the part of the data that turns scores into answers, as JSON values."""
     data: dict[str, Any] = {
         "several": bool(description.network.output_shape),
         # A network alone predicts its outputs, as in Python.

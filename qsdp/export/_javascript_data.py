@@ -1,4 +1,4 @@
-"""Columns, networks and effects as JSON values, with numbers packed in base64."""
+"""Data of exported JavaScript: columns, networks and effects as JSON values, with numbers packed in base64."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNITS = {"date": "days since 1970-01-01", "percent": "fraction, 0.125 for 12.5%
 
 
 def packed(values: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return numbers in the smallest of three forms: codes of a table, integers from the smallest on, or floats."""
+    """Pack numbers in the smallest of three forms: codes of a table, offsets from the smallest integer, or floats."""
     flat = np.ascontiguousarray(values).ravel()
     table, codes = np.unique(flat, return_inverse=True)
     candidates = [_coded(codes.ravel(), table=table.tolist())] if len(table) <= max(2, len(flat) // 2) else []
@@ -45,7 +45,7 @@ def _coded(codes: npt.NDArray[Any], **meaning: Any) -> dict[str, Any]:
 
 
 def network_data(description: ModelDescription, layout: str) -> dict[str, Any]:
-    """Return the network with its scaling and constants, in a layout or the smaller one."""
+    """Encode the network with its scaling and constants, in the requested or the smaller layout."""
     candidates = []
     if layout != "form" and has_neurons(description.network):
         candidates.append(_neurons(description))
@@ -66,7 +66,7 @@ def _neurons(description: ModelDescription) -> dict[str, Any]:
 
 
 def _form(description: ModelDescription) -> dict[str, Any]:
-    """Return the matrices of z' L z for z = (x, 1), times units and factors of quadratic, linear and constant terms."""
+    """Encode the quadratic form: matrices L of z' L z, z = (x, 1), with units and factors of its terms."""
     network, constant = description.network, description.constant
     if isinstance(network, BilinearNetwork) and network.shared_alpha:
         network = network.to_integer_form()
@@ -89,7 +89,7 @@ def _form(description: ModelDescription) -> dict[str, Any]:
 
 
 def effects_data(description: ModelDescription) -> dict[str, Any]:
-    """Return what centres the effects of columns."""
+    """Encode the constants that centre the effects of columns."""
     encoding, moments = description.encoding, description.moments
     assert encoding is not None
     assert moments is not None
@@ -118,7 +118,7 @@ def output_names(description: ModelDescription) -> list[str]:
 
 
 def columns_data(description: ModelDescription) -> list[dict[str, Any]]:
-    """Return what the module tells of each column; what is left out is a number that must not be missing."""
+    """Encode the description of each column; the default, which is omitted, is a number that must not be missing."""
     encoding = description.encoding
     assert encoding is not None
     ranges = _ranges(description)
@@ -147,12 +147,12 @@ def _type(column: InputColumn) -> str | None:
 
 
 def unit_of(column: InputColumn) -> str | None:
-    """Return in which unit a column of numbers is given, where its notation leaves a choice."""
+    """Return the unit of a numeric column if its notation requires one, such as dates and percentages; else None."""
     return None if column.categories is not None else _UNITS.get(column.notation or "")
 
 
 def _ranges(description: ModelDescription) -> dict[int, list[float]]:
-    """Return the smallest and largest number of columns in training, or the ends of their thresholds."""
+    """Return the range of numeric columns in training, or of their thresholds."""
     found: dict[int, list[float]] = {}
     assert description.encoding is not None
     for place, one in enumerate(description.encoding.expressions):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp.encoding import Patches
+import qsdp.encoding
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._javascript_data import output_names, packed
 from qsdp.export._model import ModelDescription
@@ -23,8 +23,8 @@ def image_data(description: ModelDescription, layout: str) -> dict[str, Any]:
     """Return geometry and network of a model of images, in a layout or the smaller one."""
     encoder, network = description.blocks, description.network
     if encoder is None:
-        raise ExportError("a network on blocks alone needs encoder, the fitted Patches of its images")
-    if not isinstance(encoder, Patches):
+        raise ExportError("a network on blocks without an estimator needs encoder, the fitted Patches of its images")
+    if not isinstance(encoder, qsdp.encoding.Patches):
         raise ExportError(f"only networks on Patches can be exported; got {encoder!r:.60}")
     candidates = []
     if layout != "form" and not isinstance(network, BlockForm):

@@ -1,4 +1,4 @@
-"""TypeScript declarations of a module of JavaScript."""
+"""TypeScript declarations of an exported JavaScript module."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ export declare function contributions(row: Row | Entries, options?: Options): Ex
 
 
 def declarations(description: ModelDescription, exports: Sequence[str]) -> str:
-    """Return the declarations of the names that a module exports."""
+    """Write the TypeScript declarations of the names that a module exports."""
     encoding, several = description.encoding, bool(description.network.output_shape)
     if description.blocks is not None:
         row, entries = "", _IMAGES

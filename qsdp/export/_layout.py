@@ -1,4 +1,4 @@
-"""Storage and evaluation of an integer network as neurons or as a quadratic form, with proven widths for each."""
+"""Layouts of an integer network: storage and evaluation as neurons or as a quadratic form, with proven widths."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ ByteArray = npt.NDArray[np.uint8]
 
 LAYOUTS = ("neurons", "form")
 
-#: Widths of the integers of C, and the least used: narrower arithmetic is no gain on any machine of interest.
+#: Widths of the integers of C, and the minimum used: narrower arithmetic is not faster on relevant machines.
 _WIDTHS, _LEAST_WIDTH = (8, 16, 32, 64), 16
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkLayout:
-    """A way to store and evaluate a network.
+    """Layout of a network: its stored numbers, and proven bounds on intermediate values.
 
     Attributes
     ----------
     name : {"neurons", "form"}
     low, step, n_bits : int
-        A number of `n_bits` bits stands for low + step * number.
+        A number of `n_bits` bits represents low + step * number.
     signs : int
         Whether a bit for the sign of kappa follows the weights of each side of a neuron.
     size : int
@@ -76,7 +76,7 @@ class NetworkLayout:
 
 
 def layouts(network: IntegerNetwork) -> list[NetworkLayout]:
-    """Return the layouts of a network, the smaller one first."""
+    """Build both layouts of a network, the smaller one first."""
     found = [_form(network)]
     if network.is_product:
         found.append(_neurons(network))
@@ -84,7 +84,7 @@ def layouts(network: IntegerNetwork) -> list[NetworkLayout]:
 
 
 def type_width(bound: int) -> int:
-    """Return the bits of the narrowest signed type that holds integers up to a bound in magnitude; 128 if none does."""
+    """Return the bits of the narrowest signed type for integers up to a bound in magnitude; 128 if there is none."""
     return next((width for width in _WIDTHS if bound < 2 ** (width - 1)), 128)
 
 
@@ -124,5 +124,5 @@ def _magnitudes(values: tuple[int, ...]) -> FloatArray:
 
 
 def _upper(value: float) -> int:
-    """Return an integer upper bound on a sum of products of integers >= 0, given in double precision."""
+    """Bound a sum of products of integers >= 0, computed in double precision, from above by an integer."""
     return int(value) if value < 2.0**52 else int(value * (1.0 + ROUNDING))

@@ -1,4 +1,4 @@
-"""Description of a model for every format: columns, their encoding, the network, and the decision."""
+"""Format-independent description of a model: columns, their encoding, the network, and the decision."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Network = BilinearNetwork | PolynomialNetwork | IntegerForm | BlockNetwork | Blo
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelDescription:
-    r"""A trained model as data: everything a format needs, and nothing about the training.
+    r"""Description of a trained model: all that an export format needs, and nothing about the training.
 
     `encoding` turns columns into inputs x, with `constant` as the last input if there is one. The network computes
     outputs :math:`f(x)`, and :math:`s = \text{offset} + \text{factor} \cdot f(x)` are predictions or scores.
@@ -43,10 +43,10 @@ class ModelDescription:
         Offsets and factors of the scores; factors are positive.
     decision : {"none", "sign", "argmax", "labels"}
         "none": scores are the predictions. "sign": class 1 where the only score is > 0, else class 0. "argmax": the
-        class of the largest score, the first of equal ones. "labels": every label whose score is > 0. A network alone
-        has "sign" or "argmax", because it may belong to a classifier.
+        class of the largest score, the first of equal ones. "labels": every label whose score is > 0. A network without
+        an estimator has "sign" or "argmax", because it may belong to a classifier.
     encoding : Encoding or None
-        None for a network alone, whose inputs are given.
+        None for a network without an estimator, whose inputs are already encoded.
     constant : float or None
         Entry of the constant column after the encoded inputs.
     classes : tuple
@@ -61,7 +61,7 @@ class ModelDescription:
         Smallest and largest inputs in training, without the constant, if they are known; those of a sample of the
         rows for an estimator fitted to Dask collections.
     moments : InputMoments or None
-        What centres the effects of columns on the training set, if it is known.
+        Moments of the training set that centre the effects of columns, if known.
     blocks : Patches, Windows, Union or None
         The encoder of images or series of a network on blocks.
     """
@@ -105,7 +105,7 @@ class ModelDescription:
         return {key: value for key, value in names.items() if value}
 
     def columns(self, X: Any, *, infinite: bool = False) -> list[npt.NDArray[Any]]:
-        """Return the columns of an array or a data frame as `Encoding.encode` reads them.
+        """Convert an array or a data frame to the columns that `Encoding.encode` expects.
 
         Numbers are floats, with nan for missing entries. Symbols are objects, with None for missing entries.
 
@@ -150,19 +150,19 @@ class ModelDescription:
         return self.encoding is not None and any(one.categories is not None for one in self.encoding.columns)
 
     def inputs(self, columns: Sequence[npt.NDArray[Any]]) -> FloatArray:
-        """Return the inputs of the network, shape (n, n_inputs), for columns of shape (n,)."""
+        """Compute the inputs of the network, shape (n, n_inputs), from columns of shape (n,)."""
         if self.encoding is None:
             return np.column_stack(columns)
         encoded = self.encoding.encode(columns)
         return encoded if self.constant is None else append_constant(encoded, self.constant)
 
     def scores(self, columns: Sequence[npt.NDArray[Any]]) -> FloatArray:
-        """Return the scores of shape (n, C) in floating point, the reference for every export."""
+        """Compute the scores of shape (n, C) in floating point, the reference for every export."""
         scores: FloatArray = self.offset + self.factor * self.network.outputs(self.inputs(columns))
         return scores
 
     def decide(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-        """Return class numbers (n,), or zeros and ones per label (n, C), for scores in any positive unit.
+        """Convert scores, in any positive unit, to class numbers (n,), or zeros and ones per label (n, C).
 
         Raises
         ------
@@ -170,7 +170,7 @@ class ModelDescription:
             The scores are the predictions.
         """
         if self.decision == "none":
-            raise InvalidInputError("the model predicts numbers, there is nothing to decide")
+            raise InvalidInputError("the model is a regressor: its scores are the predictions")
         if self.decision == "argmax":
             largest: npt.NDArray[np.intp] = np.argmax(scores, axis=1)
             return largest
@@ -178,7 +178,7 @@ class ModelDescription:
         return positive if self.decision == "labels" else positive[:, 0]
 
     def predictions(self, chosen: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-        """Return class labels as the model itself predicts them; multilabel and unnamed classes stay as given."""
+        """Convert class numbers to the labels of the original model; multilabel and unnamed classes are unchanged."""
         if self.decision == "labels" or not self.classes:
             return chosen
         labels: npt.NDArray[Any] = np.array(self.classes)[chosen]
@@ -186,7 +186,7 @@ class ModelDescription:
 
 
 def _finite(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return entries of a column with the largest floats instead of infinite ones."""
+    """Replace infinite entries of a column by the largest floats of their sign."""
     if entries.dtype.kind == "f":
         largest = np.finfo(entries.dtype).max
         return np.where(np.isinf(entries), np.copysign(largest, entries), entries)
@@ -212,13 +212,13 @@ def described(network: Network) -> str:
 
 
 def describe(model: Any, *, encoder: Any = None, blocks: bool = False) -> ModelDescription:
-    """Return the description of a network or its integer form, a fitted estimator, a pipeline, or a model of a table.
+    """Build the description of a network, integer form, fitted estimator, pipeline, or model of `qsdp fit`.
 
     Parameters
     ----------
     model : network, estimator, pipeline or ModelDescription
     encoder : Patches, Windows or Union, optional
-        The fitted encoder of the blocks of a network alone.
+        The fitted encoder of a network on blocks that is passed without an estimator.
     blocks : bool, default=False
         Whether networks on blocks are allowed.
 
@@ -236,7 +236,7 @@ def describe(model: Any, *, encoder: Any = None, blocks: bool = False) -> ModelD
 
 
 def is_on_blocks(network: Any) -> bool:
-    """Return whether a network is one on the blocks of images or series."""
+    """Whether a network is a network on blocks of images or series."""
     return isinstance(network, (BlockNetwork, BlockForm))
 
 
@@ -278,7 +278,7 @@ def _described(model: Any, encoder: Any) -> ModelDescription:
 
 
 def load_exportable(path: str | os.PathLike[str]) -> Any:
-    """Return the model in a file of `qsdp fit` or of a network.
+    """Load a model from a file of `qsdp fit` or of a network.
 
     Raises
     ------
@@ -291,7 +291,7 @@ def load_exportable(path: str | os.PathLike[str]) -> Any:
 
 
 def _of_blocks(network: BlockNetwork | BlockForm, encoder: Any) -> ModelDescription:
-    """Return the description of a network on blocks with the encoder of its samples, if there is one."""
+    """Build the description of a network on blocks, with the encoder of its samples if there is one."""
     if encoder is not None:
         layout = getattr(encoder, "layout_", None)
         if layout is None or (layout.sizes, layout.linear) != (network.layout.sizes, network.layout.linear):
@@ -316,7 +316,7 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
     encoding = through_steps(identity([str(name) for name in names]), [*steps, *own])
     extra = network.n_inputs - encoding.width
     if extra not in {0, 1}:
-        raise ExportError(f"the network has {network.n_inputs} inputs, the encoding makes {encoding.width}")
+        raise ExportError(f"the network has {network.n_inputs} inputs, but the encoding produces {encoding.width}")
     if hasattr(model, "table_"):
         # Columns of tables have names: those without an input need not be given.
         encoding = encoding.trimmed()
@@ -331,7 +331,7 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
 
 
 def _targets(model: Any) -> dict[str, Any]:
-    """Return what the description of an estimator says of its outputs."""
+    """Build the part of an estimator's description that concerns its outputs: scaling, decision, classes and link."""
     from sklearn.base import is_classifier
 
     network, scaling = model.network_, model.target_scaling_
@@ -353,14 +353,14 @@ def _targets(model: Any) -> dict[str, Any]:
 
 
 def _moments(model: Any, encoding: Encoding) -> InputMoments | None:
-    """Return the moments of an estimator's inputs, unless an encoder before it made several of them of one column."""
+    """Return the moments of an estimator's inputs; None if a preceding encoder splits a column into several inputs."""
     moments: InputMoments | None = vars(model).get("_input_moments")
     groups = [one.position for one in encoding.expressions]
     return moments if moments is not None and moments.fits(groups) else None
 
 
 def _decision(network: Network) -> str:
-    """Return how the outputs of a network choose a class: the only output of two classes by its sign."""
+    """Return the decision rule of a network alone: the sign of a single output, else the largest output."""
     return "argmax" if network.n_outputs > 1 else "sign"
 
 

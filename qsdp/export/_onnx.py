@@ -1,4 +1,4 @@
-"""Models as ONNX: networks in integers, estimators and models of `qsdp fit` in double precision."""
+"""Export to ONNX: networks in integers, estimators and models of `qsdp fit` in double precision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _X = "X"
 
 
 def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str = "auto", encoder: Any = None) -> Any:
-    """Return a model as ONNX.
+    """Export a model to ONNX.
 
     A network alone becomes a graph of integers. Their widths are proven, so every runtime computes the same outputs.
     Estimators, pipelines and models of `qsdp fit` become graphs in double precision, from unencoded columns to labels
@@ -77,7 +77,7 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
 
     Notes
     -----
-    Graphs do not check inputs. Those that the model itself refuses, such as infinite numbers, give meaningless outputs.
+    Graphs do not check inputs. Inputs that the original model rejects, such as infinity, yield meaningless outputs.
 
     Models use version 7 of the ONNX format and version 13 of its operators. The oldest onnxruntime tested is 1.15.
 
@@ -202,7 +202,7 @@ def _of_columns(description: ModelDescription, layout: str) -> Any:
 
 
 def _inputs(description: ModelDescription) -> tuple[list[Tensor], list[int]]:
-    """Return the inputs of a model of columns, and the positions of the columns that they hold."""
+    """Return the inputs of a model of columns, and the positions of the columns that they contain."""
     encoding = description.encoding
     assert encoding is not None
     used = [encoding.columns[position] for position in encoding.used]
@@ -218,7 +218,7 @@ def _inputs(description: ModelDescription) -> tuple[list[Tensor], list[int]]:
 
 
 def _columns(graph: Graph, tensors: list[Tensor], positions: list[int]) -> Columns:
-    """Return the tensors that hold the columns, with numeric columns joined into one."""
+    """Return the tensors of the columns, with numeric columns concatenated into one."""
     if len(tensors) < len(positions):
         return Columns(tensors[0].name, positions, {})
     pairs = list(zip(tensors, positions, strict=True))

@@ -1,4 +1,4 @@
-"""ONNX graphs as lists of nodes, to be made into a model or into a part of another graph."""
+"""ONNX graphs as lists of nodes, which become a model or a part of another graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ML = "ai.onnx.ml"
 
 
 def require_onnx() -> Any:
-    """Return the module onnx, or raise an error that says how to install it."""
+    """Import onnx, or raise an error that explains how to install it."""
     try:
         import onnx
     except ImportError:
@@ -32,7 +32,7 @@ def require_onnx() -> Any:
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output of a model: its data type, and its shape with None for the number of rows."""
+    """Input or output of a model: its data type, and its shape with None for the number of rows."""
 
     name: str
     dtype: npt.DTypeLike
@@ -41,7 +41,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """A node, with the names of its inputs and of its only output."""
+    """ONNX node, with the names of its inputs and of its only output."""
 
     op: str
     inputs: tuple[str, ...]
@@ -52,7 +52,7 @@ class OnnxNode:
 
 @dataclass
 class Graph:
-    """Nodes in order and the arrays among their inputs; names of both begin with a slash, unlike those of columns.
+    """ONNX graph: nodes in order, and constant arrays; their names begin with a slash, unlike those of columns.
 
     Attributes
     ----------
@@ -76,14 +76,14 @@ class Graph:
         return output
 
     def name(self, tensor: str, name: str) -> None:
-        """Give a tensor a name, which replaces its own if the last node makes the tensor."""
+        """Rename a tensor if the last node creates it, else add an identity node with that name."""
         if self.nodes[-1].output == tensor:
             self.nodes[-1] = replace(self.nodes[-1], output=name)
         else:
             self.nodes.append(OnnxNode("Identity", (tensor,), name, "", {}))
 
     def keep(self, array: npt.NDArray[Any]) -> str:
-        """Add an array; return its name."""
+        """Add a constant array; return its name."""
         name = f"/array_{len(self.arrays)}"
         self.arrays[name] = array
         return name
@@ -112,7 +112,7 @@ class Graph:
         properties: Mapping[str, Any] | None = None,
         domains: Mapping[str, int] | None = None,
     ) -> Any:
-        """Check the onnx.ModelProto and return it.
+        """Build and check the onnx.ModelProto.
 
         Parameters
         ----------
@@ -154,14 +154,14 @@ class Graph:
 
 
 def tensor_type(dtype: npt.DTypeLike) -> int:
-    """Return the number of a data type in ONNX; objects and texts are strings."""
+    """Return the code of a data type in ONNX; objects and texts are strings."""
     onnx, kind = require_onnx(), np.dtype(dtype)
     number: int = onnx.TensorProto.STRING if kind.kind in "OUT" else onnx.helper.np_dtype_to_tensor_dtype(kind)
     return number
 
 
 def tensor_of(name: str, array: npt.NDArray[Any]) -> Any:
-    """Return the onnx.TensorProto of an array."""
+    """Convert an array to an onnx.TensorProto."""
     onnx = require_onnx()
     if array.dtype.kind in "OUT":
         texts = [str(one).encode() for one in array.ravel().tolist()]

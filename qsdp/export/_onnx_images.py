@@ -1,19 +1,21 @@
-"""Networks on the patches of images as ONNX: a convolution, sums of products by region, and integer outputs."""
+"""Export of networks on image patches to ONNX: a convolution, sums of products by region, and integer outputs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
-from qsdp.encoding import Patches
 from qsdp.exceptions import ExportError
 from qsdp.export._block_model import BlockModel, block_model
 from qsdp.export._model import ModelDescription
 from qsdp.export._onnx_graph import Graph, Tensor
 from qsdp.export._onnx_table import add_label, add_probabilities, labels_of
+
+if TYPE_CHECKING:
+    from qsdp.encoding import Patches
 
 __all__ = ["images_to_onnx"]
 
@@ -24,7 +26,7 @@ _LARGEST_SINGLE = 2**24
 
 
 def images_to_onnx(description: ModelDescription) -> Any:
-    """Return a network on patches as an onnx.ModelProto, with the integer outputs of its code in C."""
+    """Export a network on patches to an onnx.ModelProto with the same integer outputs as its C code."""
     model = block_model(description, width=64, layout="form")
     if model.network.sums > LARGEST_INTEGER:
         raise ExportError("the sums exceed 2^53: take fewer neurons or bits of second-layer weights (qsdp.refit)")
@@ -60,7 +62,7 @@ def images_to_onnx(description: ModelDescription) -> Any:
 
 
 def _patches(graph: Graph, encoder: Patches) -> str:
-    """Add the entries of the patches at every position, of shape (n, N, rows, columns), exact in single precision."""
+    """Add nodes for the entries of all patches, of shape (n, N, rows, columns), exact in single precision."""
     size, down, padding = encoder.size, encoder.downsample, encoder.padding
     height, width, channels = encoder.image_shape_
     area, side = down**2, encoder.layout_.side
@@ -84,7 +86,7 @@ def _patches(graph: Graph, encoder: Patches) -> str:
 
 
 def _sums(graph: Graph, patches: str, model: BlockModel) -> str:
-    """Add the sums over neurons of shape (n, C), integers in double precision."""
+    """Add nodes for the sums over neurons, of shape (n, C), integers in double precision."""
     encoder, layout = model.encoder, model.encoder.layout_
     forms = layout.matrices(model.network.forms / layout.counts).reshape(-1, layout.n_blocks, layout.side**2)
     rows, columns = encoder.edges

@@ -1,4 +1,4 @@
-"""Networks as nodes of ONNX: in integers of proven width, and in double precision."""
+"""ONNX nodes of networks: in integers of proven width, and in double precision."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _DOUBLE = Types(np.float64, np.float64, np.float64)
 
 
 def input_type(input_range: tuple[int, int]) -> np.dtype[Any]:
-    """Return the narrowest data type that holds a range within 32 bits."""
+    """Return the narrowest data type for a range within 32 bits."""
     low, high = input_range
     return next(np.dtype(one) for one in _INPUT_TYPES if np.iinfo(one).min <= low and high <= np.iinfo(one).max)
 
 
 def faster_layout(network: Any) -> str:
-    """Return "neurons" or "form", whichever takes fewer multiplications per sample."""
+    """Choose "neurons" or "form", whichever takes fewer multiplications per sample."""
     if not has_neurons(network):
         return "form"
     sides, weights = (2, network.U) if isinstance(network, BilinearNetwork) else (1, network.Q)
@@ -51,7 +51,7 @@ def faster_layout(network: Any) -> str:
 
 
 def add_integers(graph: Graph, x: str, model: IntegerModel) -> tuple[str, npt.DTypeLike]:
-    """Add the integer outputs of shape (n, C) of a network of integers x; return their name and data type."""
+    """Add nodes for the integer outputs (n, C) of a network at integers x; return their name and data type."""
     network, layout = model.network, model.layout
     types = Types(
         input_type(model.input_range),
@@ -70,7 +70,7 @@ def add_integers(graph: Graph, x: str, model: IntegerModel) -> tuple[str, npt.DT
 
 
 def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.NDArray[Any], layout: str) -> str:
-    """Add the scores of shape (n, C) of encoded inputs x, in double precision; return their name.
+    """Add nodes for the scores (n, C) of encoded inputs x, in double precision; return their name.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.N
         Inputs without the constant column.
     description : ModelDescription
     order : ndarray of int
-        Input of the network that each encoded input is.
+        Index in the network of each encoded input.
     layout : {"neurons", "form"}
     """
     network, constant = description.network, description.constant
@@ -100,7 +100,7 @@ def _add_form(
     s0: npt.NDArray[Any],
     types: Types,
 ) -> str:
-    r"""Add :math:`x^T (S_k x + s_k) + s_{0k}` for C outputs."""
+    r"""Add nodes for :math:`x^T (S_k x + s_k) + s_{0k}` for C outputs."""
     C, d = s.shape
     slopes = _add_product(graph, x, S.transpose(2, 0, 1).reshape(d, C * d), types.inputs, types.sums)
     if np.any(s):
@@ -131,7 +131,7 @@ def _add_neurons(
     rest: npt.NDArray[Any],
     types: Types,
 ) -> str:
-    r"""Add :math:`\sum_j A_{jk} p_j(x) p_j'(x) + B_k` for C outputs and two affine factors; a single one is squared."""
+    r"""Add nodes for :math:`\sum_j A_{jk} p_j(x) p_j'(x) + B_k` with one (squared) or two affine factors p."""
     projections = []
     for weights, shift, gain in factors:
         own = _add_product(graph, x, weights.T, types.inputs, types.projections)
@@ -146,7 +146,7 @@ def _add_neurons(
 
 
 def _add_product(graph: Graph, x: str, weights: npt.NDArray[Any], given: npt.DTypeLike, wanted: npt.DTypeLike) -> str:
-    """Add the product of x, of a given data type, with weights; integers are stored in the narrowest type."""
+    """Add a node for the product of x with weights; integer weights are stored in the narrowest type."""
     if weights.dtype.kind == "f":
         return graph.add("MatMul", x, weights)
     largest = int(np.abs(weights.astype(np.int64)).max(initial=0))

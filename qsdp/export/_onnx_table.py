@@ -1,4 +1,4 @@
-"""Columns of a table, decisions and probabilities as nodes of ONNX, in double precision."""
+"""ONNX nodes of encodings of tables, decisions and probabilities, in double precision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Columns", "add_inputs", "add_label", "add_probabilities", "add_table
 
 @dataclass(frozen=True)
 class Columns:
-    """Tensors that hold the columns of a table.
+    """Tensors of the columns of a table.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Columns:
 
 
 def holds_text(column: InputColumn) -> bool:
-    """Return whether a column holds text; all others hold numbers, with zero and one for no and yes.
+    """Whether a column contains text; other columns contain numbers, with zero and one for booleans.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def holds_text(column: InputColumn) -> bool:
 
 
 def add_inputs(graph: Graph, encoding: Encoding, columns: Columns) -> tuple[str, npt.NDArray[np.intp]]:
-    """Add the encoded inputs, grouped by kind; return their name and the index of the input at each place."""
+    """Add nodes for the encoded inputs, grouped by kind; return their name, and the index of each input."""
     places = {position: place for place, position in enumerate(columns.positions)}
     fills = [encoding.columns[position].fill for position in columns.positions]
     filled = columns.numbers
@@ -82,7 +82,7 @@ def add_inputs(graph: Graph, encoding: Encoding, columns: Columns) -> tuple[str,
 
 
 def add_table(graph: Graph, description: ModelDescription, columns: Columns, layout: str) -> str:
-    """Add the scores of shape (n, C) of columns of a table; return their name."""
+    """Add nodes for the scores (n, C) of columns of a table; return their name."""
     assert description.encoding is not None
     inputs, order = add_inputs(graph, description.encoding, columns)
     return add_scores(graph, inputs, description, order, layout)
@@ -119,7 +119,7 @@ def _values(graph: Graph, bits: str, expressions: Sequence[Expression]) -> str:
 
 
 def labels_of(description: ModelDescription) -> npt.NDArray[Any]:
-    """Return the classes as an array of texts, integers, floats or booleans.
+    """Convert the classes to an array of texts, integers, floats or booleans.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def labels_of(description: ModelDescription) -> npt.NDArray[Any]:
 
 
 def add_label(graph: Graph, scores: str, description: ModelDescription, labels: npt.NDArray[Any]) -> str:
-    """Add the predicted entries of `labels`, shape (n,), or zeros and ones per label, shape (n, k)."""
+    """Add nodes for the predicted entries of `labels`, shape (n,), or zeros and ones per label, shape (n, k)."""
     if description.decision == "argmax":
         return graph.add("Gather", labels, graph.add("ArgMax", scores, axis=1, keepdims=0), axis=0)
     positive = graph.cast(graph.add("Greater", scores, np.zeros(1)), np.bool_, np.int64)
@@ -144,7 +144,7 @@ def add_label(graph: Graph, scores: str, description: ModelDescription, labels: 
 
 
 def add_probabilities(graph: Graph, scores: str, description: ModelDescription) -> str:
-    """Add probabilities of shape (n, k), for k classes or labels."""
+    """Add nodes for probabilities of shape (n, k), for k classes or labels."""
     odds = scores
     if description.calibration is not None:
         slopes, intercepts = description.calibration.lines

@@ -1,4 +1,4 @@
-"""Networks as sums of products of two affine functions, with the encoding's constants and scales put in."""
+"""Networks as sums of products of two affine functions, which include the encoding's constants and scales."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class AffineProducts:
 
 
 def has_neurons(network: Any) -> bool:
-    """Return whether neurons can be evaluated: the network has some, and the activation has a square."""
+    """Whether neurons can be evaluated: the network has some, and the activation has a quadratic term."""
     if isinstance(network, IntegerForm):
         return False
     return network.activation is None or bool(network.activation.coefficients[0])
 
 
 def products(description: ModelDescription) -> AffineProducts:
-    r"""Return the neurons of a model whose network `has_neurons`.
+    r"""Extract the neurons of a model whose network `has_neurons`.
 
     The square is completed: a p q + b (s q + t p) / 2 + c s t is a (p + kappa s)(q + kappa t) + (c - a kappa^2) s t for
     kappa = b / (2 a), where s and t are the signs of the lift, or ones.

@@ -1,4 +1,4 @@
-"""Networks as QONNX: integers in single precision, with the number of bits of every weight declared."""
+"""Export to QONNX: integers in single precision, with the number of bits of every weight declared."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RANGE = (-128, 127)
 
 
 def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
-    r"""Return a network as QONNX, which hls4ml and FINN turn into circuits.
+    r"""Export a network to QONNX, which hls4ml and FINN convert to circuits.
 
     The outputs are :math:`\sum_j A_{jk} (u_j^T x)(v_j^T x) + b_k^T x + c_k` with integers A, b, c. Weights of two
     levels are ``BipolarQuant`` nodes of scale 1; other integers are ``Quant`` nodes. All tensors are in single
@@ -90,7 +90,7 @@ def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Network:
-    """The function ``unit * (sum_j alpha_jk (w_j . x)(w'_j . x) + linear_k . x + constant_k)`` in integers.
+    """Function ``unit * (sum_j alpha_jk (w_j . x)(w'_j . x) + linear_k . x + constant_k)`` with integer coefficients.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class _Network:
 
 
 def _fitting(network: BilinearNetwork | PolynomialNetwork, largest: int) -> _Network:
-    """Return the network in integers with the smallest error among those whose sums are exact."""
+    """Convert a network to integers with the smallest error among units for which sums are exact."""
     form = network.to_quadratic_form()
     d, (_, s, s0) = network.n_inputs, form.parts
     square = network.activation.coefficients[0] if network.activation else 1.0
@@ -138,7 +138,7 @@ def _fitting(network: BilinearNetwork | PolynomialNetwork, largest: int) -> _Net
 
 
 def _units(weights: FloatArray) -> list[float]:
-    """Return units to try: the common unit of the weights and fractions of it, else fractions of the largest weight."""
+    """List candidate units: the weights' common unit and fractions of it, else fractions of the largest weight."""
     sizes = np.abs(weights[weights != 0.0])
     smallest = common_unit(sizes, DIGITS[0]) if sizes.size else 1.0
     if smallest is None:
@@ -149,7 +149,7 @@ def _units(weights: FloatArray) -> list[float]:
 def _rounded(
     sides: list[IntArray], exact: tuple[FloatArray, FloatArray, FloatArray], unit: float, largest: int
 ) -> _Network:
-    """Return the network in integers times a unit, given exact second-layer weights, linear and constant parts."""
+    """Round exact second-layer weights, linear and constant parts to integers times a unit."""
     parts = [np.rint(own / unit) for own in exact]
     rests = [np.abs(own - unit * part) for own, part in zip(exact, parts, strict=True)]
     bounds = [np.abs(side).sum(axis=1) * float(largest) for side in sides] or [np.zeros(len(parts[0]))]
@@ -185,7 +185,7 @@ def _add_network(graph: Graph, network: _Network, given: tuple[int, int]) -> str
 
 
 def _weights(graph: Graph, weights: IntArray) -> str:
-    """Add integer constants with as few bits as possible."""
+    """Add nodes for integer constants with the minimum number of bits."""
     floats = weights.astype(np.float32)
     if np.all(np.abs(weights) == 1):
         return graph.add("BipolarQuant", floats, np.ones((), np.float32), domain=_DOMAIN)
@@ -193,7 +193,7 @@ def _weights(graph: Graph, weights: IntArray) -> str:
 
 
 def _quantized(graph: Graph, x: str | npt.NDArray[Any], span: tuple[int, int]) -> str:
-    """Add integers of a range with as few bits as possible; narrow if the smallest integer is not needed."""
+    """Add a quantizer node for integers of a range with the minimum number of bits ("narrow" if symmetric)."""
     low, high = span
     signed = low < 0
     n_bits = max(max(-low - 1, high).bit_length(), 1) + signed

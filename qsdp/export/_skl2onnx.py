@@ -24,7 +24,7 @@ __all__ = ["register_skl2onnx"]
 
 
 def register_skl2onnx() -> None:
-    """Make skl2onnx convert the estimators and encoders of this package, alone and in pipelines.
+    """Register converters with skl2onnx for the estimators and encoders of this package, alone and in pipelines.
 
     The converted models take columns of any skl2onnx types, in the order of training. A missing number is nan, and
     missing text is empty. Models compute in double precision and return numbers in the type of the first numeric
@@ -115,7 +115,7 @@ def _encoding(encoder: Any) -> Any:
 
 
 def _labels(operator: Any) -> Any:
-    """Return the classes as text or integers, or their numbers if the option "nocl" asks for them."""
+    """Return the classes as text or integers, or their indices with the option "nocl"."""
     from skl2onnx.common.utils_classifier import get_label_classes
 
     labels = np.asarray(get_label_classes(operator.scope_inst, operator.raw_operator))
@@ -134,13 +134,13 @@ def _number_type(operator: Any) -> Any:
 
 
 class _Part:
-    """Graph between the inputs and outputs of an operator of skl2onnx."""
+    """Subgraph between the inputs and outputs of an skl2onnx operator."""
 
     def __init__(self, operator: Any) -> None:
         self.operator, self.graph = operator, Graph()
 
     def columns(self, encoding: Any) -> Columns:
-        """Return the tensors that hold the columns, with numeric columns joined into one in double precision."""
+        """Return the tensors of the columns, with numeric columns concatenated in double precision."""
         from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
 
         numbers: list[str] = []
@@ -168,19 +168,19 @@ class _Part:
         return Columns(joined, positions, texts)
 
     def add_scores(self, description: ModelDescription) -> str:
-        """Add the scores of a model, in double precision."""
+        """Add nodes for the scores of a model, in double precision."""
         columns = self.columns(description.encoding)
         return add_table(self.graph, description, columns, faster_layout(description.network))
 
     def as_numbers(self, tensor: str) -> str:
-        """Add the conversion from double precision to the numeric type of the operator's outputs."""
+        """Add a conversion from double precision to the numeric type of the operator's outputs."""
         from skl2onnx.common.data_types import DoubleTensorType
 
         wanted = np.float64 if _number_type(self.operator) is DoubleTensorType else np.float32
         return self.graph.cast(tensor, np.float64, wanted)
 
     def insert(self, scope: Any, container: Any, outputs: list[str]) -> None:
-        """Put the nodes into the container, and connect `outputs` to the outputs of the operator."""
+        """Add the nodes to the container, and connect `outputs` to the outputs of the operator."""
         names = {name: scope.get_unique_variable_name(name.strip("/")) for name in self.graph.arrays}
         for name, array in self.graph.arrays.items():
             if array.dtype == object:

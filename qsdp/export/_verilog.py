@@ -1,4 +1,4 @@
-"""Models of bits as Verilog: sums of products of two bits, without multipliers or memory."""
+"""Export of models with binary inputs to Verilog: sums of products of two bits, without multipliers or memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAME = "qsdp_model"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VerilogSource(Summarized):
-    """A model as Verilog, made by `to_verilog`.
+    """Model exported to Verilog, the result of `to_verilog`.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class VerilogSource(Summarized):
     model : BitModel
         Exactly what the module computes: see `BitModel.bits` and `BitModel.outputs`.
     words : Words or None
-        How ``NAME_columns`` represents columns: see `Words.columns` and `Words.bits`. None for a network alone.
+        Representation of columns in ``NAME_columns``, see `Words.columns` and `Words.bits`. None without an encoding.
     """
 
     name: str
@@ -62,7 +62,7 @@ class VerilogSource(Summarized):
 
     @property
     def error(self) -> FloatArray:
-        """Bounds of shape (C,) on the distance of these scores from the model's."""
+        """Error bounds of shape (C,): difference of these scores from the model's."""
         return self.model.error
 
     def files(self) -> dict[str, bytes]:
@@ -121,7 +121,7 @@ class VerilogSource(Summarized):
             ):
                 done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
                 if done.returncode:
-                    raise ExportError(f"{command[0]} did not accept the module: {done.stderr.strip():.400}")
+                    raise ExportError(f"{command[0]} rejected the module: {done.stderr.strip():.400}")
         lines = [line.split() for line in done.stdout.splitlines()]
         scores = [[_signed(text, self.width, k) for k in range(self.model.n_outputs)] for text, _ in lines]
         return np.array(scores, dtype=np.int64), self._chosen([choice for _, choice in lines])
@@ -161,7 +161,7 @@ def to_verilog(
     values: tuple[float, float] = (0.0, 1.0),
     scales: Mapping[str, float] | None = None,
 ) -> VerilogSource:
-    """Return a model whose inputs are bits as Verilog-2001 modules, combinational and with registers.
+    """Export a model whose inputs are bits to Verilog-2001 modules, combinational and with registers.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def to_verilog(
     digits : int, default=8
         Bits of the magnitude of coefficients, 1 to 30. Fewer bits make a smaller circuit and a larger `error`.
     values : (float, float), default=(0, 1)
-        For a network alone, the inputs that the bits 0 and 1 stand for, such as -1 and 1.
+        For a network alone, the inputs that the bits 0 and 1 represent, such as -1 and 1.
     scales : mapping of str to float, optional
         Scale of each column, by name. The word of an entry is the integer nearest to the entry times the scale. The
         default is the power of ten that keeps one decimal more than the thresholds.
@@ -189,8 +189,8 @@ def to_verilog(
     -----
     A quadratic function of bits is a sum of bits and of products of two bits, with integer coefficients. The circuit
     counts the bits of the coefficients by their weight and adds the counts. It needs no multiplication and no memory.
-    The number of products does not depend on the number of neurons. The word of a column has as few bits as suffice to
-    tell its thresholds or categories apart.
+    The number of products does not depend on the number of neurons. The word of a column has the minimum number of bits
+    that distinguish its thresholds or categories.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def to_verilog(
 
 
 def _signed(text: str, width: int, k: int) -> int:
-    """Return output k from the bits of all outputs, the most significant bit first."""
+    """Decode output k, a signed integer, from the bits of all outputs, most significant bit first."""
     end = len(text) - k * width
     value = int(text[end - width : end], 2)
     return value - (1 << width) if value >> (width - 1) else value

@@ -1,4 +1,4 @@
-"""Verilog of a model of bits, and of the comparisons that turn columns into these bits."""
+"""Verilog source of a `BitModel`, and of the comparisons that convert columns to bits."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ endmodule
 
 
 def verilog_source(name: str, model: BitModel, words: Words | None) -> str:
-    """Return the file of a model: modules that take bits and, if there are words, modules that take columns."""
+    """Write the file of a model: modules with bits as inputs and, if there are words, modules with columns."""
     head = f"{comment(_facts(name, model, words))}\n{_values(name, model)}"
     parts = [f"{head}{_module(name, model)}", _registered(name, model, None)]
     if words is not None:
@@ -99,7 +99,7 @@ def verilog_source(name: str, model: BitModel, words: Words | None) -> str:
 
 
 def bench_text(name: str, model: BitModel, words: Words | None, n_rows: int, *, registered: bool) -> str:
-    """Return a test bench that prints outputs and decisions for the rows of a file, which hold bits or words."""
+    """Write a test bench that prints outputs and decisions for a file of rows, either bits or words."""
     return _BENCH.substitute(
         _ports(name, model, words, "wire"),
         last_row=n_rows - 1,
@@ -116,7 +116,7 @@ def output_width(model: BitModel) -> int:
 
 
 def _ports(name: str, model: BitModel, words: Words | None, kind: str) -> dict[str, Any]:
-    """Return the template fields of a module that takes bits or words, with wires or registers as outputs."""
+    """Return the template fields of a module's ports: bits or words, with wires or registers as outputs."""
     size = _choice_size(model)
     last = f"[{size - 1}:0]"
     return {
@@ -136,7 +136,7 @@ def _registered(name: str, model: BitModel, words: Words | None) -> str:
 
 
 def _columns(name: str, model: BitModel, words: Words) -> str:
-    """Return the module that compares words and passes the bits to the module that evaluates them."""
+    """Write the module that compares words and passes the bits to the module that evaluates them."""
     declared = [
         f"    wire signed [{one.width - 1}:0] column_{one.position} = columns[{one.start} +: {one.width}];"
         for one in words.words
@@ -153,7 +153,7 @@ def _columns(name: str, model: BitModel, words: Words) -> str:
 
 
 def _comparison(one: Comparison) -> str:
-    """Return a bit as an expression; a missing entry is the smallest value of its word."""
+    """Write a bit as a Verilog expression; a missing entry is the smallest value of its word."""
     width, column = one.word.width, f"column_{one.word.position}"
     missing = f"{column} == {{1'b1, {{{width - 1}{{1'b0}}}}}}"
     if one.kind == "missing":
@@ -180,7 +180,7 @@ def _module(name: str, model: BitModel) -> str:
 
 
 def _output(model: BitModel, k: int, width: int) -> str:
-    """Return a function that counts the bits of an output by weight, and adds the counts.
+    """Write a Verilog function that counts the bits of an output by weight, and adds the counts.
 
     A function is evaluated once for new inputs. Wires would be evaluated for each input that changes.
     """
@@ -211,9 +211,9 @@ def _literal(value: int, width: int) -> str:
 
 
 def _planes(model: BitModel, k: int) -> tuple[int, dict[int, list[str]]]:
-    """Return the constant and, by power of two, the bits whose counts make up an output.
+    """Decompose an output into a constant and, by power of two, bits to be counted.
 
-    Coefficients are sums and differences of as few powers of two as possible. Where a power is subtracted, the opposite
+    Coefficients are sums and differences of a minimum number of powers of two. Where a power is subtracted, the negated
     bit is counted and the constant reduced.
     """
     constant, planes = int(model.constant[k]), defaultdict[int, list[str]](list)
@@ -229,7 +229,7 @@ def _planes(model: BitModel, k: int) -> tuple[int, dict[int, list[str]]]:
 
 
 def _terms(model: BitModel, k: int) -> Iterator[tuple[int, str]]:
-    """Yield the nonzero coefficients and their bits."""
+    """Yield the nonzero coefficients with the bits or products of bits that they multiply."""
     for i in np.flatnonzero(model.linear[k]).tolist():
         yield int(model.linear[k, i]), f"x[{i}]"
     for i, j in np.argwhere(model.pairs[k]).tolist():
@@ -237,13 +237,13 @@ def _terms(model: BitModel, k: int) -> Iterator[tuple[int, str]]:
 
 
 def _choice_size(model: BitModel) -> int:
-    """Return the number of bits of the decision, 0 for none."""
+    """Return the number of bits of the decision; 0 if there is none."""
     C, decision = model.n_outputs, model.description.decision
     return {"none": 0, "sign": 1, "labels": C, "argmax": max((C - 1).bit_length(), 1)}[decision]
 
 
 def _decision(model: BitModel, width: int) -> list[str]:
-    """Return the lines that compute the decision."""
+    """Write the lines that compute the decision."""
     C, size, decision = model.n_outputs, _choice_size(model), model.description.decision
     if decision == "none":
         return []
@@ -263,7 +263,7 @@ def _decision(model: BitModel, width: int) -> list[str]:
 
 
 def _values(name: str, model: BitModel) -> str:
-    """Return macros of the unit, the bound, and the names of bits, columns and classes."""
+    """Write macros for the unit, the error bound, and the names of bits, columns and classes."""
     values = {
         "WIDTH": str(output_width(model)),
         "OUTPUTS": str(model.n_outputs),
@@ -283,7 +283,7 @@ def _values(name: str, model: BitModel) -> str:
 
 
 def _facts(name: str, model: BitModel, words: Words | None) -> list[str]:
-    """Return the comment lines that state what the module computes and how accurately."""
+    """Write the comment lines that describe what the module computes and how accurately."""
     width, upper, description = output_width(model), name.upper(), model.description
     facts = [
         f"{name}: {described(description.network)}, made by qsdp,",
@@ -304,7 +304,7 @@ def _facts(name: str, model: BitModel, words: Words | None) -> list[str]:
 
 
 def _word_facts(name: str, words: Words) -> list[str]:
-    """Return the comment lines that describe the words of the columns."""
+    """Write the comment lines that describe the words of the columns."""
     assert words.description.encoding is not None
     columns = words.description.encoding.columns
     facts = [

@@ -1,4 +1,4 @@
-"""Columns of a table as words of a circuit, and the comparisons of words that yield a model's bits."""
+"""Representation of columns as words of a circuit, and comparisons of words that yield a model's bits."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["Comparison", "Word", "Words", "column_words"]
 
 @dataclass(frozen=True)
 class Word:
-    """A column as a signed integer of `width` bits, whose smallest value stands for a missing entry.
+    """Column as a signed integer of `width` bits, whose smallest value represents a missing entry.
 
     Attributes
     ----------
     position : int
         Position of the column in the table.
     start : int
-        Place of its lowest bit among the bits of all words.
+        Index of its lowest bit among the bits of all words.
     width : int
-        Fewest bits that tell apart the values the column is compared with; larger entries are clipped.
+        Minimum number of bits that distinguish the values with which the column is compared; others are clipped.
     """
 
     position: int
@@ -37,13 +37,13 @@ class Word:
 
     @property
     def missing(self) -> int:
-        """Value that stands for a missing entry."""
+        """Value that represents a missing entry."""
         return -(1 << (self.width - 1))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A bit: whether a word is above or equal to `value`, or missing.
+    """Definition of a bit: whether a word is above or equal to `value`, or missing.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Words:
         return sum(one.width for one in self.words)
 
     def columns(self, X: Any) -> npt.NDArray[np.int64]:
-        """Return the words of shape (n, number of columns) of an array or a data frame; unused columns are zero."""
+        """Convert an array or a data frame to words, shape (n, number of columns); unused columns are zero."""
         fixed = fixed_columns(self.description, self.description.columns(X, infinite=True), self.scales)
         words = np.zeros_like(fixed)
         for one in self.words:
@@ -97,7 +97,7 @@ class Words:
         return words
 
     def bits(self, columns: npt.NDArray[Any]) -> BitArray:
-        """Return the bits of shape (n, d) for the words that `columns` returns."""
+        """Compute the bits of shape (n, d) from the words that `columns` returns."""
         bits = np.empty((len(columns), len(self.comparisons)), dtype=np.uint8)
         for place, one in enumerate(self.comparisons):
             entries = columns[:, one.word.position]
@@ -106,13 +106,13 @@ class Words:
         return bits
 
     def packed(self, columns: npt.NDArray[Any]) -> BitArray:
-        """Return the bits of the words of shape (n, width), the lowest first."""
+        """Expand words to bits, shape (n, width), the lowest bit first."""
         parts = [columns[:, [one.position]] >> np.arange(one.width) & 1 for one in self.words]
         return np.hstack(parts).astype(np.uint8)
 
 
 def column_words(description: ModelDescription, given: Mapping[str, float] | None) -> Words:
-    """Return the words of a model whose inputs are bits of columns, with `given` scales of columns or powers of ten."""
+    """Define the words of a model whose inputs are bits, with the user's scales of columns or powers of ten."""
     encoding = description.encoding
     assert encoding is not None
     scales = column_scales(description, [None] * encoding.width, given)
@@ -129,7 +129,7 @@ def column_words(description: ModelDescription, given: Mapping[str, float] | Non
 
 
 def _width(values: Sequence[int]) -> int:
-    """Return the bits of a word that ranges from one below min(values, -1) to one above the largest value."""
+    """Compute the width of a word that ranges from one below min(values, -1) to one above the largest value."""
     return max(-min(*values, -1), max(values) + 1).bit_length() + 1
 
 

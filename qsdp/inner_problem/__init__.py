@@ -1,4 +1,4 @@
-"""The largest value of a form over signs, bounded by its semidefinite program."""
+"""Upper bounds on quadratic forms over sign vectors (MaxCut, Grothendieck) by their semidefinite programs."""
 
 from __future__ import annotations
 

@@ -12,24 +12,24 @@ from qsdp.inner_problem.form import Form
 
 __all__ = ["Ascent"]
 
-#: Most products per step.
+#: Maximum number of products with B per step.
 _PRODUCTS = 100
 
-#: A step ends once the residual has fallen to the smaller of this share and this power of the relative gradient.
+#: Forcing term of the inexact Newton method: the residual falls by this factor, or this power of the relative gradient.
 _ACCURACY, _POWER = 0.2, 0.25
 
 #: Smallest weight of a row, relative to the norm of the matrix's row.
 _LEAST_WEIGHT = 0.3
 
-#: Relative gradient below which columns are dropped, and the share of the largest column's weight below which they are.
+#: Relative gradient below which columns are dropped, and their maximum weight relative to the largest column's.
 _NEAR, _LEAST_COLUMN = 3e-2, 1e-3
 
-#: Approximate or maximum length that new columns add to a row.
+#: Approximate or maximum length of the rows of new columns.
 _ADDED_LENGTH = 0.1
 
 
 class Ascent:
-    r"""A factor Y, with a method that improves it by trust-region Newton steps.
+    r"""Trust-region Newton method for the factor Y of the semidefinite program.
 
     Parameters
     ----------
@@ -78,11 +78,11 @@ class Ascent:
 
     @property
     def value(self) -> float:
-        """The value of Y."""
+        """Objective value of Y."""
         return float(self.z.sum())
 
     def step(self) -> bool:
-        """Take a step, and return whether another one may make progress; after a time limit, the step ends early."""
+        """Take one step, shortened at a time limit; return whether another step may make progress."""
         if self.shrinking and self.gradient < _NEAR:
             self._shrink()
         step = self._newton_step()
@@ -106,7 +106,7 @@ class Ascent:
         return True
 
     def enlarge(self, columns: int, random: np.random.Generator) -> None:
-        """Leave a stationary point that is not an optimum; no column is dropped from then on.
+        """Escape from a saddle point by adding columns; no column is dropped from then on.
 
         One column along which the value grows is added, and random columns up to `columns` for each sign.
         """
@@ -147,7 +147,7 @@ class Ascent:
             self._move(_unit(np.hstack(turned)), turned[0].shape[1])
 
     def _newton_step(self) -> Step:
-        """Return a tangent step from the quadratic model of half the value."""
+        """Minimise the quadratic model of half the value in the trust region; return a tangent step."""
         Y, z, split = self.Y, self.z[:, None], self.split
         inverse = 1.0 / self.weights[:, None]
 
@@ -167,7 +167,7 @@ class Ascent:
 
 
 def _unit(Y: FloatArray) -> FloatArray:
-    """Return Y with rows of unit length; a row of zeros, which dropped columns may leave, becomes the first axis."""
+    """Normalise the rows of Y; a row of zeros, which dropping columns may cause, becomes the first axis."""
     lengths = np.sqrt(np.einsum("ij,ij->i", Y, Y))
     if not lengths.all():
         Y = Y.copy()
@@ -178,7 +178,7 @@ def _unit(Y: FloatArray) -> FloatArray:
 
 
 def _lowest(form: Form, z: FloatArray, weights: FloatArray, sign: float) -> tuple[float, float, FloatArray]:
-    """Return roughly the smallest eigenvalue of Diag(z) - sign * M in the metric, the sign, and its vector."""
+    """Approximate the smallest eigenvalue of Diag(z) - sign * M in the metric; return it, the sign and the vector."""
     root = 1.0 / np.sqrt(weights)
     split = 1 if sign > 0.0 else 0
 

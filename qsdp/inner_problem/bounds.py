@@ -53,7 +53,7 @@ _SMALL = 1024
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InnerBound(Summarized, ReadOnlyArrays):
-    r"""An upper bound on a quadratic form over sign vectors, with its proof.
+    r"""Upper bound on a quadratic form over sign vectors, with its proof.
 
     Below, B is the symmetric part of M for `maxcut_bound`, and the matrix ``[[0, M/2], [M'/2, 0]]`` of shape
     (m + n, m + n) for `grothendieck_bound`. N is the size of B.
@@ -66,7 +66,7 @@ class InnerBound(Summarized, ReadOnlyArrays):
         :math:`\mathrm{tr}(Y^T B Y)`, in floats. No upper bound from this relaxation is smaller.
     relative_gap : float
         Difference between bound and value, relative to the bound or to the bound minus the trace of B, whichever is
-        larger in magnitude. The second is there because a bound may be zero only due to a subtracted diagonal.
+        larger in magnitude: the bound alone may vanish because of the diagonal of B.
     z : ndarray of shape (N,)
         Vector for which :math:`\mathrm{Diag}(z) - B` is positive semidefinite, proven by a Cholesky factorisation. It
         includes an allowance for the rounding of the factorisation, of at most :math:`N (N + 12)` units of roundoff
@@ -97,12 +97,12 @@ class InnerBound(Summarized, ReadOnlyArrays):
         return self.upper_bound
 
     def signs(self, n: int = 100, random_state: RandomState = 0) -> Signs:
-        """Return the best of `n` sign vectors from random hyperplanes, each improved by flips of single signs.
+        """Round to signs: the best of `n` sign vectors from random hyperplanes, each improved by single flips.
 
         Parameters
         ----------
         n : int, default=100
-            Number of hyperplanes. The signs at first say on which side of the hyperplane each row of Y lies.
+            Number of hyperplanes. The initial signs are those of the sides on which the rows of Y lie.
         random_state : int, Generator, RandomState or None, default=0
 
         Returns
@@ -145,7 +145,7 @@ def maxcut_bound(
     random_state: RandomState = 0,
     verbose: bool | int = False,
 ) -> InnerBound:
-    r"""Return a safe upper bound on :math:`\max_{x \in \{\pm1\}^n} x^T M x` from its semidefinite program.
+    r"""Compute a safe upper bound on :math:`\max_{x \in \{\pm1\}^n} x^T M x` from its semidefinite program.
 
     For the largest cut of a graph, pass a quarter of its Laplacian.
 
@@ -193,12 +193,12 @@ def maxcut_bound(
 
 
 def uninterrupted(found: InnerBound) -> InnerBound:
-    """Return a bound unless its computation was interrupted, for methods that compute it as one step.
+    """Pass a bound through, or raise `KeyboardInterrupt` if its computation was interrupted.
 
     Raises
     ------
     KeyboardInterrupt
-        The computation was interrupted. The bound itself does not raise, so the calling method would go on.
+        The computation was interrupted. The bound itself does not raise, so the calling method would continue.
     """
     if found.status == "interrupted":
         raise KeyboardInterrupt
@@ -206,9 +206,9 @@ def uninterrupted(found: InnerBound) -> InnerBound:
 
 
 def dominating_weights(M: FloatArray, tol: float) -> FloatArray:
-    """Return weights z for which ``Diag(z) +- M`` are positive semidefinite, of least sum up to a relative `tol`.
+    """Compute weights z of minimal sum, up to a relative `tol`, for which ``Diag(z) +- M`` are semidefinite.
 
-    The matrix is symmetric. An interrupt is raised.
+    The matrix is symmetric. A keyboard interrupt is re-raised.
     """
     z = uninterrupted(grothendieck_bound(M, tol=tol)).z
     weights: FloatArray = z[: len(M)] + z[len(M) :]
@@ -225,7 +225,7 @@ def grothendieck_bound(
     random_state: RandomState = 0,
     verbose: bool | int = False,
 ) -> InnerBound:
-    r"""Return a safe upper bound on :math:`\max_{u, v} u^T M v` over sign vectors from its semidefinite program.
+    r"""Compute a safe upper bound on :math:`\max_{u, v} u^T M v` over sign vectors from its semidefinite program.
 
     The bound exceeds the maximum by a factor of at most 1.7822 (Krivine). The cut norm of M is the largest magnitude
     of the sum over a subset of rows and columns. It is at most the maximum and at least a quarter of it.
@@ -298,7 +298,7 @@ def _bound(M: Any, bilinear: bool, options: SearchOptions) -> InnerBound:
 
 @dataclass(frozen=True, eq=False)
 class _Reduced:
-    """The form of a matrix without zero rows and without the diagonal.
+    """Reduced problem: the form of a matrix without zero rows and without the diagonal.
 
     Attributes
     ----------
@@ -306,7 +306,7 @@ class _Reduced:
     support : ndarray of shape (p,)
         Rows of the form among those of `diagonal`.
     diagonal, allowance : ndarray of shape (N,)
-        What must be added to a diagonal that dominates the form for it to dominate the matrix, and for rounding.
+        Terms to be added to a diagonal that dominates the form so that it dominates the matrix, and for rounding.
     """
 
     form: Form
@@ -316,7 +316,7 @@ class _Reduced:
 
     @classmethod
     def of(cls, matrix: Matrix, bilinear: bool) -> _Reduced:
-        """Return the form of a matrix of moderate units; a symmetric bilinear form is paired."""
+        """Reduce a matrix with entries within 1; a symmetric bilinear form is paired."""
         if not bilinear:
             return cls(*symmetric_form(matrix))
         if _is_symmetric(matrix):
@@ -327,7 +327,7 @@ class _Reduced:
         return cls(form, support, zeros, zeros)
 
     def restored(self, found: DualPair) -> tuple[FloatArray, FloatArray]:
-        """Return the dominating diagonal and the factor for all rows of the matrix."""
+        """Extend the dominating diagonal and the factor to all rows of the matrix."""
         z, Y = np.zeros(len(self.diagonal)), found.Y
         if len(self.support) < len(self.diagonal):
             # Rows outside the support get a separate axis: the directions of the columns found are arbitrary.
@@ -344,32 +344,32 @@ class _Reduced:
 
 
 def _is_symmetric(matrix: Matrix) -> bool:
-    """Return whether a matrix of any shape is symmetric up to rounding."""
+    """Whether a matrix of any shape is symmetric up to rounding."""
     if matrix.shape[0] != matrix.shape[1]:
         return False
     return float(abs(matrix - matrix.T).sum()) <= CANCELLED * float(abs(matrix).sum())
 
 
 def _added(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the sum, rounded up; it is exact where an addend is zero."""
+    """Add two arrays, rounding up; exact where an addend is zero."""
     total = a + b
     return np.where((a == 0.0) | (b == 0.0), total, np.nextafter(total, np.inf))
 
 
 def _sum_up(z: FloatArray) -> float:
-    """Return the sum, rounded up."""
+    """Sum the entries of z, rounding up."""
     total = math.fsum(z)
     return math.nextafter(total, math.inf) if math.fsum([*z, -total]) > 0.0 else total
 
 
 def _outside(values: Any, exponent: int) -> Any:
-    """Return values in the given matrix's units, rounded up where they are too small for exact floats."""
+    """Convert values back to the units of the user's matrix, rounding up where they underflow."""
     scaled_back = np.ldexp(values, exponent)
     return np.where(np.ldexp(scaled_back, -exponent) == values, scaled_back, np.nextafter(scaled_back, np.inf))
 
 
 def _symmetric(matrix: Matrix, bilinear: bool) -> Matrix:
-    """Return B, in the units of the matrix."""
+    """Build the symmetric matrix B of the problem, in the units of `matrix`."""
     if not bilinear:
         return 0.5 * (matrix + matrix.T)
     half = 0.5 * matrix

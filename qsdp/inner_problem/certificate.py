@@ -13,7 +13,7 @@ __all__ = ["Certifier"]
 
 
 class Certifier:
-    r"""Proves :math:`\mathrm{Diag}(z) \pm M` positive semidefinite for diagonals z, and keeps the best z.
+    r"""Prover that :math:`\mathrm{Diag}(z) \pm M` are positive semidefinite for diagonals z; stores the best z.
 
     Attributes
     ----------
@@ -41,26 +41,26 @@ class Certifier:
 
     @property
     def bound(self) -> float:
-        """The sum of z."""
+        """Upper bound proven so far: the sum of z."""
         return float(self.z.sum())
 
     def prove_within(self, z: FloatArray, weights: FloatArray, budget: float, guess: float) -> bool:
-        """Return whether z is proven when raised in proportion to `weights` by `guess` or `budget` in total."""
-        # A tenth is left for rounding.
+        """Try to prove z after raising it in proportion to `weights` by `guess` or `budget` in total."""
+        # A tenth of the budget is reserved for rounding.
         budget *= 0.9
         raises = [guess, budget] if guess < budget else [budget]
         return any(self._prove(_raised(z, weights, amount)) for amount in raises)
 
     def search(self, z: FloatArray, weights: FloatArray, guess: float) -> None:
         """Raise z in proportion to `weights`, by a total from `guess` upwards, until it is proven or not the best."""
-        # This many doublings lead from the smallest guess beyond every dominating diagonal.
+        # This many doublings of the smallest guess exceed every dominating diagonal.
         for _ in range(120):
             if float(z.sum()) + guess >= self.bound or self._prove(_raised(z, weights, guess)):
                 return
             guess *= 2.0
 
     def _prove(self, z: FloatArray) -> bool:
-        """Keep z if it is proven and the best; return whether it was proven."""
+        """Try to prove z, and store it if it is the best; return whether it was proven."""
         if self.form.bipartite:
             allowance = _bipartite_rounding(z, self.form.matrix)
         else:
@@ -77,20 +77,20 @@ class Certifier:
 
 
 def _raised(z: FloatArray, weights: FloatArray, amount: float) -> FloatArray:
-    """Return z raised by `amount` in total, in proportion to weights raised so that none is far below the mean."""
+    """Raise z by `amount` in total, in proportion to weights with a floor at a fraction of their mean."""
     # A tenth of the mean is added because rows of small entries need not be accurate.
     floored = np.maximum(weights, 0.0) + 0.1 * float(weights.mean())
     return z + amount / float(floored.sum()) * floored
 
 
 def _up(z: FloatArray) -> FloatArray:
-    """Return a bound on the exact result of the operation that was rounded to z."""
+    """Round up: return an upper bound on the exact result of the operation that was rounded to z."""
     raised: FloatArray = np.nextafter(z, np.inf)
     return raised
 
 
 def _rounding(z: FloatArray, matrix: Matrix) -> FloatArray | None:
-    """Return d for which Diag(z + d) - matrix is proven positive semidefinite, or None."""
+    """Compute d such that Diag(z + d) - matrix is proven positive semidefinite; None if the proof fails."""
     dense = matrix.toarray() if is_sparse(matrix) else matrix
     own = dense.diagonal()
     diagonal = z - own
@@ -104,7 +104,7 @@ def _rounding(z: FloatArray, matrix: Matrix) -> FloatArray | None:
 
 
 def _bipartite_rounding(z: FloatArray, block: FloatArray) -> FloatArray | None:
-    """Return d as in `_rounding`, for the matrix with this upper right block.
+    """Compute d as in `_rounding`, for the bipartite matrix with this upper right block.
 
     The Cholesky factorisation first eliminates the longer side, whose part of the matrix is diagonal.
     """
@@ -126,13 +126,13 @@ def _bipartite_rounding(z: FloatArray, block: FloatArray) -> FloatArray | None:
 
 
 def _units(diagonal: FloatArray) -> FloatArray:
-    """Return powers of two that scale a diagonal to about one: nothing is rounded, and small rows do not underflow."""
+    """Compute powers of two that scale a diagonal to about one without rounding, to avoid underflow in small rows."""
     units: FloatArray = np.ldexp(1.0, -np.frexp(np.sqrt(diagonal))[1])
     return units
 
 
 def _factorises(A: FloatArray) -> bool:
-    """Return whether the Cholesky factorisation of A completes; A is overwritten."""
+    """Whether the Cholesky factorisation of A completes; A is overwritten."""
     if not float(A.diagonal().min()) > 0.0:
         return False
     # The transpose has the memory layout that LAPACK expects.
@@ -141,7 +141,7 @@ def _factorises(A: FloatArray) -> bool:
 
 
 def _allowance(diagonal: FloatArray, differences: FloatArray) -> FloatArray:
-    """Return a bound on the rounding of a factorisation and of the differences of these sizes on its diagonal."""
+    """Bound the rounding errors of a factorisation and of the differences on its diagonal."""
     roots = np.sqrt(diagonal)
     hidden: FloatArray = (len(roots) + 10) * EPS * roots * float(roots.sum()) + 2.0 * EPS * differences
     return hidden

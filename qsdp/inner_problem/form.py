@@ -1,4 +1,4 @@
-r"""The matrix of the inner problem in moderate units, and its products with factors.
+r"""The scaled matrix of the inner problem, and its products with factors.
 
 The problem is :math:`\max \mathrm{tr}(B K)` over positive semidefinite K of unit diagonal, :math:`K = Y Y^T`.
 """
@@ -18,7 +18,7 @@ from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Form", "is_sparse", "paired_form", "read_matrix", "rectangular_form", "scaled", "symmetric_form"]
 
-#: Share of nonzero entries up to which sparse products are faster.
+#: Fraction of nonzero entries up to which sparse products are faster.
 _SPARSE = 0.12
 
 #: A dense array or a csr_array; the latter's stubs lack the type of its products with arrays.
@@ -26,13 +26,13 @@ Matrix = Any
 
 
 def is_sparse(matrix: Any) -> bool:
-    """Return whether a matrix is sparse."""
+    """Whether a matrix is a SciPy sparse matrix or array."""
     return bool(scipy.sparse.issparse(matrix))
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    r"""A symmetric B without its zero rows, with products that use its structure.
+    r"""Symmetric matrix B without its zero rows, with products that use its structure.
 
     A factor Y has rows :math:`y_i` of unit length. Its first `split` columns, P, are multiplied by `matrix`, and the
     others, Q, by ``-matrix``; only a paired form has the latter. The value is
@@ -64,7 +64,7 @@ class Form:
         return float(entries) * (2.0 if self.bipartite else 1.0)
 
     def times(self, Y: FloatArray, split: int) -> FloatArray:
-        """Return half the gradient at Y, or the same linear map applied to a direction."""
+        """Compute B Y: half the gradient at Y, or the same linear map applied to a direction."""
         if self.bipartite:
             rows = len(self.matrix)
             return np.concatenate([self.matrix @ Y[rows:], self.matrix.T @ Y[:rows]])
@@ -74,11 +74,11 @@ class Form:
         return product
 
     def row_sums(self) -> FloatArray:
-        """Return the sums of magnitudes of the rows of B; as a diagonal matrix, they dominate B."""
+        """Compute the absolute row sums of B; as a diagonal matrix, they dominate B."""
         return np.concatenate([_magnitude_sums(self.matrix, axis) for axis in ((1, 0) if self.bipartite else (1,))])
 
     def row_norms(self) -> FloatArray:
-        """Return the Euclidean norms of the rows of B; small norms do not underflow."""
+        """Compute the Euclidean norms of the rows of B, without underflow."""
         magnitudes = abs(self.matrix)
         sides = []
         for axis in (1, 0) if self.bipartite else (1,):
@@ -98,7 +98,7 @@ class Form:
 
 
 def read_matrix(M: Any, *, square: bool) -> Matrix:
-    """Return M as a finite float64 array, or a csr_array if it is sparse."""
+    """Check M and convert it to a finite float64 array, or to a csr_array if it is sparse."""
     if not is_sparse(M):
         matrix: Matrix = check_matrix("M", M)
     else:
@@ -118,7 +118,7 @@ def read_matrix(M: Any, *, square: bool) -> Matrix:
 
 
 def scaled(matrix: Matrix) -> tuple[Matrix, int]:
-    """Return the matrix divided by a power of two so that magnitudes are within 1, and the exponent."""
+    """Divide the matrix by a power of two so that magnitudes are within 1; also return the exponent."""
     exponent = exponent_of(float(abs(matrix).max()))
     if not is_sparse(matrix):
         return divided_by_power(matrix, exponent), exponent
@@ -129,7 +129,7 @@ def scaled(matrix: Matrix) -> tuple[Matrix, int]:
 
 
 def symmetric_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray, FloatArray]:
-    """Return the form of x' M x without the diagonal, its rows among those of M, the diagonal, and an allowance.
+    """Build the form of x' M x without the diagonal; also return its row indices, the diagonal, and an allowance.
 
     The allowance has an entry for each row of M and dominates the rounding error of the symmetric part.
     """
@@ -145,9 +145,9 @@ def symmetric_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArr
 
 
 def paired_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray]:
-    """Return the form of u' S v for the symmetric part S, its rows among those of M, and an allowance for the rest.
+    """Build the form of u' S v for the symmetric part S of M; also return its row indices and an allowance.
 
-    The allowance has an entry for each row of S: half the sums of magnitudes of the antisymmetric part.
+    The allowance, for the antisymmetric part of M, is half of that part's absolute row sums.
     """
     half = 0.5 * (matrix + matrix.T)
     rest = 0.5 * _magnitude_sums(matrix - half, 1)
@@ -156,7 +156,7 @@ def paired_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray]
 
 
 def rectangular_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp]]:
-    """Return the form of ``[[0, M/2], [M'/2, 0]]`` and its rows among the rows and columns of M."""
+    """Build the form of ``[[0, M/2], [M'/2, 0]]``; also return its indices among the rows and columns of M."""
     rows, columns = (np.flatnonzero(_magnitude_sums(matrix, axis)) for axis in (1, 0))
     block = _stored(0.5 * _sub(matrix, rows, columns))
     support = np.concatenate([rows, matrix.shape[0] + columns])
@@ -166,7 +166,7 @@ def rectangular_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp]]:
 
 
 def _supported(half: Matrix, *, paired: bool = False) -> tuple[Form, npt.NDArray[np.intp], FloatArray]:
-    """Return the form of the nonzero rows of a symmetric matrix, those rows, and the sums of magnitudes of all."""
+    """Build the form of the nonzero rows of a symmetric matrix; also return these rows and all absolute row sums."""
     sums = _magnitude_sums(half, 1)
     support = np.flatnonzero(sums)
     return Form(_stored(_sub(half, support, support)), paired), support, sums
@@ -183,7 +183,7 @@ def _sub(matrix: Matrix, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.int
 
 
 def _stored(matrix: Matrix) -> Matrix:
-    """Return the matrix in the format with faster products."""
+    """Convert the matrix to dense or sparse format, whichever has faster products."""
     size = matrix.shape[0] * matrix.shape[1]
     entries = matrix.nnz if is_sparse(matrix) else int(np.count_nonzero(matrix))
     if entries <= _SPARSE * size:

@@ -1,4 +1,4 @@
-"""The main loop of the inner problem: steps, proofs when worthwhile, and the best pair of point and bound."""
+"""Main loop of the inner problem: ascent steps, attempts to prove a bound, and the best pair of point and bound."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from qsdp.inner_problem.form import Form
 
 __all__ = ["BoundSearch", "DualPair", "SearchOptions"]
 
-#: Multiples of the gap allowed below which gradients cause a proof: always, and after half of its operations in steps.
+#: Multiples of the allowed gap below which the gradient triggers a proof: immediately, and after a number of steps that
+#: cost half as much as a proof.
 _LIKELY, _POSSIBLE = 1.5, 10.0
 
-#: The search leaves a point without a proof along a new column if the gradient is below this share of the tolerance.
+#: Columns are added without a proof if the gradient is below this fraction of the tolerance.
 _STATIONARY = 1e-3
 
 #: Maximum number of such escapes.
 _ESCAPES = 20
 
-#: Few columns are extended if so many steps raise the value by no more than this share of the gap allowed.
+#: A small number of columns is increased if so many steps raise the value by at most this fraction of the allowed gap.
 _PATIENCE, _RISE = 15, 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class DualPair:
-    """A factor with its value, a dominating diagonal and the status of the search that found both."""
+    """Result of a search: a factor with its value, a dominating diagonal, and the status."""
 
     Y: FloatArray
     split: int
@@ -43,7 +44,7 @@ class DualPair:
 
 @dataclass(frozen=True, eq=False)
 class SearchOptions:
-    """The checked options of `qsdp.maxcut_bound`; `rank` applies to each sign of a paired form.
+    """Validated options of `qsdp.maxcut_bound`; `rank` applies to each sign of a paired form.
 
     The bar shows the gradient, which is one to ten times the gap that a proof would leave.
     """
@@ -57,7 +58,7 @@ class SearchOptions:
 
 @dataclass(frozen=True, eq=False)
 class BoundSearch:
-    """Maximises a form until value and bound differ by `tol` relative to the bound, with or without `offset`.
+    """Maximisation of a form until value and bound differ by `tol` relative to the bound, with or without `offset`.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ class BoundSearch:
     options: SearchOptions
 
     def run(self) -> DualPair:
-        """Return the best factor and the best bound."""
+        """Run the search; return the best factor and the best bound."""
         form, options, tol, N = self.form, self.options, self.options.tol, self.form.size
         # With `safe` columns, there is no spurious optimum; with half as many, usually none, and steps are faster.
         safe = min(N, math.isqrt(2 * N) + 2)
@@ -81,7 +82,7 @@ class BoundSearch:
         columns = usual if options.rank is None else min(N, options.rank)
 
         def allowed() -> float:
-            # The part of the gap allowed that does not depend on the error of the bound itself.
+            # The part of the allowed gap that does not depend on the error of the bound itself.
             return tol * max(abs(ascent.value + self.offset), abs(ascent.value))
 
         start = options.random.standard_normal((N, columns * (2 if form.paired else 1)))

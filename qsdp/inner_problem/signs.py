@@ -1,4 +1,4 @@
-"""Sign vectors from a factor: random hyperplanes, then flips of single signs."""
+"""Rounding of a factor to sign vectors: random hyperplanes, then flips of single signs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Signs", "round_to_signs"]
 
 
 class Signs(NamedTuple):
-    """A sign vector and its value.
+    """Sign vector and its value.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Signs(NamedTuple):
 
 
 def round_to_signs(B: Matrix, Y: FloatArray, n: int, random: np.random.Generator) -> Signs:
-    """Return the best of n sign vectors from random hyperplanes after flips, for symmetric B (N, N) and Y (N, p)."""
+    """Find the best of n sign vectors from random hyperplanes after flips, for symmetric B (N, N) and Y (N, p)."""
     best = Signs(np.ones(len(Y), dtype=np.int8), -np.inf)
     # Y is unique only up to a rotation, which differs between processors. Its polar factor turns it into the symmetric
     # root of Y Y'.
@@ -49,7 +49,7 @@ def round_to_signs(B: Matrix, Y: FloatArray, n: int, random: np.random.Generator
 
 
 def _flip(B: Any, X: FloatArray) -> FloatArray:
-    """Improve the rows of X in place, one best flip at a time, until none gains; return X B."""
+    """Improve the rows of X in place by the best single flips until none helps; return X B."""
     products: FloatArray = np.ascontiguousarray((B @ X.T).T)
     diagonal = B.diagonal()
     least = CANCELLED * float(abs(B).sum())

@@ -31,7 +31,7 @@ __all__ = [
     "get_loss",
 ]
 
-#: Losses of one output; on targets of shape (n, C) they add up over the outputs.
+#: Scalar losses by name; on targets of shape (n, C) they add up over the outputs.
 SCALAR_LOSSES: dict[str, type[Loss]] = {
     loss.name: loss for loss in (Squared, Absolute, Huber, Logistic, Hinge, SquaredHinge)
 }

@@ -1,4 +1,4 @@
-"""The interface of a loss."""
+"""Base class of losses, and their second-order information."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Curvature:
     coupling: FloatArray | None = None
 
     def times(self, change: FloatArray) -> FloatArray:
-        """Return the change in the gradient caused by a change in the predictions."""
+        """Multiply by the Hessian: change in the gradient caused by a small change in the predictions."""
         product = self.diagonal * change
         if self.coupling is not None:
             product -= self.coupling * np.sum(self.coupling * change, axis=1, keepdims=True)
@@ -64,7 +64,7 @@ class Linearization:
 
 
 class Loss(abc.ABC):
-    r"""A convex loss of one sample, bounded below by zero; instances are immutable and compare by value.
+    r"""Convex loss of one sample, bounded below by zero; instances are immutable and compare by value.
 
     Arrays are not validated. Predictions, duals and targets are float64 arrays of one shape, (n,) or (n, C). Methods
     work entry by entry unless the outputs are coupled. `DataFit` handles sample weights and sums over the samples.
@@ -149,10 +149,10 @@ class Loss(abc.ABC):
 
     @abc.abstractmethod
     def expression(self, prediction: cp.Expression, target: FloatArray, weight: float | FloatArray = 1.0) -> Any:
-        """Return the weighted sum of `values` as a convex CVXPY expression, for weights that broadcast."""
+        """Build the weighted sum of `values` as a convex CVXPY expression, for weights that broadcast."""
 
     def conjugate_expression(self, dual: cp.Expression, target: FloatArray, weight: FloatArray) -> Any:
-        r"""Return :math:`\sum_i w_i \ell^*(u_i / w_i)` as a convex CVXPY expression to minimise, and constraints.
+        r"""Build :math:`\sum_i w_i \ell^*(u_i / w_i)` as a convex CVXPY expression, with its constraints.
 
         Only the dual programs need it, such as `qsdp.build_dual`.
 
@@ -165,7 +165,7 @@ class Loss(abc.ABC):
 
     @abc.abstractmethod
     def rescaled(self, scale: float) -> tuple[Loss, float]:
-        """Return ``(other, factor)`` with ``loss(scale t, scale y) = factor * other(t, y)``.
+        """Change units: return ``(other, factor)`` with ``loss(scale t, scale y) = factor * other(t, y)``.
 
         The scale is positive, and 1 for label losses: labels name classes and are never scaled.
         """
@@ -204,11 +204,11 @@ class Loss(abc.ABC):
         return change / (2.0 * s)
 
     def curvature_share(self, reach: float) -> float:
-        """Return a lower bound on the share of the curvature left anywhere within `reach` of every prediction."""
+        """Bound the mean curvature over a step of at most `reach`, relative to that at its start, from below."""
         return 0.0
 
     def curvature_floor(self, prediction: FloatArray, target: FloatArray, reach: float) -> FloatArray:
-        r"""Return w with :math:`\ell(t + s) \ge \ell(t) + s\,\ell'(t) + w s^2 / 2` for all :math:`|s| \le` `reach`."""
+        r"""Compute w with :math:`\ell(t + s) \ge \ell(t) + s\,\ell'(t) + w s^2 / 2` for all :math:`|s| \le` `reach`."""
         share = self.curvature_share(reach)
         return share * self.curvature(prediction, target).diagonal if share > 0.0 else np.zeros_like(prediction)
 
@@ -224,9 +224,9 @@ class Loss(abc.ABC):
 
         Notes
         -----
-        This holds for uncoupled outputs, whose domain is an interval that contains zero. An entry is kept if the next
-        float beyond its quotient, away from zero, is in the domain: the exact quotient is no farther. Any other entry
-        becomes w times the nearest point, rounded towards zero. The exact product is at least as far from zero.
+        This holds for uncoupled outputs, whose domain is an interval that contains zero. An entry is unchanged if the
+        next float beyond its quotient, away from zero, is in the domain: the exact quotient is not farther from zero.
+        Any other entry becomes w times the nearest point, rounded towards zero, so that it is not beyond that point.
         """
         if weight is None:
             return -self.project_dual(-multiplier, target)
@@ -257,13 +257,13 @@ class Loss(abc.ABC):
         raise NotImplementedError
 
     def row_defects(self, multiplier: FloatArray) -> FloatArray:
-        """Return how far each sample's entries may be from the intended vector: zero, but see `CrossEntropy`."""
+        """Bound the deviation of each sample's entries from an exactly feasible vector: zero for uncoupled losses."""
         return np.zeros(len(multiplier))
 
     # -- targets, units, files --------------------------------------------------------------------------------
 
     def parameters(self) -> dict[str, float]:
-        """Return the numbers that files store with `name` to restore the loss."""
+        """Return the parameters of the loss that files store with its `name`."""
         return {field.name: float(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     def encode_target(self, target: FloatArray) -> FloatArray:
@@ -289,28 +289,28 @@ class Loss(abc.ABC):
 
 
 class ClassLoss(Loss):
-    """A loss for labels or classes, which are never scaled."""
+    """Base class of losses for labels or classes, which are never scaled."""
 
     def rescaled(self, scale: float) -> tuple[Loss, float]:
-        """Return ``(self, 1.0)`` for ``scale = 1``; other scales are refused."""
+        """Return ``(self, 1.0)`` for ``scale = 1``; raise `InvalidInputError` for other scales."""
         if check_real("scale", scale, strict=True) != 1.0:
             raise InvalidInputError(f"scale must be 1 for the {self.name} loss; got {scale!r}")
         return self, 1.0
 
 
 def constant(entries: FloatArray, name: str) -> cp.Constant:
-    """Return an array as a CVXPY constant, which a program prints by its name instead of all entries."""
+    """Wrap an array as a CVXPY constant that prints as its name instead of its entries."""
     import cvxpy as cp
 
     return cp.Constant(entries, name=name)
 
 
 def weighted_sum(values: cp.Expression, weight: float | FloatArray) -> cp.Expression:
-    """Return the weighted sum of CVXPY values, or their plain sum if the weight is the number 1."""
+    """Build the weighted sum of a CVXPY expression's entries, or the plain sum if the weight is the number 1."""
     import cvxpy as cp
 
     return cp.sum(values if np.isscalar(weight) else cp.multiply(constant(np.asarray(weight), "weights"), values))
 
 
-#: Lower bound of curvatures: the loss no longer depends on a prediction with a smaller one.
+#: Lower bound of curvatures: the loss hardly depends on a prediction with a smaller one.
 LEAST_CURVATURE = 1e-14

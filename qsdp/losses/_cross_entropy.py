@@ -17,7 +17,7 @@ from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, entropies, secant_slope, s
 
 __all__ = ["CrossEntropy"]
 
-#: Limit of Newton steps, far more than the five to ten that the prox takes.
+#: Maximum number of Newton steps of the prox, far more than the usual five to ten.
 _NEWTON_STEPS = 60
 
 
@@ -112,7 +112,7 @@ class CrossEntropy(ClassLoss):
         return Curvature(p, p)
 
     def curvature_share(self, reach: float) -> float:
-        """Return `shrinkage` of twice the reach, by which two outputs of a sample can move apart."""
+        """Bound relative curvatures by `shrinkage` at twice the reach, the largest change of an output difference."""
         return shrinkage(2.0 * reach)
 
     def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:
@@ -125,7 +125,7 @@ class CrossEntropy(ClassLoss):
         return Linearization(target - p, secant_slope(own, p), distance)
 
     def admissible(self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
-        """Return a multiplier whose entry for a sample's class is minus the sum of the others, up to rounding.
+        """Make the entry for a sample's class minus the sum of the others, up to rounding.
 
         The entries for the other classes are at most 0, and their sum is no less than minus the weight.
         """
@@ -142,15 +142,15 @@ class CrossEntropy(ClassLoss):
     def guarded_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, int, float] | None:
-        r"""Return the entropies of p; the entry for each sample's class is taken as minus the sum of the others.
+        r"""Return the entropies of p, with the entry of each sample's class replaced by minus the sum of the others.
 
         Notes
         -----
-        If :math:`w p_k \ge 0` for the other classes and the own entry, w minus their sum, is not negative, then p is
-        in the simplex. The own entry is a correctly rounded sum, so its sign is right. With weights, a division rounds
-        every entry once more. As :math:`|p\, (\log p + 1)| \le 1` on [0, 1], a relative error :math:`\delta` of p
-        changes its entropy by :math:`\delta` at most: by w times u (with weights 2 u) for the own entry, and by w
-        times 0 (with weights u) for each of the others. The slack is at least four times that.
+        If :math:`w p_k \ge 0` for the other classes and the entry of the sample's class, w minus their sum, is not
+        negative, then p is in the simplex. That entry is a correctly rounded sum, so its sign is right. With weights, a
+        division rounds every entry once more. As :math:`|p\, (\log p + 1)| \le 1` on [0, 1], a relative error
+        :math:`\delta` of p changes its entropy by :math:`\delta` at most: by w times u (with weights 2 u) for the entry
+        of the class, and by w times 0 (with weights u) for each of the others. The slack is at least four times that.
         """
         w = np.ones((len(target), 1)) if weight is None else weight
         own = target == 1.0
@@ -165,10 +165,10 @@ class CrossEntropy(ClassLoss):
         return w * entropies(p / w), LOGARITHM_ROUNDINGS + 1, slack
 
     def row_defects(self, multiplier: FloatArray) -> FloatArray:
-        r"""Return how far entries of :math:`\nu`, and of any rounded multiple, can be from the intended vector.
+        r"""Bound the deviation of :math:`\nu`, and of any rounded multiple, from an exactly feasible vector.
 
-        In the intended vector, the entry for a sample's class is minus the sum of the others, so that p = u + y sums
-        to one exactly. The defect is given for the multiple 1; it is smaller for smaller multiples.
+        In that vector, the entry for a sample's class is minus the sum of the others, so that p = u + y sums to one
+        exactly. The bound is for the multiple 1; it is smaller for smaller multiples.
         """
         sums = np.array([abs(math.fsum(row)) for row in multiplier])
         defects: FloatArray = 1.01 * (sums + 2.0 * UNIT * np.abs(multiplier).sum(axis=1))
@@ -199,11 +199,11 @@ class CrossEntropy(ClassLoss):
             raise InvalidInputError("y must have two classes or more for the cross_entropy loss; got one")
         if not np.all(target.any(axis=0)):
             absent = np.flatnonzero(~target.any(axis=0)).tolist()
-            raise InvalidInputError(f"y must have every class present in training; without a sample: {absent}")
+            raise InvalidInputError(f"y must hold every class at least once; missing: {absent}")
 
 
 def _project_simplex(points: FloatArray) -> FloatArray:
-    """Return the nearest point of the probability simplex to each row."""
+    """Project each row onto the probability simplex."""
     # A constant added to a row does not change the result, but a huge constant would leave no digits for differences.
     points = points - points.max(axis=1, keepdims=True)
     descending = -np.sort(-points, axis=1)

@@ -1,4 +1,4 @@
-"""Loss of a data set: a loss with its targets and sample weights."""
+"""Loss of a data set: a loss function with targets and sample weights."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["DataFit"]
 #: Allowed error of the terms of a dual value, in units of the roundoff; the stand-alone checker allows the same.
 _TERMS = 64
 
-#: Most doublings of a step, for losses that fall forever.
+#: Maximum number of doublings of a step, for losses without a minimum along the line.
 _DOUBLINGS = 40
 
 
 @dataclass(frozen=True, eq=False)
 class DataFit:
-    r"""The weighted loss :math:`\sum_i w_i \ell(t_i, y_i)` of predictions t, as used by solvers and certificates.
+    r"""Weighted loss :math:`\sum_i w_i \ell(t_i, y_i)` of predictions t, as used by solvers and certificates.
 
     Multipliers :math:`\nu` and duals u belong to the weighted sum: :math:`\nu_i = -w_i \ell'`.
 
@@ -60,7 +60,7 @@ class DataFit:
 
     @cached_property
     def value_at_zero(self) -> float:
-        """Value of the zero network."""
+        """Loss of the zero network."""
         return self.value(np.zeros_like(self.target))
 
     @property
@@ -93,7 +93,7 @@ class DataFit:
         return [self] if self.n_parts == 1 else [self.output(k) for k in range(self.n_parts)]
 
     def rows(self, chosen: Any) -> DataFit:
-        """Return the fit of some samples."""
+        """Return the fit restricted to the samples `chosen`."""
         return replace(self, target=self.target[chosen], weights=None if self.weights is None else self.weights[chosen])
 
     def whitened(self) -> tuple[FloatArray, DataFit]:
@@ -131,10 +131,10 @@ class DataFit:
         return self.weighted(self.loss.gradient(prediction, self.target))
 
     def line_minimum(self, base: FloatArray, direction: FloatArray, penalty: float) -> float:
-        r"""Return the t that minimises the loss at ``base + t direction`` plus ``penalty |t|``.
+        r"""Find the t that minimises the loss at ``base + t direction`` plus ``penalty |t|``.
 
-        The derivative is nondecreasing; its sign change is bracketed by doubling and found by Brent's method. If the
-        loss falls forever, t is large.
+        The derivative is nondecreasing; its sign change is bracketed by doubling and located by Brent's method. If
+        there is no minimum, t is large.
         """
 
         def slope(t: float) -> float:
@@ -171,7 +171,7 @@ class DataFit:
         return -float(np.sum(self.weighted(self.loss.conjugates(inside, self.target))))
 
     def guarded_dual_value(self, nu: FloatArray) -> float:
-        """Return `dual_value` minus an allowance for rounding, relative to the numbers that enter it."""
+        """Return `dual_value` minus an allowance for rounding, relative to the magnitudes of its terms."""
         value = self.dual_value(nu)
         return value - EPS * (self.target.size + _TERMS) * (abs(value) + self.value_at_zero)
 
@@ -193,7 +193,7 @@ class DataFit:
     # -- multipliers ----------------------------------------------------------------------------------------------
 
     def project(self, nu: FloatArray) -> FloatArray:
-        r"""Return the multiplier nearest to `nu`, entry by entry, for which `dual_value` is finite."""
+        r"""Project `nu` onto the multipliers for which `dual_value` is finite, entry by entry."""
         assert nu.shape == self.target.shape
         if self.factors is None:
             return -self.loss.project_dual(-nu, self.target)
@@ -206,7 +206,7 @@ class DataFit:
         return self.loss.admissible(np.asarray(nu, dtype=np.float64), self.target, self.factors) + 0.0
 
     def row_defects(self, nu: FloatArray) -> FloatArray:
-        """Return how far the entries of `nu` may be from the intended vector, shape (n,)."""
+        """Bound the deviation of `nu` from an exactly feasible vector, shape (n,); see `Loss.row_defects`."""
         return self.loss.row_defects(nu)
 
     # -- minimisation -----------------------------------------------------------------------------------------------
@@ -247,11 +247,11 @@ class DataFit:
         return self.weighted(self.loss.curvature_floor(prediction, self.target, reach))
 
     def expression(self, prediction: Any) -> Any:
-        """Return `value` as a convex CVXPY expression."""
+        """Build `value` as a convex CVXPY expression."""
         return self.loss.expression(prediction, self.target, 1.0 if self.factors is None else self._full_weights())
 
     def conjugate_expression(self, dual: Any) -> Any:
-        """Return the conjugate at a dual (n, C) as a convex CVXPY expression, and constraints of its domain."""
+        """Build the conjugate at a dual (n, C) as a convex CVXPY expression, with constraints of its domain."""
         weight = np.ones_like(self.target) if self.factors is None else np.broadcast_to(self.factors, self.target.shape)
         return self.loss.conjugate_expression(dual, self.target, weight)
 

@@ -20,7 +20,7 @@ _LN2 = 0.6931471805599453
 
 
 def secant_slope(own: FloatArray, p: FloatArray) -> FloatArray:
-    """Return the slope of the logarithm at p, or of its secant from p to larger own values."""
+    """Compute the slope of the logarithm at p, or of its secant from p to `own` where that is larger."""
     p = np.maximum(p, LEAST_CURVATURE)
     larger = own > p * (1.0 + 1e-6)
     ratio = np.where(larger, own / p, 2.0)
@@ -28,7 +28,7 @@ def secant_slope(own: FloatArray, p: FloatArray) -> FloatArray:
 
 
 def shrinkage(reach: float) -> float:
-    r"""Return :math:`2 (e^{-r} + r - 1) / r^2`, the factor by which a step of range r can lower the curvature.
+    r"""Compute :math:`2 (e^{-r} + r - 1) / r^2`, a lower bound on the mean relative curvature over a step of range r.
 
     Notes
     -----
@@ -40,7 +40,7 @@ def shrinkage(reach: float) -> float:
 
 
 def logarithm(x: FloatArray) -> FloatArray:
-    r"""Return the natural logarithm of positive floats with a relative error below 128 roundoffs.
+    r"""Compute the natural logarithm of positive floats with a proven relative error below 128 roundoffs.
 
     Notes
     -----

@@ -109,7 +109,7 @@ class Logistic(ClassLoss):
         return Linearization(target * p, secant_slope(own, p) + secant_slope(1.0 - own, q), distance)
 
     def curvature_share(self, reach: float) -> float:
-        """Return `shrinkage` of the reach."""
+        """Bound relative curvatures by `shrinkage` at the reach."""
         return shrinkage(reach)
 
     def guarded_values(

@@ -16,7 +16,7 @@ __all__ = ["Absolute", "Hinge", "Huber", "PiecewiseQuadratic", "Squared", "Squar
 
 
 class PiecewiseQuadratic(Loss):
-    r"""A loss :math:`\ell(t, y) = \max_{a \le \nu \le b} \nu (y - t) - c\,\nu^2 / 2`.
+    r"""Base class of losses :math:`\ell(t, y) = \max_{a \le \nu \le b} \nu (y - t) - c\,\nu^2 / 2`.
 
     The interval [a, b] of the multiplier :math:`\nu = -\ell'` contains zero and may depend on the target. The number
     c is the inverse of the curvature, and zero for a piecewise linear loss. The conjugate is therefore
@@ -36,7 +36,7 @@ class PiecewiseQuadratic(Loss):
         """Return a <= 0 and b >= 0, possibly infinite, as numbers or as arrays in the shape of the target."""
 
     def slacks(self, target: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-        r"""Return pairs :math:`(\sigma_g, c_g)`, each in the shape of the target, one for every finite end.
+        r"""Return the slack variables' signs and costs :math:`(\sigma_g, c_g)`, one pair for every finite interval end.
 
         The loss is :math:`\min_{x \ge 0} \sum_g c_g x_g` plus its quadratic part, subject to
         :math:`v + \sum_g \sigma_g x_g + c\,\nu = y`. The dual slacks are :math:`c_g - \sigma_g \nu \ge 0`. If every
@@ -72,7 +72,7 @@ class PiecewiseQuadratic(Loss):
         import cvxpy as cp
 
         low, high = (np.broadcast_to(end, target.shape) for end in self.interval(target))
-        # Infinite ends are no constraints.
+        # Infinite ends impose no constraint.
         ends = [(side, end) for side, end in ((-1.0, high), (1.0, -low)) if np.any(np.isfinite(end))]
         domain = []
         for side, end in ends:
@@ -124,7 +124,7 @@ class PiecewiseQuadratic(Loss):
     def guarded_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, int, float] | None:
-        r"""Return :math:`\nu y` and :math:`-\nu\, c \nu / (2 w)` separately, as their sum may be below its error.
+        r"""Return the terms :math:`\nu y` and :math:`-\nu\, c \nu / (2 w)`, unsummed because they may cancel.
 
         The second term has at most three roundings, of two products and a quotient; halving is exact.
         """
@@ -138,7 +138,7 @@ class PiecewiseQuadratic(Loss):
         return np.stack([multiplier * target, -multiplier * unit]), 3, 0.0
 
     def _ends(self, target: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        r"""Return floats a', b' with :math:`w a \le a' \le 0 \le b' \le w b`.
+        r"""Round the interval times w towards zero: floats a', b' with :math:`w a \le a' \le 0 \le b' \le w b`.
 
         A computed product is a float nearest to the exact one, so the next float towards zero does not exceed it.
         """
@@ -149,7 +149,7 @@ class PiecewiseQuadratic(Loss):
 
 
 class _MarginLoss(ClassLoss, PiecewiseQuadratic):
-    """A loss of the margin ``m = y t``."""
+    """Base class of losses of the margin ``m = y t``."""
 
     labels: ClassVar[bool] = True
 
@@ -171,7 +171,7 @@ class Squared(PiecewiseQuadratic):
         return math.inf
 
     def interval(self, target: FloatArray) -> tuple[float, float]:
-        """Return all numbers."""
+        """Return minus and plus infinity."""
         return -math.inf, math.inf
 
     def values(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
@@ -320,7 +320,7 @@ class Hinge(_MarginLoss):
         return np.maximum(0.0, 1.0 - target * prediction)
 
     def expression(self, prediction: Any, target: FloatArray, weight: float | FloatArray = 1.0) -> Any:
-        """Return the sum of positive parts."""
+        """Build the sum of positive parts as a CVXPY expression."""
         import cvxpy as cp
 
         return _weighted_sum("pos", 1.0 - cp.multiply(constant(target, "y"), prediction), weight)
@@ -350,7 +350,7 @@ class SquaredHinge(_MarginLoss):
         return np.square(np.maximum(0.0, 1.0 - target * prediction))
 
     def expression(self, prediction: Any, target: FloatArray, weight: float | FloatArray = 1.0) -> Any:
-        """Return the sum of squared positive parts."""
+        """Build the sum of squared positive parts as a CVXPY expression."""
         import cvxpy as cp
 
         margins = cp.pos(1.0 - cp.multiply(constant(target, "y"), prediction))
@@ -358,13 +358,13 @@ class SquaredHinge(_MarginLoss):
 
 
 def _weighted_sum(atom: str, argument: Any, weight: float | FloatArray, *parameters: float) -> Any:
-    """Return the weighted sum of a CVXPY atom of every entry."""
+    """Build the weighted sum of a CVXPY atom over all entries."""
     import cvxpy as cp
 
     return weighted_sum(getattr(cp, atom)(argument, *parameters), weight)
 
 
 def _squared_scale(scale: float) -> float:
-    """Return ``scale^2``, refusing scales whose square is not a positive finite float."""
+    """Compute ``scale^2``; raise an error unless it is a positive finite float."""
     scale = check_real("scale", scale, strict=True)
     return check_real("scale ** 2", scale * scale, strict=True)

@@ -110,12 +110,12 @@ class BilinearNetwork(NeuronFunction):
         return int(self.U.shape[1]) - self.lifted
 
     def with_weights(self, U: Any, V: Any, alpha: Any, rows: Any = slice(None)) -> BilinearNetwork:
-        """Return a network of the same kind with other weights, which are those of the neurons `rows` of this one."""
+        """Return a network with these weights and the levels and activation of this one; `rows` selects its neurons."""
         return BilinearNetwork(U, V, alpha, self.levels, self.activation)
 
     @property
     def n_bits(self) -> int:
-        """Storage: ceil(log2(M + 1)) bits per weight (1 if binary), 64 per float.
+        """Storage in bits: ceil(log2(M + 1)) per first-layer weight (1 if binary), 64 per float.
 
         Shared second-layer weights take one float per output. With vector outputs, the number of neurons of each
         output takes another 64 bits.
@@ -125,12 +125,12 @@ class BilinearNetwork(NeuronFunction):
 
     @cached_property
     def set_bits(self) -> int:
-        """Storage without the order of the neurons and redundant signs; `n_bits` if alpha is not shared."""
+        """Storage in bits without neuron order and redundant signs; `n_bits` if alpha is not shared."""
         return set_bits(*self._weights) if self.shared_alpha else self.n_bits
 
     @property
     def form_bits(self) -> int:
-        """Storage of the exact quadratic form: of `to_integer_form` if alpha is shared, of floats otherwise."""
+        """Storage in bits of the exact quadratic form: of `to_integer_form` if alpha is shared, else of floats."""
         D = int(self.U.shape[1])
         return self.to_integer_form().n_bits if self.shared_alpha else FLOAT_BITS * self.n_outputs * (D * (D + 1) // 2)
 
@@ -256,7 +256,7 @@ class BilinearNetwork(NeuronFunction):
 
 
 def is_narrow(network: BilinearNetwork) -> bool:
-    """Return whether evaluating the neurons takes fewer operations per sample than the outputs' quadratic forms."""
+    """Whether evaluating the neurons takes fewer operations per sample than evaluating the quadratic forms."""
     D = int(network.U.shape[1])
     return network.n_neurons * (4 * D + 2 * network.n_outputs) < network.n_outputs * D**2
 
@@ -329,7 +329,7 @@ def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> Polynomi
 
 
 def _half_sum(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """Return (U + V) / 2 of weights of equal parity, whose sum may exceed eight bits."""
+    """Compute (U + V) / 2 for weights of equal parity, without overflow of int8."""
     halves: npt.NDArray[np.int8] = (U >> 1) + (V >> 1) + (U & V & 1)
     return halves
 

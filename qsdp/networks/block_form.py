@@ -27,7 +27,7 @@ class BlockForm(QuadraticFunction):
     r"""Function :math:`f_c(x) = s_c \sum_r \langle \mathcal{X}_r, T_{cr} \rangle` with symmetric integer matrices.
 
     `BlockNetwork.to_integer_form` returns it. For neurons with weights :math:`q_j s_c` and integers q,
-    :math:`T_{cr} = \sum_j q_j (u_j v_j^T + v_j u_j^T) / 2`. Many neurons take fewer bytes so.
+    :math:`T_{cr} = \sum_j q_j (u_j v_j^T + v_j u_j^T) / 2`. For many neurons, this form takes fewer bytes.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class BlockForm(QuadraticFunction):
 
     @cached_property
     def n_bits(self) -> int:
-        """Storage: eight times the bytes of the file that `save` writes."""
+        """Storage in bits: eight times the bytes of the file that `save` writes."""
         return 8 * len(pack_form(self))
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
@@ -70,7 +70,7 @@ class BlockForm(QuadraticFunction):
         write_whole(path, pack_form(self))
 
     def to_quadratic_form(self) -> NoReturn:
-        """Raise `InvalidInputError`: a form on blocks is no function of columns."""
+        """Raise `InvalidInputError`: a form on blocks is not a function of columns."""
         raise InvalidInputError("a form on blocks has no quadratic form in columns of data")
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class BlockForm(QuadraticFunction):
 
 
 def block_outputs(X: Any, layout: Layout, entries: FloatArray) -> FloatArray:
-    """Return the inner products (n, C) of the packed rows of blocks with vectors of shape (C, P), chunk by chunk."""
+    """Compute the inner products (n, C) of the packed rows of blocks with vectors of shape (C, P), chunk by chunk."""
     rows = check_blocks(X, layout).rows
     values = np.empty((len(rows), len(entries)))
     for some in chunks(*rows.shape):

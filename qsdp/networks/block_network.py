@@ -112,7 +112,7 @@ class BlockNetwork(NeuronFunction):
     def of(
         cls, layout: Layout, U: npt.NDArray[Any], V: npt.NDArray[Any], alpha: FloatArray, block: npt.NDArray[Any]
     ) -> BlockNetwork:
-        """Return the network of signs, whatever they are beyond the sides of blocks and in V of linear blocks."""
+        """Build a network from signs, replacing entries outside the blocks and in V of linear blocks by zeros."""
         inside, quadratic = _signed(layout, block)
         return cls(np.where(inside, U, 0), np.where(quadratic, V, 0), alpha, block, layout.sizes, layout.kinds)
 
@@ -128,21 +128,21 @@ class BlockNetwork(NeuronFunction):
 
     @cached_property
     def _second_layer(self) -> str:
-        """Form in a file: one weight an output, one a neuron with the number of its output, or one for each of both."""
+        """Storage format of alpha: one weight per output, one per neuron with an output index, or the full matrix."""
         if self.shared_alpha:
             return "shared"
         return "free" if np.any((self.output_weights != 0.0).sum(axis=1) > 1) else "single"
 
     def with_weights(self, U: Any, V: Any, alpha: Any, rows: Any = slice(None)) -> BlockNetwork:
-        """Return a network with other weights, in the blocks of the neurons `rows` of this one."""
+        """Return a network with these weights, whose neurons are in the blocks of the neurons `rows` of this one."""
         return BlockNetwork(U, V, alpha, self.block[rows], self.sizes, self.kinds)
 
     @property
     def n_bits(self) -> int:
-        """Storage: one bit a sign, the number of its block for each neuron, and 64 bits for each second-layer weight.
+        """Storage in bits: one per sign, the block index of each neuron, and 64 per second-layer weight.
 
-        Weights that an output's neurons share are one, and their number. If every neuron serves one output, the number
-        of that output is stored instead of zeros.
+        A weight shared by the neurons of an output is stored once, with their number. If every neuron serves one
+        output, the index of that output is stored instead of zeros.
         """
         sides = np.array(self.layout.sizes) * np.where(self.layout.linear, 1, 2)
         single = self._second_layer == "single"
@@ -164,7 +164,7 @@ class BlockNetwork(NeuronFunction):
         return block_outputs(X, self.layout, self.entries)
 
     def to_integer_form(self) -> BlockForm:
-        """Return the same function as integer matrices and a scale of each output.
+        """Return the same function in terms of integer matrices and one scale per output.
 
         Raises
         ------
@@ -223,11 +223,11 @@ class BlockNetwork(NeuronFunction):
         return header, {"neurons": np.packbits(np.concatenate(parts)), **arrays}
 
     def to_quadratic_form(self) -> NoReturn:
-        """Raise `InvalidInputError`: a network on blocks is no function of columns."""
+        """Raise `InvalidInputError`: a network on blocks is not a function of columns."""
         raise InvalidInputError("a network on blocks has no quadratic form in columns of data")
 
     def to_polynomial(self, method: str = "auto") -> NoReturn:
-        """Raise `InvalidInputError`: a network on blocks is no function of columns."""
+        """Raise `InvalidInputError`: a network on blocks is not a function of columns."""
         raise InvalidInputError("a network on blocks has no polynomial network: its inputs are matrices, not columns")
 
     def __repr__(self) -> str:
@@ -259,7 +259,7 @@ def _signed(layout: Layout, block: npt.NDArray[Any]) -> tuple[npt.NDArray[np.boo
 
 
 def blocks_from_archive(header: dict[str, Any], arrays: Arrays) -> BlockNetwork:
-    """Return the network described by a header and arrays; any mismatch is an error."""
+    """Build the network of a file's header and arrays; raise `StorageError` for any mismatch."""
     fields = checked("header", header, _HEADER)
     layout, m, C = check_layout(fields["sizes"], fields["kinds"]), fields["n_neurons"], fields["n_outputs"] or 1
     packed, single = arrays["neurons"], fields["second_layer"] == "single"
@@ -284,12 +284,12 @@ def blocks_from_archive(header: dict[str, Any], arrays: Arrays) -> BlockNetwork:
         alpha = full
     network = BlockNetwork(U, V, alpha, block, layout.sizes, layout.kinds)
     if network._second_layer != fields["second_layer"]:
-        raise StorageError("its neurons are not stored as they would be written")
+        raise StorageError("its neurons are not stored in canonical form")
     return network
 
 
 def blocks_of_contents(contents: bytes) -> BlockNetwork | BlockForm:
-    """Return the network or the form of a compact file; any mismatch is an error."""
+    """Read the network or the form of a compact file; raise `StorageError` for any mismatch."""
     kind, layout, shape, arrays = read_compact(contents)
     if kind == NEURONS:
         alpha = arrays["alpha"] if shape else arrays["alpha"][:, 0]
@@ -299,5 +299,5 @@ def blocks_of_contents(contents: bytes) -> BlockNetwork | BlockForm:
         form = BlockForm(layout, read_only(arrays["integers"]), read_only(arrays["scales"]), shape)
         again = pack_form(form)
     if again != contents:
-        raise StorageError("its numbers are not coded as they would be written")
+        raise StorageError("its numbers are not coded in canonical form")
     return network if kind == NEURONS else form

@@ -1,4 +1,4 @@
-"""Statistics of a training set that centre the effects of columns on it, without its rows."""
+"""Moments of a training set with which effects of columns can be centred without its rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class InputMoments:
 
     @classmethod
     def of(cls, X: FloatArray, weights: FloatArray | None, groups: Sequence[int]) -> InputMoments:
-        """Return the moments of inputs X (n, d), of which input i encodes the column `groups[i]`."""
+        """Compute the moments of inputs X (n, d), of which input i encodes the column `groups[i]`."""
         shares = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
         mean: FloatArray = shares @ X
         members = _members(groups)
@@ -45,11 +45,11 @@ class InputMoments:
         return cls(mean, np.concatenate([one[np.triu_indices(len(one))] for one in covariances]))
 
     def fits(self, groups: Sequence[int]) -> bool:
-        """Return whether these are moments of inputs that encode the columns `groups`."""
+        """Whether these moments belong to inputs that encode the columns `groups`."""
         return len(self.mean) == len(groups) and len(self.within) == len(_pairs_within(groups)[0])
 
     def effects(self, form: QuadraticForm, groups: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-        """Return the constant (C,) of the effects, and the means (C, d) to subtract from the main effects.
+        """Compute the constant (C,) of the effects, and the means (C, d) to subtract from the main effects.
 
         The mean of a column's main effect is the sum of those of its inputs.
         """

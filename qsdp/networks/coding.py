@@ -1,4 +1,4 @@
-"""Golomb-Rice codes, whose length is little above the entropy if larger integers are rarer."""
+"""Golomb-Rice codes, nearly as short as the entropy if integers are geometrically distributed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Integers = npt.NDArray[Any]
 
 
 def parameter_of(numbers: Integers) -> int:
-    """Return the parameter k of a short code of nonnegative numbers.
+    """Choose the parameter k of the Golomb-Rice code of nonnegative numbers.
 
     It is one of four values near the logarithm of their mean. A code has at most 17 + k bits per number on average.
     """
@@ -28,12 +28,12 @@ def parameter_of(numbers: Integers) -> int:
 
 
 def encoded_bits(numbers: Integers, parameter: int) -> int:
-    """Return the number of bits of `encode`."""
+    """Compute the length of `encode`'s result in bits."""
     return len(numbers) * (1 + parameter) + int((numbers >> parameter).sum())
 
 
 def encode(numbers: Integers, parameter: int) -> Bits:
-    """Return the code of nonnegative numbers: all their quotients by 2^k in unary, then all remainders."""
+    """Encode nonnegative numbers: first all quotients by 2^k in unary, then all remainders."""
     ends = np.cumsum((numbers >> parameter).astype(np.int64) + 1)
     unary = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
     unary[ends - 1] = 1
@@ -41,7 +41,7 @@ def encode(numbers: Integers, parameter: int) -> Bits:
 
 
 class BitReader:
-    """Reader of consecutive bits, integers and codes of `encode`, from bits that may be damaged."""
+    """Reader of consecutive bits, integers and Golomb-Rice codes from a possibly corrupted string of bits."""
 
     def __init__(self, packed: npt.NDArray[np.uint8]) -> None:
         self._bits = np.unpackbits(packed)
@@ -83,7 +83,7 @@ class BitReader:
         return integers
 
     def finish(self) -> None:
-        """Raise StorageError unless only zeros that fill the last byte are left."""
+        """Raise StorageError unless only the padding of the last byte remains."""
         left = self._bits[self._at :]
         if len(left) >= 8 or np.any(left):
             raise StorageError("it has bits beyond those of its neurons")
@@ -96,6 +96,6 @@ def fold(integers: Integers) -> Integers:
 
 
 def unfold(numbers: Integers) -> Integers:
-    """Return the integers that `fold` maps to the given numbers."""
+    """Invert `fold`."""
     integers: Integers = (numbers >> 1) ^ -(numbers & 1)
     return integers

@@ -1,10 +1,10 @@
-"""Networks on blocks in as few bytes as possible: neurons as sets, or integer forms, in a container of nine bytes.
+"""Compact file format of networks on blocks: neurons as sets, or integer forms, in a container of nine bytes.
 
 A file is four bytes that name the format, one for the kind, the contents, and their CRC-32. The contents begin with
 unsigned LEB128 integers: the number of outputs (zero for a scalar function), the number of runs of equal blocks, and
 for each run its length and twice the side, plus one if the blocks are linear; then the scale of each output in single
-precision. Golomb-Rice codes follow, whose parameters are a byte each where they do not follow from what was read. The
-rest is one string of bits, filled with zeros to a byte.
+precision. Golomb-Rice codes follow; a parameter takes a byte unless it can be computed from preceding values. The rest
+is one string of bits, padded with zeros to a whole byte.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ NEURONS, FORM = 1, 2
 #: Largest magnitude of an integer second-layer weight.
 _LARGEST = 2**15
 
-#: Numbers that any file may stand for: a short one must not fill the memory.
+#: Maximum number of values that a file may represent: a short corrupted file must not fill the memory.
 _ALWAYS_HELD = 2**26
 
 
 def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return integers (m, C) and scales (C,) of single precision whose products are exactly the weights.
+    """Factor second-layer weights exactly into integers (m, C) and single-precision scales (C,).
 
     Raises
     ------
@@ -68,17 +68,17 @@ def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray]:
 
 
 def _single(number: Fraction) -> float | None:
-    """Return a number that single precision holds exactly, None for others."""
+    """Return the number as a float if it is exact in single precision, else None."""
     rounded = float(np.float32(float(number)))
     return rounded if rounded > 0.0 and Fraction(rounded) == number else None
 
 
 def pack_neurons(network: Any) -> bytes:
-    """Return the contents of a file of a network whose weights are integers times a scale of each output.
+    """Encode a network, whose second-layer weights are integers times a scale per output, as file contents.
 
     The neurons of each output and block are listed in ascending order of their numbers, see
-    `qsdp.networks.neuron_set`, as the differences of these: their order is not stored, nor are signs that their weights
-    carry. A neuron that serves several outputs is stored for each.
+    `qsdp.networks.neuron_set`, as the differences of these: neither their order is stored, nor signs that are absorbed
+    in their weights. A neuron that serves several outputs is stored for each.
     """
     integers, scales = integer_weights(network.output_weights)
     counts, gaps, weights = [], [], []
@@ -98,7 +98,7 @@ def pack_neurons(network: Any) -> bytes:
 
 
 def pack_form(form: Any) -> bytes:
-    """Return the contents of a file of an integer form, with a code of its own for every output and block."""
+    """Encode an integer form as file contents, with a separate Golomb-Rice parameter for every output and block."""
     layout = form.layout
     parts = []
     for r, c in _groups(layout, form.n_outputs):
@@ -107,7 +107,7 @@ def pack_form(form: Any) -> bytes:
 
 
 def read_compact(contents: bytes) -> tuple[int, Layout, tuple[int, ...], dict[str, npt.NDArray[Any]]]:
-    """Return kind, layout, output shape and arrays of a file; any mismatch is an error.
+    """Decode kind, layout, output shape and arrays of a file; raise `StorageError` for any mismatch.
 
     The arrays are U, V, alpha and block of neurons, or integers and scales of a form.
     """
@@ -181,14 +181,14 @@ def _contents(kind: int, function: Any, scales: FloatArray, parameters: list[int
 
 
 def _groups(layout: Layout, n_outputs: int) -> Iterator[tuple[int, int]]:
-    """Yield block and output of the groups of a file, in their order."""
+    """Yield (block, output) pairs in the order in which a file stores their neurons."""
     for r in range(layout.n_blocks):
         for c in range(n_outputs):
             yield r, c
 
 
 def _parameter(count: int, side: int, flat: bool) -> int:
-    """Return the parameter of the code of the gaps of `count` numbers, from their number and range alone."""
+    """Compute the Golomb-Rice parameter for the gaps between `count` sorted numbers from their number and range."""
     bits = (side - 1) if flat else 2 * (side - 1) - 1
     return max(0, bits - (count + 1).bit_length() + 1)
 
@@ -224,7 +224,7 @@ def _leb128(number: int) -> bytes:
 
 
 class _Numbers:
-    """Integers and bytes of a file, taken one after the other."""
+    """Sequential reader of the integers and bytes of a file."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0

@@ -27,7 +27,7 @@ from qsdp.networks.quadratic_form import QuadraticForm
 
 __all__ = ["Effect", "Effects"]
 
-#: Most effects that a summary lists.
+#: Maximum number of effects in a summary.
 _LISTED = 8
 
 
@@ -50,7 +50,7 @@ class Effect(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The columns as text, such as ``age`` or ``age * income``."""
+        """Columns as text, such as ``age`` or ``age * income``."""
         return " * ".join(self.columns)
 
 
@@ -120,7 +120,7 @@ class Effects(Summarized, ReadOnlyArrays):
         groups: Any = None,
         outputs: Sequence[str] | None = None,
     ) -> Effects:
-        """Return the effects of a network over data.
+        """Decompose a network into effects, centred and measured on data.
 
         Parameters
         ----------
@@ -166,9 +166,9 @@ class Effects(Summarized, ReadOnlyArrays):
 
     @property
     def importances(self) -> FloatArray:
-        """Share of each column in the sum of squared sizes over all effects and outputs, of shape (G,).
+        """Importance of each column: its share of the sum of squared sizes over all effects and outputs, shape (G,).
 
-        A column gets its main effects and half of its interactions. Shares are zero if the function is constant.
+        Half of each interaction counts for either column. Importances are zero if the function is constant.
         """
         largest = max(float(self.main.max()), float(self.interactions.max()))
         if largest == 0.0:
@@ -179,7 +179,7 @@ class Effects(Summarized, ReadOnlyArrays):
         return importances
 
     def number(self, output: int | str) -> int:
-        """Return the number of an output from its number or its name."""
+        """Resolve an output, specified by index or name, to its index."""
         if not isinstance(output, str):
             return check_integer("output", output, minimum=0, maximum=len(self.outputs) - 1)
         if output not in self.outputs:
@@ -188,14 +188,14 @@ class Effects(Summarized, ReadOnlyArrays):
         return self.outputs.index(output)
 
     def output(self, output: int | str) -> Effects:
-        """Return the effects of one output, by its number or name, as for a scalar function."""
+        """Return the effects of one output, specified by index or name, as for a scalar function."""
         k, C, G = self.number(output), len(self.outputs), len(self.columns)
         parts = self.constant.reshape(C), self.main.reshape(C, G), self.interactions.reshape(C, G, G)
         constant, main, interactions = (read_only(np.array(part[k])) for part in parts)
         return Effects(self.columns, self.outputs[k : k + 1], constant, main, interactions, self._terms.output(k))
 
     def table(self, output: int | str = 0) -> list[Effect]:
-        """Return the effects of one output, by its number or name, the largest first."""
+        """List the effects of one output, specified by index or name, the largest first."""
         one = self.output(output)
         sizes = np.concatenate([one.main, one.interactions[np.triu_indices(len(self.columns), 1)]])
         shares = (sizes / (sizes.max() or 1.0)) ** 2
@@ -207,7 +207,7 @@ class Effects(Summarized, ReadOnlyArrays):
         ]
 
     def contributions(self, X: Any) -> FloatArray:
-        """Return the contribution of each effect to the output for the rows of X, of shape (n, T) or (n, C, T).
+        """Compute the contribution of each effect to the output for every row of X, shape (n, T) or (n, C, T).
 
         The T effects are in the order of `terms`. Their sum plus `constant` is the value of the function.
         """
@@ -272,7 +272,7 @@ class _Terms(ReadOnlyArrays):
         return replace(self, **{name: getattr(self, name)[k : k + 1] for name in ("S", "slope", "constant", "means")})
 
     def standardised(self, X: FloatArray) -> FloatArray:
-        """Return the ordered inputs with mean zero and standard deviation one."""
+        """Reorder and standardise the inputs to mean zero and standard deviation one."""
         Z: FloatArray = (X[:, self.order] - self.mean) / self.scale
         return Z
 
@@ -290,7 +290,7 @@ class _Terms(ReadOnlyArrays):
 def _decompose(
     form: QuadraticForm, X: FloatArray, weights: FloatArray | None, groups: npt.NDArray[np.intp], n_columns: int
 ) -> tuple[_Terms, FloatArray]:
-    """Return the terms of a form, and the sizes (C, G, G) of the effects per output, main effects on the diagonal."""
+    """Compute the terms of a form and the sizes (C, G, G) of the effects per output, main effects on the diagonal."""
     order = np.argsort(groups, kind="stable")
     columns, starts = np.unique(groups[order], return_index=True)
     shares = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
@@ -360,7 +360,7 @@ def _add_variances_of_products(
 
 
 def _moments(X: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return means and standard deviations of columns; for a constant column, its value and one."""
+    """Compute means and standard deviations of columns; for a constant column, its value and one."""
     constant = X.max(axis=0) == X.min(axis=0)
     mean = np.where(constant, X[0], shares @ X)
     deviation = np.sqrt(sum(shares[rows] @ (X[rows] - mean) ** 2 for rows in chunks(len(X), X.shape[1])))
@@ -368,7 +368,7 @@ def _moments(X: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]
 
 
 def _checked_groups(groups: Any, n_inputs: int) -> npt.NDArray[np.intp]:
-    """Return numbers of columns, one for each input."""
+    """Check `groups`, the column index of each input, and return it as an array."""
     if groups is None:
         return np.arange(n_inputs)
     at = np.asarray(groups)

@@ -122,7 +122,7 @@ class IntegerForm(QuadraticFunction):
 
 
 def integer_form_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> IntegerForm:
-    """Return the form described by a header and arrays; any mismatch is an error."""
+    """Build the form of a file's header and arrays; raise `StorageError` for any mismatch."""
     fields = checked("header", header, _HEADER)
     if set(arrays) != {"integers", "codes", "scales"}:
         raise StorageError(f"arrays {sorted(arrays)} are not those of an integer form")
@@ -145,7 +145,7 @@ def integer_form_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDAr
     form = IntegerForm(read_only(matrices), read_only(scales.copy()), activation, output_shape)
     again = _coded(matrices)
     if any(not np.array_equal(again[name], arrays[name]) for name in again):
-        raise StorageError("its integers are not coded as they would be written")
+        raise StorageError("its integers are not coded in canonical form")
     return form
 
 
@@ -158,7 +158,7 @@ _PARITY = 64
 
 @dataclass(frozen=True)
 class _Code:
-    """Code of a matrix: numbers for the entries on and above the diagonal, and the parameter of their code.
+    """Golomb-Rice code of a symmetric matrix: nonnegative numbers for the upper triangle, and the parameter.
 
     `parity` is the parity of the diagonal's entries if all last bits follow from it and are omitted, otherwise 2.
     """
@@ -181,7 +181,7 @@ class _Code:
 
 
 def _last_bits(diagonal: IntArray) -> IntArray:
-    r"""Return the last bits of the entries above the diagonal, as implied by the diagonal of a network's matrix.
+    r"""Compute the lowest bits of the entries above the diagonal from the diagonal, for the matrix of a network.
 
     With odd weights, :math:`u_i v_j` and :math:`v_i u_j` are equal modulo 4 if :math:`u_i v_i` and :math:`u_j v_j` are,
     and opposite otherwise. A neuron adds an odd number to :math:`T_{ij}` in the first case and an even number in the
@@ -193,7 +193,7 @@ def _last_bits(diagonal: IntArray) -> IntArray:
 
 
 def _coded(matrices: IntArray) -> dict[str, npt.NDArray[np.uint8]]:
-    """Return the arrays that store matrices in a file."""
+    """Encode matrices as the arrays of a file."""
     codes = [_Code.of(matrix) for matrix in matrices]
     bits = np.concatenate([encode(code.numbers, code.parameter) for code in codes])
     described = np.array([_PARITY * code.parity + code.parameter for code in codes], dtype=np.uint8)
@@ -201,7 +201,7 @@ def _coded(matrices: IntArray) -> dict[str, npt.NDArray[np.uint8]]:
 
 
 def _decoded(reader: BitReader, D: int, parity: int, parameter: int) -> IntArray:
-    """Return the matrix of side D whose code comes next."""
+    """Decode the next matrix, of side D."""
     if parity > 2 or parameter > LARGEST_INTEGER.bit_length():
         raise StorageError(f"{parity} and {parameter} are not the parity and the parameter of a code")
     entries = unfold(reader.read(D * (D + 1) // 2, parameter))

@@ -1,4 +1,4 @@
-"""Neurons as a set, which takes fewer bits since the order and some signs of neurons do not change the function."""
+"""Storage of neurons as a set, which saves the bits of their order and of signs that do not affect the function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Gaps = list[npt.NDArray[Any]]
 
 
 def set_bits(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, levels: int, lifted: bool) -> int:
-    """Return the number of bits of `pack_set`: the codes, a byte for the parameter of each, and the second layer."""
+    """Compute the size of `pack_set`'s result in bits: codes, a byte per parameter, and the second layer."""
     codes = [encoded_bits(one, parameter_of(one)) + 8 for one in _gaps(U, V, alpha, levels, lifted)]
     return sum(codes) + FLOAT_BITS * count_floats(alpha)
 
@@ -30,7 +30,7 @@ def set_bits(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, level
 def pack_set(
     U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, levels: int, lifted: bool
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return arrays that store the neurons of every output in ascending order, as differences of their numbers.
+    """Encode the neurons of every output, sorted by their numbers (`_numbers_of`), as differences of numbers.
 
     The second-layer weights of an output are equal, so its neurons may be listed in any order. With b bits of weights
     per neuron, m neurons take about m log2(m / e) bits less than m b.
@@ -45,7 +45,7 @@ def pack_set(
 def unpack_set(
     arrays: dict[str, npt.NDArray[Any]], m: int, d: int, levels: int, lifted: bool
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8], Any]:
-    """Return U, V and alpha of m neurons that `pack_set` packed; any mismatch is an error."""
+    """Decode U, V and alpha of m neurons from `pack_set`'s arrays; raise `StorageError` for any mismatch."""
     if not {"neurons", "parameters"} < set(arrays):
         raise StorageError(f"arrays {sorted(arrays)} are not a set of neurons")
     packed, parameters = arrays["neurons"], arrays["parameters"]
@@ -78,16 +78,16 @@ def unpack_set(
     U *= signs[:, None]
     again = pack_set(U, V, alpha, levels, lifted)
     if not all(np.array_equal(again[name], arrays[name]) for name in again):
-        raise StorageError("its neurons are not coded as they would be written")
+        raise StorageError("its neurons are not coded in canonical form")
     return U, V, alpha
 
 
 def numbers_of(
     U: npt.NDArray[np.int8], V: npt.NDArray[np.int8] | None
 ) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.bool_]]:
-    """Return a number for each pair of sign vectors, or for each vector if V is None, and whether one was negated.
+    """Encode each pair of sign vectors (each vector if V is None) as a number; also return whether the sign changed.
 
-    The numbers are those of `pack_set`, without the last bit, which tells of the negation.
+    The numbers are those of `pack_set` without the last bit, which encodes the sign change.
     """
     numbers = _numbers_of(U, U if V is None else V, 2, False)
     if V is not None:
@@ -100,7 +100,7 @@ def numbers_of(
 def vectors_of(
     numbers: npt.NDArray[np.object_], side: int, *, paired: bool
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8] | None]:
-    """Return the sign vectors with the given numbers, see `numbers_of`; any number out of range is an error."""
+    """Invert `numbers_of`; raise `StorageError` for numbers out of range."""
     half = 2 ** (side - 1)
     listed = [_pair_of(number) for number in numbers.tolist()] if paired else [(n, n) for n in numbers.tolist()]
     if any(larger >= half for larger, _ in listed):
@@ -119,7 +119,7 @@ def _gaps(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], alpha: Any, levels: 
 
 
 def _numbers_of(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], levels: int, lifted: bool) -> npt.NDArray[np.object_]:
-    r"""Return a number for each neuron, equal for :math:`(u, v)`, :math:`(v, u)` and :math:`(-u, -v)`.
+    r"""Map each neuron to an integer that is equal for :math:`(u, v)`, :math:`(v, u)` and :math:`(-u, -v)`.
 
     The digits of a vector's number are its weights; the vector gets the smaller of its number and its opposite's.
     Pairs are counted along a triangle. A neuron's number is twice its pair's, plus one if just one of u, v was negated.
@@ -145,13 +145,13 @@ def _numbers_of(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], levels: int, l
 
 
 def _pair_of(index: int) -> tuple[int, int]:
-    """Return the larger and the smaller number of the pair with the given index along a triangle."""
+    """Convert an index of the lower triangle to its row and column: the larger and the smaller number of a pair."""
     larger = (isqrt(8 * index + 1) - 1) // 2
     return larger, index - larger * (larger + 1) // 2
 
 
 def _weights_of(numbers: npt.NDArray[np.object_], radices: list[int]) -> npt.NDArray[np.int8]:
-    """Return the weight vectors (m, D) with the given numbers."""
+    """Convert numbers to weight vectors (m, D)."""
     columns = []
     for radix in reversed(radices):
         columns.append((2 * (numbers % radix) - (radix - 1)).astype(np.int8))
@@ -160,5 +160,5 @@ def _weights_of(numbers: npt.NDArray[np.object_], radices: list[int]) -> npt.NDA
 
 
 def _radices(d: int, levels: int, lifted: bool) -> list[int]:
-    """Return the number of values that each weight of a vector may have."""
+    """Return the number of allowed values of each weight of a vector."""
     return [levels] * d + [2] * lifted

@@ -1,4 +1,4 @@
-"""Standard polynomial-activation networks."""
+"""Two-layer networks with a polynomial activation and integer weights."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class PolynomialNetwork(NeuronFunction):
 
     @property
     def n_bits(self) -> int:
-        """Storage: ceil(log2(n_values)) bits per weight, 64 per float; see `BilinearNetwork.n_bits`."""
+        """Storage in bits: ceil(log2(n_values)) per first-layer weight, 64 per float; see `BilinearNetwork.n_bits`."""
         floats = count_floats(self.alpha) + int(np.count_nonzero(self.bias))
         return self.Q.size * bits_of(self.n_values) + FLOAT_BITS * floats
 
@@ -144,7 +144,7 @@ class PolynomialNetwork(NeuronFunction):
         return self._form.outputs(X, n_jobs=n_jobs)
 
     def objective(self, problem: TrainingProblem) -> float:
-        r"""Return the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, with the M of `problem`."""
+        r"""Compute the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, with the M of `problem`."""
         size = problem.n_features * (problem.levels - 1)
         loss = problem.data_fit.value(problem.outputs(self))
         return loss + problem.beta * size * float(np.abs(self.alpha).sum())
@@ -183,7 +183,7 @@ class PolynomialNetwork(NeuronFunction):
 
 
 def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> PolynomialNetwork:
-    """Return the network described by a header and arrays; any mismatch is an error."""
+    """Build the network of a file's header and arrays; raise `StorageError` for any mismatch."""
     fields = checked("header", header, _HEADER)
     m, d, M = (fields[name] for name in ("n_neurons", "n_inputs", "largest_weight"))
     Q = unpack_levels(arrays["Q"], (m, d), M, step=1 + fields["one_parity"])
@@ -196,7 +196,7 @@ def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArra
 def merged_network(
     Q: npt.NDArray[np.int8], alpha: FloatArray, activation: PolynomialActivation, output_shape: tuple[int, ...]
 ) -> PolynomialNetwork:
-    """Return the network with equal neurons merged, cancelling neurons dropped, and constant neurons in the bias.
+    """Simplify a network: merge equal neurons, drop cancelling ones, and move constant ones to the bias.
 
     The second-layer weights have the shape (m, C).
     """

@@ -31,7 +31,7 @@ from qsdp.problem import TrainingProblem
 
 __all__ = ["NeuronFunction", "QuadraticForm", "QuadraticFunction", "check_digits", "form_of_neurons"]
 
-#: Most terms of a formula that a summary writes out.
+#: Maximum number of terms for which a summary shows the formula.
 _TERMS = 6
 
 
@@ -108,7 +108,7 @@ class NeuronFunction(QuadraticFunction):
         return shared_columns(self.output_weights) is not None
 
     def objective(self, problem: TrainingProblem) -> float:
-        """Return the objective of this network on `problem`: (24) or (57), or that of blocks."""
+        """Compute the objective of this network on `problem`: equation (24) or (57), or its analogue for blocks."""
         return problem.objective(self)
 
 
@@ -153,7 +153,7 @@ class QuadraticForm(QuadraticFunction):
 
     @classmethod
     def of_lift(cls, S: FloatArray, activation: PolynomialActivation | None) -> QuadraticForm:
-        r"""Return :math:`\langle \mathcal{X}, S \rangle` of an activation's lift for S (D, D) or (C, D, D)."""
+        r"""Build the function :math:`\langle \mathcal{X}, S \rangle` from S (D, D) or (C, D, D) and the activation."""
         if activation is None:
             return cls(S)
         a, b, c = activation.coefficients
@@ -213,7 +213,7 @@ class QuadraticForm(QuadraticFunction):
         return L
 
     def composed(self, scale: FloatArray, shift: FloatArray) -> QuadraticForm:
-        """Return the function of t that equals this function at ``scale * t + shift``, both of shape (d,)."""
+        """Substitute ``scale * t + shift``, both of shape (d,), for the variables; return the function of t."""
         slope = self.s + 2.0 * (self.S @ shift)
         constant = self.s0 + self.s @ shift + (self.S @ shift) @ shift
         return QuadraticForm(self.S * np.outer(scale, scale), slope * scale, constant)
@@ -225,7 +225,7 @@ class QuadraticForm(QuadraticFunction):
         return QuadraticForm(*(squeezed(part, self.output_shape) for part in parts))
 
     def with_last(self, value: float) -> QuadraticForm:
-        """Return the function of all variables but the last, which is fixed at `value`."""
+        """Fix the last variable at `value`, and return the function of the others."""
         slope = self.s[..., :-1] + 2.0 * value * self.S[..., :-1, -1]
         constant = self.s0 + value * self.s[..., -1] + value**2 * self.S[..., -1, -1]
         return QuadraticForm(self.S[..., :-1, :-1], slope, constant)
@@ -266,12 +266,12 @@ class QuadraticForm(QuadraticFunction):
 
 
 def check_digits(digits: object) -> int:
-    """Return a number of significant digits; 17 tell all floats apart."""
+    """Check a number of significant digits; 17 suffice to distinguish all floats."""
     return check_integer("digits", digits, minimum=1, maximum=17)
 
 
 def form_of_neurons(left: npt.NDArray[Any], right: npt.NDArray[Any], alpha: FloatArray) -> FloatArray:
-    """Return the symmetric matrices of ``sum_j alpha_jk (w_j . z)(w'_j . z)``, of shape (C, D, D)."""
+    """Compute the symmetric matrices of ``sum_j alpha_jk (w_j . z)(w'_j . z)``, of shape (C, D, D)."""
     D = left.shape[1]
     S = np.zeros((alpha.shape[1], D, D))
     for form, column in zip(S, alpha.T, strict=True):

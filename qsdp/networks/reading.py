@@ -1,4 +1,4 @@
-"""Networks read from files."""
+"""Load networks from files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HEADER: Checks = {"n_neurons": is_count, "n_inputs": is_count, "levels": is_cou
 def load_network(path: str | os.PathLike[str]) -> Any:
     """Load a `BilinearNetwork`, an `IntegerForm` of one, a `PolynomialNetwork`, a `BlockNetwork` or a `BlockForm`.
 
-    If the file is an estimator or a model of the command line, its network is returned, which takes encoded columns.
+    If the file is an estimator or a model of the command line, its network, which expects encoded columns, is returned.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def load_network(path: str | os.PathLike[str]) -> Any:
 
 
 def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
-    """Return the network described by a header and arrays; any mismatch is an error."""
+    """Build the network of a file's header and arrays; raise `StorageError` for any mismatch."""
     m, d, levels, activation, lifted = _read_header(header)
     U, V = (unpack_levels(arrays[name], (m, d), levels - 1, lifted=lifted) for name in ("U", "V"))
     return BilinearNetwork(U, V, unpack_alpha(arrays, m, {"U", "V"}), levels, activation)
@@ -70,7 +70,7 @@ def _set_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]
 
 
 def _read_header(header: dict[str, Any]) -> tuple[int, int, int, PolynomialActivation | None, bool]:
-    """Return a header's numbers of neurons, inputs and levels, its activation, and whether that is lifted."""
+    """Parse a header: numbers of neurons, inputs and levels, the activation, and whether it is lifted."""
     fields = checked("header", header, _HEADER)
     activation = get_activation(fields["activation"])
     return (

@@ -1,4 +1,4 @@
-"""Files of qsdp: safetensors with a strict header and a digest, written completely or not at all.
+"""Files of qsdp: safetensors with a strict header and a digest, written atomically.
 
 A file is a safetensors archive whose metadata has one entry, ``qsdp``: a JSON object with the texts ``format``,
 ``version``, ``kind``, ``header`` (itself JSON) and the ``sha256`` of all contents. A single entry is used because
@@ -41,14 +41,14 @@ ESTIMATOR_KIND = "estimator"
 #: Maximum number of inputs of a file.
 MOST_INPUTS = 2**15
 
-#: Numbers that any file may stand for, and most numbers per bit of the file: a short file must not fill the memory.
+#: Maximum number of values in any file, and per bit of a file: a short corrupted file must not fill the memory.
 _ALWAYS_HELD, _NUMBERS_A_BIT = 2**26, 64
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 
 def write_archive(path: str | os.PathLike[str], kind: str, header: dict[str, Any], arrays: Arrays) -> None:
-    """Write `arrays` and the JSON-able `header` as an archive of the given `kind`.
+    """Write `arrays` and the JSON-serialisable `header` as an archive of type `kind`.
 
     The file appears under its name only when it is complete, and replaces any older file of that name.
     """
@@ -65,7 +65,7 @@ def write_archive(path: str | os.PathLike[str], kind: str, header: dict[str, Any
 
 
 def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[str, Any], Arrays]:
-    """Return kind, header and arrays of an archive of one of the given `kinds`.
+    """Read an archive whose type is one of `kinds`; return its kind, header and arrays.
 
     Raises
     ------
@@ -106,13 +106,13 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
 
 
 def check_held(count: int, n_bytes: int) -> None:
-    """Raise StorageError if a file of packed bits stands for more numbers than one of its size may."""
+    """Raise StorageError if a file claims to hold more values than a file of its size can."""
     if count > max(_ALWAYS_HELD, 8 * _NUMBERS_A_BIT * n_bytes):
         raise StorageError(f"{count} weights are more than {n_bytes} bytes hold")
 
 
 def bits_of_integers(numbers: npt.NDArray[Any], width: int) -> npt.NDArray[np.uint8]:
-    """Return the lowest `width` bits of integers along a new last axis, the most significant bit first."""
+    """Expand integers to their lowest `width` bits along a new last axis, most significant bit first."""
     bits = np.empty((*numbers.shape, width), dtype=np.uint8)
     for k in range(width):
         bits[..., k] = numbers >> (width - 1 - k) & 1
@@ -122,7 +122,7 @@ def bits_of_integers(numbers: npt.NDArray[Any], width: int) -> npt.NDArray[np.ui
 def pack_levels(
     weights: npt.NDArray[np.int8], largest: int, *, step: int = 2, lifted: bool = False
 ) -> npt.NDArray[np.uint8]:
-    """Pack weights -M, -M + step, ..., M of shape (m, D) into as few bits each as distinguish them, a row per neuron.
+    """Pack weights -M, -M + step, ..., M of shape (m, D) into the minimum number of bits each, a row per neuron.
 
     The most significant bit comes first, and rows are padded with zeros to whole bytes. The last weight of a lifted
     neuron takes one bit.
@@ -135,7 +135,7 @@ def pack_levels(
 def unpack_levels(
     packed: npt.NDArray[Any], shape: tuple[int, int], largest: int, *, step: int = 2, lifted: bool = False
 ) -> npt.NDArray[np.int8]:
-    """Return the weights that `pack_levels` packed; `shape` does not include the lifted entry."""
+    """Invert `pack_levels`; `shape` does not include the lifted entry."""
     (m, d), most = shape, 2 * largest // step
     width = most.bit_length()
     bits = _unpacked(packed, m, d * width + lifted)
@@ -156,7 +156,7 @@ def _unpacked(packed: npt.NDArray[Any], m: int, used: int) -> npt.NDArray[np.uin
 
 
 def _texts(entry: str) -> dict[str, str]:
-    """Return the texts in the metadata entry, or an empty dict if it is not a JSON object."""
+    """Parse the metadata entry to a dict of strings; empty if it is not a JSON object."""
     try:
         fields = json.loads(entry)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Weights of networks: checks, number of bits and storage."""
+"""Weights of networks: validation, number of bits and storage."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def bits_of(n_values: int) -> int:
 
 
 def check_integers(name: str, weights: Any) -> npt.NDArray[Any]:
-    """Return a matrix of numbers; one of int8 is not converted to float64, which would take eight times the memory."""
+    """Check a numeric matrix; int8 is not converted to float64, which would take eight times the memory."""
     if isinstance(weights, np.ndarray) and weights.dtype == np.int8 and weights.ndim == 2 and weights.size:
         return np.asarray(weights)
     return check_matrix(name, weights)
 
 
 def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDArray[np.int8]:
-    """Return first-layer weights as a read-only int8 array; every weight must be a level."""
+    """Check that all first-layer weights are levels; return them as a read-only int8 array."""
     array = check_integers(name, weights)
     if array.shape[1] <= lifted:
         raise InvalidInputError(f"{name} must have at least one input; got shape {array.shape}")
@@ -73,7 +73,7 @@ def _level_names(M: int) -> str:
 
 
 def check_alpha(alpha: Any, n_neurons: int) -> FloatArray:
-    """Return second-layer weights (m,) or (m, C), finite and read-only."""
+    """Check that second-layer weights (m,) or (m, C) are finite; return them as a read-only array."""
     array = check_targets("alpha", alpha, length=None)
     if array.shape[0] != n_neurons:
         raise InvalidInputError(f"alpha must have {n_neurons} entries, one per neuron; got {array.shape[0]}")
@@ -81,7 +81,7 @@ def check_alpha(alpha: Any, n_neurons: int) -> FloatArray:
 
 
 def shared_columns(alpha: FloatArray) -> tuple[list[int], list[float]] | None:
-    """Return sizes and values of outputs if neurons are grouped by output and share its value, else None.
+    """Return neuron counts and shared weights per output; None unless neurons are grouped by output with equal weights.
 
     The weights have the shape (m, C).
     """
@@ -98,10 +98,10 @@ def shared_columns(alpha: FloatArray) -> tuple[list[int], list[float]] | None:
 
 
 def owners_of(alpha: FloatArray) -> npt.NDArray[np.intp]:
-    """Return the output that each neuron serves, for weights of shape (m, C) with at most one nonzero per row.
+    """Assign an output to each neuron, for weights of shape (m, C) with at most one nonzero per row.
 
-    A neuron of weight zero serves an output without nonzero weights: the first such output from the previous neuron's
-    output on, or else the first of all such outputs.
+    A neuron of weight zero is assigned to an output without nonzero weights: the first such output from the previous
+    neuron's output on, or else the first of all such outputs.
     """
     owners: npt.NDArray[np.intp] = np.argmax(alpha != 0.0, axis=1)
     idle, unused = np.flatnonzero(~alpha.any(axis=1)), np.flatnonzero(~alpha.any(axis=0))
@@ -112,12 +112,12 @@ def owners_of(alpha: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def count_floats(alpha: FloatArray) -> int:
-    """Return the number of 64-bit numbers that store second-layer weights in a file."""
+    """Count the 64-bit numbers that store second-layer weights in a file."""
     return sum(array.size for array in pack_alpha(alpha).values())
 
 
 def pack_alpha(alpha: FloatArray) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that store second-layer weights (m,) or (m, C).
+    """Encode second-layer weights (m,) or (m, C) as the arrays of a file.
 
     Shared weights take one float per output, and one size per output unless the function is scalar.
     """
@@ -130,7 +130,7 @@ def pack_alpha(alpha: FloatArray) -> dict[str, npt.NDArray[Any]]:
 
 
 def unpack_alpha(arrays: dict[str, npt.NDArray[Any]], m: int, others: set[str]) -> FloatArray:
-    """Return the second-layer weights that `pack_alpha` stored, from an archive that also has the arrays `others`."""
+    """Invert `pack_alpha` for an archive that also contains the arrays `others`."""
     names = set(arrays) - others
     if names == {"alpha"}:
         alpha = arrays["alpha"]

@@ -55,15 +55,21 @@ class BitsDisplay(Display):
 
     Examples
     --------
-    >>> import qsdp
-    >>> from qsdp.plotting import BitsDisplay
-    >>> X, y = qsdp.datasets.load_bundled("iris")
-    >>> model = qsdp.QuantizedNetworkClassifier(beta="5%", encoding="standard", random_state=0).fit(X, y)
-    >>> display = BitsDisplay.from_estimator(model, X, y, sizes=[12, 24], levels=[2, 4], n_draws=2)
-    >>> list(display.curves)
-    ['2 levels', '4 levels']
-    >>> model.network_.n_neurons
-    24
+    .. plot::
+
+        >>> import qsdp
+        >>> from qsdp.plotting import BitsDisplay
+        >>> X, y = qsdp.datasets.load_bundled("iris")
+        >>> model = qsdp.QuantizedNetworkClassifier(
+        ...     beta="5%", encoding="standard", random_state=0
+        ... ).fit(X, y)
+        >>> display = BitsDisplay.from_estimator(
+        ...     model, X, y, sizes=[3, 6, 12, 24], levels=[2, 4], n_draws=3
+        ... )
+        >>> list(display.curves)
+        ['2 levels', '4 levels']
+        >>> model.network_.n_neurons
+        24
     """
 
     def __init__(

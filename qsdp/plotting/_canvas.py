@@ -32,7 +32,7 @@ GREY = "#666666"
 class Display(ABC):
     """Base class of displays with one pair of axes."""
 
-    #: An array of them for several pairs of axes.
+    #: Axes of the plot; an array for several pairs of axes.
     ax_: Any
     figure_: Figure | SubFigure
     #: Number of pairs of axes side by side, and width and height of a new figure.
@@ -40,7 +40,7 @@ class Display(ABC):
     _size: tuple[float, float] | None = None
 
     def plot(self: AnyDisplay, ax: Any = None, **style: Any) -> AnyDisplay:
-        """Draw on the given axes, or on those of a new figure, and return the display."""
+        """Draw on `ax`, or on the axes of a new figure, and return the display."""
         self.check_axes(ax)
         if ax is None:
             _, ax = require_matplotlib().subplots(1, self._n_axes, figsize=self._size, layout="constrained")
@@ -97,13 +97,13 @@ def draw_grid(ax: Axes, axis: Literal["both", "x", "y"] = "both") -> None:
 
 
 def scale_of(*values: Any) -> str:
-    """Return "log" where all values are positive and span more than a factor of 20, else "linear"."""
+    """Choose "log" if all values are positive and span more than a factor of 20, else "linear"."""
     flat = np.array([number for value in values for number in np.ravel(value)], dtype=np.float64)
     return "log" if flat.size and flat.min() > 0.0 and flat.max() > 20.0 * flat.min() else "linear"
 
 
 def curve_style(number: int) -> dict[str, Any]:
-    """Return colour and marker of a curve."""
+    """Return colour and marker of curve number `number`, as keywords of ``Axes.plot``."""
     return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)], "markersize": 4}
 
 
@@ -117,7 +117,7 @@ def draw_mean_and_range(ax: Axes, x: Any, values: FloatArray, style: dict[str, A
 
 
 def legend(ax: Axes) -> None:
-    """Draw the legend where it hides least, half transparent for small axes."""
+    """Draw the legend where it covers the least data, half transparent for small axes."""
     ax.legend(framealpha=0.85, edgecolor="none")
 
 
@@ -128,7 +128,7 @@ def check_instance(name: str, value: object, kind: type) -> None:
 
 
 def last_step(estimator: Any, method: str) -> tuple[Any, Any]:
-    """Return the steps before the last one of a pipeline, None if there are none, and the estimator of this package."""
+    """Split a pipeline into its preceding steps (None if there are none) and the estimator of this package."""
     before = None
     if hasattr(estimator, "steps"):
         before, estimator = estimator[:-1] if len(estimator) > 1 else None, estimator[-1]
@@ -138,7 +138,7 @@ def last_step(estimator: Any, method: str) -> tuple[Any, Any]:
 
 
 def check_sizes(sizes: Sequence[int] | None, least: int) -> list[int]:
-    """Return numbers of neurons in increasing order, each at least `least`; 10, 30, ..., 10000 for None."""
+    """Check numbers of neurons, each at least `least`, and sort them; None becomes 10, 30, ..., 10000."""
     if sizes is None:
         return [size for size in (10, 30, 100, 300, 1000, 3000, 10_000) if size >= least]
     if isinstance(sizes, str) or not np.iterable(sizes):

@@ -1,4 +1,4 @@
-"""Matrix of a relaxation beside the covariance shaped from it."""
+"""Plot of a relaxation's matrix next to the covariance shaped from it."""
 
 from __future__ import annotations
 
@@ -41,6 +41,18 @@ class CovarianceDisplay(PairDisplay):
     Notes
     -----
     Theorem 2 of Bartan and Pilanci.
+
+    Examples
+    --------
+    .. plot::
+
+        >>> import qsdp
+        >>> from qsdp.plotting import CovarianceDisplay
+        >>> X, y = qsdp.datasets.make_planted(n=60, d=6, n_neurons=3, random_state=0)
+        >>> result = qsdp.solve_and_sample(X, y, beta=1.0, random_state=0)
+        >>> display = CovarianceDisplay.from_result(result)
+        >>> display.before.shape
+        (12, 12)
     """
 
     def __init__(self, *, before: Any, after: Any, titles: tuple[str, str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Neurons of networks on images and series: two filters of signs, and where their product is averaged."""
+"""Plot of neurons on images and series as pairs of filters, with the region of averaging."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["FiltersDisplay"]
 
 #: Width and height of the cell of a neuron, whose pictures have side one, and neurons in a row.
-_CELL, _ROW = (3.9, 1.75), 4
+_CELL, _ROW = (3.9, 1.75), 3
 
 
 class FiltersDisplay(Display):
-    r"""The neurons :math:`\alpha_j u_j^T \mathcal{X}_r v_j` of largest price as pictures, in descending order.
+    r"""Filters of the neurons :math:`\alpha_j u_j^T \mathcal{X}_r v_j` with the largest penalties, in descending order.
 
-    For each: the filters u and v (dark is -1, light +1) with the sign of the constant as a small square beside them,
-    the region over which their product is averaged, on an image if one is given, and above them the output and the
-    weight times :math:`\omega_r D_r`, its part of the penalty.
+    Each neuron shows the filters u and v (dark is -1, light +1) with the sign of the constant as a small square beside
+    them, the region over which their product is averaged (on an optional image), and above them the output and the
+    weight times :math:`\omega_r D_r`, its contribution to the penalty.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class FiltersDisplay(Display):
     n_shown : int, default=12
         Largest number of neurons, >= 1.
     output : int, optional
-        Number of the output whose neurons are shown; None shows those of all.
+        Index of the output whose neurons are shown; None shows those of all.
     image : array-like of shape (height, width), optional
         Drawn under the regions of `Patches`.
     names : sequence of str, optional
@@ -49,20 +49,26 @@ class FiltersDisplay(Display):
     Attributes
     ----------
     neurons_ : ndarray of shape (k, 2)
-        Numbers of the neurons shown and of their outputs.
+        Indices of the neurons shown and of their outputs.
     ax_ : Axes
     figure_ : Figure
 
     Examples
     --------
-    >>> import qsdp
-    >>> from sklearn.datasets import load_digits
-    >>> images, digits = load_digits().images.astype("uint8"), load_digits().target
-    >>> encoding = qsdp.encoding.Patches(3, regions=2)
-    >>> model = qsdp.QuantizedNetworkClassifier(encoding=encoding, beta="5%", refine="exact", random_state=0)
-    >>> display = qsdp.plotting.FiltersDisplay.from_estimator(model.fit(images[:300], digits[:300]), n_shown=4)
-    >>> len(display.neurons_)
-    4
+    .. plot::
+
+        >>> import qsdp
+        >>> from sklearn.datasets import load_digits
+        >>> images, digits = load_digits().images.astype("uint8"), load_digits().target
+        >>> model = qsdp.QuantizedNetworkClassifier(
+        ...     encoding=qsdp.encoding.Patches(3, regions=2),
+        ...     beta="5%",
+        ...     refine="exact",
+        ...     random_state=0,
+        ... ).fit(images[:300], digits[:300])
+        >>> display = qsdp.plotting.FiltersDisplay.from_estimator(model, n_shown=4)
+        >>> len(display.neurons_)
+        4
     """
 
     def __init__(
@@ -79,7 +85,7 @@ class FiltersDisplay(Display):
         check_instance("encoder", encoder, MomentEncoder)
         check_is_fitted(encoder, "layout_")
         if (network.layout.sizes, network.layout.linear) != (encoder.layout_.sizes, encoder.layout_.linear):
-            raise InvalidInputError(f"network must be one on the blocks of the encoder; got {network!r:.80}")
+            raise InvalidInputError(f"network must have the blocks of the encoder; got {network!r:.80}")
         self.network, self.encoder, self.image, self.names = network, encoder, image, names
         n_shown = check_integer("n_shown", n_shown, minimum=1)
         weights = network.output_weights * encoder.layout_.prices[network.block][:, None]
@@ -89,7 +95,7 @@ class FiltersDisplay(Display):
         order = np.argsort(-np.abs(weights), axis=None, kind="stable")[: min(n_shown, int(np.count_nonzero(weights)))]
         self.neurons_ = np.column_stack(np.unravel_index(order, weights.shape))
         columns, rows = min(_ROW, max(len(order), 1)), -(-max(len(order), 1) // _ROW)
-        self._size = (0.75 * _CELL[0] * columns, 0.75 * _CELL[1] * rows)
+        self._size = (0.7 * _CELL[0] * columns, 0.7 * _CELL[1] * rows)
 
     @classmethod
     def from_estimator(
@@ -132,14 +138,14 @@ class FiltersDisplay(Display):
             self._region(ax, int(self.network.block[j]), x + 2.6, y, colour)
             name = f"output {c}" if self.names is None else str(self.names[c])
             alone = self.network.n_outputs == 1 and self.names is None
-            ax.text(x, y + 1.1, f"{'' if alone else name + ': '}{price:+.2g}", fontsize=8, color=colour)
+            ax.text(x, y + 1.1, f"{'' if alone else name + ': '}{price:+.2g}", fontsize=9, color=colour)
         ax.set_aspect("equal")
         rows = -(-max(len(self.neurons_), 1) // _ROW)
         ax.set_xlim(-0.1, width * min(_ROW, max(len(self.neurons_), 1)) - 0.2)
         ax.set_ylim(-height * (rows - 1) - 0.1, 1.45)
 
     def _filter(self, signs: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], int]:
-        """Return the signs of a filter as a picture, channels beside or below each other, and that of the constant."""
+        """Arrange the signs of a filter as an image, and separate the sign of the constant."""
         encoder = self.encoder
         side = encoder.layout_.side
         if isinstance(encoder, Patches):
@@ -153,7 +159,7 @@ class FiltersDisplay(Display):
         return picture, int(signs[pixels]) if side > pixels else 0
 
     def _region(self, ax: Axes, block: int, x: float, y: float, colour: str) -> None:
-        """Draw where the product of the filters is averaged."""
+        """Draw the region over which the product of the filters is averaged."""
         from matplotlib.patches import Rectangle
 
         encoder = self.encoder

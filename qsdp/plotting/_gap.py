@@ -42,14 +42,16 @@ class GapDisplay(Display):
     --------
     The callback of a solver may simply append its progress records to a list:
 
-    >>> import qsdp
-    >>> from qsdp.plotting import GapDisplay
-    >>> X, y = qsdp.datasets.make_planted(n=60, d=6, n_neurons=3, random_state=0)
-    >>> problem, records = qsdp.TrainingProblem(X, y, beta=0.1), []
-    >>> relaxation = qsdp.solve_relaxation(problem, callback=records.append)
-    >>> display = GapDisplay.from_records(records)
-    >>> len(display.lines_[0].get_xdata()) == len(records)
-    True
+    .. plot::
+
+        >>> import qsdp
+        >>> from qsdp.plotting import GapDisplay
+        >>> X, y = qsdp.datasets.make_planted(n=60, d=6, n_neurons=3, random_state=0)
+        >>> problem, records = qsdp.TrainingProblem(X, y, beta=0.1), []
+        >>> relaxation = qsdp.solve_relaxation(problem, callback=records.append)
+        >>> display = GapDisplay.from_records(records)
+        >>> len(display.lines_[0].get_xdata()) == len(records)
+        True
     """
 
     def __init__(self, *, curves: Mapping[str, tuple[Any, Any]], floor: float = 1e-16) -> None:
@@ -93,7 +95,7 @@ class GapDisplay(Display):
         line_kw: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> GapDisplay:
-        """Solve the relaxation of a problem with the package's own solvers and plot their gaps.
+        """Solve the relaxation of a problem with built-in solvers and plot their gaps.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Main effects of columns beside the interactions of pairs of them."""
+"""Plot of main effects of columns next to interactions of pairs of columns."""
 
 from __future__ import annotations
 
@@ -46,13 +46,15 @@ class InteractionDisplay(PairDisplay):
 
     Examples
     --------
-    >>> import qsdp
-    >>> from qsdp.plotting import InteractionDisplay
-    >>> X, y = qsdp.datasets.load_bundled("diabetes")
-    >>> model = qsdp.QuantizedNetworkRegressor(8, beta=10.0, random_state=0).fit(X, y)
-    >>> display = InteractionDisplay.from_estimator(model, n_columns=4)
-    >>> display.image_.get_array().shape
-    (4, 4)
+    .. plot::
+
+        >>> import qsdp
+        >>> from qsdp.plotting import InteractionDisplay
+        >>> X, y = qsdp.datasets.load_bundled("diabetes")
+        >>> model = qsdp.QuantizedNetworkRegressor(8, beta=10.0, random_state=0)
+        >>> display = InteractionDisplay.from_estimator(model.fit(X, y), n_columns=4)
+        >>> display.image_.get_array().shape
+        (4, 4)
     """
 
     def __init__(self, *, effects: Effects, output: int | str = 0, n_columns: int = 16) -> None:
@@ -169,5 +171,5 @@ class InteractionDisplay(PairDisplay):
 
 
 def _short(name: str) -> str:
-    """Return a long name without its middle, since similar names often differ at the end."""
+    """Shorten a long name in the middle, since similar names often differ at the end."""
     return name if len(name) <= _LETTERS else f"{name[: _LETTERS // 2]}…{name[1 - _LETTERS // 2 :]}"

@@ -32,18 +32,21 @@ class LevelsDisplay(Display):
     Attributes
     ----------
     bars_ : list of BarContainer
-        Bars of each group. Their heights are shares of the weights in the group.
+        Bars of each group. Their heights are fractions of the weights in the group.
     ax_ : Axes
     figure_ : Figure
 
     Examples
     --------
-    >>> import qsdp
-    >>> from qsdp.plotting import LevelsDisplay
-    >>> network = qsdp.BilinearNetwork([[3, -1], [1, 1]], [[3, 3], [-1, 3]], [1.0, 1.0], levels=4)
-    >>> display = LevelsDisplay.from_network(network)
-    >>> display.levels.tolist(), display.counts["V"].tolist()
-    ([-3, -1, 1, 3], [0, 1, 0, 3])
+    .. plot::
+
+        >>> import qsdp
+        >>> from qsdp.plotting import LevelsDisplay
+        >>> U, V = [[3, -1], [1, 1]], [[3, 3], [-1, 3]]
+        >>> network = qsdp.BilinearNetwork(U, V, [1.0, 1.0], levels=4)
+        >>> display = LevelsDisplay.from_network(network)
+        >>> display.levels.tolist(), display.counts["V"].tolist()
+        ([-3, -1, 1, 3], [0, 1, 0, 3])
     """
 
     def __init__(self, *, levels: Any, counts: Mapping[str, Any]) -> None:

@@ -57,13 +57,16 @@ class ObjectiveDisplay(Display):
 
     Examples
     --------
-    >>> import qsdp
-    >>> from qsdp.plotting import ObjectiveDisplay
-    >>> X, y = qsdp.datasets.make_planted(n=60, d=6, n_neurons=3, random_state=0)
-    >>> result = qsdp.solve_and_sample(X, y, beta=0.1, random_state=0)
-    >>> display = ObjectiveDisplay.from_result(result, sizes=[10, 100], n_draws=3)
-    >>> display.objectives.shape, display.ax_.get_xlabel()
-    ((2, 3), 'number of neurons m')
+    .. plot::
+
+        >>> import qsdp
+        >>> from qsdp.plotting import ObjectiveDisplay
+        >>> X, y = qsdp.datasets.make_planted(n=60, d=6, n_neurons=3, random_state=0)
+        >>> result = qsdp.solve_and_sample(X, y, beta=1.0, random_state=0)
+        >>> sizes = [10, 30, 100, 300, 1000]
+        >>> display = ObjectiveDisplay.from_result(result, sizes, n_draws=3)
+        >>> display.objectives.shape, display.ax_.get_xlabel()
+        ((5, 3), 'number of neurons m')
     """
 
     def __init__(
@@ -146,7 +149,7 @@ class ObjectiveDisplay(Display):
 
 
 def _limit(result: QSDPResult) -> float:
-    """Return the limit of the objective for many neurons: the relaxation's loss plus the sampled law's penalty."""
+    """Compute the limit of the objective for many neurons: loss of the relaxation plus penalty of sampled networks."""
     problem, relaxation = result.problem, result.relaxation
     if isinstance(result.covariance, BlockCovariances):
         weight = float((result.covariance.weights @ result.covariance.layout.prices).sum())

@@ -1,4 +1,4 @@
-"""Predictions of an estimator on a plane."""
+"""Plot of an estimator's predictions over two columns."""
 
 from __future__ import annotations
 
@@ -57,13 +57,18 @@ class DecisionRegionDisplay(Display):
 
     Examples
     --------
-    >>> import qsdp
-    >>> from qsdp.plotting import DecisionRegionDisplay
-    >>> X, y = qsdp.datasets.load_bundled("iris")
-    >>> model = qsdp.QuantizedNetworkClassifier(beta="2%", random_state=0).fit(X[:, 2:], y)
-    >>> display = DecisionRegionDisplay.from_estimator(model, X[:, 2:], y, resolution=50)
-    >>> display.response.shape, sorted(set(display.response.ravel().tolist()))
-    ((50, 50), [0, 1, 2])
+    .. plot::
+
+        >>> import qsdp
+        >>> from qsdp.plotting import DecisionRegionDisplay
+        >>> X, y = qsdp.datasets.load_bundled("iris")
+        >>> X = X[:, 2:]
+        >>> model = qsdp.QuantizedNetworkClassifier(beta="2%", random_state=0)
+        >>> display = DecisionRegionDisplay.from_estimator(
+        ...     model.fit(X, y), X, y, resolution=100
+        ... )
+        >>> display.response.shape, sorted(set(display.response.ravel().tolist()))
+        ((100, 100), [0, 1, 2])
     """
 
     def __init__(
@@ -110,7 +115,7 @@ class DecisionRegionDisplay(Display):
         resolution : int, default=200
             Number of mesh points along each column.
         margin : float, default=0.1
-            Extent of the mesh beyond the data, as a share of the range of the data.
+            Extent of the mesh beyond the data, as a fraction of the range of the data.
         ax : Axes, optional
         **mesh_kw
             Passed to ``Axes.pcolormesh``.
@@ -233,7 +238,7 @@ def _columns(X: Any) -> list[Any]:
 
 
 def _held(column: Any, name: str, count: int) -> Any:
-    """Return a column of `count` times the median of numbers, or the most frequent symbol."""
+    """Build a constant column: the median of numbers, or the most frequent symbol, repeated `count` times."""
     if not is_symbolic(column):
         numbers = as_numbers(column, name)
         known = numbers[~np.isnan(numbers)]
@@ -245,7 +250,7 @@ def _held(column: Any, name: str, count: int) -> Any:
 
 
 def _like(X: Any, mesh: list[Any]) -> Any:
-    """Return columns as a data frame if the data are one, since estimators may require names and types of columns."""
+    """Combine mesh columns in the type of X, since estimators may require a data frame with names and types."""
     if not is_frame(X):
         return np.column_stack(mesh)
     rows = np.zeros(len(mesh[0]), dtype=np.intp)

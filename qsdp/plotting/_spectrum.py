@@ -1,4 +1,4 @@
-"""Eigenvalues of the blocks of a relaxation and of the covariance shaped from it."""
+"""Plot of the eigenvalues of a relaxation's blocks and of the covariance shaped from it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class SpectrumDisplay(Display):
     eigenvalues : mapping of str to array-like of shape (N,)
         Eigenvalues of each matrix, in any order. The class methods name the matrices "A", "B" and "Q".
     floor : float, default=1e-9
-        Smallest share of the largest eigenvalue drawn. Smaller shares are drawn at this value, since they are errors of
-        rounding or of the solver.
+        Smallest eigenvalue drawn, relative to the largest. Smaller ones are drawn at this value, since they are errors
+        of rounding or of the solver.
 
     Attributes
     ----------
@@ -45,6 +45,18 @@ class SpectrumDisplay(Display):
     Notes
     -----
     Section 2 of Bartan and Pilanci, in the two-block form.
+
+    Examples
+    --------
+    .. plot::
+
+        >>> import qsdp
+        >>> from qsdp.plotting import SpectrumDisplay
+        >>> X, y = qsdp.datasets.make_planted(n=60, d=6, n_neurons=3, random_state=0)
+        >>> result = qsdp.solve_and_sample(X, y, beta=1.0, random_state=0)
+        >>> display = SpectrumDisplay.from_result(result)
+        >>> list(display.eigenvalues), len(display.eigenvalues["Q"])
+        (['A', 'B', 'Q'], 12)
     """
 
     def __init__(self, *, eigenvalues: Mapping[str, Any], floor: float = 1e-9) -> None:
@@ -72,7 +84,7 @@ class SpectrumDisplay(Display):
         ax: Axes | None = None,
         **line_kw: Any,
     ) -> SpectrumDisplay:
-        """Plot the spectra of A and B, and the spectrum of Q if a covariance is given.
+        """Plot the spectra of A and B, and optionally that of a covariance Q.
 
         Parameters
         ----------

@@ -20,7 +20,7 @@ _ROUNDS, _FLIPS, _CENTRES = 60, 20, 30
 
 
 class BilinearOracle(Oracle[PairPool]):
-    r"""Searches for, and proves, the largest :math:`|u^T M v|` over :math:`u, v \in \{\pm1\}^N`.
+    r"""Pricing oracle for the largest :math:`|u^T M v|` over :math:`u, v \in \{\pm1\}^N`: search and proof.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class BilinearOracle(Oracle[PairPool]):
 
 
 def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
-    r"""Return the rows u reached by ``v = sign(M u)``, ``u = sign(M v)``; :math:`\|Mu\|_1` never decreases.
+    r"""Increase :math:`\|Mu\|_1` by sign alternation, ``v = sign(M u)``, ``u = sign(M v)``, from the rows of U.
 
     Most starts settle within ten rounds.
     """
@@ -78,7 +78,7 @@ def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
 
 
 def improve(pool: PairPool, starts: FloatArray) -> None:
-    """Add to the pool the local optima reached from `starts` and from around the best optima.
+    """Local search: add to the pool the optima reached from `starts` and from neighbours of the best optima.
 
     In each round every sign of the best distinct optima is flipped.
     """
@@ -102,7 +102,7 @@ def improve(pool: PairPool, starts: FloatArray) -> None:
 
 
 def _settle(pool: PairPool, starts: FloatArray, *, first: bool = False) -> tuple[FloatArray, FloatArray]:
-    """Add to the pool the optima reached from as many starts as time allows, and return them with their values.
+    """Alternate from as many starts as time allows, add the optima to the pool, and return them with their values.
 
     With `first`, the starts themselves are added as well.
     """

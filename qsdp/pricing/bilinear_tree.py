@@ -25,7 +25,7 @@ _SCREENED = 0.4e-9
 
 
 class BilinearTree(TreeSearch):
-    """Bounds the pricing value over vectors u with given first signs.
+    """Branch and bound for bilinear pricing values; a node fixes the first signs of u.
 
     `max_enumerated` is the number of free coordinates up to which a node may be enumerated.
     """
@@ -60,7 +60,7 @@ class BilinearTree(TreeSearch):
         return float(2e-3 + ratio * _at_worst(free)) if free > 1 else 0.0
 
     def enumerate(self, node: Node) -> bool:
-        """Enumerate all completions into the pool; return whether that was finished."""
+        """Enumerate all completions of a node into the pool; return whether the enumeration finished."""
         k, free = len(node.signs), self.size - len(node.signs)
         if k not in self.enumerations:
             self.enumerations[k] = Enumeration(self.M[self.order[k:]])
@@ -82,7 +82,7 @@ class BilinearTree(TreeSearch):
         return finished
 
     def children(self, node: Node) -> list[Node]:
-        """Return both nodes with one more sign; the root's children have two signs, of which the first is +1."""
+        """Return both child nodes, with one more sign fixed; the root's children have two, the first of them +1."""
         N, k = self.size, max(len(node.signs), 1)
         extra = k - len(node.signs)
         prefix = np.concatenate([node.signs, np.ones(extra, dtype=np.int8)])
@@ -115,5 +115,5 @@ class BilinearTree(TreeSearch):
 
 
 def _at_worst(free: int) -> float:
-    """Return the cost of an enumeration where values were closest, at the optimum of a training problem."""
+    """Return the worst-case cost of an enumeration, measured at the optimum of a training problem."""
     return float(2.0 * 1.9 ** (free - 33.0))

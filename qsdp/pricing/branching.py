@@ -1,4 +1,4 @@
-"""Best-first branch and bound that enumerates a node if that closes it sooner."""
+"""Best-first branch and bound in which nodes are enumerated where that is cheaper than branching."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPEN_FLOATS = 10**7
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """The vectors with given first entries and a bound on their values; `sign` tells whether the form is K or -K."""
+    """Node: the vectors with fixed first entries and a bound on their values, for the form K or -K (`sign`)."""
 
     signs: SignArray
     shift: FloatArray
@@ -48,18 +48,18 @@ class _Effort:
         self.drops, self.weight = 10.0 * bound / (2.5 * max(size, 1)), 10.0
 
     def learn(self, drop: float) -> None:
-        """Record how far the bound of a child is below its parent's."""
+        """Record the decrease of the bound from a parent to its child."""
         self.drops += max(0.0, drop)
         self.weight += 1.0
 
     def cost(self, gap: float) -> float:
-        """Return the cost of closing a node whose bound exceeds the best value by `gap`."""
+        """Predict the cost of closing a node whose bound exceeds the best value by `gap`."""
         levels = gap * self.weight / self.drops if self.drops > 0.0 else np.inf
         return float(self.node * float(self.branches) ** min(levels, 100.0))
 
 
 class TreeSearch(ABC):
-    """One proof by branch and bound, until a time limit, which is checked at every node and during enumerations.
+    """Proof of an upper bound by branch and bound; a time limit is checked at every node and in enumerations.
 
     Parameters
     ----------
@@ -105,30 +105,30 @@ class TreeSearch(ABC):
 
     @abstractmethod
     def _enumerate_root(self) -> bool:
-        """Enumerate all vectors into the pool if that is faster than any bound; return whether that was done."""
+        """Enumerate all vectors into the pool if that is faster than branching; return whether it was done."""
 
     @abstractmethod
     def _root_node(self, seed: FloatArray | None, sign: int) -> Node:
-        """Return the node of all vectors; `seed` is a shift given by the caller."""
+        """Create the root node, which contains all vectors; `seed` is an optional shift from the caller."""
 
     @abstractmethod
     def children(self, node: Node) -> list[Node]:
-        """Return the nodes that fix one more coordinate."""
+        """Create the child nodes, which fix one more coordinate."""
 
     @abstractmethod
     def enumerate(self, node: Node) -> bool:
-        """Enumerate all completions into the pool; return whether that was finished."""
+        """Enumerate all completions of a node into the pool; return whether the enumeration finished."""
 
     @abstractmethod
     def _enumeration_cost(self, node: Node) -> float:
-        """Return the approximate cost of an enumeration: infinite if not allowed, zero if it is the only choice."""
+        """Estimate the cost of enumerating a node: infinite if not allowed, zero if a node cannot be branched."""
 
     @abstractmethod
     def _expanded(self, shift: FloatArray, k: int) -> FloatArray:
-        """Return the shift of a node with k fixed coordinates, with zeros for the zero rows of the matrix."""
+        """Expand the shift of a node with k fixed coordinates by zeros for the zero rows of the matrix."""
 
     def prove(self, seed: FloatArray | None) -> tuple[float, bool]:
-        """Return an upper bound on the maximum, and whether it is exact; `seed` is a shift of the root."""
+        """Prove an upper bound on the maximum; return it, and whether it is exact. `seed` is a shift of the root."""
         if self._enumerate_root():
             self.enumerated += [(self.root, sign) for sign in self.signs]
             return self.upper(), True
@@ -150,7 +150,7 @@ class TreeSearch(ABC):
         )
 
     def run(self, roots: list[Node]) -> bool:
-        """Close all nodes below `roots`; return whether that was finished."""
+        """Close all nodes below `roots`; return whether all were closed."""
         ticket = count()
         effort = _Effort(self.size, max(root.bound for root in roots), self.node_cost, self.branches)
         for root in roots:
@@ -182,7 +182,7 @@ class TreeSearch(ABC):
         return True
 
     def upper(self) -> float:
-        """Return the proven bound, the larger of the nodes' bounds and the enumeration's with its rounding error."""
+        """Return the proven bound: the largest bound of a node, or the enumerated value plus its rounding error."""
         found = self.pool.best
         if self.enumerated:
             found = max(found, self.pool.level())
@@ -195,7 +195,7 @@ class TreeSearch(ABC):
     def first_node(
         self, K: FloatArray, c: FloatArray, constant: float, sign: int, shifts: Sequence[FloatArray]
     ) -> Node:
-        """Return the node of all vectors with the best of some shifts."""
+        """Create a root node with the best of several shifts."""
         B = homogenized(c, K)
         bounds = [shift_bound(B, shift) for shift in shifts]
         best = int(np.argmin(bounds))
@@ -204,7 +204,7 @@ class TreeSearch(ABC):
     def child(
         self, parent: Node, signs: SignArray, K: FloatArray, c: FloatArray, constant: float, kept: FloatArray
     ) -> Node:
-        """Return the node of `signs`, with a shift improved from `kept`, the parent's in the child's coordinates."""
+        """Create the child node of `signs`; its shift is improved from `kept`, the parent's in child coordinates."""
         B, shift = homogenized(c, K), np.zeros(1)
         if len(K):
             shift = tighten(K, c, kept[1:], self.pool.target - constant, positive=self.positive)
@@ -216,7 +216,7 @@ class TreeSearch(ABC):
         return Node(signs, shift, bound, parent.sign)
 
     def _leaf(self, node: Node) -> Leaf:
-        """Return the node as a leaf in all coordinates and in units of the given matrix."""
+        """Convert a node to a leaf in all coordinates and in the original units."""
         shift = self._expanded(node.shift, len(node.signs))
         return Leaf(node.signs, np.ldexp(shift, self.scaled.exponent))
 

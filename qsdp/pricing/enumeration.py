@@ -26,7 +26,7 @@ _SPLIT = 14
 #: Numbers of partial vectors (inner axis) and completions (outer axis) in a block of 128 KiB each.
 _WIDTH, _DEPTH = 2**_FIRST, 2**_STEP
 
-#: Share of decided coordinates from which maxima over tails screen, and relative slack that makes them cheap.
+#: Fraction of decided coordinates from which maxima over tails are used, and relative slack that makes them cheap.
 _SCREENED, _TAIL_SLACK = 0.45, 0.01
 
 
@@ -39,7 +39,7 @@ class _Block:
 
 
 class Enumeration:
-    r"""Enumerates :math:`c + \sum_{i \in R} u_i M_i` over :math:`u \in \{\pm1\}^R`, for any number of starts c.
+    r"""Enumeration of :math:`c + \sum_{i \in R} u_i M_i` over :math:`u \in \{\pm1\}^R`, for several starts c.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ class Enumeration:
     Notes
     -----
     Partial vectors grow by a few coordinates at a time. A partial vector is dropped as soon as
-    :math:`\|c\|_1 + \tau \le` level, where :math:`\tau` is the maximum over the remaining coordinates alone, found in
-    the same way from the last coordinates upwards (Russian doll search). When few coordinates remain, it is also
+    :math:`\|c\|_1 + \tau \le` level, where :math:`\tau` is the maximum over the remaining coordinates alone, computed
+    in the same way from the last coordinates upwards (Russian doll search). When few coordinates remain, it is also
     dropped if
 
     .. math::
@@ -88,7 +88,7 @@ class Enumeration:
         level: Callable[[], float],
         accept: Callable[[IntArray], None],
     ) -> bool:
-        """Pass to `accept` the codes of all u whose value exceeds ``level()``, and possibly of others.
+        """Enumerate; pass to `accept` the codes of all u whose value exceeds ``level()``, and possibly of others.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Enumeration:
         Returns
         -------
         bool
-            Whether the enumeration was finished.
+            Whether the enumeration finished.
         """
         first = self.cuts[0]
         codes = np.arange(2 ** (first - half), dtype=np.int64) << int(half)
@@ -111,7 +111,7 @@ class Enumeration:
         return _Pass(self, 0, start, level, accept).run(codes)
 
     def _tail(self, index: int) -> float | None:
-        """Return an upper bound on the maximum over the rows from cut `index` on, or None if it was stopped."""
+        """Bound the maximum over the rows from cut `index` on from above; None if the enumeration was stopped."""
         rows = self.rows[self.cuts[index] :]
         best = [attained(rows)]
 
@@ -128,7 +128,7 @@ class Enumeration:
 
 
 class _Pass:
-    """A pass of one thread through all completions of given partial vectors."""
+    """Enumeration of all completions of some partial vectors, in one thread."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class _Pass:
         return [self._rounded(-(sign_table(len(half)) @ half).T) for half in (rest[:middle], rest[middle:])]
 
     def run(self, codes: IntArray) -> bool:
-        """Visit all completions of the partial vectors `codes` of the first table; return whether that was finished."""
+        """Visit all completions of the partial vectors `codes` of the first table; return whether all were visited."""
         if len(self.tables) == 1:
             self.accept(codes)
             return not deadline.over()
@@ -181,7 +181,7 @@ class _Pass:
         return True
 
     def _next(self) -> int | None:
-        """Return the deepest stage with a full block, else the first stage with any, so that memory stays bounded."""
+        """Choose the next stage: the deepest with a full block, else the first nonempty one; this bounds memory."""
         for stage in range(len(self.buffers) - 1, -1, -1):
             if sum(len(block.codes) for block in self.buffers[stage]) >= _WIDTH:
                 return stage
@@ -229,7 +229,7 @@ class _Pass:
                 self.buffers[stage + 1].append(_Block(codes, sums))
 
     def _screened(self, stage: int, block: _Block) -> _Block:
-        """Return the vectors of a block not ruled out by the maxima over both halves of the remaining coordinates."""
+        """Drop vectors of a block that the maxima over both halves of the remaining coordinates rule out."""
         if not self.halves[stage]:
             return block
         # Each table is off by up to half a unit per entry, in both halves, as in `_lowest`.
@@ -244,7 +244,7 @@ class _Pass:
         return block if len(kept) == len(block.codes) else _Block(block.codes[kept], block.sums[:, kept])
 
     def _largest_half_norms(self, sums: ShortArray, negative: ShortArray) -> IntArray:
-        """Return upper bounds on half the largest norm, in units, of each column of `sums` minus any of `negative`."""
+        """Bound half the largest norm, in units, of each column of `sums` minus any of `negative` from above."""
         largest = np.full(sums.shape[1], -(2**15), dtype=np.int16)
         left = -(sums.sum(axis=0, dtype=np.int64) >> 1) - 2**15
         right = -(negative.sum(axis=0, dtype=np.int64) >> 1)
@@ -255,7 +255,7 @@ class _Pass:
         return bounds
 
     def _half_norms(self, sums: ShortArray, part: ShortArray, left: IntArray, right: IntArray) -> ShortArray:
-        """Return half the norms of all differences of columns, minus 2^15, as a view of a buffer."""
+        """Compute half the norms of all differences of columns, minus 2^15, as a view of a buffer."""
         shape = (part.shape[1], sums.shape[1])
         size = shape[0] * shape[1]
         self.owner.work += size
@@ -277,7 +277,7 @@ class _Pass:
         return np.flatnonzero(self._half_norms(sums, part, left, right) > np.int16(lowest - 2**15))
 
     def _lowest(self, stage: int) -> int:
-        """Return the largest half norm, in units, from which no completion exceeds the level; negative if any may."""
+        """Compute the largest half norm, in units, for which no completion exceeds the level; negative if none."""
         tail = self.tails[self.stage + stage]
         if tail == np.inf:
             return -1
@@ -291,13 +291,13 @@ class _Pass:
 
 
 def fits(columns: int, free: int) -> bool:
-    """Return whether half a unit of rounding per entry and table leaves 16-bit sums precise enough to screen."""
+    """Whether 16-bit sums are precise enough for screening, with half a unit of rounding per entry and table."""
     tables = len(_cuts(free))
     return tables == 1 or _margin(columns, tables) <= 2.0**16
 
 
 def _margin(columns: int, tables: int) -> float:
-    """Return how many units of the 16-bit range are reserved for the rounding of the tables."""
+    """Return the number of units of the 16-bit range that are reserved for the rounding of the tables."""
     return columns * (tables + 3.0) + 16.0
 
 

@@ -33,10 +33,10 @@ _SHOWN = 2**13
 
 
 class FormTree(TreeSearch):
-    r"""Bounds :math:`\pm q^T K q` over vectors q with given first levels.
+    r"""Branch and bound for :math:`\pm q^T K q`; a node fixes the first levels of q.
 
-    `lifted` tells whether the last nonzero row belongs to the coordinate fixed at +1. `max_enumerated` is the largest
-    number of vectors that may be enumerated.
+    If `lifted`, the last nonzero row belongs to the coordinate fixed at +1. `max_enumerated` is the largest number of
+    vectors that may be enumerated.
 
     Notes
     -----
@@ -79,11 +79,11 @@ class FormTree(TreeSearch):
         return _VALUE * completions + 2e-4 if completions <= self.max_enumerated else np.inf
 
     def enumerate(self, node: Node) -> bool:
-        """Enumerate all completions into the pool; return whether that was finished."""
+        """Enumerate all completions of a node into the pool; return whether the enumeration finished."""
         return self._enumerate(node.signs, (node.sign,))
 
     def children(self, node: Node) -> list[Node]:
-        """Return one node for each level of the next coordinate."""
+        """Create one child node for each level of the next coordinate."""
         k, sign = len(node.signs), node.sign
         inner = self._inner(k + 1, sign)
         _, before = self._outer(node.signs, sign)
@@ -91,7 +91,7 @@ class FormTree(TreeSearch):
         for level in range(1 - self.levels, self.levels, 2):
             signs = np.append(node.signs, np.int8(level)).astype(np.int8)
             border, constant = self._outer(signs, sign)
-            # What the new coordinate adds to the constant is subtracted from the first entry of the parent's shift.
+            # The new coordinate's part of the constant is subtracted from the first entry of the parent's shift.
             first = float(node.shift[0] + node.shift[1] * (level / self.top) ** 2 - (constant - before))
             kept = np.concatenate([[first], node.shift[2:]])
             children.append(self.child(node, signs, inner, border, constant, kept))
@@ -139,7 +139,7 @@ class FormTree(TreeSearch):
 
 
 def _level_rows(numbers: npt.NDArray[np.int64], size: int, levels: int) -> FloatArray:
-    """Return the vectors of shape (len(numbers), size) whose entries are the digits of numbers, as levels."""
+    """Convert numbers to vectors (len(numbers), size) of levels, which encode their digits."""
     digits = (numbers[:, None] // levels ** np.arange(size - 1, -1, -1, dtype=np.int64)) % levels
     rows: FloatArray = 2.0 * digits.astype(np.float64) - (levels - 1.0)
     return rows
@@ -156,7 +156,7 @@ def enumerate_forms(
     r"""Add to the pool all completions of `fixed` for which one of ``signs * q' K q`` exceeds the pool's level.
 
     If no coordinate is fixed, only one of q and -q is visited. `place` reorders vectors from K's order to the pool's.
-    Only the best vectors of a block are added, as ties may be many. Returns whether this was finished.
+    Only the best vectors of a block are added, as there may be many ties. Returns whether the enumeration finished.
 
     With q = (s, a, b), all values are the product of a table of :math:`(2 K_{ba} a, f_a, 1)` and one of
     :math:`(b, 1, f_b)`. Only the extremes of a block are computed unless one exceeds the level.

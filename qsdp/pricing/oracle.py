@@ -1,4 +1,4 @@
-"""Interface of the pricing oracles, with the steps of a search and a proof that they share."""
+"""Base class of the pricing oracles, with the common steps of search and proof."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AnyPool = TypeVar("AnyPool", bound=Pool)
 
 
 class Oracle(ABC, Generic[AnyPool]):
-    """Searches for, and proves, the largest pricing value of a symmetric matrix of side `size`."""
+    """Pricing oracle: search for, and proof of, the largest pricing value of a symmetric matrix of side `size`."""
 
     size: int
     #: Whether the last coordinate is fixed at +1.
@@ -40,7 +40,7 @@ class Oracle(ABC, Generic[AnyPool]):
         rng: np.random.Generator,
         time_limit: float | None = None,
     ) -> OracleResult:
-        """Return the best local optima found from given and random starts.
+        """Search for atoms of large pricing value by local search from `starts` and from random vectors.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class Oracle(ABC, Generic[AnyPool]):
         shift: Any = None,
         interrupted: Callable[[], bool] | None = None,
     ) -> OracleResult:
-        r"""Return the largest pricing value with an upper bound, and the trees that prove it.
+        r"""Compute the largest pricing value with an upper bound, and the trees that prove it.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Oracle(ABC, Generic[AnyPool]):
         incumbent : float, default=0.0
             A pricing value known to be attained; smaller values are not examined.
         slack : float, default=0.0
-            Relative excess over the largest value that need not be found; `upper` includes it.
+            Relative tolerance of the maximum: `upper` may exceed the largest value found by this much.
         n_starts : int, default=100
             Number of random starts of the search that precedes the proof.
         time_limit : float, optional
@@ -133,7 +133,7 @@ class Oracle(ABC, Generic[AnyPool]):
         return self._result(scaled, pool, scaled.outside(upper), exact, tree.trees())
 
     def _fixes(self, scaled: Scaled) -> bool:
-        """Return whether the row of the entry fixed at +1 is nonzero in the matrix."""
+        """Whether the last coordinate is fixed at +1 and its row is nonzero in the matrix."""
         return bool(self.lifted and len(scaled.support) and scaled.support[-1] == self.size - 1)
 
     def _collection(
@@ -145,7 +145,7 @@ class Oracle(ABC, Generic[AnyPool]):
 
     @abstractmethod
     def _pool(self, scaled: Scaled, threshold: float, max_atoms: int, incumbent: float, slack: float) -> AnyPool:
-        """Return an empty pool, for values in units of the scaled matrix."""
+        """Create an empty pool, for values in units of the scaled matrix."""
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator, count: int, free: int, size: int) -> FloatArray:
@@ -153,15 +153,15 @@ class Oracle(ABC, Generic[AnyPool]):
 
     @abstractmethod
     def _improve(self, pool: AnyPool, starts: FloatArray, free: int, rng: np.random.Generator) -> None:
-        """Add to the pool the local optima reached from `starts`."""
+        """Run local search from `starts`, and add the optima to the pool."""
 
     @abstractmethod
     def _tree(self, scaled: Scaled, pool: AnyPool) -> TreeSearch:
-        """Return the branch and bound of a proof."""
+        """Create the branch-and-bound search of a proof."""
 
     @abstractmethod
     def _atoms(self, scaled: Scaled, pool: AnyPool) -> tuple[SignArray, SignArray, SignArray]:
-        """Return U, V and the signs of the atoms in the pool."""
+        """Return U, V and the signs of the atoms in the pool, in all coordinates."""
 
     def _result(
         self, scaled: Scaled, pool: AnyPool, upper: float, exact: bool, trees: tuple[BoundTree, ...]
@@ -179,7 +179,7 @@ def _checked_starts(starts: Any, size: int) -> FloatArray:
 
 
 def _checked_shift(shift: Any, scaled: Scaled) -> FloatArray | None:
-    """Return a shift in the units and coordinates of the scaled matrix."""
+    """Check a shift, and convert it to the units and coordinates of the scaled matrix."""
     if shift is None:
         return None
     given = check_numbers("shift", shift, "(N,)")

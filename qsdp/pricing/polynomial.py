@@ -20,7 +20,7 @@ _SWEEPS, _ROUNDS, _CENTRES, _KICKS, _REDRAWN = 60, 6, 20, 15, 3
 
 
 class PolynomialOracle(Oracle[FormPool]):
-    r"""Searches for, and proves, the largest :math:`|q^T K q|` over :math:`q \in \{-M, -M + 2, \dots, M\}^d`.
+    r"""Pricing oracle for the largest :math:`|q^T K q|` over :math:`q \in \{-M, -M + 2, \dots, M\}^d`.
 
     Both signs of the form are covered: enumeration evaluates them at once, branch and bound has a tree for each.
 
@@ -86,7 +86,7 @@ def ascend(
     free: int,
     levels: int,
 ) -> FloatArray:
-    """Return the rows reached by the best change of one coordinate at a time; ``sign q' K q`` never decreases.
+    """Increase ``sign q' K q`` by coordinate ascent from the rows of Q.
 
     Only the first `free` coordinates change. Most starts settle within ten sweeps.
     """
@@ -132,9 +132,9 @@ def improve_forms(
     levels: int,
     rng: np.random.Generator,
 ) -> None:
-    """Add to the pool the local optima of both signs reached from the rows of `Q` and from around the best optima.
+    """Local search for both signs: add to the pool the optima reached from the rows of `Q` and near the best optima.
 
-    In each round the best optima are kicked several times each. A kick redraws a few coordinates.
+    In each round the best optima are perturbed several times each; a perturbation redraws a few coordinates.
     """
     pool.add(Q)
     sign = np.repeat([1.0, -1.0], len(Q))

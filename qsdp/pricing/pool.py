@@ -1,4 +1,4 @@
-"""The best distinct atoms found so far, and the level that others must exceed to matter."""
+"""Pool of the best distinct atoms, and the level that further atoms must exceed."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Pool(ABC):
     incumbent : float
         A value known to be attained.
     slack : float
-        Relative excess over the best value that need not be found.
+        Relative tolerance of the best value.
     """
 
-    #: Enumeration collects atoms only if their value is within this share of the best. Lower ones are of no use while
+    #: Enumeration collects atoms only if their value is within this fraction of the best. Lower ones are useless while
     #: much better ones exist, and a lower level would screen fewer vectors.
     band = 0.01
 
@@ -54,18 +54,18 @@ class Pool(ABC):
 
     @property
     def target(self) -> float:
-        """Value that a set of vectors must be able to exceed to improve the best value by more than the slack."""
+        """Bound below which a set of vectors cannot improve the best value by more than the slack."""
         return (1.0 + self.slack) * self.best
 
     def level(self) -> float:
-        """Return the value that a vector must exceed to improve the best value or the collection; it never falls."""
+        """Return the value that a vector must exceed to improve the best value or the pool; it never falls."""
         if self.max_atoms == 0 or self.threshold >= self.target:
             return self.target
         least = float(self.values[-1]) if len(self.values) == self.max_atoms else 0.0
         return min(self.target, max(self.threshold, least, (1.0 - self.band) * self.best))
 
     def _chosen(self, values: FloatArray) -> npt.NDArray[np.intp]:
-        """Record the values of vectors and return the positions of the vectors to be merged."""
+        """Update the best value, and select the vectors to be merged into the pool."""
         if len(values) == 0:
             return np.arange(0)
         self.best = max(self.best, float(values.max()))
@@ -79,7 +79,7 @@ class Pool(ABC):
         return chosen
 
     def _merge(self, atoms: SignArray, values: FloatArray) -> None:
-        """Merge atoms, which are equal only if their rows are equal."""
+        """Merge atoms into the pool without duplicate rows, and keep the best."""
         if len(self.values):
             atoms, values = np.vstack([self.atoms, atoms]), np.concatenate([self.values, values])
         # Rows are compared, not values, because the values of versions of one atom differ by rounding.
@@ -90,7 +90,7 @@ class Pool(ABC):
 
 
 class PairPool(Pool):
-    r"""Collects pairs (u, sign(Mu)) by their value :math:`\|Mu\|_1`, distinct up to signs and order."""
+    r"""Pool of pairs (u, sign(Mu)) with value :math:`\|Mu\|_1`, distinct up to signs and order."""
 
     def add(self, vectors: FloatArray) -> FloatArray:
         """Add vectors u, given as rows, and return their values."""
@@ -111,7 +111,7 @@ class PairPool(Pool):
 
 
 class FormPool(Pool):
-    """Collects vectors q by their value, the magnitude of the form q' M q.
+    """Pool of vectors q with value |q' M q|.
 
     If `even`, q and -q are the same atom.
     """
@@ -134,7 +134,7 @@ class FormPool(Pool):
 
 
 def canonical(U: SignArray, V: SignArray) -> tuple[SignArray, SignArray]:
-    """Return one of (u, v), (-u, -v), (v, u), (-v, -u) for every row, the same for all four."""
+    """Choose a canonical representative of (u, v), (-u, -v), (v, u) and (-v, -u) for every row."""
     first, second = U * U[:, :1], V * V[:, :1]
     unequal = first != second
     where = np.argmax(unequal, axis=1)

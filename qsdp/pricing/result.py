@@ -30,14 +30,14 @@ class LeafCuts:
 
     @property
     def matrix(self) -> FloatArray:
-        r"""The sum of :math:`\gamma_k b_k b_k^T`, in floats."""
+        r"""Sum of :math:`\gamma_k b_k b_k^T`, in floats."""
         vectors = self.vectors.astype(np.float64)
         matrix: FloatArray = (vectors.T * self.weights) @ vectors
         return matrix
 
     @property
     def size(self) -> float:
-        """The sum of the magnitudes of all entries of all terms of the matrix."""
+        """Sum of the magnitudes of all entries of all terms of the matrix."""
         return float(self.weights @ np.square(np.abs(self.vectors.astype(np.float64)).sum(axis=1)))
 
     def scaled(self, scale: float) -> LeafCuts:
@@ -47,7 +47,7 @@ class LeafCuts:
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """A set of vectors that share the values of the first coordinates of the tree's order, with its bound.
+    """Leaf of a tree: the vectors with fixed values of the first coordinates in the tree's order, and their bound.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Leaf:
 
 @dataclass(frozen=True, eq=False)
 class BoundTree:
-    """Leaves that cover all vectors, each with an upper bound on their pricing values.
+    """Tree that bounds pricing values: leaves that cover all vectors, each with an upper bound.
 
     Attributes
     ----------
@@ -86,16 +86,16 @@ class BoundTree:
 
 @dataclass(frozen=True, eq=False)
 class OracleResult:
-    """The outcome of a search or proof.
+    """Result of a search or proof.
 
     Attributes
     ----------
     value : float
-        Largest pricing value found, or the given incumbent if none was larger.
+        Largest pricing value found, or the incumbent if none was larger.
     upper : float
         Proven upper bound on the maximum, rounding included; infinite if nothing was proven.
     exact : bool
-        Whether `upper` exceeds `value` by no more than rounding and the slack asked for.
+        Whether `upper` exceeds `value` by no more than rounding and the requested slack.
     U, V : ndarray of shape (k, N), int8
         Distinct atoms whose pricing value exceeds the threshold, in decreasing order, with ``u' M v > 0``. For a
         polynomial oracle, ``V = U``.

@@ -27,7 +27,7 @@ class Scaled:
     support : ndarray of shape (n,), intp
         Coordinates of the nonzero rows.
     size : int
-        Number of rows of the given matrix.
+        Number of rows of the original matrix.
     exponent : int
         The matrix was divided by ``2.0 ** exponent``.
     """
@@ -52,11 +52,11 @@ class Scaled:
         return cls(array, support, size, exponent)
 
     def inside(self, value: float) -> float:
-        """Convert a value from units of the given matrix to those of `M`; infinite if too large."""
+        """Convert a value from units of the original matrix to those of `M`; infinite if too large."""
         return _scaled(value, -self.exponent)
 
     def outside(self, value: float) -> float:
-        """Convert a value from units of `M` to those of the given matrix; infinite if too large."""
+        """Convert a value from units of `M` to those of the original matrix; infinite if too large."""
         return _scaled(value, self.exponent)
 
     def order(self, order: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
@@ -71,13 +71,13 @@ class Scaled:
 
 
 def rounding(M: FloatArray) -> float:
-    r"""Return a bound on the rounding error of :math:`\|Mu\|_1` in double precision, for all u at once."""
+    r"""Bound the rounding error of :math:`\|Mu\|_1` in double precision, for all u at once."""
     # N products per row and N rows give gamma_2N times the sum of magnitudes; two is a safety factor.
     return 2.0 * EPS * (len(M) + 2) * float(np.abs(M).sum())
 
 
 def form_rounding(K: FloatArray, levels: int) -> float:
-    """Return a bound on the rounding error of q' K q in double precision, for all q and orders of summation."""
+    """Bound the rounding error of q' K q in double precision, for all q and orders of summation."""
     return 4.0 * EPS * (len(K) + 8) * float(np.abs(K).sum()) * (levels - 1.0) ** 2
 
 

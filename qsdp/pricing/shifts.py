@@ -27,12 +27,12 @@ __all__ = ["free_matrix", "homogenized", "root_shift", "shift_bound", "tighten"]
 #: Tolerance of the shift of a root.
 _ROOT = 1e-4
 
-#: Maximum number of Newton steps of a shift, and share of the bound per coordinate that their barrier costs.
+#: Maximum number of Newton steps of a shift, and weight of their barrier per coordinate, relative to the bound.
 _STEPS, _BARRIER = 8, 1e-11
 
 
 def homogenized(c: FloatArray, K: FloatArray) -> FloatArray:
-    """Return ``[[0, c'/2], [c/2, K]]``; a `c` shorter than K is padded with zeros."""
+    """Build ``[[0, c'/2], [c/2, K]]``; a `c` shorter than K is padded with zeros."""
     B = np.zeros((len(K) + 1,) * 2)
     B[1:, 1:] = K
     B[0, 1 : 1 + len(c)] = 0.5 * c
@@ -41,7 +41,7 @@ def homogenized(c: FloatArray, K: FloatArray) -> FloatArray:
 
 
 def free_matrix(rows: FloatArray) -> FloatArray:
-    """Return the symmetric matrix of ``v' rows' u`` in (v, u), for rows of shape (r, N)."""
+    """Build the symmetric matrix of ``v' rows' u`` in (v, u), for rows of shape (r, N)."""
     r, N = rows.shape
     K = np.zeros((N + r,) * 2)
     K[N:, :N] = 0.5 * rows
@@ -50,7 +50,7 @@ def free_matrix(rows: FloatArray) -> FloatArray:
 
 
 def shift_bound(B: FloatArray, z: FloatArray) -> float:
-    r"""Return :math:`\sum_j z_j` plus the trace of a multiple of I that makes ``Diag(z) - B`` positive semidefinite.
+    r"""Compute :math:`\sum_j z_j` plus the trace of a multiple of I that makes ``Diag(z) - B`` semidefinite.
 
     No :math:`x^T B x` with :math:`x_j^2 = 1` (or, where :math:`z_j \ge 0`, :math:`x_j^2 \le 1`) exceeds it,
     with the rounding of this computation included.
@@ -71,7 +71,7 @@ def shift_bound(B: FloatArray, z: FloatArray) -> float:
 
 
 def root_shift(bound: Callable[..., InnerBound], M: FloatArray) -> FloatArray:
-    """Return the z of `maxcut_bound` or `grothendieck_bound`, the best shift where no sign is fixed yet.
+    """Compute the best shift of a root node by `maxcut_bound` or `grothendieck_bound`.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def tighten(
     *,
     positive: bool,
 ) -> FloatArray:
-    r"""Return a shift of `homogenized` (c, K), of shape (1 + p,), improved from z by Newton steps.
+    r"""Improve the shift z by Newton steps to a shift of `homogenized` (c, K), of shape (1 + p,).
 
     Minimises :math:`\sum_j z_j + \tfrac14 c^T (\mathrm{Diag}(z) - K)^{-1} c`, whose second part is the first entry
     of the shift, with a logarithmic barrier that vanishes as the bound nears the target.

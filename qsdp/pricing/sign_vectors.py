@@ -1,4 +1,4 @@
-r"""Numbered sign vectors, and orders and values of :math:`\|M_R^T u\|_1`."""
+r"""Enumeration of sign vectors by codes, and row orders for the maximisation of :math:`\|M_R^T u\|_1`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def signs_of(codes: IntArray, bits: int) -> FloatArray:
 
 
 def tail_order(M: FloatArray) -> npt.NDArray[np.intp]:
-    r"""Return an order of the rows in which tails have a small :math:`\max_u \|M_R^T u\|_1`.
+    r"""Order the rows so that tails R have a small :math:`\max_u \|M_R^T u\|_1`.
 
     The last twelve rows are chosen one by one for the smallest maximum. The others are sorted by decreasing absolute
     sum: with the large rows decided first, more partial vectors are screened out. Any order is valid: after a time
@@ -47,7 +47,7 @@ def tail_order(M: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def attained(rows: FloatArray, start: FloatArray | float = 0.0) -> float:
-    r"""Return a value of :math:`\|c + M_R^T u\|_1` that is attained, by alternation from a few fixed vectors."""
+    r"""Maximise :math:`\|c + M_R^T u\|_1` approximately, by alternation from a few fixed vectors."""
     U = np.random.default_rng(0).choice([-1.0, 1.0], size=(64, len(rows)))
     for _ in range(10):
         U = np.where(np.where(start + U @ rows >= 0.0, 1.0, -1.0) @ rows.T >= 0.0, 1.0, -1.0)

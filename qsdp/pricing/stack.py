@@ -1,4 +1,4 @@
-r"""Largest pricing values of many small matrices in one product, and of diagonal ones without any search."""
+r"""Batched pricing of many small matrices by enumeration, and of diagonal ones in closed form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SMALL = 12
 
 
 def price_stack(stack: FloatArray, layout: Layout, threshold: float, max_atoms: int) -> dict[int, OracleResult]:
-    """Return proofs of the largest pricing values of the small and of the diagonal matrices of a stack.
+    """Compute exact pricing values of the small and of the diagonal matrices of a stack, with proofs.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def price_stack(stack: FloatArray, layout: Layout, threshold: float, max_atoms: 
     Returns
     -------
     dict
-        For the number of each such matrix, its atoms, its exact maximum, and the tree that proves it.
+        For the index of each such matrix, its atoms, its exact maximum, and the tree that proves it.
     """
     results: dict[int, OracleResult] = {}
     kinds = list(zip(layout.sizes, layout.linear, strict=True)) * (len(stack) // layout.n_blocks)
@@ -54,7 +54,7 @@ def price_stack(stack: FloatArray, layout: Layout, threshold: float, max_atoms: 
 
 
 def _diagonal(m: FloatArray, n: int, threshold: float, max_atoms: int) -> OracleResult:
-    r"""Return the signs of m, whose value is :math:`\|m\|_1`, and those with one sign of a small entry changed."""
+    r"""Price a diagonal matrix: the signs of m, with value :math:`\|m\|_1`, and those with a small entry flipped."""
     sizes = np.abs(m)
     value = float(sizes.sum())
     U = np.tile(signs(m), (min(n + 1, max_atoms), 1))
@@ -69,7 +69,7 @@ def _diagonal(m: FloatArray, n: int, threshold: float, max_atoms: int) -> Oracle
 
 
 def _enumerated(stack: FloatArray, n: int, threshold: float, max_atoms: int) -> list[OracleResult]:
-    """Return the best atoms of matrices of side n, among all sign vectors."""
+    """Enumerate all sign vectors for matrices of side n; return the best atoms."""
     K, N = len(stack), stack.shape[1]
     exponents = np.frexp(np.abs(stack).max(axis=(1, 2)))[1]
     M = np.ldexp(stack[:, :n, :n], -exponents[:, None, None])
@@ -101,7 +101,7 @@ def _enumerated(stack: FloatArray, n: int, threshold: float, max_atoms: int) -> 
 
 
 def _first_of_each(rows: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
-    """Return the places of the first of equal rows, in order."""
+    """Return the indices of the first occurrence of each distinct row, in order."""
     rows = np.ascontiguousarray(rows)
     keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
     return np.sort(np.unique(keys, return_index=True)[1])

@@ -1,4 +1,4 @@
-"""Refinement of networks: better second layers, better bits, and the best network of a given width."""
+"""Refinement of networks: refit the second layer, polish first-layer weights, and search at a fixed width."""
 
 from qsdp.refinement._alpha_bits import in_bits
 from qsdp.refinement._choice import suits_statistics

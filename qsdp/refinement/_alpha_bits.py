@@ -1,4 +1,4 @@
-"""Second layers in a few bits: integers times one scale for each output."""
+"""Quantization of second layers: integers of a few bits times one scale per output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qsdp.problem import TrainingProblem
 
 __all__ = ["in_bits", "nearest_integers"]
 
-#: Scales tried for each output, as shares of the one that clips nothing; ten times as many change no digit that counts.
+#: Candidate scales per output, relative to the one without clipping; ten times as many make no visible difference.
 _SHARES = np.linspace(0.3, 1.0, 36)
 
 #: Sweeps over the integers of an output; a few suffice, since each move must lower the error.
@@ -22,9 +22,9 @@ _SWEEPS = 20
 
 
 def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
-    r"""Return the network with second-layer weights :math:`q_{jc} s_c`, integers q of `bits` bits and scales s.
+    r"""Quantize the second layer to :math:`q_{jc} s_c`, with integers q of `bits` bits and scales s.
 
-    The integers minimise the (weighted) squared change of the outputs on the data, up to moves of single ones.
+    The integers are a local minimum of the (weighted) squared change of the outputs on the data, by coordinate descent.
     Scales have single precision, so that weights are exact products. Neurons whose weights are all zero are dropped.
     """
     alpha = network.output_weights
@@ -42,7 +42,7 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
 
 
 def _gram(network: Any, problem: TrainingProblem) -> FloatArray:
-    """Return the (weighted) sums over the samples of products of the outputs of two neurons, of shape (m, m)."""
+    """Compute the (weighted) Gram matrix (m, m) of the neurons' outputs on the samples."""
     problem.require_rows("alpha_bits")
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     data, m = problem.weight_map, network.n_neurons
@@ -62,7 +62,7 @@ def _gram(network: Any, problem: TrainingProblem) -> FloatArray:
 
 
 def nearest_integers(alpha: FloatArray, gram: FloatArray, largest: int) -> FloatArray:
-    """Return the nearest weights q s with integers up to `largest`, in the norm of a Gram matrix."""
+    """Quantize weights to q s with integers up to `largest`, with a small error in the norm of a Gram matrix."""
     scales = (np.abs(alpha).max() / largest * _SHARES).astype(np.float32).astype(np.float64)
     scales = scales[scales > 0.0]
     if not len(scales):
@@ -76,7 +76,7 @@ def nearest_integers(alpha: FloatArray, gram: FloatArray, largest: int) -> Float
     for _ in range(_SWEEPS):
         before = q.copy()
         for j in np.flatnonzero(curvature > 0.0):
-            # The best integer if the others stay.
+            # The best integer with the others fixed.
             wanted = np.clip(np.rint(q[j] + slopes[j] / (curvature[j] * scale)), -largest, largest)
             step = wanted - q[j]
             gain = scale * step * (2.0 * slopes[j] - scale * step * curvature[j])

@@ -1,4 +1,4 @@
-"""Data of a descent in blocks, and outputs of neurons on it."""
+"""Data in blocks for coordinate descent, and outputs of neurons on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["BlockImages", "BlockSamples"]
 
 
 class BlockSamples(DescentData):
-    """Data of a descent in blocks, in units of the data and shared by the descents for several outputs of one problem.
+    """Data in blocks for coordinate descent, in original units, shared by the descents for all outputs of a problem.
 
     Rows of any type are converted in chunks, and only those of the blocks that a product needs.
     """
@@ -50,21 +50,21 @@ class BlockSamples(DescentData):
 
     @property
     def held(self) -> int:
-        """Number of arrays of one float for each sample that the images of a side take."""
+        """Memory of the images of a side, as a number of arrays of one float per sample."""
         return self.map.size
 
     def predictions(self, network: Any) -> FloatArray:
         return self.map.values_of(network.entries)
 
     def images(self, other: npt.NDArray[np.int8], block: npt.NDArray[np.intp]) -> BlockImages:
-        """Return the images of all entries of sides in these blocks, given the other sides as the rows of `other`."""
+        """Compute the images of all entries of sides in these blocks, for the other sides in the rows of `other`."""
         N = self.map.size
         sides = np.tile(np.eye(N), (len(other), 1))
         values = self._products(self.library, sides, np.repeat(other, N, axis=0), np.repeat(block, N))
         return BlockImages(self, values.reshape(len(other), N, -1))
 
     def outputs(self, U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], block: npt.NDArray[np.intp]) -> FloatArray:
-        """Return the outputs (B, n) of neurons in these blocks, in double precision."""
+        """Compute the outputs (B, n) of neurons in these blocks, in double precision."""
         values: FloatArray = self._products(ON_PROCESSOR, U, V, block)
         return values
 
@@ -108,19 +108,19 @@ class BlockImages:
         return (self.values * self.values,)
 
     def of(self, entries: npt.NDArray[np.intp]) -> Any:
-        """Return the images (k, n) of one entry of each side, or of several entries of a single side."""
+        """Select the images (k, n) of one entry of each side, or of several entries of a single side."""
         return self.values[np.arange(len(self.values)), entries]
 
     def combined(self, sides: npt.NDArray[Any]) -> Any:
-        """Return the sums (B, n) of the images of all entries, weighted by the entries of `sides` (B, N)."""
+        """Compute the sums (B, n) of the images of all entries, weighted by the entries of `sides` (B, N)."""
         return (self.samples.library.take(sides)[:, None] @ self.values)[:, 0]
 
     def products(self, weights: Any) -> FloatArray:
-        """Return the sums (B, N) over samples of weights (B, n) times images."""
+        """Compute the sums (B, N) over samples of weights (B, n) times images."""
         return self.samples.library.give((self.values @ weights[:, :, None])[:, :, 0])
 
     def square_products(self, weights: Any) -> FloatArray:
-        """Return the sums (B, N) over samples of weights (B, n) times squared images."""
+        """Compute the sums (B, N) over samples of weights (B, n) times squared images."""
         return self.samples.library.give((self.squares[0] @ weights[:, :, None])[:, :, 0])
 
     @property

@@ -1,4 +1,4 @@
-"""Choice of the data for a descent: samples, or their moments if these are cheaper."""
+"""Choice between samples and their second moments as the data of coordinate descent, whichever is cheaper."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["AnyData", "descent_data", "descent_of", "suits_statistics"]
 
 AnyData = Samples | BlockSamples | Moments
 
-#: Moments are used up to this size, and up to this multiple of the number of rows for its cube; speed against quality.
+#: Moments are used up to this side N, and while N^3 is at most this multiple of the number of rows.
 _LARGEST, _MULTIPLE = 64, 4.0
 
 
 def suits_statistics(problem: TrainingProblem) -> bool:
-    """Return whether descents of a problem from statistics take no longer than descents on some thousand rows.
+    """Whether coordinate descent on statistics is about as fast as on some thousand rows.
 
     A sweep over 32 neurons takes 0.4 s with 64 entries and 2 s with 101 entries; on 20000 rows it takes 0.1 and 0.2 s.
     """
@@ -31,9 +31,9 @@ def suits_statistics(problem: TrainingProblem) -> bool:
 
 
 def descent_data(problem: TrainingProblem, device: str | None = None) -> AnyData:
-    """Return the data of descents for all outputs of a problem, with products on a torch device or in NumPy.
+    """Prepare the data of coordinate descent for all outputs of a problem, on a torch device or in NumPy.
 
-    Moments that would take more than half of the time are abandoned in favour of samples, which need no preparation.
+    If the moments would take more than half of the time limit, samples are used, which need no preparation.
     """
     if problem.blocks is not None:
         problem.require_rows("polish on blocks")
@@ -49,7 +49,7 @@ def descent_data(problem: TrainingProblem, device: str | None = None) -> AnyData
 
 
 def descent_of(problem: TrainingProblem, network: Neurons, data: AnyData) -> CoordinateDescent:
-    """Return the descent of a network on the given data."""
+    """Start a coordinate descent of a network on `data`."""
     if isinstance(data, Moments):
         return MomentDescent(problem, network, data)
     return SampleDescent(problem, network, data)

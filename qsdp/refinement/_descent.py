@@ -1,4 +1,4 @@
-"""State of the coordinate descent over single first-layer weights."""
+"""Base classes of coordinate descent over single first-layer weights: its data and its state."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ IntArray = npt.NDArray[np.int8]
 
 Neurons = BilinearNetwork | BlockNetwork
 
-#: A relative fall of the loss below this share is rounding error, by the precision of the products.
+#: Relative decreases of the loss below this count as rounding errors, by the precision of the products.
 ROUNDING = {"float64": 1e-12, "float32": 1e-9}
 
 
 @dataclass(eq=False, repr=False)
 class DescentData:
-    """Data of a descent, shared by the descents for several outputs of one problem.
+    """Data of coordinate descent, shared by the descents for all outputs of a problem.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class DescentData:
     library: ArrayLibrary
 
     def mean(self, values: Any) -> float:
-        """Return the mean of values (..., n) over all axes, with rows weighted by their weights."""
+        """Compute the mean of values (..., n) over all axes, with rows weighted by their weights."""
         return self.library.mean(values, self.weights)
 
     def predictions(self, network: Any) -> FloatArray:
@@ -80,7 +80,7 @@ class CoordinateDescent(ABC):
     block : ndarray of shape (m,)
         Block of each neuron.
     prices : ndarray of shape (m, 1)
-        Factors of the penalties of second-layer weights by the blocks of their neurons.
+        Penalty factor of each neuron, that of its block.
     alpha : ndarray of shape (m, C)
         Second layer in the units of the data.
     f : ndarray of shape (n, C)
@@ -113,10 +113,10 @@ class CoordinateDescent(ABC):
     @property
     @abstractmethod
     def batch_size(self) -> int:
-        """Number of neurons that are moved together."""
+        """Number of neurons whose moves are computed together."""
 
     def batches(self) -> Iterator[slice]:
-        """Yield slices of neurons until a time limit."""
+        """Yield batches of neurons as slices; stop after a time limit."""
         size = self.batch_size
         for start in deadline.in_time(range(0, len(self.U), size)):
             yield slice(start, start + size)
@@ -133,7 +133,7 @@ class CoordinateDescent(ABC):
         r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
 
     def fixed(self, weights: IntArray) -> npt.NDArray[np.bool_]:
-        """Return a mask of the weights (.., N) that stay zero: beyond the sides of blocks, and of v in linear ones."""
+        """Return a mask of weights (.., N) that are fixed at zero: outside the blocks, and v in linear ones."""
         fixed: npt.NDArray[np.bool_] = (weights == 0) & (self.largest == 1)
         return fixed
 
@@ -149,7 +149,7 @@ class CoordinateDescent(ABC):
         self.accept(f, self.fit.value(f))
 
     def predictions(self, alpha: FloatArray) -> FloatArray:
-        """Return the predictions of shape (n, C) for another second layer."""
+        """Compute the predictions of shape (n, C) for another second layer."""
         return self.data.predictions(self.origin.with_weights(self.U, self.V, alpha))
 
     @property
@@ -158,12 +158,12 @@ class CoordinateDescent(ABC):
         return self.value + self.cost(self.alpha)
 
     def cost(self, alpha: FloatArray) -> float:
-        """Return the regulariser of a second layer."""
+        """Compute the regulariser of a second layer."""
         return self.penalty * float((self.prices * np.abs(alpha)).sum())
 
     @property
     def tolerance(self) -> float:
-        """Smallest fall of the loss that counts."""
+        """Smallest decrease of the loss that counts as progress."""
         return self._rounding * abs(self.value)
 
     def accept(self, f: FloatArray, value: float) -> None:
@@ -180,7 +180,7 @@ class CoordinateDescent(ABC):
 
 
 def largest_weights(problem: TrainingProblem) -> npt.NDArray[Any]:
-    """Return the largest magnitude of each weight of a side, of shape (N,)."""
+    """Return the maximum magnitude of each weight of a side, of shape (N,)."""
     largest = np.full(problem.size, problem.levels - 1)
     largest[problem.n_features :] = 1
     return largest

@@ -1,4 +1,4 @@
-"""Moves of more than one weight: build networks neuron by neuron, and exchange single neurons."""
+"""Large moves in the space of networks: build a network neuron by neuron, and exchange single neurons."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from qsdp.refinement.polishing import steps
 
 __all__ = ["exchange", "greedy_network", "random_network"]
 
-#: Starts for a new neuron, candidates followed up, and sweeps after an exchange: a half costs up to 3.5 %.
+#: Starts for a new neuron, candidates that are polished, and sweeps after an exchange: halving costs up to 3.5 %.
 _STARTS, _CANDIDATES, _SWEEPS = 48, 4, 20
 
 
 def random_network(problem: TrainingProblem, owners: list[int], rng: np.random.Generator) -> BilinearNetwork:
-    """Return a network of neurons with random levels for the given outputs, all with the same weight."""
+    """Draw a network of neurons with random levels for the outputs `owners`, all with the same weight."""
     shape = (2, len(owners), problem.size)
     sides = rng.integers(0, problem.levels, size=shape) * 2 - (problem.levels - 1)
     last = slice(problem.n_features, None)
@@ -41,9 +41,9 @@ def greedy_network(
     rng: np.random.Generator,
     data: AnyData,
 ) -> BilinearNetwork:
-    """Return a network built neuron by neuron, each aligned with the loss gradient that its predecessors leave.
+    """Build a network greedily, each new neuron aligned with the current gradient of the loss.
 
-    All neurons of an output share one weight, the best at every step. Neurons not built in time are random.
+    All neurons of an output share one weight, the best at every step. After a time limit, the rest are random.
     """
     empty = random_network(problem, owners, rng)
     descent = descent_of(problem, empty, data)
@@ -74,8 +74,8 @@ def exchange(descent: CoordinateDescent, shared: bool, rng: np.random.Generator)
     r"""Replace neurons one at a time until no replacement helps.
 
     Let -nu be the gradient of the loss without neuron j. The best replacement nearly maximises
-    :math:`u^T M_\nu v`. It is found by sign alternation from several starts, given the best second-layer weight
-    and polished together with the other neurons. The exchange is kept if the objective falls.
+    :math:`u^T M_\nu v`. It is computed by sign alternation from several starts, gets the best second-layer weight
+    and is polished together with the other neurons. The exchange is accepted if the objective falls.
     """
     m = len(descent.U)
     failures = 0
@@ -104,7 +104,7 @@ def _exchange_one(descent: CoordinateDescent, j: int, shared: bool, rng: np.rand
 def _replacements(
     descent: CoordinateDescent, j: int, shared: bool, rng: np.random.Generator
 ) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Return the most promising u, v and second layer for a replacement of neuron j, the best first."""
+    """Compute candidates (u, v, second layer) for the replacement of neuron j, the most promising first."""
     before = descent.U[j].copy(), descent.V[j].copy()
     image = descent.images(slice(j, j + 1))[:, 0]
     own = descent.alpha[j]
@@ -146,7 +146,7 @@ def _values(U: FloatArray, M: FloatArray, V: FloatArray) -> FloatArray:
 
 
 def _same(u: FloatArray, v: FloatArray, other_u: np.ndarray, other_v: np.ndarray) -> bool:
-    """Return whether two neurons are equal up to the order of their sides and a common sign."""
+    """Whether two neurons are equal up to the order of their sides and a common sign."""
     return any(
         bool(np.array_equal(sign * u, first) and np.array_equal(sign * v, second))
         for sign in (1, -1)

@@ -1,4 +1,4 @@
-"""Quadratic models of the loss along moves: curvatures, compatible moves, and the best weights of some neurons."""
+"""Quadratic models of the loss along moves: curvatures, selection of joint moves, and steps of second-layer weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "side_by_side",
 ]
 
-#: Share of their predicted falls that moves made together must keep; from 0.25 to 0.75 it does not matter.
+#: Fraction of their separately predicted decreases that joint moves must retain; from 0.25 to 0.75 it does not matter.
 AGREEMENT = 0.5
 
 #: Passes over the weights of a block; from 5 to 60 it does not matter.
@@ -33,20 +33,20 @@ _PASSES = 20
 
 
 def check_descends(loss: Loss) -> None:
-    """Raise `SolverError` for a loss whose coupled outputs have no known curvature."""
+    """Raise `SolverError` for a loss that couples outputs and does not define `curvature`."""
     if loss.coupled and not loss.has_curvature:
         raise SolverError(f"loss must define curvature for moves of coupled outputs; got {loss!r}")
 
 
 def side_by_side(fit: DataFit, count: int) -> DataFit:
-    """Return the fit of `count` alternative predictions of one output, as an array of shape (n, count)."""
+    """Replicate the fit of one output `count` times, to evaluate alternative predictions (n, count) at once."""
     return replace(fit, target=np.broadcast_to(fit.target, (len(fit.target), count)))
 
 
 def sampled_curvature(
     fit: DataFit, f: FloatArray, alpha: FloatArray, step: float, library: ArrayLibrary = ON_PROCESSOR
 ) -> Any:
-    r"""Return the curvature of the loss along each row of `alpha` (B, C), per sample: shape (B, n).
+    r"""Compute the curvature of the loss along each row of `alpha` (B, C), per sample: shape (B, n).
 
     For coupled outputs it is :math:`\alpha^T H_i \alpha`; otherwise it includes the kinks that a typical step meets.
     The result is an array of the library.
@@ -70,7 +70,7 @@ def curvature_floor(
     reach: float,
     library: ArrayLibrary = ON_PROCESSOR,
 ) -> Any:
-    r"""Return w (B, n) with :math:`\ell(f + s \alpha) \ge \ell(f) + s\, g^T \alpha + w s^2 / 2`.
+    r"""Compute curvature bounds w (B, n) with :math:`\ell(f + s \alpha) \ge \ell(f) + s\, g^T \alpha + w s^2 / 2`.
 
     The bound holds for steps that change no prediction by more than `reach`. For a coupled loss, `curvature` is its
     exact curvature.
@@ -81,13 +81,13 @@ def curvature_floor(
 
 
 def cross_curvatures(images: FloatArray, curvature: FloatArray, library: ArrayLibrary = ON_PROCESSOR) -> FloatArray:
-    r"""Return :math:`\sum_i w_{ic} g_{ij} g_{il}` of shape (C, B, B) for images g (B, n) and curvatures w (C, n)."""
+    r"""Compute :math:`\sum_i w_{ic} g_{ij} g_{il}` of shape (C, B, B) for images g (B, n) and curvatures w (C, n)."""
     taken = library.take(images)
     return np.stack([library.give((taken * library.take(w)) @ taken.T) for w in curvature])
 
 
 def cross_changes(images: Any, curvature: Any, alpha: FloatArray, library: ArrayLibrary = ON_PROCESSOR) -> FloatArray:
-    r"""Return an approximation of :math:`\sum_i g_{ij} g_{il}\, \alpha_j^T H_i \alpha_l` of shape (B, B).
+    r"""Approximate :math:`\sum_i g_{ij} g_{il}\, \alpha_j^T H_i \alpha_l`, of shape (B, B).
 
     H is the curvature of the loss, and `curvature` holds :math:`\alpha_j^T H_i \alpha_j`, shape (B, n). The result is
     exact for one output, and if the weights of all neurons are multiples of one another.
@@ -101,7 +101,7 @@ def cross_changes(images: Any, curvature: Any, alpha: FloatArray, library: Array
 
 
 def compatible(predicted: FloatArray, cross: FloatArray) -> npt.NDArray[np.intp]:
-    """Return the moves to make together: each, in the given order, keeps half its fall given those taken before it.
+    """Select moves to make together, greedily: each retains half its decrease after those selected before it.
 
     Single moves change the loss by `predicted` (B,), negative. Two moves together add `cross` (B, B) to their sum.
     """
@@ -114,10 +114,10 @@ def compatible(predicted: FloatArray, cross: FloatArray) -> npt.NDArray[np.intp]
 
 
 def agreeing(predicted: FloatArray, cross: FloatArray, tolerance: float) -> npt.NDArray[np.bool_]:
-    """Return which moves to accept if the model is exact: all if their joint fall is near the sum, else parts of them.
+    """Select moves by an exact model: all if their joint decrease is near the sum, else recursively halves of them.
 
     Single moves change the loss by `predicted` (B,), negative. Two moves together add `cross` (B, B) to their sum.
-    Falls within the tolerance do not count.
+    Decreases within the tolerance do not count.
     """
     taken, beside = np.zeros(len(predicted), dtype=bool), np.zeros(len(predicted))
     pending = [slice(0, len(predicted))]
@@ -136,7 +136,7 @@ def agreeing(predicted: FloatArray, cross: FloatArray, tolerance: float) -> npt.
 
 
 def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, penalty: float | FloatArray) -> FloatArray:
-    """Return the step of weights (B, C) that minimises a quadratic model plus a penalty on their magnitudes.
+    """Compute the step of weights (B, C) that minimises a quadratic model plus a penalty on their magnitudes.
 
     The penalty is a number, or one for each row of the weights, of shape (B, 1).
     The loss has the gradient `slopes` (B, C) and the curvatures `cross` (C, B, B) with positive diagonals. The method

@@ -1,4 +1,4 @@
-"""Coordinate descent over single first-layer weights for a squared loss, by moments of the data."""
+"""Coordinate descent over single first-layer weights for a squared loss, by second moments of the data."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _PAIRED = 128
 
 
 class MomentDescent(CoordinateDescent):
-    r"""A network under coordinate descent for a squared loss, at a cost that does not depend on the number of rows.
+    r"""Coordinate descent for a squared loss by second moments, at a cost independent of the number of rows.
 
     With the other sides of some neurons fixed, the loss is quadratic in all entries of the sides that move. Let
     :math:`p_{ij} = \mathcal{X}_i v_j`, and let g be the loss gradient. The gradient in :math:`u_j` is
     :math:`\sum_c \alpha_{jc} M_c v_j` for :math:`M_c = \sum_i g_{ic} \mathcal{X}_i`, and the second derivative in
     :math:`u_j, u_l` is :math:`2\, \alpha_j^T \alpha_l \sum_i w_i\, p_{ij} p_{il}^T`. So the effect of every move of a
-    batch is known exactly, and the best is made until none helps. A sweep computes gradients from the data once.
+    batch is known exactly, and the best move is made until none helps. A sweep computes gradients from the data once.
     """
 
     def __init__(self, problem: TrainingProblem, network: Neurons, data: Moments) -> None:
@@ -39,7 +39,7 @@ class MomentDescent(CoordinateDescent):
 
     @property
     def batch_size(self) -> int:
-        """Number of neurons that are moved together, limited by the size of the curvature matrix of their sides."""
+        """Number of neurons whose moves are computed together, limited by the size of their curvature matrix."""
         return self.moments.sides_at_once(_LARGEST_BATCH)
 
     def sweep(self, *, thorough: bool) -> int:
@@ -95,7 +95,7 @@ def best_moves(
     *,
     pairs: bool = True,
 ) -> tuple[int, float]:
-    r"""Move weights by :math:`\pm 2` while a quadratic function falls, the best first; return the count and the fall.
+    r"""Minimise a quadratic function by greedy moves of :math:`\pm 2`; return the number of moves and the decrease.
 
     Parameters
     ----------
@@ -106,9 +106,9 @@ def best_moves(
     largest : ndarray of shape (k,)
         Largest magnitudes allowed for the weights.
     tolerance : float
-        Smaller falls do not count, nor do falls that may be rounding errors.
+        Smaller decreases do not count, nor do decreases that may be rounding errors.
     pairs : bool
-        Whether to move two weights together when no single move helps, among the weights whose own moves cost least.
+        Whether to try pairs of weights when no single move helps, among those whose single moves increase it least.
     """
     own = curvature.diagonal().copy()
     tolerance = max(tolerance, CANCELLED * float(own.max() + np.abs(gradient).max()))
@@ -130,7 +130,7 @@ def best_moves(
 def moves(
     weights: FloatArray, gradient: FloatArray, own: FloatArray, largest: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return a move of each weight by :math:`\pm 2`, downhill if allowed, and the fall of a quadratic function.
+    r"""Compute a move of each weight by :math:`\pm 2`, downhill if allowed, and the decrease of a quadratic function.
 
     `own` holds the second derivative in each weight. All have the same shape, but `largest` has only the last axis.
     """
@@ -140,7 +140,7 @@ def moves(
 
 
 def _first_of_best(falls: FloatArray, tolerance: float) -> int:
-    """Return the first place of the largest fall, where falls that differ only by rounding count as equal."""
+    """Return the first index of the largest decrease; decreases that differ only by rounding count as equal."""
     top = float(falls.max())
     return int(np.argmax(falls >= top - max(tolerance, ROUNDING * abs(top))))
 
@@ -148,7 +148,7 @@ def _first_of_best(falls: FloatArray, tolerance: float) -> int:
 def _best_pair(
     steps: FloatArray, falls: FloatArray, curvature: FloatArray, tolerance: float
 ) -> tuple[list[int], float]:
-    """Return the best pair of moves for a quadratic function, among the moves that cost least alone, and its fall."""
+    """Find the best pair among the moves that increase the function least alone; return its indices and decrease."""
     if len(falls) < 2:
         return [0], -np.inf
     least = np.sort(np.argsort(-falls, kind="stable")[:_PAIRED])

@@ -1,4 +1,4 @@
-"""Data of a descent as second moments: Gram matrices of the map that the data defines."""
+"""Second moments as the data of coordinate descent: Gram matrix of the data map."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Moments(DescentData):
 
     @classmethod
     def of(cls, problem: TrainingProblem, device: str | None = None) -> Moments:
-        """Return the moments of a problem's rows or of its statistics, computed on a torch device or in NumPy.
+        """Compute the moments of a problem's rows or statistics, on a torch device or in NumPy.
 
         Raises
         ------
@@ -59,11 +59,11 @@ class Moments(DescentData):
         return self.map.size
 
     def sides_at_once(self, most: int) -> int:
-        """Return how many sides (at most `most`) `curvature` can take with temporary arrays of moderate size."""
+        """Return how many sides (at most `most`) to pass to `curvature` at once, to limit temporary arrays."""
         return max(1, min(most, LARGE_FLOATS // self.size**3, int(LARGE_FLOATS**0.5) // self.size))
 
     def curvature(self, others: FloatArray) -> FloatArray:
-        r"""Return :math:`\sum_i w_i (\mathcal{X}_i v_j) (\mathcal{X}_i v_l)^T` for all pairs of rows v of `others`.
+        r"""Compute :math:`\sum_i w_i (\mathcal{X}_i v_j) (\mathcal{X}_i v_l)^T` for all pairs of rows v of `others`.
 
         Maps shape (B, N) to (B, N, B, N): second moments of the outputs of neurons with these other sides.
         """
@@ -82,7 +82,7 @@ class Moments(DescentData):
         return self.library.take(self.gram)
 
     def own_curvature(self, others: FloatArray) -> FloatArray:
-        r"""Return :math:`\sum_i w_i (\mathcal{X}_i v)_a^2` for rows v of `others` and all a, shape (B, N)."""
+        r"""Compute :math:`\sum_i w_i (\mathcal{X}_i v)_a^2` for rows v of `others` and all a, shape (B, N)."""
         outer = others[:, :, None] * others[:, None, :]
         curvature: FloatArray = outer.reshape(len(others), -1) @ self._own.T
         return curvature
@@ -94,7 +94,7 @@ class Moments(DescentData):
         return np.stack([self.gram[np.ix_(rows, rows)].ravel() for rows in place])
 
     def image(self, S: FloatArray) -> FloatArray:
-        r"""Return :math:`\sum_i w_i \langle \mathcal{X}_i, S \rangle \mathcal{X}_i` for any matrix S."""
+        r"""Compute :math:`\sum_i w_i \langle \mathcal{X}_i, S \rangle \mathcal{X}_i` for any matrix S."""
         first, second = np.triu_indices(self.size)
         entries = S[first, second] + S[second, first]
         entries[first == second] *= 0.5

@@ -30,12 +30,12 @@ __all__ = ["SampleDescent"]
 #: Largest batch of neurons, which share one gradient, and divisor of the network's size; half or twice costs time.
 _LARGEST_BATCH, _SHARE_OF_NETWORK = 64, 8
 
-#: Largest share of the entries of a side that are moved at once; from 0.05 to 0.3 it does not matter.
+#: Largest fraction of the entries of a side that are moved at once; from 0.05 to 0.3 it does not matter.
 _SHARE_OF_SIDE = 0.125
 
 
 class SampleDescent(CoordinateDescent):
-    r"""A network under coordinate descent for any loss.
+    r"""Coordinate descent for any loss by products with the samples.
 
     Moving the weight :math:`u_{jk}` by :math:`\delta = \pm 2` moves the predictions by
     :math:`\delta\, x_{ik} p_{ij}\, \alpha_j` with :math:`p_j = a X v_j + (b/2) t_j`, where :math:`t_j` is the last
@@ -63,8 +63,8 @@ class SampleDescent(CoordinateDescent):
 
     @property
     def batch_size(self) -> int:
-        """Number of neurons that are moved together with one gradient."""
-        # On large data a model selects compatible moves of a batch, and small batches would leave the processor idle.
+        """Number of neurons whose moves are computed together from one gradient."""
+        # On large data a model selects joint moves of a batch, and small batches would leave the processor idle.
         share = 2 if self.samples.large else _SHARE_OF_NETWORK
         held = len(self.f) * self.samples.held
         return min(max(1, len(self.U) // share), _LARGEST_BATCH, max(1, LARGE_FLOATS // held))
@@ -129,7 +129,7 @@ class SampleDescent(CoordinateDescent):
         return len(taken)
 
     def _several(self, change: FloatArray, steps: npt.NDArray[np.int64]) -> FloatArray:
-        """Return the moves (B, N) of the most promising entries of each side."""
+        """Select moves (B, N) of the most promising entries of each side."""
         count = min(self.n_moves, change.shape[1])
         best = np.argpartition(change, count - 1, axis=1)[:, :count]
         promised = np.take_along_axis(change, best, axis=1) < -self.tolerance
@@ -147,7 +147,7 @@ class SampleDescent(CoordinateDescent):
         curvature: Any,
         sides: Images | BlockImages,
     ) -> None:
-        """Replace the single move of a side by several moves if the model predicts a larger fall for them together."""
+        """Replace the single move of a side by several moves if the model predicts a larger joint decrease."""
         images, library = sides.combined(several), self.samples.library
         curved = library.give(library.einsum("ij,ij,ij->i", curvature, images, images))
         change = np.einsum("ij,ij->i", slopes, several) + 0.5 * curved
@@ -158,7 +158,7 @@ class SampleDescent(CoordinateDescent):
         self.n_moves = min(2 * self.n_moves, most) if np.mean(better) > 0.5 else max(2, self.n_moves // 2)
 
     def _take(self, moves: Any, alpha: FloatArray, predicted: FloatArray) -> npt.NDArray[np.bool_]:
-        """Accept moves (B, n) together if the loss falls nearly as predicted, else try each half of them."""
+        """Accept moves (B, n) jointly if the loss decreases nearly as predicted, else try each half of them."""
         taken = np.zeros(len(moves), dtype=bool)
         pending = [(0, len(moves))]
         while pending and not deadline.over():
@@ -206,7 +206,7 @@ class SampleDescent(CoordinateDescent):
     def _falls(
         self, images: Images | BlockImages, steps: npt.NDArray[np.int64], entries: npt.NDArray[np.intp], alpha: float
     ) -> FloatArray:
-        """Return the fall of the loss of one output for each of the moves of one side."""
+        """Compute the decrease of the loss of one output for each of the moves of one side."""
         falls = np.zeros(len(entries))
         before = self.fit.values(self.f)
         chunk = max(1, LARGE_FLOATS // len(self.f))

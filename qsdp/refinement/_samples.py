@@ -1,4 +1,4 @@
-"""Data of a descent, and outputs of neurons on it."""
+"""Samples as the data of coordinate descent, and outputs of neurons on them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from qsdp.relaxation.products import Products
 
 __all__ = ["MODERATE", "SMALL", "Images", "Samples", "suits_single"]
 
-#: Most entries of small data, whose products run in one thread and in double precision: single would halve the time.
+#: Maximum entries of small data, whose products run in one thread in double precision; single would halve the time.
 SMALL = 2**17
 
-#: Limits for single precision: of targets and gradients and their reciprocals, and of row sums over their median.
+#: Limits for single precision: magnitude of targets and gradients (and their inverses), and row sums over their median.
 MODERATE, _OUTLYING = 2.0**20, 2.0**10
 
 
 class Samples(DescentData):
-    """Data of a descent, divided by powers of two and shared by the descents for several outputs of one problem.
+    """Samples, divided by powers of two, shared by the descents for all outputs of a problem.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Samples(DescentData):
 
     map: QuadraticMap
 
-    #: Number of arrays of one float for each sample that the images of a side take.
+    #: Memory of the images of a side, as a number of arrays of one float per sample.
     held = 1
 
     def __init__(self, problem: TrainingProblem, device: str | None = None) -> None:
@@ -91,7 +91,7 @@ class Samples(DescentData):
         return self.library.joined([self.inputs.T, self.library.ones((int(self.map.lifted), len(self.inputs)))])
 
     def features(self, entries: npt.NDArray[np.intp]) -> Any:
-        """Return the features of some entries of a side, of shape (k, n)."""
+        """Select the features of some entries of a side, of shape (k, n)."""
         if not self.large:
             return self._features[entries]
         d = self.inputs.shape[1]
@@ -102,7 +102,7 @@ class Samples(DescentData):
         return features
 
     def square_products(self, weights: Any) -> FloatArray:
-        """Return the product of `weights` (B, n) with the squares of the data."""
+        """Compute the product of `weights` (B, n) with the squares of the data."""
         if not self.large:
             return self.library.give(weights @ self._squares)
         products = self.library.zeros((len(weights), self.inputs.shape[1]))
@@ -111,7 +111,7 @@ class Samples(DescentData):
         return self.library.give(products)
 
     def images(self, other: npt.NDArray[np.int8], block: npt.NDArray[np.intp] | None = None) -> Images:
-        """Return the images of all entries of sides, given the other sides as the rows of `other`."""
+        """Compute the images of all entries of sides, for the other sides in the rows of `other`."""
         a, b, c = self.map.coefficients
         d = self.inputs.shape[1]
         hidden = self.library.take(other[:, :d]) @ self.inputs.T
@@ -152,7 +152,7 @@ class Images:
         return self.p * self.p, None if self.q is None else self.q * self.q
 
     def of(self, entries: npt.NDArray[np.intp]) -> Any:
-        """Return the images (k, n) of one entry of each side, or of several entries of a single side."""
+        """Select the images (k, n) of one entry of each side, or of several entries of a single side."""
         images = self.samples.features(entries) * self.p
         if self.q is not None:
             last = entries == self.samples.inputs.shape[1]
@@ -160,7 +160,7 @@ class Images:
         return images
 
     def combined(self, sides: npt.NDArray[Any]) -> Any:
-        """Return the sums (B, n) of the images of all entries, weighted by the entries of `sides` (B, N)."""
+        """Compute the sums (B, n) of the images of all entries, weighted by the entries of `sides` (B, N)."""
         d = self.samples.inputs.shape[1]
         taken = self.samples.library.take(sides)
         sums = (taken[:, :d] @ self.samples.inputs.T) * self.p
@@ -169,12 +169,12 @@ class Images:
         return sums
 
     def products(self, weights: Any) -> FloatArray:
-        """Return the sums (B, N) over samples of weights (B, n) times images."""
+        """Compute the sums (B, N) over samples of weights (B, n) times images."""
         main = self.samples.library.give((self.p * weights) @ self.samples.inputs)
         return main if self.q is None else np.hstack([main, self._sums(self.q, weights)])
 
     def square_products(self, weights: Any) -> FloatArray:
-        """Return the sums (B, N) over samples of weights (B, n) times squared images."""
+        """Compute the sums (B, N) over samples of weights (B, n) times squared images."""
         p, q = self.squares
         main = self.samples.square_products(p * weights)
         return main if q is None else np.hstack([main, self._sums(q, weights)])
@@ -192,7 +192,7 @@ class Images:
 
 
 def suits_single(problem: TrainingProblem, size: int, sums: FloatArray) -> bool:
-    """Return whether single precision is faster for the products of a problem and its range suffices.
+    """Whether single precision is faster for the products of a problem and has sufficient range.
 
     `size` is the number of entries of the data, and `sums` (n,) are the sums of magnitudes of the rows.
     """

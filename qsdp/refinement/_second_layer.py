@@ -14,29 +14,30 @@ from qsdp.refinement._models import block_minimum, cross_curvatures, sampled_cur
 
 __all__ = ["alternate", "random_sides", "rescale", "resolve", "revive", "reweight"]
 
-#: Factor of a magnitude if zero is best, since zero is a trap for polishing; the second at the end, to cost nothing.
+#: Factors on a magnitude whose optimum is zero, at which polishing would get stuck: during the descent and at its end.
 SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
 
-#: Predictions below this share of the largest possible ones for neurons of this weight are rounding errors.
+#: Predictions below this fraction of the maximum for neurons of this weight count as rounding errors.
 _CANCELLED = 1e-15
 
-#: Rounds of sign alternation for a neuron without weight, and shortenings of a step; a third or thrice is as good.
+#: Iterations of sign alternation for a neuron without weight, and maximum backtracking steps; a third or thrice is as
+#: good.
 _ROUNDS, _SHORTENINGS = 10, 4
 
-#: Factor of the curvatures of single weights in the model of a batch, as neurons may be nearly dependent.
+#: Factor on the diagonal of the curvature in the model of a batch, since neurons may be nearly linearly dependent.
 _STIFFER = 1.05
 
-#: Penalty for beta near zero, which keeps weights bounded, as a share of the least value that makes zero optimal.
+#: Minimum penalty, which keeps weights bounded for beta near zero, relative to the smallest that makes zero optimal.
 LEAST_PENALTY = 1e-7
 
-#: Most multiplications per iteration of a convex problem.
+#: Maximum number of multiplications per iteration of the convex problem.
 _MOST_WORK = 2e9
 
 
 def rescale(descent: CoordinateDescent, shrinkage: float = SHRINKAGE) -> None:
-    """Minimise over the magnitude of each output of a network with shared second layer; replace zero by a small one."""
+    """Optimise the shared magnitude of each output; an optimum of zero is replaced by a small magnitude."""
     counts = (descent.prices * np.abs(descent.alpha)).sum(axis=0)
-    # If neurons cancel, their sum is rounding error and no direction, even if a multiple of it lowered the loss.
+    # If neurons cancel, their sum is a rounding error, not a direction, even if a multiple of it lowered the loss.
     rounding = _CANCELLED * counts * descent.data.largest_image
     for k in np.flatnonzero(np.abs(descent.f).max(axis=0) > rounding):
         direction = np.zeros_like(descent.f)
@@ -56,7 +57,7 @@ def rescale(descent: CoordinateDescent, shrinkage: float = SHRINKAGE) -> None:
 
 
 def reweight(descent: CoordinateDescent) -> None:
-    r"""Lower the objective over the second-layer weights, one neuron after the other.
+    r"""Improve free second-layer weights by proximal Newton steps, one neuron after the other.
 
     A step minimises the quadratic model of the loss plus :math:`\beta D \|\alpha_j\|_1` by soft thresholding, and
     is shortened until the objective itself falls. On large data all neurons of a batch step together.
@@ -108,7 +109,7 @@ def _step(descent: CoordinateDescent, j: int, image: FloatArray, curvature: Floa
 
 
 def _take(descent: CoordinateDescent, rows: slice, images: FloatArray, step: FloatArray) -> None:
-    """Take a step of second-layer weights, shortened until the objective falls, or none if it does not fall."""
+    """Take a step of second-layer weights with backtracking; no step if the objective does not decrease."""
     alpha = descent.alpha[rows]
     for _ in range(_SHORTENINGS):
         f = descent.f + images.T @ step
@@ -151,7 +152,7 @@ def random_sides(rng: np.random.Generator, count: int, largest: np.ndarray) -> F
 
 
 def alternate(M: FloatArray, largest: np.ndarray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the pairs (U, V) reached by alternation from V (count, N); u'Mv is >= 0 and never falls."""
+    """Maximise u'Mv by sign alternation from V (count, N); return U and V with u'Mv >= 0."""
     U = V
     for _ in range(_ROUNDS):
         U = np.where(V @ M < 0.0, -1.0, 1.0) * largest
@@ -163,7 +164,7 @@ def alternate(M: FloatArray, largest: np.ndarray, V: FloatArray) -> tuple[FloatA
 
 
 def resolve(descent: CoordinateDescent) -> bool:
-    """Solve the convex problem of a free second layer unless it is too large, and return whether that helped."""
+    """Solve the convex problem of a free second layer unless it is too large; return whether the objective fell."""
     fit, (m, outputs) = descent.fit, descent.alpha.shape
     together = outputs // len(fit.parts)
     n, k = len(descent.f), 2 * m * together

@@ -1,4 +1,4 @@
-"""Search for the best network of a fixed number of neurons, by polished starts with exchanges."""
+"""Search for the best network with a fixed number of neurons: multistart, polishing and exchange of neurons."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ from qsdp.shaping import shape_covariance
 
 __all__ = ["FixedWidthResult", "train_fixed_width"]
 
-#: Least number, and total neurons, of starts whose neurons are exchanged; a third costs 1 %.
+#: Minimum number, and total neurons, of starts whose neurons are exchanged; a third costs 1 %.
 _LEAST_EXCHANGED, _NEURONS_EXCHANGED = 3, 30
 
-#: Total neurons of networks kicked per restart; a third or thrice is as good.
+#: Total neurons of perturbed networks per restart; a third or thrice is as good.
 _NEURONS_KICKED = 12
 
 
 @dataclass(frozen=True)
 class FixedWidthResult(Summarized, Gap):
-    r"""The best network found with a fixed number of neurons.
+    r"""Result of a search for the best network with a fixed number of neurons.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ class FixedWidthResult(Summarized, Gap):
         Objective of `network`, recomputed from the data.
     lower_bound : float
         Lower bound from the relaxation: no network of ANY width has a smaller objective. A network of few neurons may
-        be unable to come near it. So `gap` is the most that any other network could gain, not the distance of
-        `network` from the best of its size.
+        be unable to come near it. So `gap` bounds the improvement by any other network; it is not the distance of
+        `network` to the best network of its size.
     starts : tuple of float
         Objective of the network polished from each start, before neurons were exchanged.
     """
@@ -107,16 +107,16 @@ def train_fixed_width(
         weight for every neuron and output.
     restarts : int, default=10
         Number of starts besides `starts`, >= 0: in turn sampled from the relaxation, built greedily neuron by
-        neuron, and random. With 0, `starts` must be given.
+        neuron, and random. With 0, `starts` is required.
     time_limit : float, optional
-        Seconds, > 0; at most a quarter of them go to a relaxation that is not given. At least one start is evaluated.
+        Seconds, > 0; solving the relaxation here takes at most a quarter. At least one start is evaluated.
     starts : iterable of BilinearNetwork, optional
         Further starts: networks of m neurons, with shared second layers if `second_layer` is "shared".
     relaxation : Relaxation, optional
-        A solved relaxation of the problem, for the bound and for sampling; solved here if not given.
+        A solved relaxation of the problem, for the bound and for sampling; solved here by default.
     random_state : int, Generator, RandomState or None
     verbose : bool or int, default=False
-        Show a progress bar of starts, exchanges and kicks, on standard error or in the notebook.
+        Show a progress bar of starts, exchanges and perturbations, on standard error or in the notebook.
 
     Returns
     -------
@@ -137,8 +137,8 @@ def train_fixed_width(
     Notes
     -----
     Every start is polished. Then neurons of the best ones are exchanged until no exchange helps: a neuron is removed,
-    the best replacement found by sign alternation, and the network polished again. Finally the best network is kicked,
-    that is, perturbed or drawn anew, and polished: `restarts` times, or more often for few neurons.
+    the best replacement computed by sign alternation, and the network polished again. Finally the best network is
+    perturbed or redrawn, and polished: `restarts` times, or more often for few neurons.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def train_fixed_width(
     if relaxation is not None:
         check_relaxation(relaxation, problem)
     if not given and restarts == 0:
-        raise InvalidInputError("restarts must be at least 1 where no starts are given; got 0")
+        raise InvalidInputError("restarts must be at least 1 if there are no starts; got 0")
     with deadline.after(time_limit), progress(check_verbose(verbose)) as stages:
         with deadline.fraction(RELAXATION_SHARE):
             relaxation = relaxation or solve_relaxation(problem, verbose=verbose)
@@ -177,7 +177,7 @@ def train_fixed_width(
 
 @dataclass(frozen=True, eq=False)
 class _FixedWidthSearch:
-    """A search for the best network whose neurons serve the outputs `owners`, on the data of its descents."""
+    """Search for the best network whose neurons serve the outputs `owners`."""
 
     problem: TrainingProblem
     owners: list[int]
@@ -234,7 +234,7 @@ class _FixedWidthSearch:
     def _starts(
         self, initial: list[BilinearNetwork], restarts: int, relaxation: Relaxation
     ) -> Iterator[BilinearNetwork]:
-        """Yield the initial networks, then sampled, greedy (in time) and random ones in turn."""
+        """Yield the initial networks, then in turn sampled, greedy (until the time limit) and random ones."""
         yield from initial
         m, C = len(self.owners), self.problem.n_outputs
         # The zero relaxation has no covariance to sample from.

@@ -29,7 +29,7 @@ Callback = Callable[[int, float], object]
 
 MOST_SWEEPS = 50
 
-#: Smallest and largest share of the weights that a restart perturbs; half or twice is as good.
+#: Smallest and largest fraction of the weights that a restart perturbs; half or twice is as good.
 _PERTURBATION = (0.02, 0.2)
 
 
@@ -42,7 +42,7 @@ class Trial:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A keyboard interrupt of a polish that has lowered the objective; it holds the best network so far."""
+    """Keyboard interrupt during polishing, after the objective has decreased; holds the best network so far."""
 
     def __init__(self, network: Any, problem: TrainingProblem) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ def polish(
     device: str | None = None,
     verbose: bool | int = False,
 ) -> Any:
-    r"""Lower a network's objective by changing single weights, at equal storage.
+    r"""Lower a network's objective by coordinate descent over its weights, at equal storage.
 
     Coordinate descent on
 
@@ -73,7 +73,7 @@ def polish(
     over the entries of :math:`u_j` and :math:`v_j`, one level (:math:`\pm 2`) at a time, and over the second layer
     between sweeps; for data in blocks, neurons stay in their blocks. One product with the data gives the slopes of all
     moves of one side of a neuron. A move is accepted only if an evaluation shows that the loss falls. If the descent
-    stops by itself, no single move lowers the loss by more than rounding: a share of 1e-12 of it, or 1e-9 on data of
+    stops by itself, no single move lowers the loss by more than rounding: 1e-12 of the loss, or 1e-9 of it on data of
     more than 131,072 entries.
 
     Parameters
@@ -85,7 +85,7 @@ def polish(
     max_sweeps : int, default=50
         Sweeps over all neurons from each start, >= 1.
     restarts : int, default=0
-        Number of times that a random share of the best network's weights is perturbed and the network polished again.
+        Number of times that a random subset of the best network's weights is perturbed and the network polished again.
     time_limit : float, optional
         Seconds, > 0, checked before every evaluation of the loss; the current step is finished, and the result is
         evaluated.
@@ -106,7 +106,7 @@ def polish(
     -------
     BilinearNetwork or BlockNetwork
         A network of the same width and storage. Its objective, recomputed from the data, is at most that of the input.
-        If nothing is gained, the input itself is returned.
+        If the objective does not decrease, the input itself is returned.
 
     Raises
     ------
@@ -136,8 +136,8 @@ def polish(
     Rows of data in blocks are converted in chunks, and no copy of them is kept. The derivatives of the outputs of a
     batch in all entries of a side are one array of at most 32 MiB, unless those of a single neuron take more.
 
-    For problems from statistics, and for a squared loss with N up to 64 and at least :math:`N^3 / 4` samples, moves
-    are found from the :math:`N(N+1)/2`-sided Gram matrix of the data, at a cost independent of the number of samples.
+    For problems from statistics, and for a squared loss with N up to 64 and at least :math:`N^3 / 4` samples, moves are
+    computed from the :math:`N(N+1)/2`-sided Gram matrix of the data, at a cost independent of the number of samples.
 
     Examples
     --------
@@ -185,9 +185,9 @@ def improve(
     verbose: bool | int = False,
     trial: Trial | None = None,
 ) -> Any:
-    """Polish as `polish` does, for callers that must know of an interrupt.
+    """Run `polish` for callers that handle keyboard interrupts, with an optional early-stopping test.
 
-    A trial ends polishing early if the network at that point is not worth more sweeps.
+    The test `trial` decides after the first sweeps whether to continue.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def improve(
 
 
 def best_at_interrupt(networks: Sequence[Any], problem: TrainingProblem) -> Any:
-    """Return the best of the networks available at an interrupt, and warn."""
+    """Return the best of the networks available at an interrupt, and warn that the search was interrupted."""
     objectives = [problem.objective(network) for network in networks]
     least = min(objectives)
     warn(f"interrupted: returning the best network so far, of objective {least:.6g}")
@@ -243,20 +243,20 @@ def best_at_interrupt(networks: Sequence[Any], problem: TrainingProblem) -> Any:
 
 
 class BestNetwork:
-    """The best network so far (the first among equals) and its objective."""
+    """Best network so far (the first among equals) and its objective."""
 
     def __init__(self, problem: TrainingProblem, network: Any) -> None:
         self.problem, self.network, self.objective = problem, network, problem.objective(network)
 
     def offer(self, other: Any) -> None:
-        """Keep another network if it is better."""
+        """Replace the best network by `other` if its objective is lower."""
         objective = self.problem.objective(other)
         if objective < self.objective:
             self.network, self.objective = other, objective
 
 
 class Run:
-    """Coordinate descent from one start: a single descent, or one per output if outputs do not interact.
+    """Polishing from one start: a single coordinate descent, or one per output if outputs do not interact.
 
     Outputs are separate scalar problems if they have their own neurons and the loss adds up over outputs.
     """
@@ -346,7 +346,7 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
 
 
 def _raise_from_zero(descent: CoordinateDescent) -> None:
-    """Give neurons without weight the weight that lowers the loss most, ignoring the penalty."""
+    """Set zero second-layer weights to the values that minimise the loss, ignoring the penalty."""
     descent.alpha = np.ones_like(descent.alpha)
     descent.refresh()
     penalty, descent.penalty = descent.penalty, 0.0
@@ -355,12 +355,12 @@ def _raise_from_zero(descent: CoordinateDescent) -> None:
 
 
 def part_of(network: Any, rows: Any, k: int) -> Any:
-    """Return the scalar network of some neurons of output k."""
+    """Extract the scalar network of output k from the neurons `rows`."""
     return network.with_weights(network.U[rows], network.V[rows], network.alpha[rows, k], rows)
 
 
 def perturbed(network: Any, problem: TrainingProblem, rng: np.random.Generator) -> Any:
-    """Return the network with a random share of its weights moved by one level."""
+    """Move a random fraction of the network's weights by one level."""
     share, largest = rng.uniform(*_PERTURBATION), largest_weights(problem)
     sides = []
     for weights in (network.U, network.V):
@@ -376,5 +376,5 @@ def perturbed(network: Any, problem: TrainingProblem, rng: np.random.Generator) 
 
 
 def is_small(problem: TrainingProblem) -> bool:
-    """Return whether the products of a sweep are too small for several threads."""
+    """Whether the products of a sweep are too small to benefit from several threads."""
     return len(problem.targets) * max(problem.size, problem.n_features) <= SMALL

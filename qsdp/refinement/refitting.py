@@ -37,7 +37,7 @@ __all__ = ["SECOND_LAYERS", "refit"]
 
 SECOND_LAYERS = ("free", "shared")
 
-#: Neurons of an output added to the restricted problem at a time; with 30 or 100, it takes 1.1 or 1.5 times as long.
+#: Maximum number of neurons added per output and round; with 30 or 100, refitting takes 1.1 or 1.5 times as long.
 _BATCH = 50
 
 #: For the squared loss and large data, up to this many neurons enter at once if there are twice as many samples.
@@ -56,7 +56,7 @@ def refit(
     time_limit: float | None = None,
     verbose: bool | int = False,
 ) -> Any:
-    r"""Return the network with the best second layer for its neurons.
+    r"""Compute the optimal second layer for the neurons of a network.
 
     .. math::
 
@@ -67,11 +67,11 @@ def refit(
     network : BilinearNetwork, or BlockNetwork for data in blocks
     problem : TrainingProblem
     loss : str or Loss, optional
-        Another loss for the second layer. Targets of two values in each column become labels or classes where the loss
-        takes these. The result has **no bound of its own** from the problem: see Notes.
+        Another loss for the second layer. Targets of two values in each column become labels or classes if the loss
+        requires these. The lower bound of the problem does **not** apply to the result: see Notes.
     beta : float, optional
-        Another weight of the penalty, >= 0. By default that of the problem; with another loss, the same share of the
-        smallest value at which no neuron of the network is used.
+        Another weight of the penalty, >= 0. By default that of the problem; with another loss, the same fraction of
+        the smallest value at which no neuron of the network is used.
     alpha_bits : int, optional
         Number of bits of each second-layer weight, 2 to 16, its sign included: an integer times one scale of single
         precision for each output. The integers approximate the outputs on the data. Requires "free".
@@ -82,8 +82,8 @@ def refit(
     tol : float, default=1e-9
         Relative duality gap of the convex problem, > 0.
     time_limit : float, optional
-        Seconds, > 0, checked between iterations. Free weights are the best found by then, or the weights of `network`
-        if none are better. Shared magnitudes are computed all the same.
+        Seconds, > 0, checked between iterations. After it, the best free weights so far are returned, or those of
+        `network` if none are better. Shared magnitudes are computed without a limit.
     verbose : bool or int, default=False
         Show objective and gap on standard error, or in the notebook.
 
@@ -108,9 +108,9 @@ def refit(
     factor of their outputs, and no n x m array is formed.
 
     **Bounds.** With another loss or beta, the second layer minimises another problem. A bound for the loss of `problem`
-    says nothing about it, and such a network has no bound of its own until `qsdp.certify` compares it with the optimum
-    of its own problem, over all first layers. A network rounded to `alpha_bits` keeps the bound of its problem; its
-    objective and gap are those of the rounded weights, as `qsdp.certify` computes them.
+    says nothing about it, and such a network has no bound until `qsdp.certify` compares it with the optimum of the
+    other problem, over all first layers. For a network rounded to `alpha_bits`, the bound of `problem` remains valid;
+    its objective and gap are those of the rounded weights, as `qsdp.certify` computes them.
 
     With ``beta = 0``, the penalty is a ten-millionth of the value that makes zero optimal, to keep weights bounded.
 
@@ -130,12 +130,12 @@ def refit(
     check_real("tol", tol, strict=True)
     bits = None if alpha_bits is None else check_integer("alpha_bits", alpha_bits, minimum=2, maximum=16)
     if bits is not None and second_layer == "shared":
-        raise InvalidInputError("second_layer must be 'free' for alpha_bits; one magnitude of an output needs no bits")
+        raise InvalidInputError("second_layer must be 'free' with alpha_bits; a shared magnitude is not quantized")
     problem = _with_loss(network, problem, None if loss is None else get_loss(loss), beta)
     check_solvable(problem.loss)
     with deadline.after(time_limit), progress(check_verbose(verbose)) as stages, stages.stage("refit", tol) as bar:
         if second_layer == "shared":
-            # One magnitude per output takes no longer than a certificate.
+            # Computing one magnitude per output takes no longer than a certificate.
             with deadline.unlimited():
                 refitted = _shared(network, problem, tol, bar)
         else:
@@ -146,7 +146,7 @@ def refit(
 
 
 def _with_loss(network: Any, problem: TrainingProblem, loss: Loss | None, beta: float | None) -> TrainingProblem:
-    """Return the problem with another loss and beta, and with targets that the loss takes."""
+    """Return the problem with another loss and beta, and with its targets converted to those of the loss."""
     changed = problem if loss is None or loss == problem.loss else problem.with_loss(loss)
     if beta is not None:
         return changed.with_beta(beta)
@@ -157,14 +157,14 @@ def _with_loss(network: Any, problem: TrainingProblem, loss: Loss | None, beta: 
 
 
 def _largest_pricing_value(network: Any, problem: TrainingProblem) -> float:
-    """Return the largest pricing value of the neurons for the zero network: beyond it over D, none is used."""
+    """Compute the neurons' largest pricing value at the zero network; with beta D above it, no neuron is used."""
     instance = Instance(problem.weight_map, problem.data_fit, 1.0)
     matrices = _by_output(network, instance.adjoints(instance.zero_dual))
     return max(float(np.abs(_pricing_values(network, M)).max()) for M in matrices)
 
 
 def _instance(problem: TrainingProblem) -> Instance:
-    """Return the instance for weights of true levels, with a penalty for every weight."""
+    """Build the problem of the second layer: data in units of the levels, and the penalty on each weight."""
     instance = Instance(problem.weight_map, problem.data_fit, problem.regularization_weight())
     if problem.beta == 0.0:
         largest = max(float(np.abs(M).sum()) for M in instance.adjoints(instance.zero_dual))
@@ -174,7 +174,7 @@ def _instance(problem: TrainingProblem) -> Instance:
 
 def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) -> Any:
     if _compressible(network, problem):
-        # A factor that would take more than half of the time is abandoned.
+        # If the factor would take more than half of the time limit, it is not used.
         factor = None
         with suppress(TimeOver), deadline.fraction(0.5):
             factor = _triangular_factor(network, problem)
@@ -193,7 +193,7 @@ def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) 
 
 
 def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
-    """Return whether the loss is squared, the data is large, and neurons are few enough for one triangular factor."""
+    """Whether to use one triangular factor: for a squared loss, large data and moderately many neurons."""
     n, m = len(problem.targets), network.n_neurons
     large = problem.weight_map.has_rows and len(list(chunks(n, problem.size))) > 1 and problem.blocks is None
     few = m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
@@ -203,7 +203,7 @@ def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
 def _compressed(
     network: BilinearNetwork, problem: TrainingProblem, factor: FloatArray, tol: float
 ) -> tuple[Atoms, FloatArray]:
-    r"""Return the neurons and weights of optimal second layers for the squared loss, by the triangular factor.
+    r"""Compute optimal second layers for the squared loss from the triangular factor; return neurons and weights.
 
     With :math:`[F, Y] = Q [R_F, R_Y]`, the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2` up to a constant.
     Rows of weighted samples are multiplied by the square roots of their weights.
@@ -234,7 +234,7 @@ def _compressed(
 
 
 def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> FloatArray:
-    """Return R of [F, Y] = Q R, by chunks of rows, for outputs F of the neurons on the data and targets Y.
+    """Compute R of [F, Y] = Q R, by chunks of rows, for outputs F of the neurons on the data and targets Y.
 
     Raises
     ------
@@ -255,13 +255,13 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> Fl
 
 
 def _by_output(network: Any, matrices: FloatArray) -> FloatArray:
-    """Return the matrices (C, N, N) of outputs, or their packed entries (C, P) for blocks."""
+    """Reshape matrices (K, N, N) to one (N, N) per output, or to packed entries (C, P) for blocks."""
     entries: FloatArray = network.layout.entries(matrices) if isinstance(network, BlockNetwork) else matrices
     return entries
 
 
 def _pricing_values(network: Any, M: FloatArray) -> FloatArray:
-    """Return u' M v of all neurons for a matrix, or for the packed entries of those of all blocks."""
+    """Compute the pricing values u' M v of all neurons, for a matrix or the packed entries of all blocks' matrices."""
     values = np.empty(network.n_neurons)
     for rows in chunks(len(values), len(M)):
         U, V = network.U[rows].astype(np.float64), network.V[rows].astype(np.float64)
@@ -278,7 +278,7 @@ def _support(
     tol: float,
     report: Callable[[Round], None],
 ) -> tuple[Atoms, FloatArray]:
-    """Return the neurons used by the optimal second layer of one output or of coupled outputs, and their weights."""
+    """Compute the optimal second layer of one output, or of coupled outputs; return its neurons and weights."""
     dual_radius = master.instance.dual_radius
 
     def pricing(master: Any, gap: float) -> PricingResult:
@@ -329,7 +329,7 @@ def _shared(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar
 
 
 def _owners(alpha: FloatArray) -> npt.NDArray[np.intp]:
-    """Return the output that each neuron serves."""
+    """Return the output that each neuron serves; raise an error if one serves several."""
     several = (alpha != 0.0).sum(axis=1) > 1
     if np.any(several):
         raise InvalidInputError(
@@ -342,7 +342,7 @@ def _owners(alpha: FloatArray) -> npt.NDArray[np.intp]:
 def _scales(
     problem: TrainingProblem, columns: FloatArray, sizes: FloatArray, outputs: npt.NDArray[np.intp] | None, tol: float
 ) -> FloatArray:
-    """Return the best magnitude, of either sign, of each group of neurons."""
+    """Compute the optimal signed magnitude of each group of neurons."""
     instance = _instance(problem)
     normal, units = instance.normalised()
     k = columns.shape[1]

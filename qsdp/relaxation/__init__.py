@@ -1,4 +1,4 @@
-"""The semidefinite relaxation: formulations, back ends, repair, and bounds that trust no solver."""
+"""The semidefinite relaxation: formulations, back ends, repair of solver output, and verified lower bounds."""
 
 from qsdp.relaxation.backends import available_solvers
 from qsdp.relaxation.bounds import DualBound, best_dual_bound, spectral_bound

@@ -33,16 +33,16 @@ __all__ = [
     "spectral_bound",
 ]
 
-#: Floors added to the weights z, relative to their mean; each loosens the bound by that share at most.
+#: Floors added to the weights z, relative to their mean; each loosens the bound by at most that fraction.
 _FLOORS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
-#: Multiples of a dual vector that are tried, each with the rounding of the one before.
+#: Maximum number of rescalings of a dual vector until it is feasible in floating point.
 _ATTEMPTS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class DualBound:
-    r"""A lower bound on :math:`p_b^*` and what proves it.
+    r"""Lower bound on the global optimum :math:`p_b^*` and the dual vector that proves it.
 
     Attributes
     ----------
@@ -61,12 +61,12 @@ class DualBound:
     z: FloatArray
 
     def squeezed(self, problem: TrainingProblem) -> DualBound:
-        """Return the bound as the public sees it: for scalar targets with nu of shape (n,) and z of shape (N,)."""
+        """Return the bound with nu of shape (n,) and z of shape (N,) if the targets are scalar."""
         return DualBound(self.value, problem.squeezed(self.nu), self.z[0]) if problem.scalar else self
 
 
 def spectral_bound(M: FloatArray, z: FloatArray) -> float:
-    r"""Return the smallest t with :math:`-t\,\mathrm{Diag}(z) \preceq M \preceq t\,\mathrm{Diag}(z)`.
+    r"""Compute the smallest t with :math:`-t\,\mathrm{Diag}(z) \preceq M \preceq t\,\mathrm{Diag}(z)`.
 
     Then :math:`\max_{u,v \in \{\pm1\}^D} u^T M v \le t \sum_j z_j`: for any positive `z` this bounds the
     Grothendieck problem from above (the dual of (50), with the diagonal shift written as a scaling).
@@ -83,7 +83,7 @@ def best_dual_bound(
     *,
     regularization: str = "tight",
 ) -> DualBound:
-    r"""Return the best lower bound that the candidates prove; it is valid for any candidates.
+    r"""Compute the best lower bound that the candidate dual vectors prove; it is valid for any candidates.
 
     For any :math:`\nu` with :math:`\tau(\nu) = \max_{u,v} u^T M_\nu v \le \beta D`, where
     :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i`, weak duality gives :math:`p_b^* \ge -\ell^*(-\nu)`. Every
@@ -121,8 +121,8 @@ def instance_bound(
 ) -> DualBound:
     """Compute `best_dual_bound` for an instance, in the instance's units.
 
-    Without `exhaustive`, each matrix M takes one decomposition for each of the given weights, nearly unchanged, or one
-    with its row sums if there are none. This suffices for weights that a method has already evaluated.
+    Without `exhaustive`, each matrix M takes one decomposition for each candidate of the weights, nearly unchanged, or
+    one with its row sums if there are none. This suffices for weights that a method has already evaluated.
     """
     shape = (instance.n_matrices, instance.size)
     usable = [z for z in weights if z is not None and _is_usable(z, shape)]
@@ -148,13 +148,13 @@ def instance_bound(
 
 
 def candidate_dual(instance: LinearInstance, candidate: FloatArray) -> FloatArray | None:
-    """Return the candidate in the domain of the conjugate and, without a penalty, without pricing values; or None."""
+    """Project a candidate onto the domain of the conjugate and, if beta = 0, make it orthogonal; None if impossible."""
     nu = instance.fit.project(candidate)
     return nu if instance.dual_radius > 0.0 else orthogonal_dual(instance, nu)
 
 
 def largest_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[float] | FloatArray) -> float:
-    """Return the largest feasible multiple of `nu`, whose k-th matrix has pricing values of at most ``uppers[k]``."""
+    """Compute the largest feasible multiple of `nu`, whose k-th matrix has pricing values of at most ``uppers[k]``."""
     roundings = pricing_roundings(instance, nu)
     if instance.dual_radius == 0.0:
         return np.inf if vanishes(np.asarray(uppers), roundings) else 0.0
@@ -193,9 +193,9 @@ def _tightest(
 
 
 def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
-    r"""Return how much rounding can change a pricing value of `nu`, for each matrix; see `entry_rounding`.
+    r"""Bound the effect of rounding on the pricing values of `nu`, for each matrix; see `entry_rounding`.
 
-    If outputs are coupled, the entries of a row should sum to zero; the remainder in floats changes the matrix, too.
+    If outputs are coupled, the entries of a row should sum to zero; their rounding error changes the matrix, too.
     """
     roundings = entry_rounding(instance.map, nu)
     if instance.loss.coupled:
@@ -207,19 +207,19 @@ def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
 def feasible_scale(
     instance: LinearInstance, nu: FloatArray, uppers: Sequence[float] | FloatArray, scale: float
 ) -> float:
-    r"""Return `scale`, or a smaller one if that multiple of `nu` is infeasible in floats; 0 if none is found.
+    r"""Reduce `scale` until that multiple of `nu` is feasible in floating point; return 0 if no scale works.
 
     Apart from rounding, no pricing value of matrix k exceeds ``uppers[k]``. The rounding includes that of
-    ``scale * nu`` itself, which is no multiple of the rounding of `nu` if rows cancel. It counts twice, so that a check
-    that computes the matrix again and allows for rounding again also finds the multiple feasible. Without a penalty,
-    all multiples are as feasible as `nu` is.
+    ``scale * nu`` itself, which is not a multiple of the rounding of `nu` if rows cancel. It counts twice, so that a
+    check that recomputes the matrix and allows for its own rounding also accepts the multiple. Without a penalty, all
+    multiples are as feasible as `nu` is.
     """
     if instance.dual_radius == 0.0:
         return scale
     for _ in range(_ATTEMPTS):
         roundings = pricing_roundings(instance, scale * nu)
         reached = max(scale * upper + 2.0 * rounding for upper, rounding in zip(uppers, roundings, strict=True))
-        # A tenth of what a check allows for.
+        # A tenth of the tolerance of the check.
         if reached <= (1.0 + 0.1 * ROUNDING) * instance.dual_radius:
             return scale
         scale *= instance.dual_radius / reached
@@ -227,21 +227,21 @@ def feasible_scale(
 
 
 def entry_rounding(data: DataMap, nu: FloatArray) -> FloatArray:
-    r"""Return how much the rounding of each matrix :math:`M_\nu` can change :math:`u^T M_\nu v` for signs u and v.
+    r"""Bound the effect of rounding in each matrix :math:`M_\nu` on :math:`u^T M_\nu v` for sign vectors u and v.
 
     An entry of M has an error of at most ``(n + 16) eps sum |nu_i| |X_i|``, and a pricing value at most their sum.
     """
-    # Sixteen covers any order of the products, and what the stand-alone checker allows for.
+    # Sixteen covers any order of the products, and the tolerance of the stand-alone checker.
     return EPS * (data.n_rows + 16) * entry_size(data, nu)
 
 
 def entry_size(data: DataMap, nu: FloatArray) -> FloatArray:
-    """Return the sums of all entries of the matrices ``sum |nu_i| |X_i|``, of shape (K,) for nu of shape (n, C)."""
+    """Sum all entries of each matrix ``sum |nu_i| |X_i|``; shape (K,) for nu of shape (n, C)."""
     return (np.abs(nu).T @ data.absolute_sums).ravel()
 
 
 def _raised(z: FloatArray, floors: Sequence[float] = _FLOORS) -> list[FloatArray]:
-    """Return positive versions of a candidate; its small entries must be raised if they are noise."""
+    """Return copies of the weights z whose small entries, which may be noise, are raised to each of the floors."""
     if not np.any(z > 0.0):
         return []
     # Only ratios matter; near the smallest floats their reciprocals would overflow.
@@ -251,7 +251,7 @@ def _raised(z: FloatArray, floors: Sequence[float] = _FLOORS) -> list[FloatArray
 
 
 def best_scale(fit: DataFit, nu: FloatArray, largest: float) -> float:
-    r"""Return the s in ``[0, largest]`` that maximises the concave dual value of :math:`s \nu`."""
+    r"""Maximise the concave dual value of :math:`s \nu` over s in ``[0, largest]``."""
     if fit.loss.bounded_dual:
         largest = min(largest, 1.0)
     # A candidate with a best s above 2 was far from optimal anyway; this limit keeps the resolution near 1.
@@ -271,7 +271,7 @@ def best_scale(fit: DataFit, nu: FloatArray, largest: float) -> float:
 
 
 def best_step(fit: DataFit, start: FloatArray, direction: FloatArray, largest: float) -> float:
-    r"""Return the s in ``[0, largest]`` for which ``start + s direction`` maximises the bound of a squared loss."""
+    r"""Maximise the bound of a squared loss at ``start + s direction`` over s in ``[0, largest]``."""
     size = float(np.vdot(direction, fit.per_weight(direction)))
     slope = 2.0 * float(np.vdot(direction, fit.target)) - float(np.vdot(direction, fit.per_weight(start)))
     return min(max(0.0, slope / size), largest) if size else 0.0

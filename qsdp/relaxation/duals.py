@@ -125,7 +125,7 @@ def build_dual_polynomial(problem: TrainingProblem) -> Formulation:
 
 
 def _dual(instance: Instance, form: str, cones: Any) -> Formulation:
-    """Return the program that maximises the dual value over the constraints of every output."""
+    """Build the CVXPY problem that maximises the dual value under the constraints of every output."""
     import cvxpy as cp
 
     n, C = instance.target.shape

@@ -29,12 +29,12 @@ class Ray:
 
     #: Maps scales to values.
     values: Callable[[FloatArray], FloatArray]
-    #: Maps the cost of a unit of scale (points), or the largest feasible scale (duals), to the best scale.
+    #: Maps the cost per unit of scale (points), or the largest feasible scale (duals), to the best scale.
     best: Callable[[FloatArray], FloatArray]
 
 
 class DirectEvaluation:
-    """Evaluation from the data; a dual vector is given directly, of shape (n, C)."""
+    """Evaluation of candidates by passes over the data, with dual vectors of shape (n, C)."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -42,7 +42,7 @@ class DirectEvaluation:
 
     @property
     def at_zero(self) -> FloatArray:
-        """The losses of the zero point, of shape (K,)."""
+        """Losses of the zero predictor, of shape (K,)."""
         return np.array([fit.value_at_zero for fit in self._fits])
 
     def point(self, T: FloatArray) -> Ray:
@@ -90,19 +90,20 @@ class DirectEvaluation:
         return Ray(values, best)
 
     def nu(self, candidate: FloatArray) -> FloatArray:
-        """Return the candidate, moved into the domain of the conjugate."""
+        """Return the dual vector of shape (n, C), projected onto the domain of the conjugate."""
         return self.instance.fit.project(candidate)
 
     def _parts(self, array: FloatArray) -> list[FloatArray]:
-        """Return the columns of an array (n, C) that belong to each of the parts."""
+        """Split an array (n, C) into the columns of each part."""
         return [np.ascontiguousarray(part) for part in np.split(array, len(self._fits), axis=1)]
 
 
 class GramEvaluation:
     r"""Evaluation of a squared loss from the Gram matrix of the data, without a pass over the samples.
 
-    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is given by T. The Gram
-    matrix, in either precision and any library, and the products with the targets are in `symmetric_basis`.
+    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is represented by T. The Gram
+    matrix, in single or double precision of any array library, and the products with the targets are in
+    `symmetric_basis`.
     """
 
     def __init__(

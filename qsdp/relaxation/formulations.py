@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Formulation(Summarized):
-    """A relaxation as a CVXPY problem.
+    """Semidefinite relaxation as a CVXPY problem.
 
     Attributes
     ----------
@@ -47,7 +47,8 @@ class Formulation(Summarized):
         For each output of a relaxation, one constraint ``yhat == 2 <X_i, Z>`` for all samples. Its multiplier is the
         dual vector `nu`.
     parts : list of tuple of cvxpy.Expression
-        Z, V and W of every output and block. In a linear block, Z is diagonal.
+        Z, V and W of every output and block. In a linear block, Z is diagonal. Z1 and Z2 of every output in the
+        polynomial form.
     diagonals : list of cvxpy.Constraint
         For each of these matrices, the constraint that the diagonal equals ``rho``. Its multiplier is `z` (``[z, z']``
         in the full form). In a linear block, the constraint that ``rho`` bounds the entries of Z.
@@ -69,7 +70,7 @@ class Formulation(Summarized):
         return self.form == "full"
 
     def matrices(self) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
-        """Return the solver's values of Z, V and W, each of shape (K, N, N), or None if it left none."""
+        """Return the solver's values of Z, V and W, each of shape (K, N, N), or None if they have no values."""
         Z, V = (_stacked([part[i].value for part in self.parts]) for i in range(2))
         return Z, V, _stacked([part[2].value for part in self.parts]) if self.full else V
 
@@ -85,13 +86,13 @@ class Formulation(Summarized):
         return nu, _stacked(means)
 
     def relaxation(self, tol: float = 1e-6) -> Relaxation:
-        """Return the solver's point as a feasible point of the relaxation, with a bound for the training problem.
+        """Repair the variables' values to a feasible point of the relaxation, and bound the training problem.
 
         The variables may have been solved for in another CVXPY problem, with other constraints or another objective:
-        the point stays where they put it, up to a repair of what the solver left infeasible. Z is averaged with its
+        the point is their solution, up to a repair of any infeasibility that the solver left. Z is averaged with its
         transpose and V with W, which changes no prediction. Objective and bound are recomputed from the data. They are
-        those of the training problem, not of a changed program, so the gap tells how far the change moved the point
-        from the best one. The point can be shaped, sampled and certified.
+        those of the training problem, not of a changed program, so the gap shows how far the change moved the point
+        from the optimum. The point can be shaped, sampled and certified.
 
         Parameters
         ----------
@@ -259,7 +260,7 @@ def _two_cone_part(N: int, suffix: str, rho: cp.Expression) -> Part:
 
 
 def _diagonal_part(N: int, suffix: str, rho: cp.Expression) -> Part:
-    """Return the part of a linear block: diagonal matrices need no cones of matrices."""
+    """Return the variables of a linear block, whose matrices are diagonal and need no semidefinite cone."""
     import cvxpy as cp
 
     z = cp.Variable(N, name=f"Z{suffix}")
@@ -268,7 +269,7 @@ def _diagonal_part(N: int, suffix: str, rho: cp.Expression) -> Part:
 
 
 def _stacked(values: list[FloatArray | None]) -> FloatArray | None:
-    """Return the arrays as one, with zeros beyond the ends of the smaller ones; None if one is missing."""
+    """Stack arrays of different sizes, padded with zeros; None if one is missing."""
     present: list[FloatArray] = [np.asarray(value) for value in values if value is not None]
     if len(present) < len(values):
         return None

@@ -1,4 +1,4 @@
-"""The best certified pair of an iterative method, and when the method may stop."""
+"""Incumbent of an iterative method (best feasible point and best lower bound), and stopping criteria."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from qsdp.relaxation.settings import COARSE, Progress, Settings
 
 __all__ = ["FINAL", "STOPS", "Incumbent", "dominating", "zero_solution"]
 
-#: Exceptions that end an iterative method, with statuses; rounding or overflow make matrices singular.
+#: Exceptions that end an iterative method, and their statuses; rounding or overflow make matrices singular.
 STOPS: dict[type[BaseException], str] = {
     KeyboardInterrupt: "interrupted",
     deadline.TimeOver: "time limit",
@@ -29,15 +29,15 @@ STOPS: dict[type[BaseException], str] = {
 #: Statuses that end a whole solve: no other output, and no other method, is tried.
 FINAL = ("stopped by the callback", "interrupted")
 
-#: Floor added to the weights z, relative to their mean: this share of the gap, within limits; the bound loses as much.
+#: Floor added to the weights z, relative to their mean: a fraction of the gap, and its limits; the bound loses as much.
 _FLOOR_SHARE, _LEAST_FLOOR, _LARGEST_FLOOR = 1e-2, 1e-15, 1e-6
 
-#: Largest side of matrices for which weights are searched, and smallest share of the gap that a search must promise.
+#: Largest matrix side for which weights are optimised, and smallest expected gain, as a fraction of the gap.
 _LARGEST_SEARCHED, _WORTH = 400, 0.2
 
 
 def zero_solution(instance: Instance, status: str) -> RawSolution:
-    """Return the zero point, which is feasible, for a method that ends before its first candidate."""
+    """Return the feasible zero point, as the result of a method that ends before its first candidate."""
     shape = (instance.n_matrices, instance.size, instance.size)
     return RawSolution(
         Z=np.zeros(shape), V=np.zeros(shape), W=np.zeros(shape), z=np.ones(shape[:2]), status=status, iterations=0
@@ -45,9 +45,9 @@ def zero_solution(instance: Instance, status: str) -> RawSolution:
 
 
 class Incumbent:
-    """Best feasible point and best bound of all candidates, each evaluated from the data.
+    """Best feasible point and best lower bound of all candidates, each evaluated from the data.
 
-    Every `distance`-th dual vector is given the best weights, for methods whose own weights are rough.
+    For every `distance`-th dual vector the best weights are computed, for methods whose iterates have poor weights.
     """
 
     def __init__(self, evaluation: Evaluation, settings: Settings, distance: int | None = None) -> None:
@@ -70,7 +70,7 @@ class Incumbent:
     # -- candidates ----------------------------------------------------------------------------------
 
     def offer_point(self, A: FloatArray, B: FloatArray) -> None:
-        r"""Take a point given by positive semidefinite A, B of shape (K, N, N); ``T = A - B``, ``S = A + B``."""
+        r"""Evaluate the point of positive semidefinite A, B of shape (K, N, N) (``T = A - B``), and keep the better."""
         T, S = A - B, A + B
         if not (np.isfinite(T).all() and np.isfinite(S).all()):
             return
@@ -86,9 +86,10 @@ class Incumbent:
                 self.T[mine], self.S[mine] = scales[part] * T[mine], scales[part] * S[mine]
 
     def offer_dual(self, candidate: FloatArray, z: FloatArray, expected: float = 1.0) -> None:
-        r"""Take a dual vector in the form of the evaluation, and weights z of shape (K, N) of any sign and scale.
+        r"""Evaluate a dual vector with weights z of shape (K, N), of any sign and scale, and keep the better bound.
 
-        `expected` is the relative gap that the method expects of them; the weights are rough if it is large.
+        The form of `candidate` depends on the evaluation. `expected` is the relative gap that the method expects; the
+        weights are rough if it is large.
         """
         if not (np.isfinite(candidate).all() and np.isfinite(z).all()):
             return
@@ -118,7 +119,7 @@ class Incumbent:
             self._duals[part] = candidate
 
     def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray) -> None:
-        """Solve for the weights if the dual vector promises more than the weights at hand prove.
+        """Compute the best weights if the dual value is far above the bound that the current weights prove.
 
         Where the optimal z vanishes, the z of an iterate is noise, and scaling it proves little.
         """
@@ -155,12 +156,12 @@ class Incumbent:
 
     @property
     def watched(self) -> bool:
-        """Whether a callback receives states before the last one."""
+        """Whether a callback is to receive intermediate states."""
         return self._settings.callback is not None
 
     @property
     def progress(self) -> Progress:
-        """State of the method."""
+        """Current state of the method, the argument of callbacks."""
         return Progress(self.iteration, float(self.objectives.sum()), float(self.bounds.sum()), self.elapsed)
 
     @property
@@ -169,7 +170,7 @@ class Incumbent:
         return time.perf_counter() - self._start
 
     def stop(self, iteration: int) -> str | None:
-        """Return why the method has to stop, or None."""
+        """Return the status with which the method has to stop, or None if it may continue."""
         self.iteration = iteration
         settings = self._settings
         if settings.callback is not None and settings.callback(self.progress) is True:
@@ -183,7 +184,7 @@ class Incumbent:
         return None
 
     def solution(self, status: str) -> RawSolution:
-        """Return the best pair."""
+        """Return the best point and the dual vector of the best bound."""
         # Arrays of zeros take no memory until they are written to.
         V, Z = (0.5 * self.S, 0.5 * self.T) if self._moved else (self.S, self.T)
         return RawSolution(
@@ -211,7 +212,7 @@ class Incumbent:
 
 
 def dominating(M: FloatArray, z: FloatArray) -> FloatArray:
-    """Return the smallest t for which ``t Diag(z) +- M`` are positive semidefinite, for stacks of both."""
+    """Compute the smallest t for which ``t Diag(z) +- M`` are positive semidefinite, for stacks of z and M."""
     roots = 1.0 / np.sqrt(z)
     values = eigenvalues(M * (roots[:, None, :] * roots[:, :, None]))
     dominating: FloatArray = np.maximum(-values[:, 0], values[:, -1])

@@ -39,7 +39,7 @@ class Units:
 
 @dataclass(frozen=True, eq=False)
 class LinearInstance:
-    r"""Minimise :math:`L(2 \mathcal{A}(Z_k)_k) + w \sum_k \rho_k` over the relaxation's cone.
+    r"""Program that minimises :math:`L(2 \mathcal{A}(Z_k)_k) + w \sum_k \rho_k` over the relaxation's cone.
 
     Attributes
     ----------
@@ -57,12 +57,12 @@ class LinearInstance:
 
     @property
     def loss(self) -> Loss:
-        """The loss of one sample."""
+        """Loss function of one sample."""
         return self.fit.loss
 
     @property
     def target(self) -> FloatArray:
-        """The targets, of shape (n, C)."""
+        """Targets, of shape (n, C)."""
         return self.fit.target
 
     @property
@@ -82,7 +82,7 @@ class LinearInstance:
 
     @property
     def zero_dual(self) -> FloatArray:
-        """Minus the gradient of the loss at zero."""
+        """Dual vector of the zero point: minus the gradient of the loss at zero predictions."""
         return self.fit.zero_dual
 
 
@@ -92,7 +92,7 @@ class Instance(LinearInstance):
 
     @classmethod
     def of(cls, problem: TrainingProblem, regularization: str = "tight") -> Instance:
-        """Return the instance of a training problem, in its own units."""
+        """Build the instance of a training problem, in the problem's units."""
         return cls(problem.map, problem.data_fit, problem.regularization_weight(regularization))
 
     @property
@@ -113,14 +113,14 @@ class Instance(LinearInstance):
         return slice(None) if self.fit.n_parts == 1 else slice(part, part + 1)
 
     def matrices_of(self, outputs: Any) -> Any:
-        """Return the numbers of the matrices of some outputs: a slice for a slice, else an array."""
+        """Return the indices of the matrices of some outputs: a slice for a slice, else an array."""
         R = self.map.n_blocks
         if isinstance(outputs, slice):
             return slice(*(None if end is None else R * end for end in (outputs.start, outputs.stop)))
         return (R * np.asarray(outputs)[:, None] + np.arange(R)).ravel()
 
     def normalised(self) -> tuple[Instance, Units]:
-        r"""Return the instance in units in which its numbers are near one, and those units.
+        r"""Rescale the instance so that its numbers are near one; return it and the units.
 
         Notes
         -----
@@ -156,7 +156,7 @@ _LEAST_MEAN = 2.0**-10
 
 
 class Reduction:
-    r"""A squared-loss instance with at most p = N(N+1)/2 rows in place of n > p.
+    r"""Reduction of a squared-loss instance with n > p rows to one with at most p = N(N+1)/2 rows.
 
     The data enter :math:`\|2 F s - y\|^2` only through :math:`F^T F = R^T R` and :math:`F^T y`, so rows R and targets
     :math:`R^{-T} F^T y` give the same problem up to a constant. All outputs share the Gram matrix, which belongs to one
@@ -177,12 +177,12 @@ class Reduction:
 
     @staticmethod
     def pays(instance: LinearInstance) -> bool:
-        """Return whether the loss is squared and n exceeds p; statistics are not reduced again."""
+        """Whether an instance can be reduced: a squared loss and n > p; statistics are not reduced again."""
         data = instance.map
         return instance.fit.quadratic and data.has_rows and data.n_rows > data.layout.n_entries
 
     def reduced(self, normal: Instance, units: Units, k: int) -> LinearInstance:
-        """Return the reduced form of output k's normalised instance, in its units."""
+        """Return the reduced instance of output k, in the units of its normalised instance."""
         rows = FormMap(normal.map.layout, self._rows, normal.map.scale / self._scale)
         return LinearInstance(rows, DataFit(normal.loss, self._targets[:, [k]] / units.prediction), normal.penalty)
 

@@ -1,4 +1,4 @@
-"""The best point and the best bound of one relaxation that several solves and networks give."""
+"""Combine several solutions of one relaxation, or a solution and a network, into the best point and the best bound."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["better_of", "point_of", "relaxation_of", "with_network"]
 
 
 def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
-    """Return the better point and the better bound of two relaxations, separately for outputs that do not interact.
+    """Combine the better point and the better bound of two relaxations, separately for outputs that do not interact.
 
     The relaxation with the smaller gap gives the other attributes; times are added.
     """
@@ -61,7 +61,7 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
 
 
 def with_network(relaxation: Relaxation, network: BilinearNetwork | BlockNetwork) -> Relaxation:
-    r"""Return the relaxation with a network's point and the bound of its gradient, each if it is better.
+    r"""Improve a relaxation by a network: by the point of its weights and the bound of its gradient, if better.
 
     Every network gives a feasible point (see `point_of`), whose objective is at most the network's. Minus the gradient
     of the loss at its predictions is a dual vector. After a solve that ended early, both are often better.
@@ -86,7 +86,7 @@ def relaxation_of(
     solver_status: str,
     tol: float,
 ) -> Relaxation:
-    """Return the relaxation that a network and the gradient of its loss give, see `with_network`, without a solve."""
+    """Build a relaxation from a network and the gradient of its loss, without a solve; see `with_network`."""
     scaled = ScaledProblem.of(problem, regularization)
     Z, V = point_of(network, problem)
     weight = scaled.units.weight
@@ -95,7 +95,7 @@ def relaxation_of(
 
 
 def point_of(network: BilinearNetwork | BlockNetwork, problem: TrainingProblem) -> tuple[FloatArray, FloatArray]:
-    r"""Return Z and V of shape (K, N, N): the point of the relaxation that a network gives.
+    r"""Convert a network to a point of the relaxation, Z and V of shape (K, N, N).
 
     The point is :math:`Z = \frac14 \sum_j \alpha_j (u_j v_j^T + v_j u_j^T)` and
     :math:`V = \frac14 \sum_j |\alpha_j| (u_j u_j^T + v_j v_j^T)`, with first-layer weights in units of the largest.

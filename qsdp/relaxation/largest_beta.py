@@ -1,4 +1,4 @@
-"""The smallest beta for which zero is optimal."""
+"""The smallest beta for which the zero network is optimal, the upper end of useful values."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["beta_max", "proven_beta_max", "useful_beta_max"]
 
 
 def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_limit: float | None = None) -> float:
-    r"""Return the smallest beta for which zero solves the relaxation; no larger beta has another solution.
+    r"""Compute the smallest beta for which zero solves the relaxation; for larger ones it is the only solution.
 
     Zero is optimal if minus the gradient of the loss at zero, :math:`\nu_0`, is feasible in the dual, that is, if
 
     .. math:: \beta D \ge \min \Big\{ \sum_j z_j : \mathrm{Diag}(z) \pm \sum_i \nu_{0i} \mathcal{X}_i \succeq 0 \Big\},
 
-    for every output. From that beta on, the zero network is the best network, too; below, it may still be.
+    for every output. From that beta on, the zero network is also the best network; below, it may still be.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Memory of a solve: its minimum, and the refusal of solves that cannot fit."""
+"""Minimum memory of a solve, and a check that it is available."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from qsdp.relaxation.backends import BACKENDS
 
 __all__ = ["check_memory", "least_memory"]
 
-#: Smallest number of matrices that this package's own methods hold per output: points, dual weights, directions.
+#: Minimum number of matrices per output that built-in methods hold: points, dual weights, directions.
 _MATRICES = 8
 
 #: Bytes of a float, and of an entry of a sparse matrix with its index.
@@ -17,9 +17,9 @@ _FLOAT, _ENTRY = 8, 12
 
 
 def least_memory(problem: TrainingProblem, *, own: bool = True, proven: bool = False) -> int:
-    r"""Return the minimum number of bytes that a solve takes in addition to the data.
+    r"""Estimate the minimum number of bytes that a solve takes in addition to the data.
 
-    For n samples, N inputs and C outputs, this package's own methods take a copy of the rows and matrices of side N:
+    For n samples, N inputs and C outputs, built-in methods take a copy of the rows and matrices of side N:
     :math:`8 n N + 64\,C N^2`. Solvers through CVXPY get a sparse matrix with an entry for every product of two inputs
     in every sample (at most :math:`N (N + 1) / 2` rows after reduction): :math:`12 \min(n, N(N+1)/2) N^2`. If bounds
     are `proven` anew, as in column generation for one output after the other, the proof takes :math:`32 (2N + 1)^2`;
@@ -31,7 +31,7 @@ def least_memory(problem: TrainingProblem, *, own: bool = True, proven: bool = F
         R, P = problem.blocks.n_blocks, problem.blocks.n_entries
         return _FLOAT * (P * P + _MATRICES * C * R * N * N) if own else _ENTRY * min(n, P) * P
     if own:
-        # Certifying holds matrices of side 2N + 1 at once: bordered, shifted, scaled, decomposed.
+        # Certification holds several matrices of side 2N + 1 at once: bordered, shifted, scaled, decomposed.
         matrices = max(_MATRICES * C * N * N, 4 * (2 * N + 1) ** 2 if proven else 0)
         return _FLOAT * (n * N + matrices)
     return _ENTRY * min(n, N * (N + 1) // 2) * N * N

@@ -1,4 +1,4 @@
-"""The relaxation for many betas, each solve started from the last."""
+"""Regularisation path: the relaxation for many betas, with warm starts."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ __all__ = ["RelaxationPath", "check_betas", "relaxation_path"]
 #: Ratio of the smallest to the largest beta of a grid.
 FRACTION = 1e-3
 
-#: Largest number of betas in a path; a larger grid is a mistake.
+#: Largest number of betas in a path; a larger number is assumed to be a mistake.
 _MOST_BETAS = 100_000
 
 #: Largest ratio of two betas for which a solve starts from the other's solution; beyond, a cold start is as good.
 _NEAR = 4.0
 
-#: Statuses of this package's solvers that end the path.
+#: Statuses of built-in solvers that end the path.
 _STOPPED = frozenset({"time limit", *FINAL})
 
 
@@ -59,7 +59,7 @@ class RelaxationPath(Summarized, ReadOnlyArrays, Sequence[Relaxation]):
     Attributes
     ----------
     betas : ndarray of shape (K,)
-        In the given order; a grid goes from large to small. Fewer than requested if the path was stopped.
+        In the order of the argument; a grid is descending. Fewer than requested if the path was stopped.
     relaxations : tuple of K Relaxation
     """
 
@@ -78,7 +78,7 @@ class RelaxationPath(Summarized, ReadOnlyArrays, Sequence[Relaxation]):
 
     @property
     def relative_gap(self) -> FloatArray:
-        """Gaps between objective and bound as shares of the objective, shape (K,)."""
+        """Gaps between objective and bound relative to the objective, shape (K,)."""
         return np.array([relaxation.relative_gap for relaxation in self.relaxations])
 
     def predict(self, X: Any) -> FloatArray:
@@ -134,7 +134,7 @@ def relaxation_path(
     n_jobs: int | None = None,
     device: str | None = None,
 ) -> RelaxationPath:
-    r"""Solve the relaxation for many betas, from large to small, each started from the last if that is near.
+    r"""Solve the relaxation for many betas, from large to small, with warm starts between neighbouring values.
 
     The optimal value :math:`d(\beta)` is nondecreasing and concave. Quantities that depend on the data alone, such as
     the Gram matrix of a squared loss with many samples, are computed once.
@@ -142,14 +142,14 @@ def relaxation_path(
     Parameters
     ----------
     problem : TrainingProblem
-        Its own beta does not matter.
+        Training problem; its beta is ignored.
     betas : int or array-like of shape (K,), default=20
         Positive, finite and distinct values in any order, or the number of values, at least 2, of a geometric grid
-        from `beta_max` down. Zero is refused: bounds are not continuous there, and no path leads to it.
+        from `beta_max` down. Zero is not allowed, since bounds are not continuous there.
     fraction : float, default=1e-3
         Smallest beta of a grid as a fraction of the largest; above 0 and below 1.
     solver : str, default="auto"
-        See `solve_relaxation`. Only this package's solvers start from the last solution, and only if its beta is at
+        See `solve_relaxation`. Only built-in solvers start from the last solution, and only if its beta is at
         most four times the next one; from further away, a cold start needs no more iterations.
     tol : float, default=1e-6
     regularization : {"tight", "paper"}, default="tight"
@@ -222,7 +222,7 @@ def path_with(
     n_jobs: int | None = None,
     bar: ProgressBar = NO_BAR,
 ) -> tuple[RelaxationPath, str | None]:
-    """Compute `relaxation_path` for checked arguments, without warnings; also return why betas are missing, if any are.
+    """Compute `relaxation_path` for checked arguments, without warnings; also return the reason for missing betas.
 
     A Gram matrix in the settings is reused.
     """
@@ -265,13 +265,13 @@ def path_with(
 
 
 def geometric(largest: float, fraction: float, number: int) -> FloatArray:
-    """Return betas from `largest` down to a fraction of it; from 1 if zero is optimal for every beta."""
+    """Build a geometric grid from `largest` down to a fraction of it; from 1 if zero is optimal for every beta."""
     betas: FloatArray = (largest or 1.0) * fraction ** (np.arange(number) / (number - 1))
     return betas
 
 
 def check_betas(betas: Any) -> int | FloatArray:
-    """Return the number of betas, or a new array of the given ones."""
+    """Check `betas`; return their number, or a copy of the array."""
     if isinstance(betas, Integral) and not isinstance(betas, bool):
         return check_integer("betas", betas, minimum=2, maximum=_MOST_BETAS)
     allowed = "an integer >= 2 or positive, finite and distinct numbers of shape (K,)"
@@ -300,7 +300,7 @@ def check_fraction(fraction: Any) -> float:
 def _zero_relaxation(
     problem: TrainingProblem, weights: FloatArray, settings: Settings, regularization: str
 ) -> Relaxation | None:
-    """Return the zero point if it is proven optimal."""
+    """Return the zero point as the relaxation if the dual weights prove it optimal, else None."""
     raw = RawSolution(z=weights, status="not needed")
     scaled = ScaledProblem.of(problem, regularization)
     zero = finish(scaled, raw, solver="none", tol=settings.tol)

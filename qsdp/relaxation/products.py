@@ -1,8 +1,8 @@
-r"""Heavy products of a method that works in factors, in the requested precision and on the requested device.
+r"""Large products of the data with low-rank factors, in the requested precision and on the requested device.
 
 A solver that keeps matrices as :math:`T_c = \sum_{j \in c} \sigma_j e_j e_j^T` needs few products with the data: the
 images of the columns e (`Products.image`), values of pairs of them, and the adjoint applied to them. Each takes
-``2 n d k`` operations for k columns. Arrays of n rows and k columns stay where the data are; all else is NumPy float64.
+``2 n d k`` operations for k columns. Arrays of n rows and k columns stay on the device; all else is NumPy float64.
 
 NumPy computes without a device. On a device such as "cpu" or "cuda", torch does; it is imported only then.
 """
@@ -60,11 +60,11 @@ class Products:
         self.operations = 0.0
 
     def take(self, array: Any) -> Any:
-        """Return an array in the precision and on the device of the products."""
+        """Convert an array to the precision and the device of the products."""
         return self._library.take(array)
 
     def cast(self, image: Image) -> Image:
-        """Return an image of another precision in the precision of the products."""
+        """Convert an image to the precision of the products."""
         return Image(self.take(image.x), image.t)
 
     # -- dense matrices ------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class Products:
         return values
 
     def pull(self, terms: Sequence[tuple[FloatArray, Image]], mixing: FloatArray) -> FloatArray:
-        r"""Return the adjoint at weights of shape (n, C), applied to the columns of an image, summed over the terms.
+        r"""Apply the adjoint of weights (n, C) to the columns of an image, summed over pairs of weights and image.
 
         Column j of the result, of shape (N, k), is :math:`\sum_i \sum_c \sigma_{jc} \nu_{ic}\, \mathcal{X}_i e_j`.
         """
@@ -163,7 +163,7 @@ class Products:
         return np.vstack([inner, last])
 
     def gram(self, image: Image, columns: slice, weights: FloatArray) -> FloatArray:
-        r"""Return the weighted mean of :math:`r_i r_i^T`, with the slopes :math:`r_i` of :math:`\mathcal{X}_i E` in x.
+        r"""Compute the weighted mean of :math:`r_i r_i^T`, with the slopes :math:`r_i` of :math:`\mathcal{X}_i E` in x.
 
         The slopes are :math:`a\, x_i^T e_j + \tfrac{b}{2} t_j` for the columns j of a slice.
         """
@@ -176,7 +176,7 @@ class Products:
 
 
 class PackedProducts:
-    r"""The products of a map of packed rows with columns, each of which is its own image.
+    r"""Products of a map of packed rows with columns; the image of a column is the column itself.
 
     `mixing`, of shape (k, K), holds the sign with which each column enters each matrix. Only passes over the rows take
     many operations, so all is NumPy in double precision.
@@ -189,11 +189,11 @@ class PackedProducts:
         self._known: list[tuple[FloatArray, FloatArray]] = []
 
     def take(self, array: FloatArray) -> FloatArray:
-        """Return the array, which is in the precision of the products."""
+        """Return the array unchanged: it already has the precision of the products."""
         return array
 
     def cast(self, image: Image) -> Image:
-        """Return the image, which is in the precision of the products."""
+        """Return the image unchanged: it already has the precision of the products."""
         return image
 
     def image(self, E: FloatArray) -> Image:
@@ -209,7 +209,7 @@ class PackedProducts:
         return self._data.forwards(0.5 * (T + T.swapaxes(1, 2)))
 
     def pull(self, terms: Sequence[tuple[FloatArray, Image]], mixing: FloatArray) -> FloatArray:
-        """Return the adjoint at weights of shape (n, C), applied to the columns of an image, summed over the terms."""
+        """Apply the adjoint of weights (n, C) to the columns of an image, summed over pairs of weights and image."""
         pulled: FloatArray = np.zeros_like(terms[0][1].x)
         for nu, image in terms:
             M = self._adjoints(nu)

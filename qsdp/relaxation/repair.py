@@ -1,4 +1,4 @@
-"""Repair the output of any solver to a point that is feasible for the relaxation."""
+"""Repair the output of any solver to a feasible point of the relaxation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["along_gradient", "project_psd", "repair"]
 
-#: Largest factor along the ray of a point: if a solver's point is shorter by more, the solver has failed.
+#: Largest factor by which a solver's point is rescaled; if it needs more, the solver has failed.
 _LARGEST_STRETCH = 1024.0
 
 Blocks = FloatArray | None
@@ -21,7 +21,7 @@ Blocks = FloatArray | None
 def repair(
     instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""Return ``(Z, V, rho)``, feasible for the relaxation, from a solver's blocks.
+    r"""Repair a solver's blocks to a feasible point ``(Z, V, rho)`` of the relaxation.
 
     Z is averaged with its transpose and V with W; the data matrices are symmetric, so predictions stay the same and
     nothing grows. ``rho`` is set to the largest diagonal entry of V, with its rounding, and the diagonal is padded to
@@ -51,7 +51,7 @@ def repair(
 
 
 def along_gradient(instance: Instance) -> tuple[FloatArray, FloatArray]:
-    r"""Return Z and V of the best point along minus the gradient at zero.
+    r"""Compute Z and V of the best point along minus the gradient at zero.
 
     The point is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`.
     """
@@ -73,7 +73,7 @@ def _clipped_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def _padded_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float] | None:
-    """Return the block with a padded diagonal if no eigenvalue is below rounding, else None."""
+    """Pad the diagonal of a block; return None if an eigenvalue is negative beyond rounding."""
     V = V.copy()
     rho = (1.0 + 2.0 * len(V) * EPS) * float(V.diagonal().max())
     np.fill_diagonal(V, rho)
@@ -86,7 +86,7 @@ def _padded_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray,
 
 
 def project_psd(M: FloatArray) -> FloatArray:
-    """Return the nearest positive semidefinite matrix to the symmetric `M` (Frobenius norm)."""
+    """Project the symmetric `M` onto the positive semidefinite matrices (Frobenius norm)."""
     try:
         # For a matrix inside the cone, such as an interior point, a factor shows this at a tenth of the cost.
         lower_factor(M)
@@ -106,7 +106,7 @@ def _symmetric(M: FloatArray) -> FloatArray:
 
 
 def _best_stretch(instance: Instance, prediction: FloatArray, cost: float) -> float:
-    r"""Return the s >= 0 that minimises :math:`\ell(s \hat y, y) + s\,\mathrm{cost}`."""
+    r"""Minimise :math:`\ell(s \hat y, y) + s\,\mathrm{cost}` over s >= 0."""
     if instance.fit.quadratic:
         weighted = instance.fit.weighted(prediction)
         size = float(np.vdot(weighted, prediction))

@@ -1,4 +1,4 @@
-"""Distinct rows among samples, and the number of rows of a sample: rows are held out, not samples."""
+"""Distinct rows among samples, and the number of rows that each sample stands for, to form folds of rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DistinctRows:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Groups of samples with equal rows and equal targets, with their numbers of rows.
+    """Groups of samples with equal rows and equal targets, and the number of rows in each group.
 
     The number of rows of a sample is its entry of `TrainingProblem.repetitions`, or its weight if there are none. If
     not all of these numbers are integers, every sample is one row. Numbers of rows are divided by their greatest common
@@ -75,7 +75,7 @@ class Cells:
 
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows) -> Cells:
-        """Return the cells of a problem whose samples have the distinct `rows`, in these or other inputs."""
+        """Group the samples of a problem by their distinct `rows`, which may be those of other inputs, and targets."""
         keys = np.column_stack([rows.group, problem.y])
         distinct, cell = np.unique(keys, axis=0, return_inverse=True)
         cell = cell.ravel()

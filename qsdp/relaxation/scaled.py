@@ -1,4 +1,4 @@
-"""Input and output of a solver: the problem in normalised units, and candidates for a solution."""
+"""Input and output of a solver: the problem in normalised units, and an unverified solution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RawSolution", "ScaledProblem"]
 
 @dataclass(frozen=True)
 class RawSolution:
-    """Candidates that a back end returns; none of them is trusted.
+    """Unverified solution that a back end returns.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class RawSolution:
     z : ndarray of shape (K, N) or None
         Multipliers of the diagonals.
     status : str
-        As reported by the solver. Methods of this package: "optimal", "iteration limit", "time limit", "stopped by the
+        As reported by the solver. Built-in methods: "optimal", "iteration limit", "time limit", "stopped by the
         callback", "stalled" (rounding allows no further step) or "interrupted" (by the keyboard; the interrupt is not
         raised again).
     iterations : int or None
@@ -46,9 +46,9 @@ class RawSolution:
 
 @dataclass(frozen=True, eq=False)
 class ScaledProblem:
-    """A training problem with its normalised instance, and the conversions between them."""
+    """Training problem with its normalised instance, and conversions between them."""
 
-    #: Problem in its own units.
+    #: Problem in the original units.
     problem: TrainingProblem
     #: One of {"tight", "paper"}.
     regularization: str
@@ -59,23 +59,23 @@ class ScaledProblem:
 
     @classmethod
     def of(cls, problem: TrainingProblem, regularization: str = "tight") -> ScaledProblem:
-        """Return the problem with its normalised instance."""
+        """Normalise the instance of a problem."""
         return cls(problem, regularization, *Instance.of(problem, regularization).normalised())
 
     @cached_property
     def parts(self) -> list[ScaledProblem]:
-        """The problems that do not interact, each in units of its own."""
+        """Parts of the problem that do not interact, each normalised separately."""
         parts = self.problem.parts
         return [self] if parts == [self.problem] else [ScaledProblem.of(part, self.regularization) for part in parts]
 
     def inside(self, Z: FloatArray, V: FloatArray, nu: FloatArray, z: FloatArray) -> RawSolution:
-        """Return stacks Z and V, a dual vector and weights in the problem's units as candidates for the instance."""
+        """Convert Z, V, a dual vector and weights from the problem's units to those of the instance."""
         units = self.units
         nu = nu * (units.prediction / units.value)
         return RawSolution(Z / units.weight, V / units.weight, V / units.weight, nu, z, status="start")
 
     def divided(self, raw: RawSolution) -> list[RawSolution]:
-        """Return candidates for the instance as candidates for its parts, each in the units of the part."""
+        """Split a solution of the instance into solutions of its parts, each in the units of the part."""
         parts = self.parts
         return [raw] if parts == [self] else [self._of_part(raw, part.units, k) for k, part in enumerate(parts)]
 

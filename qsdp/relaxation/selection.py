@@ -20,25 +20,25 @@ from qsdp.relaxation.solve import solve_with
 
 __all__ = ["MOST_SAMPLES", "BetaChoice", "beta_choice"]
 
-#: Shares of `beta_max`, from large to small.
+#: Candidates for beta as fractions ("shares") of `beta_max`, from large to small.
 SHARES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
-#: Share that the search starts with.
+#: First share that the search tries.
 START = 0.02
 
-#: Share if no time is left to choose.
+#: Share used if the time limit leaves no time to search.
 FALLBACK = 0.01
 
 #: Relative gap of the solves; the held-out losses of neighbouring shares differ by more.
 _TOL = 1e-2
 
-#: Number of folds. Up to this many distinct samples, all are held out in turn; with more, only the first is.
+#: Number of folds. Up to this many distinct samples, all folds are held out in turn; with more, only the first is.
 _FOLDS, _MANY = 4, 1000
 
 #: Largest number of distinct samples used: with thousands, the choice does not depend on a few.
 MOST_SAMPLES = 5000
 
-#: After two folds, a share is given up if its loss is worse by this fraction.
+#: After two folds, a share is rejected if its loss is worse by this fraction.
 _WORSE = 0.05
 
 
@@ -58,7 +58,7 @@ class BetaChoice:
 
 
 def beta_choice(problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoice:
-    """Return the beta, a share of `beta_max`, whose relaxation has the smallest loss on held-out samples.
+    """Choose beta, as a fraction ("share") of `beta_max`, by the loss of the relaxation on held-out samples.
 
     The search goes downhill along a grid of shares, starting in the middle. For each share, the relaxation is solved
     coarsely on the rows outside a fold. Unless the loss takes labels, predictions are clipped to the targets' range.
@@ -71,7 +71,7 @@ def beta_choice(problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoi
     Parameters
     ----------
     problem : TrainingProblem
-        Its own beta does not matter.
+        Training problem; its beta is ignored.
     bar : ProgressBar
         Bar that shows how many shares are done.
     """
@@ -98,7 +98,7 @@ def beta_choice(problem: TrainingProblem, bar: ProgressBar = NO_BAR) -> BetaChoi
 
 @dataclass
 class _ShareSearch:
-    """Losses of shares of `beta_max` on held-out folds, and the rows that they misclassify there."""
+    """Search over shares of `beta_max`: held-out losses, and the held-out rows that each share misclassifies."""
 
     folds: list[_Fold]
     largest: float
@@ -113,7 +113,7 @@ class _ShareSearch:
         return min(self.losses, key=self.losses.__getitem__)
 
     def downhill(self) -> Iterator[float]:
-        """Yield shares, starting in the middle, until neither the next smaller nor the next larger one is better.
+        """Yield shares by local search, starting in the middle, until neither neighbour is better.
 
         Each share must be measured before the next one is requested.
         """
@@ -128,7 +128,7 @@ class _ShareSearch:
                 return
 
     def measure(self, share: float, *, whole: bool = False) -> None:
-        """Measure a share on all folds; stop early if it is clearly worse than the best share on the first ones.
+        """Compute the loss of a share on all folds; stop early if it is clearly worse than the best share.
 
         A loss that is not known for all folds is not used: it is infinite, or missing if time has run out.
         """
@@ -147,7 +147,7 @@ class _ShareSearch:
         self.losses[share] = sum(losses) if len(losses) == len(self.folds) else np.inf
 
     def clearly_fewer_wrong(self, share: float) -> float:
-        """Return a smaller share that misclassifies clearly fewer rows, or the share itself."""
+        """Return a smaller share that misclassifies significantly fewer rows, or `share` if there is none."""
         if self.codes is None or deadline.over():
             return share
         best = share
@@ -162,14 +162,14 @@ class _ShareSearch:
         return best if gains.sum() > np.sqrt((np.square(gains) / rows).sum()) else share
 
     def _gains(self, share: float, other: float) -> FloatArray:
-        """Return the weights of rows misclassified at one share minus the weights of rows misclassified at another."""
+        """Return the misclassified weight of every sample at one share, minus that at another."""
         one, two = (np.concatenate(self._wrong[name]) for name in (share, other))
         return one - two
 
 
 @dataclass(frozen=True, eq=False)
 class _Codes:
-    """Targets that encode classes: every column has two values.
+    """Class codes: targets whose columns have two values each.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class _Codes:
 
     @classmethod
     def of(cls, problem: TrainingProblem) -> _Codes | None:
-        """Return the codes of a problem, or None if its targets are numbers."""
+        """Detect class codes in the targets of a problem; None if the targets are real numbers."""
         y = problem.targets
         low, high = y.min(axis=0), y.max(axis=0)
         if np.any((y != low) & (y != high)):
@@ -192,7 +192,7 @@ class _Codes:
         return cls(low, high, bool(np.all((y == high).sum(axis=1) == 1)))
 
     def wrong(self, samples: TrainingProblem, outputs: FloatArray) -> FloatArray:
-        """Return the misclassified weight of every sample; zero if the outputs give its class."""
+        """Return the misclassified weight of every sample, zero for correctly classified ones."""
         is_class = samples.targets == self.high
         scores = (outputs - self.low) / np.where(self.high > self.low, self.high - self.low, 1.0)
         if self.one_each:
@@ -215,9 +215,9 @@ def held_out_predictions(problem: TrainingProblem) -> Iterator[tuple[TrainingPro
 
 @dataclass
 class _Fold:
-    """A training set with its share of the weight, the held-out samples, and the number of rows of each.
+    """Fold: a training set with its fraction of the weight, the held-out samples, and the number of rows of each.
 
-    It also keeps what one solve leaves for the next.
+    It also stores warm starts and shared matrices for later solves.
     """
 
     training: TrainingProblem
@@ -245,7 +245,7 @@ class _Fold:
 
 
 def _folds(problem: TrainingProblem) -> list[_Fold]:
-    """Return the folds to be held out; none if there are too few distinct samples."""
+    """Build the folds to be held out; none if there are too few distinct samples."""
     rows = DistinctRows.of(problem.X)
     n = rows.count
     if n < 2 * _FOLDS:
@@ -269,7 +269,7 @@ def _folds(problem: TrainingProblem) -> list[_Fold]:
 
 
 def _part(problem: TrainingProblem, shares: FloatArray) -> tuple[TrainingProblem, float]:
-    """Return the problem of a share of every sample, and its share of the weight."""
+    """Build a problem that contains a fraction of every sample; also return its fraction of the weight."""
     weights = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
     some = shares > 0.0
     part = problem.take(some)

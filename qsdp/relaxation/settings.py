@@ -12,13 +12,13 @@ from qsdp.relaxation.scaled import RawSolution
 
 __all__ = ["COARSE", "Progress", "Settings"]
 
-#: Relative gap from which a solve is coarse: its iterations are easier to predict, and single precision suffices.
+#: Relative gap from which a solve is coarse: its iteration count is easier to predict, and single precision suffices.
 COARSE = 1e-3
 
 
 @dataclass(frozen=True, repr=False)
 class Progress(Gap):
-    """State of a solve, the argument of a callback.
+    """State of a running solve, passed to callbacks.
 
     Attributes
     ----------
@@ -48,13 +48,13 @@ class Settings:
     Attributes
     ----------
     tol : float
-        The solver's own accuracy (relative certified gap for solvers of this package).
+        The solver's accuracy (relative certified gap for built-in solvers).
     form : {"two-block", "full"}
     max_iter : int or None
     callback : callable or None
-        Called with a `Progress` in the instance's units; returning True stops the solve. For solvers of this package.
+        Called with a `Progress` in the instance's units; returning True stops the solve. For built-in solvers.
     start : RawSolution or None
-        Solution of a neighbouring instance, in the units of this instance. For solvers of this package.
+        Solution of a neighbouring instance, in the units of this instance. For built-in solvers.
     device : str or None
         Device for large matrix products, such as "cpu" or "cuda"; None means NumPy. For solvers that take a device.
     gram : SharedGram or None
@@ -73,5 +73,5 @@ class Settings:
     effort: float = math.inf
 
     def limited(self, max_iter: int) -> Settings:
-        """Return the settings with a limit on iterations, the given one by default."""
+        """Return the settings with `max_iter` as the iteration limit unless one is set."""
         return self if self.max_iter is not None else replace(self, max_iter=max_iter)

@@ -19,7 +19,7 @@ __all__ = [
     "warn_of_shortfall",
 ]
 
-#: Multiple of the tolerance up to which a gap needs no action; half or twice makes no difference.
+#: Multiple of the tolerance up to which a gap causes no warning; half or twice makes no difference.
 _NEGLIGIBLE = 10.0
 
 #: Ratio of column deviations beyond which standardising is suggested.
@@ -27,10 +27,10 @@ LARGE_SCALE_RATIO = 100.0
 
 
 def falls_short(relaxation: Relaxation, tol: float) -> bool:
-    """Return whether the certified gap is so much larger than requested that users should know."""
+    """Whether the certified gap is so much larger than the tolerance that a warning is due."""
     if relaxation.status == "optimal" or relaxation.relative_gap <= _NEGLIGIBLE * tol:
         return False
-    # Data that a quadratic function fits exactly have the optimum zero, of which every gap is a large share.
+    # If a quadratic function fits the data exactly, the optimum is zero, and every relative gap is large.
     problem = relaxation.problem
     return problem.beta > 0.0 or relaxation.objective > tol * problem.data_fit.value_at_zero
 
@@ -54,7 +54,7 @@ def warn_of_shortfall(relaxation: Relaxation, tol: float, solver: str) -> None:
 
 
 def warn_of_gaps(path: Sequence[Relaxation], tol: float, solver: str) -> None:
-    """Warn once of the relaxations of a path that fall short of the tolerance, and say why the worst one does."""
+    """Issue one warning for all relaxations of a path with gaps above the tolerance, with the cause of the largest."""
     short = [one for one in path if falls_short(one, tol) and one.solver_status != "stopped by the callback"]
     if short:
         worst = max(short, key=lambda relaxation: relaxation.relative_gap)
@@ -66,16 +66,16 @@ def warn_of_gaps(path: Sequence[Relaxation], tol: float, solver: str) -> None:
 
 
 def warn_of_choices() -> None:
-    """Warn of choices that the time limit ended, unless the warning of a relaxation has named them."""
+    """Warn about searches that the time limit cut short, unless the warning of a relaxation has named them."""
     if stages := deadline.ended():
         warn(
-            f"the time limit ended {_listed(stages)}: certificate and predictions are valid, but a longer choice "
-            "may be better; allow more time with time_limit"
+            f"the time limit ended {_listed(stages)}: certificate and predictions are valid, but a longer search "
+            "may give a better result; allow more time with time_limit"
         )
 
 
 def _cause(relaxation: Relaxation, solver: str) -> str:
-    """Return the cause of a gap and the next step."""
+    """Explain the cause of a gap and what to do about it."""
     name, status, problem = relaxation.solver, relaxation.solver_status, relaxation.problem
     if status == "interrupted":
         return "the solve was interrupted"
@@ -104,12 +104,12 @@ def _listed(stages: Sequence[str]) -> str:
 
 
 def _other(name: str, solver: str) -> str:
-    """Return the argument that chooses another solver."""
+    """Suggest another solver, as text of the argument."""
     return f"solver={'auto' if solver != 'auto' else 'splitting' if name != 'splitting' else 'scs'!r}"
 
 
 def ratio_of_scales(X: FloatArray) -> float:
-    """Return the largest ratio of the standard deviations of two columns that vary, or one."""
+    """Compute the largest ratio of the standard deviations of two non-constant columns, or one."""
     # Divide first, so that squares of extreme values stay finite; later checks refuse such values.
     largest = float(np.abs(X).max()) or 1.0
     varying = X.max(axis=0) > X.min(axis=0)

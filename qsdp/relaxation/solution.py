@@ -55,8 +55,8 @@ class Relaxation(Summarized, Gap):
     bound : DualBound
         Proof of the lower bound, with `nu` of shape (n, C) and `z` of shape (C, N); `dual` is the same, squeezed.
     status : {"optimal", "inaccurate", "failed"}
-        Judged by `relative_gap`, not by the solver. "optimal": the gap is at most `tol` (``100 tol`` for solvers with
-        an accuracy of their own). "failed": the solver left no usable point.
+        Judged by `relative_gap`, not by the solver. "optimal": the gap is at most `tol` (``100 tol`` for external
+        solvers). "failed": the solver returned no usable point.
     solver, solver_status : str
         Back end, and the status that it reports.
     objectives, lower_bounds : ndarray of shape (C,) or (1,)
@@ -93,17 +93,17 @@ class Relaxation(Summarized, Gap):
 
     @property
     def Z(self) -> Any:  # noqa: N802 (the paper's name)
-        """Off-diagonal part, or a list with one per output, or with those of all outputs per block."""
+        """Off-diagonal block Z, or a list with one per output; with blocks, a list over blocks."""
         return self._matrices(self.Z_stack)
 
     @property
     def V(self) -> Any:  # noqa: N802
-        """Upper diagonal part, or a list with one per output, or with those of all outputs per block."""
+        """Upper diagonal block V, or a list with one per output; with blocks, a list over blocks."""
         return self._matrices(self.V_stack)
 
     @property
     def W(self) -> Any:  # noqa: N802
-        """Lower diagonal part, equal to `V`."""
+        """Lower diagonal block W, equal to `V`."""
         return self.V
 
     @property
@@ -126,7 +126,7 @@ class Relaxation(Summarized, Gap):
         return [part / price for price, part in zip(layout.prices, layout.unstack(stack), strict=True)]
 
     def _face(self, stack: Any) -> Any:
-        """Return a list with an entry for every output, or the entry for scalar targets."""
+        """Return a list with an entry for every output, or the single entry for scalar targets."""
         return squeezed(list(stack), self.problem.output_shape)
 
     def predict(self, X: Any) -> FloatArray:
@@ -186,7 +186,7 @@ class Relaxation(Summarized, Gap):
         return Summary("Relaxation", rows)
 
     def _course(self) -> str:
-        """Return solver, status, iterations and time as text."""
+        """Describe solver, status, iterations and time as text."""
         steps = "" if self.iterations is None else f", {self.iterations} iterations"
         return f"{self.solver} ({self.solver_status}){steps}, {format_seconds(self.compile_time + self.solve_time)}"
 
@@ -206,7 +206,7 @@ def finish(
     replaced by zero if that is better. The gap of `certified` candidates, from this package's solvers, is recomputed,
     too, but further candidates are tried only if it is larger than `tol`.
     """
-    # What a time limit stopped is certified all the same.
+    # A point is certified even after a time limit.
     with deadline.unlimited():
         parts = [
             _finish_part(part, solved, solver, tol, stretch=stretch, certified=certified)
@@ -253,7 +253,7 @@ def _finish_part(
 
 
 class _Feasible(NamedTuple):
-    """A feasible point with its predictions and objective, in the units of the instance."""
+    """Feasible point with its predictions and objective, in the units of the instance."""
 
     Z: FloatArray
     V: FloatArray
@@ -268,7 +268,7 @@ class _Feasible(NamedTuple):
 
 
 def _feasible(instance: Instance, raw: RawSolution, *, stretch: bool, certified: bool) -> _Feasible:
-    """Return the repaired point of a solver; unless `stretch` is False, zero if that is better."""
+    """Repair the point of a solver; unless `stretch` is False, replace it by zero if that is better."""
     Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified)
     moved = bool(np.any(rho > 0.0))
     prediction = instance.predictions(Z) if moved else np.zeros_like(instance.target)
@@ -281,9 +281,9 @@ def _feasible(instance: Instance, raw: RawSolution, *, stretch: bool, certified:
 
 
 def _best_dual(instance: Instance, raw: RawSolution, point: _Feasible, tol: float, *, certified: bool) -> DualBound:
-    """Return the best bound of the solver's dual vector and of minus the gradient at its point.
+    """Compute the better bound of the solver's dual vector and of minus the gradient at its point.
 
-    A method of this package has evaluated its own dual vector, which suffices if the gap is at most `tol`. After a time
+    A built-in method has already evaluated its dual vector, which suffices if the gap is at most `tol`. After a time
     limit, each dual vector takes one decomposition per output; otherwise, the best weights are searched for.
     """
     in_time = raw.status != "time limit"
@@ -300,7 +300,7 @@ def _best_dual(instance: Instance, raw: RawSolution, point: _Feasible, tol: floa
 
 
 def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation], *, certified: bool = False) -> Relaxation:
-    """Return the relaxation of a vector problem with independent outputs, from one relaxation per output."""
+    """Join one relaxation per output to the relaxation of a vector problem with independent outputs."""
     first = parts[0]
     objective = sum(part.objective for part in parts)
     bound = sum(part.lower_bound for part in parts)

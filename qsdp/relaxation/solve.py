@@ -1,4 +1,4 @@
-"""Solve the relaxation with any back end."""
+"""Solve the relaxation with any solver."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from qsdp.relaxation.solution import FAR, Relaxation, finish, join_outputs
 
 __all__ = ["check_callback", "solve_relaxation", "solve_with"]
 
-#: Factors on the tolerance in successive attempts: of other solvers, and of this package's, which continue.
+#: Factors on the tolerance in successive attempts: of external solvers, and of built-in ones, which continue.
 _TIGHTENINGS, _MARGINS = (1.0, 1e-2, 1e-4), (1.0, 0.3, 0.03)
 
 #: A solve with fewer floating-point operations uses one thread.
@@ -40,7 +40,7 @@ _SMALL = 5e10
 #: Iterations of splitting that "auto" tries if a gap is far from the tolerance; three times as many are no better.
 _ANOTHER_TRY = 3000
 
-#: Fraction of the time left that a first try with low rank gets.
+#: Fraction of the remaining time that a first attempt with the low-rank method may use.
 _FIRST_TRY_TIME = 0.3
 
 
@@ -74,8 +74,8 @@ def solve_relaxation(
     ----------
     problem : TrainingProblem
     solver : {"auto", "interior", "splitting", "low-rank", "scs", "clarabel", "mosek", "cvxopt"}, default="auto"
-        "interior", "splitting" and "low-rank" are this package's own; the others go through CVXPY. "auto" takes the
-        interior-point method if it needs about a second, else the one of the three expected to need the fewest
+        "interior", "splitting" and "low-rank" are built in; the others go through CVXPY. "auto" takes the
+        interior-point method if it needs about a second, else the built-in method expected to need the fewest
         operations: low rank for hundreds of columns and losses without kinks, splitting for coarse solves (`tol` from
         1e-3 on) of up to 199 columns or 20000 samples. The iterations of these two are hard to predict, so each
         is chosen only if its estimated cost is below 1/16 of that of the interior-point method (2/3 in coarse solves),
@@ -84,7 +84,7 @@ def solve_relaxation(
         on correlated columns it is often many times as fast. If the interior-point method reaches the limits of
         floating-point precision, "auto" also tries splitting.
     tol : float, default=1e-6
-        > 0. This package's solvers stop at this certified relative gap, for every output. For the others, it is
+        > 0. Built-in solvers stop at this certified relative gap, for every output. External solvers interpret it as
         their own accuracy. One that reports success with a certified relative gap above ``100 tol`` is run again
         with a hundredth of `tol`, at most twice and while that halves the gap.
     regularization : {"tight", "paper"}, default="tight"
@@ -96,17 +96,16 @@ def solve_relaxation(
         Seconds, > 0. It is checked between iterations; the current step is finished, then the point is repaired and the
         bound is computed, which takes about as long as an iteration.
     verbose : bool or int, default=False
-        Show a progress bar on standard error, or in the notebook: objective and gap for this package's solvers,
-        finished outputs for others.
+        Show a progress bar on standard error, or in the notebook: objective and gap for built-in solvers, finished
+        outputs for others.
     n_jobs : int, optional
         Processes for the outputs of a vector problem whose loss adds up over outputs, as in joblib; None means one.
-        For solvers through CVXPY; this package's solvers solve all outputs together.
+        For solvers through CVXPY; built-in solvers solve all outputs together.
     callback : callable, optional
-        Called with a `Progress` (iteration, objective, lower_bound, relative_gap, elapsed) whenever one of this
-        package's solvers has certified its best pair. Returning True stops the solver.
+        Called with a `Progress` (iteration, objective, lower_bound, relative_gap, elapsed) whenever a built-in solver
+        has certified an iterate. Returning True stops the solver.
     start : Relaxation, optional
-        Solution of a problem with the same data, such as one with another beta, from which one of this package's
-        solvers starts.
+        Solution of a problem with the same data, such as one with another beta, as a warm start of built-in solvers.
     device : str, optional
         Torch device for the large matrix products, such as "cuda"; None means NumPy on the CPU. Used by "low-rank" and
         "splitting" (the Gram matrix or kernel, its factorisations and products with all outputs, and passes over the
@@ -137,8 +136,8 @@ def solve_relaxation(
     first reduced to that many rows. In coarse solves, splitting keeps large matrices in single precision (3 GB for
     197 columns). The objective and the bound are still computed in double precision from the data.
 
-    When a limit, the callback or the keyboard stops one of this package's solvers, it returns the best certified
-    pair. `Relaxation.solver_status` gives the reason.
+    When a limit, the callback or the keyboard stops a built-in solver, it returns its best point and bound, both
+    certified. `Relaxation.solver_status` gives the reason.
 
     Examples
     --------
@@ -184,7 +183,7 @@ def solve_with(
     quiet: bool = False,
     bar: ProgressBar = NO_BAR,
 ) -> Relaxation:
-    """Solve like `solve_relaxation`, for checked arguments; never warn of a gap, and not of zero if `quiet`."""
+    """Run `solve_relaxation` for checked arguments, without warnings about gaps or, if `quiet`, the zero network."""
     check_solver(solver, problem.loss)
     check_memory(problem, solver)
     scaled = ScaledProblem.of(problem, regularization)
@@ -222,9 +221,9 @@ def solve_with(
 def _best_of_attempts(
     scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: Reduction | None = None, k: int = 0
 ) -> Relaxation:
-    """Solve the instance; ask for more accuracy if the solver reports success but the certified gap is too large.
+    """Solve the instance; tighten the tolerance if the solver reports success but the certified gap is too large.
 
-    A method of this package continues from its last point. With a `reduction`, output k is solved in reduced rows.
+    A built-in method continues from its last point. With a `reduction`, output k is solved in reduced rows.
     """
     began, compiled = time.perf_counter(), 0.0
     best: Relaxation | None = None
@@ -245,7 +244,7 @@ def _best_of_attempts(
 def _candidates(
     scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: Reduction | None, k: int
 ) -> RawSolution:
-    """Run the solver once, and return its candidates for the instance itself."""
+    """Run the solver once, on reduced rows if there is a reduction, and convert its result to the full instance."""
     instance = scaled.instance
     if reduction is None:
         raw = _in_columns(backend.solve(instance, settings), instance)
@@ -258,14 +257,14 @@ def _candidates(
 
 
 def _in_columns(raw: RawSolution, instance: LinearInstance) -> RawSolution:
-    """Return the solution with a dual vector of shape (n, C), also for a back end that returns (n,) for one output."""
+    """Reshape the dual vector to (n, C), since some back ends return (n,) for one output."""
     if raw.nu is None or np.size(raw.nu) != instance.target.size:
         return raw
     return replace(raw, nu=np.reshape(raw.nu, instance.target.shape))
 
 
 def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
-    """Return the solver's candidates, with the best points along the gradient for outputs that it did not move."""
+    """Replace outputs that the solver left at zero by the best points along the gradient."""
     assert raw.Z is not None
     assert raw.V is not None
     parts = instance.parts
@@ -280,7 +279,7 @@ def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
 
 
 def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
-    """Return whether the interior-point method stalled far from the tolerance, as on columns of very unlike sizes."""
+    """Whether the interior-point method stalled far from the tolerance, for example on badly scaled columns."""
     stalled = relaxation.solver == "interior" and relaxation.solver_status == "stalled"
     far = relaxation.relative_gap > FAR * settings.tol
     return stalled and relaxation.problem.beta > 0.0 and far and not deadline.over()
@@ -322,7 +321,7 @@ def _solve_output(
 
 
 def _zero_if_optimal(scaled: ScaledProblem, tol: float) -> Relaxation | None:
-    """Return the zero point if the data prove it optimal; otherwise None."""
+    """Return the zero point as the relaxation if its gradient proves it optimal; otherwise None."""
     start = time.perf_counter()
     if _some_neuron_pays(scaled.instance):
         return None
@@ -331,7 +330,7 @@ def _zero_if_optimal(scaled: ScaledProblem, tol: float) -> Relaxation | None:
 
 
 def _some_neuron_pays(instance: Instance) -> bool:
-    r"""Return whether sign alternation finds :math:`u^T M_\nu v` above the dual radius, for the dual vector of zero.
+    r"""Whether a local search finds a neuron with :math:`u^T M_\nu v` above the dual radius, for the gradient at zero.
 
     The check is cheap and true for most problems. If true, the gradient does not prove the zero point optimal.
     """
@@ -365,7 +364,7 @@ def _warn_of_zero(problem: TrainingProblem) -> None:
 def _callback_in_units(
     callback: Callable[[Progress], object] | None, units: Units, bar: ProgressBar
 ) -> Callable[[Progress], object] | None:
-    """Return a callback for the normalised instance that converts to the problem's units and updates the bar."""
+    """Wrap a callback so that it receives values in the problem's units and updates the progress bar."""
     if callback is None and not bar.shown:
         return None
 

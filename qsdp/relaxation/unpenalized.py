@@ -1,8 +1,8 @@
-r"""Dual vectors of problems without a penalty.
+r"""Dual vectors of problems without a penalty (beta = 0).
 
 For ``beta = 0`` a dual vector is feasible if no neuron has a pricing value, that is, if :math:`M_\nu = 0`: it is
 orthogonal to every quadratic function of the data, since networks can represent all of them. The optimum is that of the
-convex fit of such a function, for the squared loss the sum of squares that least squares leaves.
+convex fit of such a function: for the squared loss, the residual sum of squares of least squares.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _INSIDE = 1e-8
 
 
 def vanishes(uppers: FloatArray, roundings: FloatArray) -> bool:
-    """Return whether matrices with pricing values of at most `uppers` are zero up to twice the rounding of sums."""
+    """Whether matrices with pricing values of at most `uppers` are zero up to twice the rounding of sums."""
     return bool(np.all(uppers <= 2.0 * roundings))
 
 
 def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | None:
-    r"""Return a dual vector near `nu` with :math:`M_\nu = 0` up to rounding, or None if it is out of reach.
+    r"""Correct `nu` to a dual vector with :math:`M_\nu = 0` up to rounding; None if that fails.
 
     The smallest correction in the metric of the sample weights is subtracted. If `nu` is minus the gradient of the
     squared loss at any quadratic function, this gives the optimal dual vector. Entries at an end of the conjugate's
@@ -57,7 +57,7 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
     # Coupled outputs share their free rows.
     factors = [_Factor.of(features, mask, roots) for mask in masks[: instance.fit.n_parts]]
     factors *= len(masks) // len(factors)
-    # The second correction removes the rounding of the first, the others what leaving the domain costs.
+    # The second correction removes the rounding of the first; later ones undo the clipping to the domain.
     for _ in range(4):
         images = features.T @ nu
         corrections = [factor.preimage(image) for factor, image in zip(factors, images.T, strict=True)]
@@ -97,7 +97,7 @@ class _Factor:
 
 
 def _free(fit: DataFit, nu: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return which entries can move both ways inside the conjugate's domain; all outputs of a sample if coupled."""
+    """Return a mask of the entries strictly inside the conjugate's domain; per sample if outputs are coupled."""
     step = _INSIDE * fit.weighted(np.full_like(nu, float(np.abs(fit.per_weight(nu)).max(initial=0.0))))
     coupled, C = fit.loss.coupled, nu.shape[1]
     # Coupled outputs move along directions that keep their sum.

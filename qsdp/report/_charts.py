@@ -1,4 +1,4 @@
-"""Charts for the page's template, in the units of its SVG."""
+"""Coordinates of charts for the template of the HTML page, in SVG units."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FRAME = {"width": 440, "height": 270, "left": 56, "right": 426, "top": 12, "bot
 
 @dataclass(frozen=True)
 class Axis:
-    """A scale from `low` to `high`, logarithmic if `log`."""
+    """Axis from `low` to `high`, linear or logarithmic."""
 
     low: float
     high: float
@@ -39,13 +39,13 @@ class Axis:
         return cls(float(np.min(values)) / 1.2, float(np.max(values)) * 1.2, log=True)
 
     def shares(self, values: Any) -> FloatArray:
-        """Return positions of values between the ends of the scale, from 0 to 1."""
+        """Return positions of values along the axis, from 0 at `low` to 1 at `high`."""
         if self.log:
             return np.asarray(np.log(np.asarray(values) / self.low) / math.log(self.high / self.low))
         return (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
-        """Return three to seven round values between the ends."""
+        """Return three to seven round tick values."""
         if self.log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             steps = (1.0, 3.0) if self.high < 1e4 * self.low else (1.0,)
@@ -57,7 +57,7 @@ class Axis:
         return [step * k for k in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
     def between(self, start: str, end: str, values: Any) -> list[float]:
-        """Return positions of values in the frame, between two of its lines."""
+        """Return SVG coordinates of values between two lines of the frame."""
         first, last = _FRAME[start], _FRAME[end]
         return np.round(first + (last - first) * self.shares(values), 1).tolist()  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""What the templates show of a model: texts and numbers by name."""
+"""Variables of the report templates for a model: texts and numbers by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.gap import relative
-from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import first_few, format_bits, format_count, format_number, format_share
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
@@ -47,7 +46,7 @@ _SIZES = (10, 30, 100, 300, 1000, 3000)
 
 
 def facts_of_model(model: Any, judged: Judged | None, n_draws: int) -> dict[str, Any]:
-    """Return the facts about a model, and about its rows if it was judged on a table."""
+    """Return the template variables of a model, with scores and effects if it was evaluated on a table."""
     network, certificate, classes, encoder = (
         model.network_,
         model.certificate_,
@@ -103,7 +102,7 @@ def sizes_of(network: BilinearNetwork) -> list[tuple[str, str]]:
 
 
 def measures(judged: Judged) -> tuple[str, ...]:
-    """Return the names of the measures, the one that a reader must see first before the others."""
+    """Return the names of the scores, the most informative first: not accuracy if classes are uneven."""
     classes = class_names(judged.model)
     if classes is None:
         return ("R²",)
@@ -112,12 +111,12 @@ def measures(judged: Judged) -> tuple[str, ...]:
 
 
 def leading(names: Sequence[str]) -> Sequence[str]:
-    """Return the measures that a summary shows: all of uneven classes, else the first."""
+    """Return the names of the scores in a summary: all if classes are uneven, else the first."""
     return names[:1] if names[0] in {"R²", "accuracy"} else names
 
 
 def measured(model: Any, rows: Any, measure: str, network: Any = None) -> float:
-    """Return a measure of the predictions of the model's network, or another, for rows; nan if it is not defined."""
+    """Return a score of the model on rows, with its network or another one; nan if undefined."""
     from sklearn.metrics import recall_score, roc_auc_score
 
     network = model.network_ if network is None else network
@@ -166,7 +165,7 @@ def _judged_facts(judged: Judged, n_draws: int) -> dict[str, Any]:
 
 
 def _confusion(rows: Any, classes: Sequence[str]) -> dict[str, Any]:
-    """Return the recalls and precisions of classes, and their confusion: a matrix for few, the largest of many."""
+    """Return recalls, precisions and confusions of classes: a matrix for few classes, the largest entries for many."""
     counts = rows.confusion()
     hits, true, predicted = np.diagonal(counts), counts.sum(axis=1), counts.sum(axis=0)
     each = zip(classes, true.tolist(), predicted.tolist(), hits.tolist(), strict=True)
@@ -210,13 +209,13 @@ def _residuals(rows: Any, name: str) -> dict[str, Any]:
 
 
 def _sizes(judged: Judged, measure: str, n_draws: int) -> dict[str, Any]:
-    """Return gaps and a measure of networks of other sizes that are sampled from the same solution.
+    """Return gaps and a score of networks of other sizes, sampled from the same solution.
 
     Gaps need the problem of the training.
     """
     model, rows, network = judged.model, judged.parts[-1], judged.model.network_
     rng, bound = np.random.default_rng(table_of(model).seed), model.certificate_.lower_bound
-    covariance = squeezed(solution_of(model).covariances(network.levels), network.output_shape)
+    covariance = solution_of(model).covariance(network.levels, network.output_shape)
     sizes = [size for size in _SIZES if size >= network.n_outputs]
     drawn = [
         [sample_network(covariance, size, rng, allocation=model.allocation) for _ in range(n_draws)] for size in sizes
@@ -270,7 +269,7 @@ def _effects(effects: Effects, rows: str) -> dict[str, Any]:
 
 
 def _bars(names: Sequence[str], importances: FloatArray) -> list[tuple[str, float, str]]:
-    """Return the columns of the largest importances, with these as numbers and as text."""
+    """Return the columns with the largest importances, each with its importance as number and text."""
     order = np.argsort(-importances, kind="stable")[:_LINES].tolist()
     values = [(names[j], float(importances[j])) for j in order if importances[j] > 0.0]
     return [(name, value, format_share(value)) for name, value in values]
@@ -289,7 +288,7 @@ def _largest_effects(columns: Sequence[str], main: FloatArray, pairs: FloatArray
 
 
 def _shaded(values: FloatArray, show: Callable[[float], str]) -> list[list[tuple[float, str]]]:
-    """Return non-negative numbers as shades from 0 to 1 with texts; nan has no text."""
+    """Return the cells of a heat map: each value divided by the largest, and its text, which is empty for nan."""
     largest = float(np.nanmax(values, initial=0.0)) or 1.0
     return [[(value / largest, "" if math.isnan(value) else show(value)) for value in row] for row in values.tolist()]
 
@@ -302,7 +301,7 @@ def _short(size: float) -> str:
 
 
 def _columns(encoding: Encoding) -> list[tuple[str, str, str, str]]:
-    """Return the name of each column, how it is read, its inputs, and what missing entries count as."""
+    """Return rows of the table of columns: name, type, inputs computed from it, treatment of missing entries."""
     return [
         (
             column.name,
@@ -326,7 +325,7 @@ def _inputs(encoding: Encoding, position: int) -> str:
 
 
 def _scaled(one: Expression) -> str:
-    """Return the formula of a numeric input, with its limits."""
+    """Return the formula of a standardised numeric input, with its clipping limits."""
     text = f"({one.column} {'-' if one.center >= 0.0 else '+'} {_short(abs(one.center))}) / {_short(one.scale)}"
     return text if one.low is None or one.high is None else f"{text}, cut at {_short(one.low)} and {_short(one.high)}"
 

@@ -1,4 +1,4 @@
-"""Files of this package, and what the templates show of those without a table: networks, certificates, statistics."""
+"""Loading of files for reports, and template variables of networks, certificates and statistics."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+import qsdp
 from qsdp._utils.summary import format_number
 from qsdp.certificates import Certificate, load_certificate
 from qsdp.certificates.proof import Proof
-from qsdp.estimators import load
 from qsdp.networks import NETWORK_KINDS, BilinearNetwork, BlockNetwork, IntegerForm, load_network
 from qsdp.networks.storage import ESTIMATOR_KIND, read_archive
 from qsdp.report._content import sizes_of
@@ -25,7 +25,7 @@ _CERTIFICATE = b"qsdp certificate "
 
 #: Readers of the other files, by the kind of content.
 _READERS: dict[str, Callable[[Any], Any]] = {
-    ESTIMATOR_KIND: load,
+    ESTIMATOR_KIND: lambda path: qsdp.load(path),
     **dict.fromkeys(NETWORK_KINDS, load_network),
     STATISTICS_KIND: SufficientStatistics.load,
 }
@@ -50,7 +50,7 @@ def load_file(path: str | os.PathLike[str]) -> Any:
 
 
 def facts_of_file(stored: Any) -> tuple[str, dict[str, Any]] | None:
-    """Return the template and the facts of a network, a certificate or statistics; None for a model."""
+    """Return the template and its variables for a network, a certificate or statistics; None for a model."""
     if isinstance(stored, Certificate):
         proof = stored.proof
         known = {"network": None} if proof is None else {**_of_network(proof.network), "problem": _problem(proof)}
@@ -94,7 +94,7 @@ def _terms(network: Any) -> dict[str, Any]:
 
 
 def _problem(proof: Any) -> list[tuple[str, str]]:
-    """Return what a certificate is about."""
+    """Return the description of the problem of a certificate."""
     if not isinstance(proof, Proof):
         return [
             ("rows", f"{proof.n_samples:,}, which came in batches and are not in the file"),

@@ -1,4 +1,4 @@
-"""Access to the model of a report: estimators as `qsdp.load` returns them, and their rows in a table."""
+"""Access to the estimator of a report, and its evaluation on the rows of a table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_THE_RUN = frozenset({"keep_data", "n_jobs", "verbose", "warm_start"})
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A model on the rows of a table.
+    """A model with its scores and effects on the rows of a table.
 
     Attributes
     ----------
@@ -52,19 +52,17 @@ class Judged:
 
 
 def solution_of(model: Any) -> Any:
-    """Return the solution that networks are sampled from, or None."""
-    known = model._solution_of_relaxation()
-    return None if known is None else known[0]
+    """Return the relaxation's solution, from which networks are sampled, or None if the model has none."""
+    return model._solution_of_relaxation()
 
 
 def loss_and_beta(model: Any) -> str:
     """Return the loss and the beta of the problem as text."""
-    known = model._solution_of_relaxation()
-    return get_loss(model.loss).name + (f", beta {known[1]:g}" if known else "")
+    return get_loss(model.loss).name + (f", beta {model._trained_beta:g}" if solution_of(model) else "")
 
 
 def options_of(model: Any) -> list[tuple[str, str]]:
-    """Return the options of training."""
+    """Return the training options of a model as texts by name."""
     source, solution = table_of(model), solution_of(model)
     facts = []
     if source is not None:
@@ -82,17 +80,17 @@ def refinement_of(model: Any) -> str:
 
 
 def column_names(model: Any) -> list[str]:
-    """Return the names of the columns that a model takes."""
+    """Return the names of a model's input columns."""
     return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])]
 
 
 def table_of(model: Any) -> Any:
-    """Return what a model knows of the table that it was trained on, or None for a model trained on arrays."""
+    """Return the description of the table that a model was trained on, or None if it was trained on arrays."""
     return getattr(model, "table_", None)
 
 
 def judge(model: Any, data_file: str | os.PathLike[str]) -> Judged:
-    """Return a model on the rows of a file; its objective is computed if the model was trained on them."""
+    """Evaluate a model on the rows of a file; if it was trained on them, compute its objective as well."""
     source = table_of(model)
     if source is None:
         raise InvalidInputError(

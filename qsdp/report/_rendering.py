@@ -1,4 +1,4 @@
-"""Reports from templates. What is inserted is escaped for the format that is written: HTML, or Markdown."""
+"""Rendering of report templates as HTML or Markdown, with all inserted values escaped for the format."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ RENDERINGS = {".html": "page.html", ".md": "card.md"}
 
 
 def render(ending: str, facts: Mapping[str, Any]) -> str:
-    """Return a page or a card with the facts of a model."""
+    """Render a page or a card from the template variables of a model."""
     text = _environment(ending).get_template(RENDERINGS[ending]).render(**facts, made_as=ending)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
 @cache
 def _environment(ending: str) -> jinja2.Environment:
-    """Return the templates, in which every value is text: only filters and macros write markup."""
+    """Return the template environment, which escapes all values: only filters and macros write markup."""
     import jinja2
     from markupsafe import Markup, escape
 

@@ -1,4 +1,4 @@
-"""Reports of models, from files."""
+"""Reports on files of models, networks, certificates and statistics."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Report:
 def make_report(
     model_file: str | os.PathLike[str], data_file: str | os.PathLike[str] | None = None, *, n_draws: int = 5
 ) -> Report:
-    """Report on the file of a model, a network, a certificate or statistics, and on what the file lacks.
+    """Create a report on the file of a model (and its data), a network, a certificate or statistics.
 
     Parameters
     ----------

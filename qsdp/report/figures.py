@@ -1,4 +1,4 @@
-"""Figures of a network and its certificate, for terminals and pages; each has a label, a value and a note."""
+"""Key figures of a network and its certificate, each with a label, a value and a note, for terminals and pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Figure = tuple[str, str, str]
 
 
 def certificate_figures(certificate: Certificate, *, standardised: bool) -> list[Figure]:
-    """Return what is proven; the objectives may be those for a standardised target."""
+    """Return the figures of a certificate: objective, lower bound and gap, maybe for standardised targets."""
     units = ", for the standardised target" if standardised else ""
     return [
         bound_figure(certificate.lower_bound),
@@ -52,12 +52,12 @@ def bound_figure(lower_bound: float, note: str = "on the global optimum, over ne
 
 
 def show_measure(measure: str, value: float) -> str:
-    """Return a measure of predictions as text: a percentage, unless it is the AUC or R^2."""
+    """Format a score of predictions: as a percentage, unless it is AUC or R^2."""
     return f"{value:.3f}" if measure in WITHOUT_PERCENT else format_share(value)
 
 
 def show_score(score: float, *, number: bool) -> str:
-    """Return an R^2 (if the target is a number) or an accuracy as text."""
+    """Format an R^2 (if the target is a number) or an accuracy."""
     return show_measure("R²" if number else "accuracy", score)
 
 
@@ -68,7 +68,7 @@ def size_figures(network: BilinearNetwork) -> list[Figure]:
 
 
 def stored_sizes(network: BilinearNetwork) -> list[tuple[str, int]]:
-    """Return a network and its equivalent forms, with the bits that each takes."""
+    """Return the names of a network and its equivalent forms, with the number of bits of each."""
     shared = network.shared_alpha
     D = int(network.U.shape[1])
     return [

@@ -1,6 +1,6 @@
-"""Covariance shaping: a Gaussian whose signs have the correlations that the relaxation asks for."""
+"""Covariance shaping: a Gaussian whose signs have the correlations of the relaxation's solution."""
 
-from qsdp.shaping.blocks import BlockCovariances, LinearNeurons
+from qsdp.shaping.blocks import BlockCovariances, LinearNeurons, shape_block
 from qsdp.shaping.covariance import SignCovariance, shape_matrix
 from qsdp.shaping.methods import GAMMA, SHAPINGS, smallest_diagonal
 from qsdp.shaping.needed import neurons_needed
@@ -14,6 +14,7 @@ __all__ = [
     "SignCovariance",
     "build_shaping",
     "neurons_needed",
+    "shape_block",
     "shape_covariance",
     "shape_matrix",
     "smallest_diagonal",

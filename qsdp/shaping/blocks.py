@@ -1,4 +1,4 @@
-"""Distributions of the neurons of data in blocks: a shaped Gaussian, or thresholds, for every output and block."""
+"""Distributions of neurons for data in blocks: a Gaussian (quadratic) or independent signs (linear) per block."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.blocks import Layout
-from qsdp.shaping.covariance import SignCovariance
+from qsdp.shaping.covariance import SignCovariance, shape_matrix
 
-__all__ = ["BlockCovariances", "LinearNeurons"]
+__all__ = ["BlockCovariances", "LinearNeurons", "shape_block"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class LinearNeurons:
         return float(np.abs(self.s).max())
 
     def signs(self, count: int, rng: np.random.Generator) -> FloatArray:
-        """Return `count` sign vectors (count, N), with one threshold in each of `count` equal intervals.
+        """Draw `count` sign vectors (count, N) by stratified sampling, with one threshold in each of `count` strata.
 
         An entry is +1 where the threshold, uniform on -1 .. 1, is below the entry's mean. So the mean of the vectors
         differs from that of the distribution by at most 2 / count.
@@ -46,7 +46,7 @@ class LinearNeurons:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BlockCovariances(Summarized):
-    """The distributions of the neurons of every output and block.
+    """Distributions of the neurons of every output and block.
 
     Attributes
     ----------
@@ -69,17 +69,17 @@ class BlockCovariances(Summarized):
 
     @property
     def covariances(self) -> list[SignCovariance]:
-        """The covariances of the quadratic blocks."""
+        """Covariances of the quadratic blocks."""
         return [part for part in self.parts if isinstance(part, SignCovariance)]
 
     @property
     def method(self) -> str:
-        """Method of the shaping; "linear" if no block is quadratic."""
+        """Shaping method; "linear" if no block is quadratic."""
         return self.covariances[0].method if self.covariances else "linear"
 
     @property
     def constant(self) -> float:
-        """Smallest constant c of a quadratic block; without any, pi / 2, that of a linear block."""
+        """Smallest constant c of the quadratic blocks; if there are none, pi / 2, that of a linear block."""
         return min((one.constant for one in self.covariances), default=0.5 * np.pi)
 
     @property
@@ -100,3 +100,13 @@ class BlockCovariances(Summarized):
             ("largest residual", format_number(self.residual, 2)),
         ]
         return Summary("BlockCovariances", rows)
+
+
+def shape_block(
+    Z: FloatArray, V: FloatArray, rho: float, layout: Layout, r: int, method: str
+) -> SignCovariance | LinearNeurons:
+    """Shape the distribution of the neurons of block r, whose Z, V and rho are in units of the block's penalty."""
+    N, price = layout.sizes[r], layout.prices[r]
+    if layout.linear[r]:
+        return LinearNeurons(read_only(2.0 / price * Z.diagonal()[:N]))
+    return shape_matrix(Z[:N, :N] / price, V[:N, :N] / price, rho / price, levels=2, activation=None, method=method)

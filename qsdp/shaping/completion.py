@@ -1,4 +1,4 @@
-"""The largest constant c for which sin(c Z) is the off-diagonal block of a covariance with diagonal at most one."""
+"""Search for the largest c such that sin(c Z) is the off-diagonal block of a covariance with diagonal at most one."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["largest_constant", "weighted_absolute"]
 
-#: Largest share of pi / (2 max |Z|): beyond that maximum, arcsin(sin(c Z)) is not c Z, and near it digits are lost.
+#: Largest c relative to pi / (2 max |Z|): beyond that limit, arcsin(sin(c Z)) is not c Z, and near it digits are lost.
 _SHARE_OF_MAXIMUM = 1.0 - 1e-4
 
 #: Largest number of Newton steps; about ten are usual.
 _MAX_STEPS = 100
 
-#: First and last target for the gap between the two bounds, and the next target as a share of the gap.
+#: First and last target for the gap between the two bounds, and the ratio of the next target to the gap.
 _FIRST_GAP, _LAST_GAP, _SHRINKAGE = 0.1, 4e-9, 0.2
 
-#: Parts of the curvature below this share of the largest part are left out, which costs no steps.
+#: Terms of the curvature below this fraction of the largest are omitted, which does not increase the number of steps.
 _NEGLIGIBLE = 1e-7
 
 
 class _Bounds(NamedTuple):
-    """The bounds that weights w of sum one give for S = sin(c Z).
+    """Bounds on the diagonal of a completion of S = sin(c Z), computed from weights w of sum one.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class _Bounds(NamedTuple):
 
 
 def weighted_absolute(S: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""Return :math:`P = w^{-1/2} |w^{1/2} S w^{1/2}| w^{-1/2}` for symmetric S, a P with P +- S semidefinite.
+    r"""Compute :math:`P = w^{-1/2} |w^{1/2} S w^{1/2}| w^{-1/2}` for symmetric S; P +- S are semidefinite.
 
     Among these, it has the smallest :math:`\sum_i w_i P_{ii}`, the nuclear norm of :math:`w^{1/2} S w^{1/2}`.
 
@@ -63,14 +63,14 @@ def weighted_absolute(S: FloatArray, weights: FloatArray) -> tuple[FloatArray, F
     scale = np.outer(root, root)
     eigenvalues, vectors = scipy.linalg.eigh(S * scale, check_finite=False)
     magnitudes = np.abs(eigenvalues)
-    # Raise them by more than the rounding of the eigenvalues, which tiny weights would magnify in P +- S.
+    # Raise the eigenvalues by more than their rounding, which tiny weights would magnify in P +- S.
     magnitudes += 8.0 * len(S) * EPS * magnitudes.max()
     P = (vectors * magnitudes) @ vectors.T / scale
     return 0.5 * (P + P.T), eigenvalues, vectors
 
 
 def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[float, FloatArray] | None:
-    r"""Return the largest c >= `least` for which sin(c Z) has a completion, and the completion.
+    r"""Find the largest c >= `least` for which sin(c Z) has a completion, and the completion.
 
     A time limit is checked before each step; after it, the largest constant so far is returned.
 
@@ -88,8 +88,8 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
     c : float
         At most :math:`\pi / (2 \max |Z|)`, so that arcsin(sin(c Z)) is c Z.
     P : ndarray of shape (N, N)
-        P +- sin(c Z) are positive semidefinite, and no diagonal entry is larger than 1. The result is None instead of
-        both if Z is zero or nothing was found.
+        P +- sin(c Z) are positive semidefinite, and no diagonal entry is larger than 1. None is returned instead of
+        both if Z is zero or the search failed.
 
     Notes
     -----
@@ -138,11 +138,11 @@ def _bounds(Z: FloatArray, weights: FloatArray, c: float) -> _Bounds:
 
 
 def _curvature(eigenvalues: FloatArray, vectors: FloatArray) -> FloatArray:
-    r"""Return :math:`4 \sum_{a, b} \kappa_{ab} (v_a \circ v_b)(v_a \circ v_b)^T` over pairs of unlike signs.
+    r"""Compute :math:`4 \sum_{a, b} \kappa_{ab} (v_a \circ v_b)(v_a \circ v_b)^T` over pairs of opposite signs.
 
-    :math:`\kappa_{ab}` is the harmonic sum :math:`|\lambda_a \lambda_b| / (|\lambda_a| + |\lambda_b|)`. Pairs of like
-    signs add nothing, because |.| is linear there. This matrix of pairs has a numerical rank of about 20 for any N, so
-    the sum takes as many products of N x N matrices.
+    :math:`\kappa_{ab}` is the harmonic sum :math:`|\lambda_a \lambda_b| / (|\lambda_a| + |\lambda_b|)`. Pairs of equal
+    signs contribute nothing, because |.| is linear there. The matrix :math:`\kappa` has a numerical rank of about 20
+    for any N, so the sum takes as many products of N x N matrices.
     """
     positive, negative = eigenvalues > 0.0, eigenvalues < 0.0
     curvature = np.zeros_like(vectors)
@@ -158,7 +158,7 @@ def _curvature(eigenvalues: FloatArray, vectors: FloatArray) -> FloatArray:
 
 
 def _newton_step(weights: FloatArray, diagonal: FloatArray, curvature: FloatArray, barrier: float) -> FloatArray:
-    """Return the relative change of the weights that maximises f + barrier * sum(log w) and keeps their sum."""
+    """Compute the Newton step, relative to the weights, for f + barrier * sum(log w) at constant sum of w."""
     system = curvature + barrier * np.eye(len(weights))
     ascent, constraint = np.linalg.solve(system, np.stack([weights * diagonal + barrier, weights], axis=1)).T
     step: FloatArray = ascent - constraint * ((weights @ ascent) / (weights @ constraint))

@@ -19,13 +19,13 @@ from qsdp.shaping.roots import smallest_eigenvalue
 
 __all__ = ["SignCovariance", "replicas_of", "shape_matrices", "shape_matrix"]
 
-#: Share of the largest entry by which a solver's matrices may be asymmetric or indefinite; beyond, they are another's.
+#: Asymmetry and indefiniteness allowed in user-supplied matrices, relative to the largest entry: the error of a solver.
 _FEASIBLE = 1e-5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SignCovariance(Summarized):
-    r"""Covariance `Q` with :math:`\arcsin(Q_{12}) = c Z_s`, and its accuracy.
+    r"""Covariance `Q` of a Gaussian with :math:`\arcsin(Q_{12}) = c Z_s`, and its numerical accuracy.
 
     With M + 1 levels, a weight is the sum of M signs, called its replicas. `Q` holds the correlations between replicas
     of different coordinates, and ones on the diagonal. `replica_correlation` holds the correlations between replicas of
@@ -112,7 +112,7 @@ def shape_matrix(
     activation: PolynomialActivation | None,
     method: str,
 ) -> SignCovariance:
-    """Return the covariance of the matrices Z, V and of rho of a feasible point, as `shape_covariance` does."""
+    """Compute the covariance from Z, V and rho of a feasible point, like `shape_covariance`."""
     N = len(Z)
     replicas = replicas_of(levels, activation, N)
     if rho == 0.0:
@@ -129,7 +129,7 @@ def replicas_of(levels: int, activation: PolynomialActivation | None, N: int) ->
 
 
 def shape_matrices(Z: FloatArray, V: FloatArray, W: FloatArray, method: str) -> SignCovariance:
-    """Return the covariance of binary neurons for any feasible triple, as `shape_covariance` does, after a check.
+    """Check a triple Z, V, W and compute the covariance of its binary neurons, like `shape_covariance`.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def _measured(
     activation: PolynomialActivation | None,
     method: str,
 ) -> SignCovariance:
-    """Return a covariance with its errors."""
+    """Build a `SignCovariance` and measure its residual, diagonal error and smallest eigenvalue."""
     (Q, within, constant, rho), N = shaped, len(Z)
     replicas = np.concatenate([replicas, replicas])
     return SignCovariance(
@@ -188,7 +188,7 @@ def _measured(
 
 
 def _smallest_eigenvalue(Q: FloatArray, replicas: npt.NDArray[np.intp], within: FloatArray) -> float:
-    """Return the smallest eigenvalue of the covariance of all replicas."""
+    """Compute the smallest eigenvalue of the covariance of all replicas."""
     if replicas.max() == 1:
         return smallest_eigenvalue(Q)
     # It acts on the means over replicas, which have length 1 / sqrt(M), and on the deviations.
@@ -198,7 +198,7 @@ def _smallest_eigenvalue(Q: FloatArray, replicas: npt.NDArray[np.intp], within: 
 
 
 def _residual(S: FloatArray, Z: FloatArray, rho: float, constant: float) -> float:
-    """Return the largest entry of |arcsin(S) - c Z / rho|; go by blocks, since every matrix counts if data are wide."""
+    """Compute the largest entry of |arcsin(S) - c Z / rho|, block by block to save memory."""
     if rho == 0.0 and not np.any(S):
         return 0.0
     return max(

@@ -1,4 +1,4 @@
-"""Covariance of one output by each method."""
+"""The shaping methods: covariance of one output by "krivine", "adaptive" and "sdp"."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["GAMMA", "SHAPINGS", "scaled_block", "shape_triple", "shaping_program
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
 
-#: Relative error of the adaptive constant, from below; with replicas, the second one lowers the variance.
+#: Relative distance of the adaptive constant below the largest: without and with replicas (which lowers the variance).
 _TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
 
-#: Most reweightings of a diagonal; its relative excess at which they end, and beyond which the given one is kept.
+#: `smallest_diagonal`: maximum number of reweightings, relative excess at which they end, and largest accepted excess.
 _REWEIGHTINGS, _EXCESS, _LARGEST_EXCESS = 200, 1e-3, 2e-2
 
 
 def _identity(size: int) -> FloatArray:
-    """Return the identity as windows of one row; as a full matrix, the zero point of 6000 inputs takes 1.2 GB."""
+    """Return a read-only identity matrix as views of one row, which saves 1.2 GB for the zero point of 6000 inputs."""
     row = np.zeros(2 * size - 1)
     row[size - 1] = 1.0
     identity: FloatArray = np.lib.stride_tricks.sliding_window_view(row, size)[::-1]
@@ -41,7 +41,7 @@ def _identity(size: int) -> FloatArray:
 
 
 def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatArray, float]:
-    r"""Return V of nearly smallest trace with V +- Z positive semidefinite and diagonal at most rho.
+    r"""Compute V of nearly minimal trace with V +- Z positive semidefinite and diagonal at most rho.
 
     A time limit is checked before each reweighting.
 
@@ -55,7 +55,7 @@ def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatAr
     -------
     V : ndarray of shape (N, N)
     rho : float
-        Largest entry of its diagonal, at most the given one up to a small excess.
+        Largest entry of its diagonal, which exceeds the argument `rho` only slightly.
 
     Notes
     -----
@@ -96,7 +96,7 @@ def _replica_correlation(diagonal: FloatArray, replicas: npt.NDArray[np.intp]) -
 
 def _covariance(rows_of: Callable[[slice], tuple[FloatArray, FloatArray]], N: int) -> FloatArray:
     """Return [P S; S P] with ones on the diagonal of P; `rows_of` returns rows of the symmetric P and S."""
-    # V and Z of a Relaxation are symmetric, and W is V. In place and by rows: every matrix counts if data are wide.
+    # V and Z of a Relaxation are symmetric, and W is V. Work in place and by rows to save memory for wide data.
     Q = np.empty((2 * N, 2 * N))
     for rows in chunks(N, N):
         Q[rows, :N], Q[rows, N:] = rows_of(rows)
@@ -106,7 +106,7 @@ def _covariance(rows_of: Callable[[slice], tuple[FloatArray, FloatArray]], N: in
 
 
 def shape_triple(Z: FloatArray, V: FloatArray, W: FloatArray, rho: float, method: str) -> _Shaped:
-    """Return the covariance of binary neurons of any feasible triple, whose Z need not be symmetric nor W equal V."""
+    """Compute the covariance of binary neurons for any feasible triple, with asymmetric Z and different V and W."""
     N, binary = len(Z), np.ones(2 * len(Z), dtype=np.intp)
     if method == "sdp":
         return _sdp(Z, V, rho, binary[:N])
@@ -154,7 +154,7 @@ def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np
 
 
 def shaping_program(Z: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> tuple[cp.Problem, cp.Variable]:
-    """Return the program (27) for a matrix Z, and its variable Q.
+    """Build the semidefinite program (27) for a matrix Z; return it and its variable Q.
 
     Q is the covariance of the means over replicas, since exchangeable replicas suffice; its diagonal is in [0, 1].
     """
@@ -182,7 +182,7 @@ def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp
     program, Q = shaping_program(Z, rho, replicas)
     options = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000}
     if deadline.left() < math.inf:
-        # For SCS, zero is no limit.
+        # For SCS, zero means no limit.
         options["time_limit_secs"] = max(deadline.left(), 1e-3)
     data, chain, inverse = program.get_problem_data(cp.SCS, solver_opts=options)
     answer = chain.solve_via_data(program, data, False, False, options)

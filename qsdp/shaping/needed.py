@@ -1,4 +1,4 @@
-"""How many neurons make a sampled network as good as its relaxation, with explicit constants."""
+"""Number of sampled neurons that suffices for the loss of the relaxation, with explicit constants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["neurons_needed"]
 
 
 def neurons_needed(relaxation: Relaxation, epsilon: float, delta: float, *, method: str = "krivine") -> int:
-    r"""Return a number of neurons that is enough for a sampled network to have nearly the loss of the relaxation.
+    r"""Compute a number of neurons that suffices for a sampled network to nearly attain the loss of the relaxation.
 
     With probability at least :math:`1 - \delta`, the loss of a network of that many sampled neurons differs from the
     loss at the relaxation's predictions by at most :math:`\epsilon`, without the penalties.
@@ -62,7 +62,7 @@ def neurons_needed(relaxation: Relaxation, epsilon: float, delta: float, *, meth
 
     This is (28) and theorem 3 of Bartan and Pilanci with two corrections: the inequality has a factor 1/2 in the
     exponent, which is missing in (28) and (38), and the subtracted term of (36) cannot raise the variance. The bound
-    holds for every problem, so the number is far above what is usually enough.
+    holds for every problem, so the number is usually far larger than necessary.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def neurons_needed(relaxation: Relaxation, epsilon: float, delta: float, *, meth
 
 
 def _neurons(covariance: SignCovariance, reach: float, delta: float) -> int:
-    """Return how many neurons keep the mean of outer products, times the total weight, within `reach`."""
+    """Invert the Bernstein bound: number of neurons whose scaled mean outer product deviates by at most `reach`."""
     if covariance.total_weight == 0.0:
         return 1
     N, t = covariance.dimension, reach / covariance.total_weight
@@ -102,7 +102,7 @@ def _neurons(covariance: SignCovariance, reach: float, delta: float) -> int:
 
 
 def _largest_reach(problem: TrainingProblem, predictions: FloatArray, epsilon: float) -> float:
-    """Return the largest s for which deviations of at most s times the nuclear norms change the loss by epsilon."""
+    """Find the largest s for which deviations of at most s times the nuclear norms change the loss by <= epsilon."""
     fit, norms = problem.data_fit, _nuclear_norms(problem)[:, None]
     before = fit.value(predictions)
 
@@ -126,7 +126,7 @@ def _largest_reach(problem: TrainingProblem, predictions: FloatArray, epsilon: f
 
 
 def _nuclear_norms(problem: TrainingProblem) -> FloatArray:
-    """Return the nuclear norms of the data matrices: of (r, 1) in the plane of a sample of norm r and the constant."""
+    """Compute the nuclear norms of the data matrices, which depend only on the norms r of the samples."""
     squares = np.square(problem.X).sum(axis=1)
     if not problem.lifted:
         a = 1.0 if problem.activation is None else problem.activation.coefficients[0]

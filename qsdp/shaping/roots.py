@@ -1,4 +1,4 @@
-"""Square roots and smallest eigenvalues of covariances, of large ones by triangular factors instead of eigenvectors."""
+"""Square roots and smallest eigenvalues of covariances; triangular factors replace eigenvectors for large ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["CovarianceRoot", "halves", "root_of", "smallest_eigenvalue"]
 
-#: Largest side of a matrix whose symmetric root is taken: beyond, triangular factors are much faster.
+#: Largest side of a matrix whose symmetric root is computed: beyond, triangular factors are much faster.
 _LARGEST_SYMMETRIC = 500
 
 #: Shift of the diagonal of a factorisation, in units of rounding; with less, that of singular matrices fails.
@@ -26,7 +26,7 @@ _ACCURACY = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class CovarianceRoot:
-    """A matrix R with R R' = Q, kept as factors.
+    """Matrix R with R R' = Q, stored as factors.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class CovarianceRoot:
         return sum(len(factor) for factor in self.factors)
 
     def products(self, noise: FloatArray) -> FloatArray:
-        """Return R g for every row g of `noise` (count, side)."""
+        """Compute R g for every row g of `noise` (count, side)."""
         if len(self.factors) == 1:
             (root,) = self.factors
             return noise * root if root.ndim == 1 else noise @ root.T
@@ -58,10 +58,10 @@ class CovarianceRoot:
 
 
 def halves(Q: FloatArray) -> list[FloatArray]:
-    r"""Return P + S and P - S, which have the eigenvalues of Q = [P S; S P] for symmetric S; return any other Q itself.
+    r"""Split Q = [P S; S P] with symmetric S into P + S and P - S, which together have its eigenvalues.
 
     Their eigenvectors x give the eigenvectors (x, x) and (x, -x) of Q. Two decompositions of half the side take a
-    quarter of the operations.
+    quarter of the operations. Any other Q is returned unchanged, as the only entry.
     """
     N = len(Q) // 2
     P, S = Q[:N, :N], Q[:N, N:]
@@ -69,14 +69,14 @@ def halves(Q: FloatArray) -> list[FloatArray]:
 
 
 def root_of(Q: FloatArray) -> CovarianceRoot:
-    """Return a unique root of a covariance, so that a seed draws the same neurons on every processor.
+    """Compute a uniquely defined root of a covariance, so that a seed draws the same neurons on every processor.
 
     Notes
     -----
     Q is often singular and then has no Cholesky factor; factors made of eigenvectors keep arbitrary signs. Up to a side
     of 500, the root is the symmetric one. Beyond, it is the Cholesky factor of Q with 4 N eps (2e-12 for side 2000)
-    added to the diagonal. This makes the correlations of the signs smaller by the same share, which is also the
-    rounding of the symmetric root.
+    added to the diagonal. This reduces the correlations of the signs by the same fraction, which is also the rounding
+    of the symmetric root.
     """
     if _is_diagonal(Q):
         return CovarianceRoot((np.sqrt(np.maximum(Q.diagonal(), 0.0)),))
@@ -95,7 +95,7 @@ def root_of(Q: FloatArray) -> CovarianceRoot:
 
 
 def smallest_eigenvalue(Q: FloatArray) -> float:
-    """Return the smallest eigenvalue of a covariance up to rounding, or to six digits for large ones."""
+    """Compute the smallest eigenvalue of a covariance up to rounding, or to six digits for large ones."""
     return float(Q.diagonal().min()) if _is_diagonal(Q) else min(_smallest_of(half) for half in halves(Q))
 
 
@@ -115,7 +115,7 @@ def _smallest_of(M: FloatArray) -> float:
 
 
 def _triangular_factor(M: FloatArray) -> FloatArray | None:
-    """Return the Cholesky factor of a symmetric matrix, shifted by rounding; None if it is not semidefinite."""
+    """Compute the Cholesky factor of a symmetric matrix with a tiny diagonal shift; None if it is not semidefinite."""
     shifted = M.copy()
     np.fill_diagonal(shifted, M.diagonal() + _shift(M))
     try:
@@ -127,7 +127,7 @@ def _triangular_factor(M: FloatArray) -> FloatArray | None:
 
 
 def _is_diagonal(M: FloatArray) -> bool:
-    # The zero point has such a matrix. The first row rules out nearly all others.
+    # The zero point has a diagonal matrix. The first row rules out nearly all others.
     return not np.any(M[0, 1:]) and np.count_nonzero(M) == np.count_nonzero(M.diagonal())
 
 

@@ -1,4 +1,4 @@
-"""Shaping of the solution of a relaxation into distributions of neurons."""
+"""Covariance shaping: convert the solution of a relaxation to distributions of neurons."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 from qsdp._utils import deadline
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.progress import progress
-from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_verbose, read_only
-from qsdp.blocks import Layout
+from qsdp._utils.validation import check_choice, check_matrix, check_verbose
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.relaxation import Formulation, Relaxation
-from qsdp.shaping.blocks import BlockCovariances, LinearNeurons
-from qsdp.shaping.covariance import SignCovariance, replicas_of, shape_matrices, shape_matrix
+from qsdp.shaping.blocks import BlockCovariances, shape_block
+from qsdp.shaping.covariance import replicas_of, shape_matrices, shape_matrix
 from qsdp.shaping.methods import SHAPINGS, shaping_program, smallest_diagonal
 
 __all__ = ["build_shaping", "shape_covariance"]
@@ -28,7 +27,7 @@ def shape_covariance(
     time_limit: float | None = None,
     verbose: bool | int = False,
 ) -> Any:
-    r"""Return a covariance Q with unit diagonal and :math:`\arcsin(Q_{12}) = c Z / \rho`.
+    r"""Compute a covariance Q with unit diagonal and :math:`\arcsin(Q_{12}) = c Z / \rho`.
 
     Then :math:`[u; v] = \mathrm{sign}(\mathcal N(0, Q))` has
     :math:`E[u v^T] = (2/\pi) \arcsin(Q_{12}) = (2 c / \pi) Z / \rho`.
@@ -52,13 +51,13 @@ def shape_covariance(
         proportional to c, and the variance of the sampled network to about its square. ``"sdp"`` solves the paper's
         program (27), at the cost of a solve. It has the Q12 of the closed form and other diagonal blocks.
     Z, V, W : array-like of shape (N, N), optional
-        Any matrices for which ``[[V, Z], [Z', W]]`` is positive semidefinite, for neurons with N binary weights a side.
-        Z need not be symmetric, and W is V by default. They may come from a program of your own. V and W are scaled
-        against each other and their diagonals padded until all entries are the smallest possible rho, which changes no
+        Any matrices for which ``[[V, Z], [Z', W]]`` is positive semidefinite, for neurons with N binary weights in u
+        and in v, such as the solution of another semidefinite program. Z need not be symmetric, and W is V by default.
+        V and W are scaled against each other and their diagonals padded to the smallest possible rho, which changes no
         prediction.
     time_limit : float, optional
-        Limit in seconds, > 0, checked between iterations; the current step is finished. After it, "adaptive" takes the
-        largest constant found and "sdp" the blocks found. If none was found, both use the closed form.
+        Limit in seconds, > 0, checked between iterations; the current step is finished. After it, "adaptive" and "sdp"
+        return their best iterate, or the closed form if there is none.
     verbose : bool or int, default=False
         Show a progress bar of the outputs on the standard error or in the notebook.
 
@@ -77,8 +76,8 @@ def shape_covariance(
     -----
     See theorem 2 and (27) of Bartan and Pilanci. The closed form is Krivine's argument (Alon and Naor, Lemma 4.2)
     written out. With more than two levels, V is first replaced by one of nearly the smallest trace: the smaller the
-    diagonal entry of a coordinate, the more its replicas disagree, and the more levels occur. For the same reason, the
-    adaptive constant then stays a hundredth below the largest one.
+    diagonal entry of a coordinate, the more its replicas disagree, and the more levels are used. For the same reason,
+    the adaptive constant then stays a hundredth below the largest one.
 
     Examples
     --------
@@ -99,7 +98,7 @@ def shape_covariance(
     check_choice("method", method, SHAPINGS)
     if relaxation is None or Z is not None or V is not None or W is not None:
         if relaxation is not None or Z is None or V is None:
-            raise InvalidInputError("either relaxation, or Z, V and, unless it is V, W must be given")
+            raise InvalidInputError("pass either relaxation, or Z and V (and W if it differs from V)")
         side = len(Z := check_matrix("Z", Z))
         V, W = (check_matrix(name, M, n_columns=side) for name, M in (("V", V), ("W", V if W is None else W)))
         if not Z.shape == V.shape == W.shape == (side, side):
@@ -114,7 +113,7 @@ def shape_covariance(
         for k, (Z, V, rho) in enumerate(zip(relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack, strict=True)):
             bar.count(k, len(relaxation.rho_stack))
             if layout is not None:
-                parts.append(_of_block(Z, V, float(rho), layout, k % layout.n_blocks, method))
+                parts.append(shape_block(Z, V, float(rho), layout, k % layout.n_blocks, method))
                 continue
             parts.append(
                 shape_matrix(Z, V, float(rho), levels=problem.levels, activation=problem.activation, method=method)
@@ -161,13 +160,3 @@ def build_shaping(relaxation: Relaxation) -> Any:
         program, Q = shaping_program(Z, radius, replicas)
         built.append(Formulation(program, {"Q": Q}, "shaping"))
     return squeezed(built, problem.output_shape)
-
-
-def _of_block(
-    Z: FloatArray, V: FloatArray, rho: float, layout: Layout, r: int, method: str
-) -> SignCovariance | LinearNeurons:
-    """Return the distribution of the neurons of block r, whose matrices are in units of its price."""
-    N, price = layout.sizes[r], layout.prices[r]
-    if layout.linear[r]:
-        return LinearNeurons(read_only(2.0 / price * Z.diagonal()[:N]))
-    return shape_matrix(Z[:N, :N] / price, V[:N, :N] / price, rho / price, levels=2, activation=None, method=method)

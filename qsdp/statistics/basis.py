@@ -1,4 +1,4 @@
-"""The centres and scales in which columns are accumulated."""
+"""Affine coordinates, centres and scales, in which the columns of data are accumulated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Basis:
 
     @classmethod
     def of(cls, columns: FloatArray) -> Basis:
-        """Return the basis that suits some rows."""
+        """Return a basis chosen from some rows: centres near their means, scales near their spreads."""
         largest = np.where((size := np.abs(columns).max(axis=0)) > 0.0, size, 1.0)
         unit = columns / largest
         centre = _rounded_means(unit.mean(axis=0), unit.std(axis=0)) * largest
@@ -44,7 +44,7 @@ class Basis:
 
     @classmethod
     def plain(cls, count: int) -> Basis:
-        """Return the basis in which columns are what they are."""
+        """Return the identity basis, with centre zero and scale one."""
         return cls(np.zeros(count), np.zeros(count, dtype=np.int64))
 
     def __eq__(self, other: object) -> bool:
@@ -55,19 +55,19 @@ class Basis:
     __hash__ = None  # type: ignore[assignment]  # compares arrays by value
 
     def apply(self, columns: FloatArray) -> FloatArray:
-        """Return the columns in this basis."""
+        """Return the coordinates of columns in this basis."""
         coordinates: FloatArray = columns - self.centre
         coordinates *= np.ldexp(1.0, -self.exponent)
         return coordinates
 
     def reaching(self, columns: FloatArray) -> Basis:
-        """Return a basis with the same centres in which products of further rows stay representable."""
+        """Return a basis with the same centres, and scales so large that products of further rows do not overflow."""
         excess = _exponents(np.abs(columns - self.centre).max(axis=0)) - self.exponent
         far = excess > REACH
         return Basis(self.centre, np.where(far, self.exponent + excess, self.exponent)) if np.any(far) else self
 
     def recentred(self, columns: FloatArray) -> Basis:
-        """Return a basis of the same scales with centres that suit further rows, or this one if it is well centred."""
+        """Return a basis of the same scales centred for further rows, or this one if it is already well centred."""
         coordinates = self.apply(columns)
         shift = _rounded_means(coordinates.mean(axis=0), coordinates.std(axis=0))
         return Basis(self.centre + np.ldexp(shift, self.exponent), self.exponent) if np.any(shift) else self

@@ -1,4 +1,4 @@
-"""Streams of batches: accumulation with saves in between, and errors that name the batch."""
+"""Streams of batches: accumulation with checkpoints, and errors that name the batch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def accumulate(
     every: int,
     bar: ProgressBar = NO_BAR,
 ) -> None:
-    """Add a stream to statistics, skipping as many of its first rows as the statistics have seen.
+    """Add a stream of batches to statistics, skipping the first rows if the statistics already contain them.
 
     With a checkpoint, the statistics are saved after `every` rows, at the end and before an error.
     """
@@ -65,7 +65,7 @@ def accumulate(
 
 
 def numbered(batches: Iterable[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield the batches of a stream, each of two or three parts, with their numbers."""
+    """Yield the number and the two or three arrays of each batch of a stream."""
     for number, batch in enumerate(batches):
         parts = batch if isinstance(batch, tuple) else (batch,)
         if len(parts) not in (2, 3):
@@ -75,7 +75,7 @@ def numbered(batches: Iterable[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
 
 @contextmanager
 def naming(number: int, row: int) -> Iterator[None]:
-    """Name the batch in the messages of errors that are raised inside."""
+    """Context manager that adds the number and first row of a batch to the messages of errors raised inside."""
     try:
         yield
     except (InvalidInputError, InvalidTypeError) as error:
@@ -89,14 +89,14 @@ def require_rows(n_samples: int) -> None:
 
 
 def row_batches(X: Any, y: Any, sample_weight: Any = None, *, rows: int = 2**16) -> Iterator[tuple[Any, ...]]:
-    """Yield batches of rows of arrays, such as memory-mapped ones, for `SufficientStatistics.from_batches`."""
+    """Yield arrays, for example memory-mapped ones, in batches of rows for `SufficientStatistics.from_batches`."""
     rows = check_integer("rows", rows, minimum=1)
     for start in range(0, len(X), rows):
         yield tuple(part[start : start + rows] for part in (X, y, sample_weight) if part is not None)
 
 
 def check_finite(name: str, array: Any, *, missing: bool = False) -> None:
-    """Raise an error with the numbers of rows that are not finite; with `missing`, NaN is allowed."""
+    """Raise an error that lists the rows with entries that are not finite; with `missing`, NaN is allowed."""
     try:
         numbers = array if isinstance(array, np.ndarray) else np.asarray(array, dtype=np.float64)
         wrong = np.isinf(numbers) if missing else ~np.isfinite(numbers)

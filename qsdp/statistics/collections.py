@@ -1,4 +1,4 @@
-"""Rows that are not in memory at once: batches, and chunks of Dask collections, processed where they are stored."""
+"""Data that do not fit into memory: batches, and chunks of Dask collections, processed where they are stored."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Rows:
 
     @property
     def counting(self) -> Rows:
-        """The rows of positive weight."""
+        """The rows whose weight is positive."""
         if self.weights is None or np.all(self.weights > 0.0):
             return self
         return self.take(np.flatnonzero(self.weights > 0.0))
@@ -92,7 +92,7 @@ class Rows:
         return Rows(X, np.concatenate([self.y, other.y]), weights)
 
     def check_alike(self, first: Rows) -> None:
-        """Raise unless these rows have the columns and targets of others."""
+        """Raise an error unless these rows have the same columns and targets as others."""
         for name, own, others in (("X", self.X, first.X), ("y", self.y, first.y)):
             if (columns := _columns(own)) != (expected := _columns(others)):
                 raise InvalidInputError(
@@ -101,7 +101,7 @@ class Rows:
 
 
 class RowBatches:
-    """Rows in batches, more than memory holds, as the data of an estimator's `fit`.
+    """Rows that arrive in batches and may exceed memory, as the data of an estimator's `fit`.
 
     Encoding, beta and what else needs rows are learned from a uniform sample. With a squared loss, the network is
     trained on statistics of all rows; with other losses, on the sample, and certified by passes over all rows.
@@ -278,7 +278,7 @@ class RowChunks:
 
 
 def _columns(part: Any) -> str:
-    """Return names of columns, or their number."""
+    """Return the names of columns or, without names, their number."""
     names = getattr(part, "columns", None)
     return f"{part.shape[1:]}" if names is None else f"{list(map(str, names))!r}"
 
@@ -351,7 +351,7 @@ def _row_chunks(name: str, collection: Any) -> list[Any]:
 
 
 def _named(work: Callable[..., Any], number: int, *chunk: Any, what: str = "chunk") -> Any:
-    """Return the result of `work` on a chunk, maybe as a task on a worker; errors name the chunk number."""
+    """Apply `work` to a chunk, adding the chunk number to the messages of errors; it may run on a Dask worker."""
     try:
         return work(number, *chunk)
     except (InvalidInputError, InvalidTypeError) as error:

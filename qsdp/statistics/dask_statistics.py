@@ -146,7 +146,7 @@ def _summed(
     *chunk: Any,
     encode: Callable[..., tuple[Any, ...]] = _as_it_is,
 ) -> SufficientStatistics:
-    """Return the statistics of one chunk, on the CPU; this is a task on a worker."""
+    """Compute the statistics of one chunk on a Dask worker, and return them in main memory."""
     statistics = SufficientStatistics(**options, device=device)
     if len(chunk[0]) and len((parts := encode(number, *chunk))[0]):
         statistics.partial_fit(*parts)
@@ -163,7 +163,7 @@ def _merged(parts: Sequence[SufficientStatistics]) -> SufficientStatistics:
 
 
 def _chunks_done(lengths: Sequence[int], n_samples: int, checkpoint: str) -> int:
-    """Return how many of the first chunks have `n_samples` rows together."""
+    """Return the number of leading chunks that a checkpoint of `n_samples` rows covers."""
     total = 0
     for number, length in enumerate([*lengths, 0]):
         if total == n_samples:

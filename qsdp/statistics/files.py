@@ -48,7 +48,7 @@ def write_statistics(
     sums: PackedSums,
     kept: RowSample[WeightedRows],
 ) -> None:
-    """Write the fields of the header, the sums in their basis, and the kept rows; blocks have no basis."""
+    """Write the header, the sums with their basis (not for blocks), and the sample of rows."""
     sums.fold()
     parts: dict[str, Any] = {"high": sums.high, "low": sums.low}
     layout = fields["blocks"]

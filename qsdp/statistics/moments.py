@@ -1,4 +1,4 @@
-"""Sums of products of monomials, as packed triangles."""
+"""Compensated sums of products of monomials, stored as packed triangles."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ EXACT_SIZE = 0.99 * LARGEST_INTEGER
 
 
 def n_monomials(d: int) -> int:
-    """Return the number of products of two of d columns and 1."""
+    """Return the number of distinct products of two factors, each one of d columns or 1."""
     return (d + 1) * (d + 2) // 2
 
 
 def packed_size(side: int) -> int:
-    """Return the number of entries of a triangle."""
+    """Return the number of entries of the lower triangle of a square matrix, diagonal included."""
     return side * (side + 1) // 2
 
 
@@ -50,7 +50,7 @@ def monomials(columns: FloatArray, d: int, weights: FloatArray | None, library: 
 
 
 def changed(W: FloatArray, d: int, scale: FloatArray, shift: FloatArray) -> FloatArray:
-    """Return the columns of W, one per monomial, for the monomials of data columns times `scale` plus `shift`."""
+    """Transform W, with one column per monomial, to the monomials of the data columns times `scale` plus `shift`."""
     q = n_monomials(d)
     first, second = np.triu_indices(d + 1)
     # Places of the columns themselves and, last, of 1.
@@ -66,7 +66,7 @@ def changed(W: FloatArray, d: int, scale: FloatArray, shift: FloatArray) -> Floa
 
 
 class PackedSums:
-    """The lower triangle of a sum of outer products, summed without loss of digits.
+    """Lower triangle of a sum of outer products, accumulated by compensated summation.
 
     It is kept in rectangular full packed format, for which LAPACK has products at the speed of full matrices. On a
     device, the products of the last rows are a full matrix; everything else is in main memory.
@@ -98,11 +98,11 @@ class PackedSums:
 
     @cached_property
     def library(self) -> ArrayLibrary:
-        """The array library in which products are summed; it is not sent to other processes."""
+        """The array library that sums products; pickles do not contain it."""
         return library_of(self.device)
 
     def add(self, F: Any, size: float = 0.0) -> None:
-        """Add F F', for F of shape (side, rows), an array of the library.
+        """Add F F' for an array F of shape (side, rows).
 
         For integers, `size` is the largest entry of F F': the sum then stays exact.
         """
@@ -125,20 +125,20 @@ class PackedSums:
             self.fold()
 
     def fold(self) -> None:
-        """Add the products of the last rows to the compensated sum."""
+        """Add the buffered products of recent rows to the compensated sum."""
         self._take_full()
         recent, self._recent, self._rows, self._size = self._recent, None, 0, 0.0
         if recent is not None:
             self._add_compensated(recent)
 
     def _take_full(self) -> None:
-        """Pack the products that are on a device."""
+        """Move the products that were summed on a device to main memory, packed."""
         if self._full is not None:
             packed, _ = dtrttf(self.library.give(self._full).T, uplo="L")
             self._recent, self._full = packed if self._recent is None else self._recent + packed, None
 
     def merge(self, other: PackedSums) -> None:
-        """Add another sum, whose value does not change."""
+        """Add another sum, whose value stays unchanged."""
         self.fold()
         other._take_full()
         for part in (other.high, other.low, other._recent):

@@ -1,4 +1,4 @@
-"""Reduction of all rows to a few with the same squared loss."""
+"""Reduction of all rows to a few rows with the same squared loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["reduced_blocks", "reduced_rows"]
 def reduced_rows(
     basis: Basis, triangle: FloatArray, d: int, activation: PolynomialActivation | None, n_samples: int
 ) -> tuple[FormMap, FloatArray]:
-    """Return rows for the forms of d columns, and targets (k, C), from the sums of products of columns in a basis.
+    """Compute k rows of monomials of d columns, and targets (k, C), with the same squared loss as all rows, from sums.
 
     They are a pivoted Cholesky factor of the sums with unit diagonal, transformed back to the original columns.
     """
@@ -37,7 +37,7 @@ def reduced_rows(
 
 
 def reduced_blocks(layout: Layout, triangle: FloatArray, n_samples: int) -> tuple[FormMap, FloatArray]:
-    """Return rows for the packed entries of blocks, and targets (k, C), from the sums of their products."""
+    """Compute k rows of packed blocks, and targets (k, C), with the same squared loss as all rows, from sums."""
     W, p = root(triangle), layout.n_entries
     if not len(W):
         # All entries and targets are zero.

@@ -15,7 +15,7 @@ __all__ = ["RowSample", "WeightedRows"]
 
 
 class _Rows(Protocol):
-    """Rows of any kind."""
+    """Interface of the rows of a `RowSample`."""
 
     def __len__(self) -> int: ...
 
@@ -28,7 +28,7 @@ Rows = TypeVar("Rows", bound=_Rows)
 
 
 class RowSample(Generic[Rows]):
-    """Rows with the smallest random keys, so that samples of parts of a stream merge into one of the whole.
+    """Uniform sample of a stream: the rows with the smallest random keys, so that samples of parts can be merged.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class RowSample(Generic[Rows]):
         self.seen = 0
 
     def add(self, rows: Rows, part: Iterable[int]) -> None:
-        """Add rows; the numbers of their part of the stream make its keys differ from those of other parts."""
+        """Add rows; `part` numbers their part of the stream and seeds the keys, so that parts have different keys."""
         self.seen += len(rows)
         if not self.size:
             return
@@ -61,7 +61,7 @@ class RowSample(Generic[Rows]):
             self._take(keys[chosen], rows.take(chosen.tolist()))
 
     def merge(self, other: RowSample[Rows]) -> None:
-        """Add the sample of other rows."""
+        """Merge a sample of other rows into this one."""
         self.seen += other.seen
         if other.rows is not None:
             self._take(other.keys, other.rows)
@@ -73,14 +73,14 @@ class RowSample(Generic[Rows]):
         self.keys, self.rows = keys[chosen], rows if len(chosen) == len(keys) else rows.take(chosen.tolist())
 
     def _smallest(self, keys: FloatArray) -> npt.NDArray[np.intp]:
-        """Return the places of the smallest finite keys, ascending."""
+        """Return the indices of the smallest finite keys, in ascending order."""
         chosen = np.argsort(keys, kind="stable")[: self.size]
         return np.sort(chosen[np.isfinite(keys[chosen])])
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedRows:
-    """Rows of arrays.
+    """Rows of an array, with their weights.
 
     Attributes
     ----------

@@ -142,13 +142,13 @@ class SufficientStatistics:
 
     @staticmethod
     def memory(n_features: int, n_outputs: int = 1, device: str | None = None) -> int:
-        """Return the bytes of main memory that statistics of this many columns and outputs take."""
+        """Return how many bytes of main memory statistics take for a number of columns and outputs."""
         return _memory(n_monomials(n_features) + n_outputs, device)
 
     # -- rows -----------------------------------------------------------------------------------------------------
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SufficientStatistics:
-        """Add a batch of rows; if it is refused, the statistics stay unchanged.
+        """Add a batch of rows; if it is invalid, the statistics stay unchanged.
 
         Parameters
         ----------
@@ -336,7 +336,7 @@ class SufficientStatistics:
     # -- use ------------------------------------------------------------------------------------------------------
 
     def reduced(self, activation: PolynomialActivation | None = None) -> tuple[FormMap, FloatArray]:
-        r"""Return a few rows and targets that have the same squared loss as all samples.
+        r"""Return a few rows and targets on which every network has the same squared loss as on all samples.
 
         The rows are a pivoted Cholesky factor of the statistics, scaled to unit diagonal; their number is its rank.
         The columns of the factor are transformed back to products of the original columns; blocks have no activation.
@@ -357,7 +357,7 @@ class SufficientStatistics:
         activation: str | Sequence[float] | PolynomialActivation | None = None,
         levels: int = 2,
     ) -> TrainingProblem:
-        """Return the problem of the kept rows, weighted to represent all; verified bounds, for example, need rows.
+        """Return the problem of the sampled rows, weighted to represent all rows, for bounds that need individual rows.
 
         Parameters
         ----------
@@ -455,7 +455,7 @@ class SufficientStatistics:
 
 
 def _counting(table: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
-    """Return the rows of positive weight."""
+    """Return the rows and weights of the samples of positive weight."""
     if weights is None or np.all(kept := weights > 0.0):
         return table, weights
     return table[kept], weights[kept]
@@ -474,14 +474,14 @@ def _exact_parts(table: FloatArray) -> Iterator[tuple[FloatArray, float]]:
 
 
 def _memory(side: int, device: str | None) -> int:
-    """Return the bytes that sums of this side take."""
+    """Return the bytes that triangular sums with `side` rows take."""
     # The products of the last rows, the sum and its rounding error; and a full matrix of products on a device.
     triangles = 3 if device is None else 5
     return triangles * 8 * packed_size(side)
 
 
 def _described(layout: Layout | None, *, than: Layout | None) -> str:
-    """Name what data consist of, by an attribute in which they differ from other data."""
+    """Describe the layout of data for an error message, by an attribute in which it differs from another layout."""
     if layout is None:
         return "columns"
     names = ("sizes", "kinds", "omega")

@@ -1,4 +1,4 @@
-"""Tables in files as data frames, and the rows of such a table that a model was trained on."""
+"""Reading of tables from files as data frames, and their use for training and scoring."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING)
 def table_chunks(
     path: str | os.PathLike[str], rows: int | None = 2**16, missing: Collection[str] = MISSING
 ) -> Iterator[pandas.DataFrame]:
-    """Yield the rows of a file in data frames of `rows` rows, or all in one if None; otherwise as `read_table`."""
+    """Read a file like `read_table`, but yield data frames of `rows` rows (None: a single one)."""
     rows = None if rows is None else check_integer("rows", rows, minimum=1)
     name, form = os.fspath(path), kind(path)
     empty = True
@@ -66,6 +66,6 @@ def table_chunks(
 
 
 def held_bytes(path: str | os.PathLike[str]) -> int:
-    """Return the approximate size in bytes of a file in memory; 0 for a pipe, whose size is unknown."""
+    """Estimate the bytes of memory that a file takes as a data frame; 0 for a pipe, whose size is unknown."""
     name, form = os.fspath(path), kind(path)
     return text_size(name) if form is None else arrow_size(name, form)

@@ -29,7 +29,7 @@ _ENTRY = 16
 
 
 def kind(path: str | os.PathLike[str]) -> str | None:
-    """Return pyarrow's name of a file's format, or None for text; folders hold Parquet files."""
+    """Detect pyarrow's name of a file's format; None for text. Folders contain Parquet files."""
     if os.path.isdir(path):
         return "parquet"
     if os.path.exists(path) and not os.path.isfile(path):
@@ -69,7 +69,7 @@ def arrow_frames(name: str, kind: str, rows: int | None) -> Iterator[pandas.Data
 
 
 def arrow_size(name: str, kind: str) -> int:
-    """Return the approximate size in bytes of a file in memory."""
+    """Estimate the bytes of memory that a file takes as a data frame."""
     with _reasons(name):
         data = _dataset(name, kind)
         return int(data.count_rows()) * len(data.schema) * _ENTRY
@@ -117,7 +117,7 @@ def _check_type(name: str, field: Any) -> None:
 
 
 def _column(column: Any) -> npt.NDArray[Any]:
-    """Return a column as numbers, with NaN for nulls, as times, or as Python objects, with None for nulls."""
+    """Convert a column to numbers with NaN for nulls, to times, or to Python objects with None for nulls."""
     import pyarrow as pa
 
     types, kind = pa.types, column.type

@@ -1,4 +1,4 @@
-"""Data frames made from files: rows numbered as in the file, columns checked by name."""
+"""Data frames read from files, with rows numbered as in the file, and checks of their column names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LISTED = 20
 
 
 def named_frame(name: str, columns: dict[str, Any], rows: Iterable[int], unit: str) -> pandas.DataFrame:
-    """Return a data frame that knows the name of its file; its index numbers rows in units such as "line"."""
+    """Create a data frame that stores the name of its file; its index numbers rows in units such as "line"."""
     import pandas as pd
 
     index = pd.Index(rows, name=unit, dtype="int64")
@@ -30,7 +30,7 @@ def named_frame(name: str, columns: dict[str, Any], rows: Iterable[int], unit: s
 
 
 def title(frame: pandas.DataFrame) -> str:
-    """Return how messages call the data frame: by its file, if it was read from one."""
+    """Return the name of a data frame in messages: its file, if it was read from one."""
     return repr(frame.attrs["file"]) if "file" in frame.attrs else "the data frame"
 
 
@@ -46,7 +46,7 @@ def require(frame: pandas.DataFrame, names: Iterable[str]) -> None:
 
 
 def listing(names: Iterable[str]) -> str:
-    """Return the quoted names, or the first of them and the total number."""
+    """Quote and join names; many names are abbreviated to the first few and the total number."""
     shown = [repr(name) for name in names]
     more = [f"... ({len(shown)} in all)"] if len(shown) > _LISTED else []
     return ", ".join(shown[:_LISTED] + more)

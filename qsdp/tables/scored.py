@@ -1,4 +1,4 @@
-"""Rows of a table with known targets, and what a fitted model makes of them."""
+"""Evaluation of a fitted model on rows of a table with known targets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ScoredRows", "class_names", "score_of", "scored_rows", "truth_of"]
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """Rows with known targets.
+    """Rows with known targets, and the model's outputs, score and confusion matrix on them.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class ScoredRows:
 
     @classmethod
     def of(cls, name: str, model: Any, table: pandas.DataFrame) -> ScoredRows:
-        """Return the rows of a table that has targets, with weights if it has them too."""
+        """Collect the rows of a table with targets and, if present, weights."""
         weights = weights_of(model.table_, table) if model.table_.weights in table.columns else None
         return cls(name, model, model.network_inputs(inputs_of(model, table)), truth_of(model, table), weights)
 
@@ -57,7 +57,7 @@ class ScoredRows:
         return outputs
 
     def score(self, network: Any = None) -> float:
-        """Return the accuracy, or R^2, NaN for a constant true target, of a network (default: the model's)."""
+        """Compute the accuracy, or R^2 (NaN for a constant true target), of a network (default: the model's)."""
         outputs = self.outputs if network is None or network is self.model.network_ else network.predict(self.X)
         return score_of(self.model, outputs, self.truth, self.weights)
 
@@ -72,7 +72,7 @@ class ScoredRows:
         return values
 
     def confusion(self) -> npt.NDArray[np.intp]:
-        """Return numbers of rows by true and by predicted class, (C, C), without rows of unknown classes."""
+        """Compute the confusion matrix (C, C): rows by true and by predicted class, without unknown classes."""
         n_classes = len(self.model.classes_)
         counts = np.zeros((n_classes, n_classes), dtype=np.intp)
         known = self.truth >= 0
@@ -80,14 +80,14 @@ class ScoredRows:
         return counts
 
     def common_class(self) -> tuple[int, float]:
-        """Return the class of the largest weight, and its share of the rows."""
+        """Return the class with the largest weight, and its fraction of the rows."""
         weights = np.ones(len(self.truth)) if self.weights is None else self.weights
         known = self.truth >= 0
         totals = np.bincount(self.truth[known].astype(np.intp), weights[known], minlength=1)
         return int(totals.argmax()), float(totals.max() / weights.sum())
 
     def common_share(self) -> float:
-        """Return the (weighted) share of the most frequent class."""
+        """Return the (weighted) fraction of the most frequent class, the accuracy of a constant prediction."""
         return self.common_class()[1]
 
 
@@ -97,7 +97,7 @@ def class_names(model: Any) -> list[str] | None:
 
 
 def truth_of(model: Any, table: pandas.DataFrame) -> npt.NDArray[Any]:
-    """Return the targets of rows: numbers in the units of outputs, or class numbers with -1 for unknown labels."""
+    """Extract the targets of rows: numbers in the units of outputs, or class numbers with -1 for unknown labels."""
     if not hasattr(model, "classes_"):
         numbers: FloatArray = model.target_scaling_.encode(targets_of(model.table_, table))
         return numbers
@@ -107,7 +107,7 @@ def truth_of(model: Any, table: pandas.DataFrame) -> npt.NDArray[Any]:
 
 
 def score_of(model: Any, outputs: FloatArray, truth: FloatArray, weights: FloatArray | None = None) -> float:
-    """Return the (weighted) accuracy of outputs, or R^2, NaN for a constant true target."""
+    """Compute the (weighted) accuracy of outputs, or R^2, which is NaN for a constant true target."""
     if hasattr(model, "classes_"):
         chosen = choose_classes(model.target_scaling_.decode(outputs))
         return float(np.average(chosen == truth, weights=weights))
@@ -117,7 +117,7 @@ def score_of(model: Any, outputs: FloatArray, truth: FloatArray, weights: FloatA
 
 
 def scored_rows(model: Any, table: pandas.DataFrame) -> tuple[list[ScoredRows], bool]:
-    """Return training and test rows if the model was trained on the table, else all rows; and whether it was."""
+    """Return training and test rows if the model was trained on the table, else all rows; and which case applies."""
     trained = is_trained_on(model, table)
     if trained:
         named = dict(zip(("training rows", "test rows"), split(model.table_, table), strict=True))

@@ -1,7 +1,7 @@
 """Text files as data frames of text: CSV with any usual delimiter, also compressed, read whole or in chunks of rows.
 
 The first bytes of a file determine its format, not its name. Lines are read by the standard library, since pandas fills
-short lines with missing entries without a word.
+short lines with missing entries without a warning.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DELIMITERS = ",;\t|"
 #: Readers of compressed files by their first bytes.
 _COMPRESSED: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 _ZIP = b"PK\x03\x04"
-#: Byte-order marks, longer ones first, and the number of bytes at the start of a file that tell its encoding.
+#: Byte-order marks, longer ones first, and the number of bytes at the start of a file that determine its encoding.
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -54,7 +54,7 @@ _TEXT_SHARE, _PACKED_SHARE = 12, 5
 
 
 def text_size(name: str) -> int:
-    """Return the approximate size in bytes of a text file in memory; 0 for a pipe, whose size is unknown."""
+    """Estimate the bytes of memory that a text file takes as a data frame; 0 for a pipe, whose size is unknown."""
     if not os.path.isfile(name):
         return 0
     with open(name, "rb") as stream:
@@ -80,7 +80,7 @@ def _opened(name: str) -> Iterator[TextIO]:
 
 
 def _plain(name: str, file: BinaryIO) -> BinaryIO:
-    """Return the contents of a file, decompressed as its first bytes ask for."""
+    """Decompress a file if its first bytes are those of a compression format."""
     start = file.read(_MARKED)
     file.seek(0)
     if not start.startswith(_ZIP):
@@ -97,7 +97,7 @@ def _plain(name: str, file: BinaryIO) -> BinaryIO:
 
 
 def _encoding(name: str, start: bytes) -> str:
-    """Return the encoding of a file, given its first bytes."""
+    """Detect the encoding of a file from its first bytes."""
     for mark, encoding in _MARKS.items():
         if start.startswith(mark):
             return encoding
@@ -110,7 +110,7 @@ def _encoding(name: str, start: bytes) -> str:
 
 
 def _not_text(name: str, error: UnicodeDecodeError) -> str:
-    """Return the error message, with a remedy, for bytes that are not in the file's encoding."""
+    """Write the error message, with a remedy, for bytes that are invalid in the file's encoding."""
     if error.encoding not in ("utf-8", "utf-8-sig"):
         return f"{name!r} is marked as {error.encoding.upper()} but contains invalid bytes; the file may be corrupted"
     before = error.object[max(0, error.start - 20) : error.start].decode("ascii", "replace").splitlines()
@@ -168,10 +168,10 @@ def _objects(entries: list[str | None]) -> npt.NDArray[np.object_]:
 
 
 def _check_index(name: str, entries: list[str]) -> None:
-    """Warn that a first column without a name is left out; raise unless it only numbers the rows."""
+    """Warn that an unnamed first column is ignored as an index; raise an error unless it numbers the rows."""
     if not all(map(str.isdecimal, entries)) or len(set(entries)) < len(entries):
         raise InvalidInputError(
-            f"{name!r}: every column needs a name; number 1 has none, and is no index: it holds {entries[0]!r:.60}"
+            f"{name!r}: every column needs a name; number 1 has none, and is not an index: it holds {entries[0]!r:.60}"
         )
     warn(f"{name!r}: left out the first column, a data frame's index without a name")
 

@@ -1,4 +1,4 @@
-"""Rows of a table for training: targets, weights, rows held out, and the problem of a fitted model on them."""
+"""Use of a table for training: targets, weights, held-out rows, and the training problem of a fitted model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ TASKS = ("auto", "classification", "regression")
 #: Largest number of classes of a target, and number of classes in a message about more.
 _MOST_CLASSES, _LISTED = 100, 10
 
-#: An integer as label, and a number, equal however many zeros follow the point; with leading zeros, it is a name.
+#: Patterns of labels that are integers, and of numbers, which are equal regardless of trailing zeros; labels with
+#: leading zeros are names.
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
 
@@ -71,7 +72,7 @@ def source_of(
     seed: int = 0,
     test_size: float = 0.2,
 ) -> TableSource:
-    """Return the roles of the columns of a table, after a check of its names and its target.
+    """Determine the roles of the columns of a table, and check its names and its target.
 
     The task "auto" is classification for a target that is not numeric or has exactly two values.
 
@@ -114,26 +115,26 @@ def source_of(
 
 
 def marked(table: pandas.DataFrame, target: str) -> str:
-    """Return which texts of a target counted as missing, in brackets; empty if there are none."""
+    """List in brackets the texts of a target that counted as missing; empty if there are none."""
     texts = table.attrs.get("missing", {}).get(target, {})
     shown = ", ".join(f"{text!r} {count}" for text, count in texts.items() if text)
     return f" ({shown}; --na-values says what counts as missing)" if shown else ""
 
 
 def with_target(source: TableSource, table: pandas.DataFrame) -> pandas.DataFrame:
-    """Return the rows that have a target."""
+    """Select the rows that have a target."""
     require(table, [source.target])
     return table[has_target(source, table)]
 
 
 def has_target(source: TableSource, table: pandas.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return whether each row has a target."""
+    """Return a mask of the rows that have a target."""
     known: npt.NDArray[np.bool_] = ~table[source.target].map(is_missing).to_numpy(dtype=bool)
     return known
 
 
 def split(source: TableSource, table: pandas.DataFrame) -> tuple[pandas.DataFrame, pandas.DataFrame]:
-    """Return the training and the held-out rows that have a target and a positive weight."""
+    """Split the rows with a target and a positive weight into training and held-out rows."""
     known = with_target(source, table)
     order = np.random.default_rng(source.seed).permutation(len(known))
     # Rounded, because (1 - 0.9) * 10 is a little less than 1.
@@ -145,7 +146,7 @@ def split(source: TableSource, table: pandas.DataFrame) -> tuple[pandas.DataFram
 
 
 def weights_of(source: TableSource, table: pandas.DataFrame) -> FloatArray | None:
-    """Return the column of weights, or raise one error that names it and counts the invalid rows."""
+    """Read the column of weights; raise an error that counts the invalid rows."""
     if source.weights is None:
         return None
     require(table, [source.weights])
@@ -160,16 +161,16 @@ def weights_of(source: TableSource, table: pandas.DataFrame) -> FloatArray | Non
 
 
 def targets_of(source: TableSource, table: pandas.DataFrame, classes: Sequence[Any] = ()) -> npt.NDArray[Any]:
-    """Return the targets of rows: numbers, or labels written as those of `classes` if there are any."""
+    """Read the targets of rows: numbers, or labels in the notation of `classes` if there are any."""
     if source.notation is not None:
         return numbers_of(table, source.target, source.notation)
     return labels_of(table[source.target], classes)
 
 
 def labels_of(column: Any, known: Sequence[Any] = ()) -> npt.NDArray[Any]:
-    """Return the labels of a column as text, or as integers where all are written so.
+    """Read the labels of a column as text, or as integers if all are integers.
 
-    "1" and "1.0" are one label, written as in `known`, else in the shortest way of the column; "01" is another.
+    "1" and "1.0" are the same label, written as in `known`, else in the shortest form in the column; "01" is another.
     """
     texts = {entry: _text(entry) for entry in set(column.tolist())}
     written: dict[Decimal | str, str] = {}
@@ -187,19 +188,19 @@ def labels_of(column: Any, known: Sequence[Any] = ()) -> npt.NDArray[Any]:
 
 
 def _text(entry: Any) -> str:
-    """Return a label as text; whole numbers are written as integers."""
+    """Convert a label to text; whole numbers are written as integers."""
     if isinstance(entry, float) and entry.is_integer() and abs(entry) < LARGEST_INTEGER:
         return str(int(entry))
     return str(entry)
 
 
 def _label_key(label: str) -> Decimal | str:
-    """Return a key that equal labels share, such as "1" and "1.0", but not "01"."""
+    """Compute a key for comparing labels, equal for "1" and "1.0" but not for "01"."""
     return Decimal(label) if _NUMBER.fullmatch(label) else label
 
 
 def numbers_of(table: pandas.DataFrame, name: str, notation: str | None = None) -> FloatArray:
-    """Return a column as numbers, with NaN for missing entries, or raise an error that names the first other entry."""
+    """Read a column as numbers, with NaN for missing entries; raise an error that names the first other entry."""
     column = table[name]
     notation = notation or column_notation(column, name)
     numbers = as_numbers(column, name, "number" if notation in {None, BOOLEAN} else str(notation))
@@ -212,7 +213,7 @@ def numbers_of(table: pandas.DataFrame, name: str, notation: str | None = None) 
 
 
 def inputs_of(model: Any, table: pandas.DataFrame) -> pandas.DataFrame:
-    """Return the columns that a fitted model takes, by name; those that it does not use may be absent."""
+    """Select the input columns of a fitted model by name; columns that it does not use may be absent."""
     names = list(map(str, model.feature_names_in_))
     encoding = model.encoder_.encoding_
     require(table, [names[position] for position in encoding.used])
@@ -220,23 +221,23 @@ def inputs_of(model: Any, table: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def inputs_in(source: TableSource, drop: Collection[str], table: pandas.DataFrame) -> pandas.DataFrame:
-    """Return the columns of a table that are neither the target nor the weights nor dropped."""
+    """Select the columns of a table that are neither the target nor the weights nor dropped."""
     return table[[name for name in table.columns if name not in {source.target, source.weights, *drop}]]
 
 
 def beta_of(model: Any) -> float:
-    """Return the beta of the problem that a model was trained on."""
-    return float(solution_of(model)[1])
+    """Return the beta of a model's training problem."""
+    return float(model._trained_beta)
 
 
-def solution_of(model: Any) -> tuple[Solution, float]:
-    """Return the solution that the networks of a model are sampled from, and its beta."""
-    solution: tuple[Solution, float] = model._solution_of_relaxation()
+def solution_of(model: Any) -> Solution:
+    """Return the solution from which a model's networks are sampled."""
+    solution: Solution = model._solution_of_relaxation()
     return solution
 
 
 def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
-    """Return the problem of a model on the table it was trained on; another table raises an error."""
+    """Rebuild the training problem of a model from its table; raise an error for another table."""
     source = model.table_
     if source.digest is None:
         raise InvalidInputError(
@@ -256,13 +257,12 @@ def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
 
 
 def evaluate(model: Any, problem: TrainingProblem) -> None:
-    """Give a model the certificate of its network on its own problem, see `problem_on`."""
-    solution, _ = solution_of(model)
-    model.certificate_ = Certificate(solution.bound_with(problem), problem.objective(model.network_))
+    """Certify the network of a model on its training problem (see `problem_on`), and store the certificate."""
+    model.certificate_ = Certificate(solution_of(model).bound_with(problem), problem.objective(model.network_))
 
 
 def is_trained_on(model: Any, table: pandas.DataFrame) -> bool:
-    """Return whether this is the table that a model was trained on."""
+    """Whether this is the table on which a model was trained."""
     source = model.table_
     if source.digest is None or (source.weights is not None and source.weights not in table.columns):
         return False
@@ -274,7 +274,7 @@ def is_trained_on(model: Any, table: pandas.DataFrame) -> bool:
 
 
 def coded_problem(model: Any, training: pandas.DataFrame) -> TrainingProblem:
-    """Return the problem of a model on training rows."""
+    """Encode training rows as the training problem of a model."""
     source = model.table_
     with warnings.catch_warnings():
         # Values not seen in training belong to another table, which the digest reveals.
@@ -288,7 +288,7 @@ def coded_problem(model: Any, training: pandas.DataFrame) -> TrainingProblem:
 
 
 def digest_of(problem: TrainingProblem) -> str:
-    """Return the sha256 of the inputs, targets and weights of a problem."""
+    """Compute the SHA-256 of the inputs, targets and weights of a problem."""
     digest = hashlib.sha256(repr(problem.X.shape).encode())
     for array in (problem.X, problem.y, problem.sample_weight):
         if array is not None:

@@ -87,6 +87,23 @@ def test_the_draw_of_the_errata() -> None:
     assert found["polynomial"]["bound"] == pytest.approx(67.67739655, rel=1e-7)
 
 
+def test_the_excess_of_12_over_24_is_quoted() -> None:
+    case = {"kind": "optima", "n": 50, "levels": 2}
+    records = [
+        Record({**case, "d": d, "beta": beta, "seed": seed}, {
+            "bilinear": {"optimum": 10.0, "bound": 10.0}, "polynomial": {"optimum": 10.0 + d + seed, "bound": 10.0}
+        }, 0.0)
+        for d in (3, 6) for beta in (0.1, 10.0) for seed in range(3)
+    ]  # fmt: skip
+    assert theory.quotes(records)["excess"].splitlines() == [
+        r"|  | $\beta = 0.1$ | $\beta = 1$ | $\beta = 10$ |",
+        "|---|---|---|---|",
+        "| 3 columns | 40 (30 to 50) % | - | 40 (30 to 50) % |",
+        "| 6 columns | 70 (60 to 80) % | - | 70 (60 to 80) % |",
+        "| 9 columns | - | - | - |",
+    ]
+
+
 def concentrated(power: float, growth: float, spectral: float) -> list[Record]:
     """Records whose errors fall like m^-power, and grow with d beyond the theorem's factor like d^growth."""
     case = next(case for case in theory.EXPERIMENT.cases(False) if case["kind"] == "concentration")

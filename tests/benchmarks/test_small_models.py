@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -304,4 +306,9 @@ def test_table_and_quotes() -> None:
     assert study.EXPERIMENT.tables([]) == []
     found = study.quotes(made())
     assert "boosted trees 87.0 %" in found["readme"]
+    assert "boosted trees 87.0 %" in found["short"]
+    # Numbers of one set, and means over all.
+    rows = dict(re.findall(r"\| ([^|]+) \|[^|]*\| ([\d.]+) % \|", found["form"]))
+    linear, network = (rows[name] for name in ("... in 8 bits", "8 polished neurons"))
+    assert re.search(rf"8 bits has {linear} % in [\d,]+ bits and 8 neurons {network} % in", found["linear"])
     assert len(found["form"].splitlines()) == len(models.SIZES) + 4

@@ -133,7 +133,7 @@ def test_statistics_are_the_problem_of_all_rows() -> None:
     assert certificate.lower_bound == pytest.approx(certify(network, full).lower_bound, rel=1e-5)
     own = qsdp.solve_relaxation(reduced)
     assert certify(network, statistics, own).lower_bound == min(own.lower_bound, reduced.objective(network))
-    with pytest.raises(InvalidInputError, match="beta must be given"):
+    with pytest.raises(InvalidInputError, match="beta is required"):
         certify(network, statistics)
 
 

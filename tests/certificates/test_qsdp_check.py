@@ -395,8 +395,8 @@ def test_false_claims_with_a_right_digest(
     rewritten(tmp_path / "c", **fields)
     code, line = answer(tmp_path / "c", capsys)
     # A weight that is none changes the objective, too, which may not be what is found.
-    levels = dict.fromkeys((no_level, beyond_levels), "a weight is none of the levels")
-    reason = {**levels, no_sign: "a last weight is no sign"}.get(tamper, "")
+    levels = dict.fromkeys((no_level, beyond_levels), "a weight is not one of the levels")
+    reason = {**levels, no_sign: "a last weight is not a sign"}.get(tamper, "")
     assert (code, line[: 4 + len(reason)]) == (1, f"no: {reason}")
 
 
@@ -451,7 +451,7 @@ def test_targets_that_are_no_labels(targets: list[float], tmp_path: Path, capsys
     fields = contents_of(tmp_path / "c")
     fields["y"][:2] = targets
     rewritten(tmp_path / "c", **fields)
-    assert answer(tmp_path / "c", capsys) == (1, "no: the targets are no labels -1, +1")
+    assert answer(tmp_path / "c", capsys) == (1, "no: the targets are not labels -1, +1")
 
 
 # -- sample weights ------------------------------------------------------------------------------------
@@ -662,7 +662,7 @@ def test_subclasses_of_built_in_losses(tmp_path: Path, capsys: pytest.CaptureFix
     assert proof.problem.loss == Huber(0.3)
     assert load_certificate(tmp_path / "c", problem).proof.problem == problem  # type: ignore[union-attr]
     problem = qsdp.TrainingProblem(base.X, base.y, beta=0.1, loss=Doubled())
-    with pytest.raises(InvalidInputError, match="cannot be saved: as the squared loss, which a file holds for it"):
+    with pytest.raises(InvalidInputError, match="cannot be saved: a file stores it as the squared loss"):
         simple_certificate(problem).save(tmp_path / "d")
     base = problem_of(2, "logistic")
     problem = qsdp.TrainingProblem(base.X, base.y, beta=0.1, loss=Other())

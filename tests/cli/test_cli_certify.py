@@ -87,15 +87,12 @@ def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) 
     made = [
         "customers-5000-3levels.qsdp",
         "customers.c",
-        "customers.d.ts",
         "customers.h",
         "customers.html",
-        "customers.js",
         "customers.onnx",
         "customers.qsdp",
         "optimal.cert",
         "optimal.qsdp",
-        "other.qsdp",
         "predictions.csv",
         "qsdp-bench",
     ]

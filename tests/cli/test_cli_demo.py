@@ -7,6 +7,8 @@ import re
 import pytest
 from cli_program import figure, number, refused, run
 
+from qsdp.cli._demo import _choice
+
 
 @pytest.mark.parametrize(
     ("dataset", "rival", "least"), [("breast-cancer-wisconsin", "logistic", 93.0), ("diabetes", "ridge", 0.3)]
@@ -31,10 +33,35 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
     assert number(text, "size") - 64 == 2 * n_neurons * (n_columns + 1)
     assert f"as {n_neurons} neurons" in figure(text, "size")
     assert "beta" in figure(text, "time")
-    assert f"{32 * (n_columns + 1):,} bits" in text.split("size")[1].splitlines()[4]
+    rows = text.split("size")[1].splitlines()
+    assert f"{32 * (n_columns + 1):,} bits" in rows[4]
+    eight_bits = 8 * (n_columns + 1) + 2 * 32
+    assert f"{eight_bits:,} bits" in rows[5]
+    assert f"{n_neurons} neurons match the relaxation" in figure(text, "why these")
+    assert figure(text, "proof").endswith(f"by at most {figure(text, 'relative gap').split('  ')[0]}")
+    # The model to choose follows from what is printed above it.
+    smallest = min(int(bits.replace(",", "")) for bits in re.findall(r"([\d,]+) bits +as ", text))
+    advantage = float(scores[0][1]) - number(text, "in 8 bits")
+    rounded = f"{rival} regression in 8 bits"
+    assert figure(text, "choose") == _choice(rounded, advantage, smaller=smallest < eight_bits)
     assert "refine" in figure(text, "time")
     assert "qsdp fit" in text.splitlines()[-2]
     assert ".fit(X, y)" in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("advantage", "smaller", "chosen"),
+    [
+        (0.1, False, "this network: more accurate here than logistic regression"),
+        (0.1, True, "this network: more accurate here than logistic regression"),
+        (0.0, True, "this network: as accurate as logistic regression, but smaller"),
+        (-0.1, True, "this network if bits count, else logistic regression"),
+        (0.0, False, "logistic regression, unless you need the bound"),
+        (-0.1, False, "logistic regression, unless you need the bound"),
+    ],
+)
+def test_choice(advantage: float, smaller: bool, chosen: str) -> None:
+    assert _choice("logistic regression", advantage, smaller=smaller) == chosen
 
 
 @pytest.mark.parametrize(
@@ -65,6 +92,7 @@ def test_demo_of_several_classes(dataset: str, options: list[str], network: str,
     assert call.startswith(f"qsdp.QuantizedNetworkClassifier(n_neurons=90{python}")
     assert call.endswith("refine='none', encoding='standard').fit(X, y)")
     assert 0.0 < number(text, "lower bound") <= number(text, "objective")
+    assert figure(text, "why these") == "90 neurons, as --neurons asks"
     assert float(re.findall(r"^network +([\d.]+) %", text, re.MULTILINE)[0]) > 60.0
     assert all(len(line) <= 80 for line in text.splitlines() if not line.startswith(("network", "time", "in Python")))
 

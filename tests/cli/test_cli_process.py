@@ -55,3 +55,21 @@ def test_a_real_interrupt(here: Path) -> None:
         stdout, stderr = running.communicate(timeout=30)
     assert (running.returncode, stdout, stderr) == (130, "", "Interrupted\n")
     assert [path.name for path in here.iterdir()] == ["slow.csv"]
+
+
+@pytest.mark.parametrize("package", ["qsdp", "scipy.linalg", "qsdp.cli._app", "typer"])
+def test_an_interrupt_while_the_program_is_imported_is_quiet(package: str) -> None:
+    code = f"""
+import sys
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == {package!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+import qsdp_command
+qsdp_command.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -133,7 +133,7 @@ def test_a_few_odd_entries_of_a_number_column_are_missing_and_named(here: Path) 
     rows[7] = "about 7,no"
     (here / "data.csv").write_text("\n".join(["x,y", *rows]) + "\n")
     result = run("fit", "data.csv", "--target", "y", *FAST)
-    message = "column 'x' holds numbers, but 1 of 48 entries are none, such as 'about 7' in line 9; they count as"
+    message = "column 'x' holds numbers, but 1 of 48 entries are not numbers, such as 'about 7' in line 9; they"
     assert result.stderr.count(message) == 1
     assert figure(result.stdout, "numeric") == "'x'"
 

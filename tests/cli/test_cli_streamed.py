@@ -70,7 +70,7 @@ def test_the_objective_is_that_of_all_training_rows(data: Path, options: list[An
     else:
         truth = train["y"].astype(float).to_numpy()
     outputs = model.network_.predict(model.network_inputs(inputs_of(model, train)))
-    w, beta = train["w"].astype(float).to_numpy(), model._solution_of_relaxation()[1]
+    w, beta = train["w"].astype(float).to_numpy(), model._trained_beta
     truth = (truth - scaling.offset) / scaling.scale
     penalty = beta * model.network_.U.shape[1] * np.abs(model.network_.alpha).sum()
     assert model.certificate_.objective == pytest.approx(float(w @ (outputs - truth) ** 2) + penalty, rel=1e-9)
@@ -175,7 +175,7 @@ def test_balanced_classes(data: Path, loss: str) -> None:
     problem = TrainingProblem(
         model.network_inputs(inputs_of(model, train)),
         truth,
-        beta=model._solution_of_relaxation()[1],
+        beta=model._trained_beta,
         loss=loss,
         activation=model.network_.activation,
         sample_weight=w * factors,
@@ -232,7 +232,7 @@ def test_other_losses_are_fitted_on_a_sample_and_certified_on_all(
     problem = TrainingProblem(
         model.network_inputs(inputs_of(model, train)),
         np.where(train["label"] == "yes", 1.0, -1.0),
-        beta=model._solution_of_relaxation()[1],
+        beta=model._trained_beta,
         loss=loss,
         activation=model.network_.activation,
         sample_weight=train["w"].astype(float),
@@ -283,7 +283,7 @@ def test_text_among_numbers_is_named(data: Path, monkeypatch: pytest.MonkeyPatch
     result = run("fit", data, "--target", "y", "--drop", "label", *STREAMED)
     assert result.exit_code == 0
     place = f"such as 'oops' in line {N_ROWS + 2}; they count as missing"
-    assert re.search(rf"column 'b' holds numbers, but 1 of \d+ entries are none, {place}", result.stderr)
+    assert re.search(rf"column 'b' holds numbers, but 1 of \d+ entries are not numbers, {place}", result.stderr)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

@@ -1,5 +1,6 @@
 """Every example of the documentation's pages, run word for word, and what the how-to pages claim of their files."""
 
+import ast
 import doctest
 import importlib
 import math
@@ -11,22 +12,42 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _pytest.doctest import _get_checker
+from typer.testing import CliRunner
 
 import qsdp
+from qsdp import cli, exceptions
 from qsdp.losses import SCALAR_LOSSES, Absolute, Curvature, Loss
 from qsdp.relaxation.backends import BACKENDS
 
 DOCS = Path(__file__).parents[2] / "docs"
+ROOT = DOCS.parent
 HOWTO = DOCS / "howto"
-OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^(`{3,})([^\n]*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
+# Gaps of proven optima are rounding errors, which differ between machines.
+TINY = re.compile(r"\b\d(\.\d+)?e-(0[6-9]|[1-9]\d)\b")
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.register_optionflag("NUMBER")
 
 PAGES = sorted(path for path in DOCS.rglob("*.md") if not {"_build", "notebooks"} & set(path.relative_to(DOCS).parts))
+PAGES += sorted((DOCS / "guide").glob("*.rst"))
+
+#: All handwritten texts: the pages, and those beside the package.
+TEXTS = sorted([*PAGES, *ROOT.glob("*.md"), ROOT / "benchmarks" / "README.md"])
+
+
+class Checker(type(_get_checker())):
+    """Compare numbers in the digits that a page shows, by pytest's option NUMBER, and not below a millionth."""
+
+    def check_output(self, want, got, optionflags):
+        return super().check_output(TINY.sub("tiny", want), TINY.sub("tiny", got), optionflags)
 
 
 def examples(page):
     """Return the doctest of a page's blocks, in one namespace, at the lines where they stand."""
     text = page.read_text(encoding="utf-8")
+    if page.suffix == ".rst":
+        return doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
     lines = [""] * (text.count("\n") + 1)
     for block in BLOCK.finditer(text):
         first = text.count("\n", 0, block.start(1))
@@ -81,9 +102,35 @@ def test_examples_of_a_page(page, howto, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("QSDP_DATA", raising=False)
     report = []
-    runner = doctest.DocTestRunner(optionflags=OPTIONS)
+    runner = doctest.DocTestRunner(Checker(), optionflags=OPTIONS)
     runner.run(examples(page), out=report.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(report)
+
+
+@pytest.mark.parametrize(("want", "got"), [("0.98", "0.9822"), ("gap 1.3e-09 (5.0)", "gap 4e-12 (5.02)"), ("8", "8")])
+def test_outputs_agree_in_the_digits_that_are_shown(want, got):
+    assert Checker().check_output(want + "\n", got + "\n", OPTIONS)
+    for wrong in ("0.96", "gap 1e-4 (5.0)", "9"):
+        assert not Checker().check_output(want + "\n", wrong + "\n", OPTIONS)
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_code_is_at_most_80_columns_wide(page):
+    """Wider code is cut off on a page of the site."""
+    text = page.read_text(encoding="utf-8")
+    code = [block.group(3) for block in FENCE.finditer(text) if not block.group(2).startswith("{")]
+    assert [line for block in code for line in block.splitlines() if len(line) > 80] == []
+
+
+def test_the_quick_start_shows_what_the_demo_prints():
+    shown = (DOCS / "quickstart.md").read_text("utf-8").split("```text\n")[1].split("```")[0]
+    printed = CliRunner().invoke(cli.app, ["demo"], prog_name="qsdp").stdout
+    texts = [re.sub(r"(?m)^time .*", "", text) for text in (shown, printed)]
+    assert Checker().check_output(*texts, OPTIONS), printed
+
+
+def test_readme_fits_on_one_screen_of_a_repository():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
 
 
 def test_a_block_without_prompt_is_no_example_by_mistake():
@@ -171,6 +218,27 @@ def test_auto_never_takes_a_back_end_that_does_not_tell_its_cost(howto, monkeypa
     monkeypatch.setitem(BACKENDS, "factors", BACKEND)
     X, y = qsdp.datasets.make_planted(n=40, d=5, n_neurons=3, random_state=1)
     assert qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=0.1)).solver != "factors"
+
+
+def warnings_of_the_package():
+    """Yield the constant parts of every message that the package warns with."""
+    for path in Path(qsdp.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and re.search(r"\bwarn$|\._report$", ast.unparse(node.func)) and node.args:
+                message = node.args[0]
+                pieces = [part.value for part in ast.walk(message) if isinstance(part, ast.Constant)]
+                if texts := [piece for piece in pieces if isinstance(piece, str)]:
+                    yield path.name, texts
+
+
+def test_troubleshooting_lists_every_warning_and_error():
+    page = (DOCS / "troubleshooting.md").read_text("utf-8")
+    messages = list(warnings_of_the_package())
+    assert len(messages) > 20
+    # Two words or more, so that a match is not by chance.
+    parts = {tuple(texts): [text.strip(" :;,(.") for text in texts if len(text.split()) > 1] for _, texts in messages}
+    assert [texts for texts, some in parts.items() if not any(text in page for text in some)] == []
+    assert [name for name in exceptions.__all__ if f"`{name}`" not in page and f".{name}`" not in page] == ["QSDPError"]
 
 
 def test_the_reference_names_everything_public():

@@ -90,7 +90,7 @@ def test_numbers_are_rounded_correctly(values):
 
 def test_a_few_odd_entries_of_a_number_column_are_missing_and_named():
     column = [str(k) for k in range(97)] + ["n/a", "see note", "n/a"]
-    with pytest.warns(QSDPWarning, match="3 of 100 entries are none, such as 'n/a' in row 97; they count as missing"):
+    with pytest.warns(QSDPWarning, match="3 of 100 entries are not numbers, such as 'n/a' in row 97; they count"):
         encoder = TableEncoder("standard").fit(pd.DataFrame({"x": column, "y": np.arange(100.0)}))
     assert encoder.get_feature_names_out().tolist() == ["x", "x is missing", "y"]
     # In a column of few numbers, other entries make categories.

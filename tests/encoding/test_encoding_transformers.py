@@ -244,7 +244,7 @@ def test_wrong_tables():
     encoder = TableEncoder().fit(frame())
     with pytest.warns(QSDPWarning, match="column 'age' holds numbers, but 6 of 6 entries .* 'old' in row 0"):
         encoder.transform(frame().assign(age="old"))
-    with pytest.raises(InvalidInputError, match="column 'age' holds numbers, but 6 of 6 entries are none"):
+    with pytest.raises(InvalidInputError, match="column 'age' holds numbers, but 6 of 6 entries are not numbers"):
         TableEncoder(handle_unknown="error").fit(frame()).transform(frame().assign(age="old"))
     with pytest.raises(InvalidInputError, match="column 'age' contains infinity"):
         encoder.transform(frame().assign(age=np.inf))

@@ -99,7 +99,7 @@ def test_losses_that_need_rows_are_certified_on_all(monkeypatch: pytest.MonkeyPa
     assert there.certificate_.objective == pytest.approx(problem.objective(there.network_), rel=1e-9)
     optimum = qsdp.solve_relaxation(problem).objective
     assert 0.5 * optimum < there.certificate_.lower_bound <= optimum * (1.0 + 1e-9)
-    with pytest.raises(InvalidInputError, match="resample needs the rows that certified the network"):
+    with pytest.raises(InvalidInputError, match="resample needs all rows"):
         there.resample(50)
     assert there.predict_proba(blocks(X)[0]).shape == (N_ROWS, 2)
 

@@ -27,7 +27,7 @@ def stored(model: Any, tmp_path: Path) -> Any:
 
 
 def solution_of(model: Any) -> tuple[Solution, float]:
-    return model._solution_of_relaxation()
+    return model._solution_of_relaxation(), model._trained_beta
 
 
 def test_the_solution_survives_its_file(model: Any, tmp_path: Path) -> None:
@@ -95,8 +95,11 @@ def test_bounds_for_other_levels_hold_and_predictions_stay(model: Any, levels: i
 def test_the_covariance_is_that_of_training(model: Any) -> None:
     solution, _ = solution_of(model)
     relaxation = qsdp.solve_relaxation(problem_on(model, rows_table()), tol=1e-6)
-    found, expected = solution.covariances(solution.levels), qsdp.shape_covariance(relaxation)
-    for one, other in zip(found, expected if isinstance(expected, list) else [expected], strict=True):
+    found, expected = (
+        solution.covariance(solution.levels, model.network_.output_shape),
+        qsdp.shape_covariance(relaxation),
+    )
+    for one, other in zip(*(one if isinstance(one, list) else [one] for one in (found, expected)), strict=True):
         np.testing.assert_array_equal(one.Q, other.Q)
         np.testing.assert_array_equal(one.replica_correlation, other.replica_correlation)
         assert (one.rho, one.levels, one.activation) == (other.rho, other.levels, other.activation)

@@ -32,7 +32,7 @@ def test_the_bound_is_the_best_known(refined: Any, tmp_path: Path) -> None:
     path = tmp_path / "model.qsdp"
     refined.save(path)
     loaded, rows = qsdp.load(path), inputs_of(refined, rows_table())
-    solution, certificate = loaded._solution_of_relaxation()[0], loaded.certificate_
+    solution, certificate = loaded._solution_of_relaxation(), loaded.certificate_
     assert solution.lower_bound <= certificate.lower_bound == solution.best_bound
     assert certificate.lower_bound <= certificate.objective * (1.0 + 1e-9)
     assert (solution.improved_bound is not None) == is_exact(loaded)
@@ -55,7 +55,7 @@ def test_resampled_networks_are_sampled_ones(refined: Any, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("levels", [2, 3, 4, 6])
 def test_bounds_for_other_levels_are_below_the_optimum(refined: Any, tmp_path: Path, levels: int) -> None:
-    solution, beta = refined._solution_of_relaxation()
+    solution, beta = refined._solution_of_relaxation(), refined._trained_beta
     problem = problem_on(refined, rows_table()).with_levels(levels)
     optimum = qsdp.column_generation(problem, time_limit=20.0)
     assert optimum.status == "optimal"

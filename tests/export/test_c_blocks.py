@@ -205,7 +205,7 @@ def test_what_is_refused(digits):
         with pytest.raises(ExportError, match="by to_c, to_js and to_onnx only"):
             export(one)
     for export in (to_c, to_js):
-        with pytest.raises(ExportError, match="a network on blocks alone needs encoder"):
+        with pytest.raises(ExportError, match="a network on blocks without an estimator needs encoder"):
             export(one)
     with pytest.raises(InvalidInputError, match="encoder must be the fitted one of the network's blocks"):
         to_c(one, encoder=fitted((8, 8), {"size": 2, "regions": 2}))

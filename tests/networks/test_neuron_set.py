@@ -149,5 +149,5 @@ def test_a_code_that_is_not_the_shortest_is_refused(tmp_path: Path) -> None:
     _, header, arrays = read_archive(tmp_path / "set", KIND)
     longer = np.append(arrays["neurons"], np.uint8(0))
     write_archive(tmp_path / "bad", KIND, header, {**arrays, "neurons": longer})
-    with pytest.raises(StorageError, match="not coded as they would be written"):
+    with pytest.raises(StorageError, match="not coded in canonical form"):
         qsdp.load_network(tmp_path / "bad")

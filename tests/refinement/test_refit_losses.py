@@ -107,7 +107,7 @@ def test_integers_are_the_best_by_enumeration_up_to_single_moves() -> None:
     ("options", "said"),
     [
         ({"alpha_bits": 1}, "alpha_bits must be an integer from 2 to 16"),
-        ({"alpha_bits": 4, "second_layer": "shared"}, "second_layer must be 'free' for alpha_bits"),
+        ({"alpha_bits": 4, "second_layer": "shared"}, "second_layer must be 'free' with alpha_bits"),
         ({"loss": "cross_entropie"}, "did you mean 'cross_entropy'"),
         ({"beta": -1.0}, "beta must be"),
     ],
@@ -123,8 +123,8 @@ def test_targets_that_name_no_classes_are_refused() -> None:
     problem = random_problem(0, n=30, n_outputs=2)
     network = random_network(np.random.default_rng(0), problem.blocks, 3, 2)
     for loss in ("cross_entropy", "hinge"):
-        with pytest.raises(InvalidInputError, match="name no classes"):
+        with pytest.raises(InvalidInputError, match="are not classes"):
             qsdp.refit(network, problem, loss=loss)
     alone = problem.output(0)
-    with pytest.raises(InvalidInputError, match=r"name no classes|single output"):
+    with pytest.raises(InvalidInputError, match=r"are not classes|single output"):
         alone.with_loss("cross_entropy")

@@ -308,7 +308,7 @@ MIXED_UP: dict[str, tuple[str, Any, str]] = {
     "a class is missing": ("cross_entropy", [0, 2, 2, 0, 2, 0], r"each of them present.*found 0, 2"),
     "classes start at one": ("cross_entropy", [1, 2, 3, 1, 2, 3], r"class numbers 0, 1"),
     "one class": ("cross_entropy", [0, 0, 0, 0, 0, 0], r"two classes or more"),
-    "a column without a sample": ("cross_entropy", np.eye(4)[[0, 1, 2, 0, 1, 2]], r"without a sample: \[3\]"),
+    "a column without a sample": ("cross_entropy", np.eye(4)[[0, 1, 2, 0, 1, 2]], r"missing: \[3\]"),
     "two ones in a row": ("cross_entropy", np.ones((6, 2)), r"one-hot rows"),
     "probabilities": ("cross_entropy", np.full((6, 2), 0.5), r"one-hot rows"),
     "rows of -1 and +1": ("cross_entropy", 2 * np.eye(2)[[0, 1, 0, 1, 0, 1]] - 1, r"one-hot rows"),

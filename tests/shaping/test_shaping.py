@@ -520,7 +520,7 @@ def test_results_and_stored_solutions_resample_adaptively(activation):
     assert solution.state()["shaping"] == "adaptive"
     restored = Solution.from_state(solution.state(), solution.arrays(), 1, len(result.relaxation.Z))
     for levels in (2, 4):
-        (found,), expected = restored.covariances(levels), result.resample(10, 0, levels=levels).covariance
+        found, expected = restored.covariance(levels, ()), result.resample(10, 0, levels=levels).covariance
         assert found.method == expected.method == "adaptive"
         assert found.constant == pytest.approx(expected.constant, rel=1e-2 if levels > 2 else 1e-12)
         assert found.constant > GAMMA

@@ -72,7 +72,9 @@ def test_the_index_of_a_data_frame_is_left_out_with_a_line(tmp_path: Path) -> No
         read = read_table(tmp_path / "data.csv")
     assert read.to_dict("list") == {"a": ["1.5", "2.5", "3.5"], "b": ["x", "y", "z"]}
     for rows in ("u,1\nv,2\n", "1,1\n1,2\n"):
-        with pytest.raises(InvalidInputError, match="every column needs a name; number 1 has none, and is no index"):
+        with pytest.raises(
+            InvalidInputError, match="every column needs a name; number 1 has none, and is not an index"
+        ):
             read_table(write(tmp_path, f",a\n{rows}"))
 
 

@@ -1,4 +1,4 @@
-"""Objectives of two-layer networks as functions of tensors, on scaled data, and their gradient descent."""
+"""Gradient descent for two-layer networks: objectives as functions of tensors, on scaled data."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def neuron_values(X: Any, W: Any, coefficients: tuple[float, float, float] | Non
 
 
 def second_layer(shape: tuple[int, ...], *, signed: bool) -> FloatArray:
-    """Return m times the second-layer weights of a network that does not train them, (m,) or (m, C).
+    """Return m times the fixed second-layer weights, (m,) or (m, C), of a network that trains only its first layer.
 
-    Every output has its own block of neurons, with weights one over their number and alternating signs if `signed`.
+    Every output has a separate block of neurons, with weights one over their number and alternating signs if `signed`.
     """
     m, count = shape[0], math.prod(shape[1:])
     if m < count:
@@ -137,7 +137,7 @@ class DescentParameters:
 
 @dataclass(kw_only=True)
 class GradientDescent(DescentParameters, CheckedSettings):
-    """Checked parameters of gradient descent, and the descent."""
+    """Gradient descent with checked parameters."""
 
     callback: Callback | None
     verbose: bool | int
@@ -321,7 +321,7 @@ class FloatTraining(NetworkTraining):
     """
 
     def layers(self) -> tuple[Any, Any]:
-        """Return the parameters."""
+        """Return the weights of both layers, which are the parameters themselves."""
         return self._W, self._a
 
     def penalty(self, *layers: Any) -> Any:

@@ -29,7 +29,7 @@ __all__ = ["BackpropClassifier", "BackpropRegressor", "GradientTrained", "Quadra
 
 
 class _FittedNetwork:
-    """Attributes that `fit` also sets."""
+    """Declarations of further attributes that `fit` sets."""
 
     network_: Any
 
@@ -49,8 +49,8 @@ class GradientTrained(DescentParameters, Baseline, _FittedNetwork):
     beta : float, default=0.1
         Regularisation strength, >= 0.
     validation_fraction : float, default=0
-        Share of the samples held out from training. If positive, the epoch with the smallest loss on these samples is
-        kept.
+        Fraction of the samples held out from training. If positive, the epoch with the smallest loss on these samples
+        is kept.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ SECOND_LAYERS = ("fixed", "free")
 
 
 class _Backprop(QuadraticNetworkTrained):
-    r"""Base class of regressor and classifier.
+    r"""Base class of `BackpropRegressor` and `BackpropClassifier`.
 
     Parameters
     ----------

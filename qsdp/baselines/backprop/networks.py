@@ -34,7 +34,7 @@ SCALES = ("auto", "layer", "neuron", "paper", "shared")
 
 
 class TwoLayerNetwork(Summarized, ReadOnlyArrays, ABC):
-    """Base class with sizes, outputs and summary, given the first layer and the outputs for a block of rows."""
+    """Base class of two-layer networks: sizes, prediction in blocks of rows, and summary."""
 
     alpha: FloatArray
 
@@ -136,7 +136,7 @@ class FloatNetwork(TwoLayerNetwork):
         return neurons @ self.alpha
 
     def to_quadratic_form(self) -> QuadraticForm:
-        """Return the network exactly, as an explicit quadratic function."""
+        """Return the same function as the coefficients of a quadratic form."""
         columns = self.alpha.reshape(self.n_neurons, -1).T
         first, last = self.factors[0], self.factors[-1]
         a, b, c = (1.0, 0.0, 0.0) if self.activation is None else self.activation.coefficients
@@ -188,7 +188,7 @@ class FloatNetwork(TwoLayerNetwork):
               impossible for activations with a linear or constant part, which are not homogeneous.
             * "layer": one scale for all rows of a factor. For activations that are not homogeneous, it goes into their
               coefficients :math:`(a s^2, b s, c)`, which is also exact.
-            * "shared": one magnitude per output, the c with least :math:`\|c \hat Z - Z\|_F`,
+            * "shared": one magnitude per output, the c that minimises :math:`\|c \hat Z - Z\|_F`,
               :math:`c = \langle \hat Z, Z\rangle / \langle \hat Z, \hat Z\rangle`, where
               :math:`Z = \sum_j \alpha_j u_j v_j^T` (symmetrised), and :math:`\hat Z` is the same for the levels and
               the signs of :math:`\alpha`. It takes as many bits as a network sampled from the relaxation, and needs
@@ -250,7 +250,7 @@ class FloatNetwork(TwoLayerNetwork):
         return PolynomialNetwork(rounding.weights, self.alpha, PolynomialActivation(a * s * s, b * s, c))
 
     def _nearest(self, network: BilinearNetwork | PolynomialNetwork) -> BilinearNetwork | PolynomialNetwork:
-        """Return a network with every output times the factor that brings its matrix nearest to this one's."""
+        """Scale each output of a quantized network so that its matrix is nearest to this network's (Frobenius norm)."""
         exact, rounded = (
             form.lifted().reshape(-1, form.n_inputs + 1, form.n_inputs + 1)
             for form in (self.to_quadratic_form(), network.to_quadratic_form())
@@ -258,7 +258,7 @@ class FloatNetwork(TwoLayerNetwork):
         return _multiplied(network, _ratio(exact, rounded, rounded))
 
     def _as_printed(self, network: BilinearNetwork | PolynomialNetwork) -> BilinearNetwork | PolynomialNetwork:
-        """Return a network of signs with each output times the paper's ratio."""
+        """Rescale each output of a network of signs by the ratio printed in the paper."""
         if isinstance(network, BilinearNetwork):
             first, last = network.U, network.V
         else:
@@ -293,7 +293,7 @@ def _ratio(first: FloatArray, second: FloatArray, divisor: FloatArray) -> FloatA
 def _multiplied(
     network: BilinearNetwork | PolynomialNetwork, factors: FloatArray
 ) -> BilinearNetwork | PolynomialNetwork:
-    """Return a network with its outputs multiplied by factors."""
+    """Return the network with each output multiplied by a factor."""
     by = factors if network.alpha.ndim == 2 else factors[0]
     if isinstance(network, PolynomialNetwork):
         return replace(network, alpha=network.alpha * by, bias=network.bias * by)

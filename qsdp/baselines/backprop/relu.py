@@ -34,7 +34,7 @@ __all__ = ["QuantizedReLUNetwork", "ReLUNetwork", "ReLUNetworkClassifier", "ReLU
 
 
 class _ReLUs(TwoLayerNetwork):
-    """Base class of networks with real and with quantized first-layer weights."""
+    """Base class of ReLU networks, with real or quantized first-layer weights."""
 
     bias: FloatArray
     intercept: FloatArray
@@ -231,7 +231,7 @@ class _ReLUTraining(GradientTraining):
         return (X @ W.T + b).relu() @ a / self.m**0.5 + b0
 
     def penalty(self, *layers: Any) -> Any:
-        """Return half the squares of W and a, weighted so that the layers start balanced."""
+        """Return half the sum of squares of W and a, weighted so that both layers contribute equally at the start."""
         W, a, _, _ = layers
         weight = self.problem.beta * self.units.target / (self.units.factor * self.units.row * self.m**0.5)
         return weight * 0.5 * (W.square().sum() + a.square().sum())
@@ -244,7 +244,7 @@ class _ReLUTraining(GradientTraining):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _ReLU(GradientTrained):
-    r"""Base class of regressor and classifier.
+    r"""Base class of `ReLUNetworkRegressor` and `ReLUNetworkClassifier`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rounding of trained weights to the nearest multiples of levels, with the best scales."""
+"""Least-squares rounding of trained weights to scaled levels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCALES = ("neuron", "layer")
 
 @dataclass(frozen=True, eq=False)
 class Rounding(Summarized):
-    """Weights rounded to levels, and their scales.
+    """Weights rounded to levels, with their scales and relative errors.
 
     Attributes
     ----------

@@ -42,14 +42,14 @@ _EXCLUDED_LOSSES = dict.fromkeys(
 #: breast cancer 95, 94, 94.
 RIDGE, SOFTMAX_RIDGE = 1e-3, 1e-6
 
-#: Distance at which desired hidden values are cut with ``literal=True``; the paper does not mention cutting.
+#: Distance at which desired hidden values are clipped with ``literal=True``; the paper does not mention clipping.
 _LITERAL_EPS = 1e-6
 
 _SUGGESTION = "a larger ridge, a larger eps_hidden or standardised inputs"
 
 
 class _FittedBPLS:
-    """Attributes that `fit` sets on both estimators."""
+    """Declarations of the attributes that `fit` sets."""
 
     _layers: Sequence[TrainedLayer]
     network_: Network
@@ -58,7 +58,7 @@ class _FittedBPLS:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class BPLSBase(Baseline, _FittedBPLS):
-    r"""Parameters, network and report of both estimators.
+    r"""Base class of `BPLSRegressor` and `BPLSClassifier`.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class BPLSBase(Baseline, _FittedBPLS):
         Coefficient r >= 0 of the penalty :math:`r S \|W\|_F^2` in every solve over S samples. The default is 0 (minimum
         norm) if the network is linear, 1e-6 with a hidden softmax layer, else 0.001.
     eps_target : float, default=0.001
-        Distance from the ends of the output activation's range at which targets are cut.
+        Distance from the ends of the output activation's range at which targets are clipped.
     eps_hidden : float or sequence of float, optional
         The same distance for desired hidden values, which affects the result. The default is 0.01, and for softmax a
         twentieth of one over the width.
@@ -99,7 +99,7 @@ class BPLSBase(Baseline, _FittedBPLS):
     Attributes
     ----------
     report_ : BPLSReport
-        Rank and condition number of every design matrix, share of cut values, and seconds.
+        Rank and condition number of every design matrix, fraction of clipped values, and seconds.
     network_ : Network
     """
 
@@ -157,7 +157,7 @@ class BPLSBase(Baseline, _FittedBPLS):
         )
 
     def _literal_default(self, name: str, value: bool | None) -> bool:
-        """Return the flag of a repair: on by default, and off with ``literal=True``."""
+        """Return whether a repair of the published algorithm is on: by default it is, but not with ``literal=True``."""
         return not self.literal if value is None else check_flag(name, value)
 
     def _start(self, settings: BPLSSettings, X: FloatArray, n_outputs: int, rng: np.random.Generator) -> Network:
@@ -165,7 +165,7 @@ class BPLSBase(Baseline, _FittedBPLS):
         return Network(random_weights(X.shape[1], widths, settings.bias, rng), settings)
 
     def _run(self, training: BPLSTraining, n_passes: int, history: History) -> None:
-        """Train and keep the network and the report; callbacks see the network and report so far."""
+        """Train, updating the network and the report after every pass so that callbacks can inspect them."""
         if self.references:
             training.report.references.update(references(training))
 
@@ -302,9 +302,9 @@ class BPLSClassifier(BPLSBase, BaselineClassifier):
     Notes
     -----
     The outputs of a softmax hidden layer are about one over its width. Most of its desired outputs fall outside the
-    activation's range and are cut. With the ridge of other activations, such a network ends below a linear classifier
-    on MNIST. With its smaller default ridge, it does as well as without ridge, as in the paper. The default sigmoid
-    does better on most data sets.
+    activation's range and are clipped. With the ridge of other activations, such a network ends below a linear
+    classifier on MNIST. With its smaller default ridge, it does as well as without ridge, as in the paper. The default
+    sigmoid does better on most data sets.
 
     A pass over S samples takes time :math:`O(S n^2)`, where n is the number of columns of the widest design matrix, and
     memory :math:`O(S \sum_l n_l)`.

@@ -19,7 +19,7 @@ from qsdp._utils.parallel import in_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines.bpls._network import BPLSSettings, Network, Weights
 
-#: Share of the largest squared row norm of W below which a neuron has no influence and is not changed.
+#: Fraction of the largest squared row norm of W below which a neuron has no influence and is not changed.
 _TINY = 1e-12
 
 _Rule = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
@@ -31,7 +31,7 @@ def _reciprocal(W: FloatArray) -> FloatArray:
 
 
 def _steps(W: FloatArray) -> FloatArray:
-    r"""Return the least-squares steps for E, rows :math:`w_i / \|w_i\|^2`, zero for a neuron without influence."""
+    r"""Return the least-squares steps for E, rows :math:`w_i / \|w_i\|^2`, zero for a neuron with zero weights."""
     squares = np.einsum("ij,ij->i", W, W)
     alive = squares > _TINY * squares.max(initial=0.0)
     scales: FloatArray = np.divide(1.0, squares, out=np.zeros_like(squares), where=alive)
@@ -113,7 +113,7 @@ _COLUMNS = 16
 
 @dataclass(frozen=True)
 class Design:
-    """Properties of a layer's least-squares problem.
+    """Shape, rank and condition of the design matrix of a layer's least-squares problem.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class Design:
 
 @dataclass(frozen=True)
 class LayerReport:
-    """The solve of one layer in one pass.
+    """Report on the least-squares solve of one layer in one pass.
 
     Attributes
     ----------
@@ -144,8 +144,8 @@ class LayerReport:
     n_solves : int
         Number of weight vectors solved for.
     clipped : float or None
-        Share of the desired outputs of the previous hidden layer that had no pre-activation and were cut; None for the
-        first layer.
+        Fraction of desired outputs of the previous hidden layer that had no pre-activation and were clipped; None for
+        the first layer.
     seconds : float
         Time for solves and desired values. As for a whole pass, finding ranks and conditions is not counted.
     """
@@ -212,7 +212,7 @@ class Factorisation:
         self._right = (kept, Vt[kept].T / (values + self._ridge * len(A) / values))
 
     def diagnosis(self) -> Diagnosis:
-        """Return a function that finds size, rank and condition of A later, without holding A; solves do without."""
+        """Return a function that computes size, rank and condition of A on demand and does not keep A in memory."""
         shape = self._A.shape
         if self._cholesky is None:
             spectrum, cutoff = self._spectrum, self._cutoff
@@ -228,7 +228,7 @@ class Factorisation:
         return from_gram
 
     def solve(self, B: FloatArray, n_jobs: int = 1) -> FloatArray:
-        """Return W of shape (n, J) for B of shape (S, J); the columns are independent and shared among threads."""
+        """Return W (n, J) for B (S, J); independent columns are solved by several threads."""
         W = np.empty((self._A.shape[1], B.shape[1]))
 
         def columns(part: slice) -> None:
@@ -268,7 +268,7 @@ def solve_layer(A: FloatArray, B: FloatArray, ridge: float, n_jobs: int = 1) -> 
 
 @dataclass(frozen=True)
 class LayerSolve:
-    """The solve of one layer, to which `report` adds ranks and conditions; fields as in `LayerReport`."""
+    """Solve of one layer before ranks and conditions are computed, which `report` does; fields as in `LayerReport`."""
 
     number: int
     diagnoses: tuple[Diagnosis, ...]
@@ -277,12 +277,12 @@ class LayerSolve:
     seconds: float
 
     def joined(self, other: LayerSolve) -> LayerSolve:
-        """Return this solve merged with another one of the same layer."""
+        """Return this solve combined with that of other outputs of the same layer."""
         diagnoses, n_solves = self.diagnoses + other.diagnoses, self.n_solves + other.n_solves
         return LayerSolve(self.number, diagnoses, n_solves, self.clipped, self.seconds + other.seconds)
 
     def report(self) -> LayerReport:
-        """Return the report, with ranks and conditions."""
+        """Return the `LayerReport`, computing ranks and conditions."""
         designs = tuple(diagnose() for diagnose in self.diagnoses)
         return LayerReport(self.number, designs, self.n_solves, self.clipped, self.seconds)
 
@@ -297,7 +297,7 @@ def backward_pass(
 
     Only the settings of the network are used; `designs` are its design matrices. T (S, J) are the desired
     pre-activations of the outputs. With `second_solve`, every layer but the first is solved once more on N in place of
-    H (the paper's Algorithm 2, lines 8 and 9). There, N is not yet cut to the activation's range, and the rows of a
+    H (the paper's Algorithm 2, lines 8 and 9). There, N is not yet clipped to the activation's range, and the rows of a
     softmax layer are not made to sum to one. The weights and the solves are returned in the order of the layers.
     """
     settings = network.settings
@@ -337,5 +337,5 @@ def fit_readout(network: Network, design: FloatArray, T: FloatArray) -> tuple[Ne
 
 
 def blend(weights: Weights, others: Weights, share: float) -> Weights:
-    r"""Return :math:`(1 - \rho) W + \rho W'` of every layer, for `share` :math:`\rho`."""
+    r"""Return the network with weights :math:`(1 - \rho) W + \rho W'` in every layer, for :math:`\rho` = `share`."""
     return [(1.0 - share) * W + share * other for W, other in zip(weights, others, strict=True)]

@@ -27,7 +27,7 @@ _LISTED = 8
 
 @dataclass(frozen=True)
 class PassReport:
-    """One pass over all samples, or over those that were misclassified.
+    """Report on one pass over all samples, or over the misclassified ones.
 
     Attributes
     ----------
@@ -58,14 +58,14 @@ class PassReport:
 
     @property
     def clipped(self) -> float:
-        """Share of the desired hidden values that were cut, averaged over hidden layers; 0 if there are none."""
+        """Fraction of the desired hidden values that were clipped, averaged over hidden layers; 0 if there are none."""
         shares = [layer.clipped for layer in self.layers if layer.clipped is not None]
         return sum(shares) / len(shares) if shares else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A simpler model, trained by the same solves on the same data.
+    """A simpler reference model, trained by the same solves on the same data.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class BPLSReport(Summarized):
     passes : list of PassReport
         One per epoch of the history, and one more if the last pass diverged.
     clipped_targets : float
-        Share of the targets that the output activation cannot reach and that were cut.
+        Fraction of the targets that the output activation cannot reach and that were clipped.
     best : int
         Number, from 1, of the pass whose weights are those of the network; 0 for the random weights.
     references : dict of Reference
@@ -113,7 +113,7 @@ class BPLSReport(Summarized):
         return Summary("BPLSReport", rows)
 
     def _best_rows(self) -> Rows:
-        """Return the results of the best pass and its layers' solves."""
+        """Return summary rows for the best pass and the solves of its layers."""
         shown = max(self.best, 1)
         best = self.passes[shown - 1]
         rows: Rows = [
@@ -189,18 +189,18 @@ class BPLSTraining(ABC):
 
     @property
     def kept(self) -> Network:
-        """The network to keep, from the pass `report.best`."""
+        """The network of the best pass, `report.best`."""
         return self._kept
 
     @abstractmethod
     def _pass(self, epoch: int) -> tuple[int, float, list[LayerSolve], str | None]:
-        """Replace `network` and its outputs; return samples, share, solves, and the reason to stop or None."""
+        """Make one pass; return number of samples, blending weight, solves, and the reason to stop or None."""
 
     def _misses(self) -> int | None:
         return None
 
     def score(self, preactivations: FloatArray) -> float:
-        """Return the score of finite pre-activations of the outputs, nan for others."""
+        """Return the score from the pre-activations of the outputs, or nan if any of these is not finite."""
         return self.score_of(preactivations) if np.isfinite(preactivations).all() else math.nan
 
     def preactivations(self, network: Network) -> FloatArray:
@@ -241,8 +241,9 @@ class Regression(BPLSTraining):
 
 @dataclass(eq=False)
 class Classification(BPLSTraining):
-    """Algorithm 2: a pass over all samples, then passes over the misclassified ones, blended in by their share.
+    """Algorithm 2: a pass over all samples, then passes over the misclassified ones.
 
+    The network of a later pass is blended in with the misclassified fraction as its weight.
     `codes` are class numbers; `stop` and `miss_forward` are as in `BPLSClassifier`.
     """
 

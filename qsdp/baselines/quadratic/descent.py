@@ -61,11 +61,11 @@ class DeferredLayer:
         return [np.concatenate(values, axis=1) for values in parts]
 
     def _kept(self, value: FloatArray) -> FloatArray:
-        """Return (S, B, m) as (B, S m) if starts share samples; one product for all is faster than one for each."""
+        """Return (S, B, m) as (B, S m) if starts share samples, so that one product serves all starts."""
         return np.swapaxes(value, 0, 1).reshape(value.shape[1], -1) if self.shared else value
 
     def _starts_first(self, kept: FloatArray) -> FloatArray:
-        """Return kept values as (S, B, m)."""
+        """Reverse `_kept`: return (B, S m) as (S, B, m)."""
         return np.swapaxes(kept.reshape(len(kept), self.n_starts, self.m), 0, 1) if self.shared else kept
 
     def values(self, start: int, stop: int) -> list[FloatArray]:
@@ -79,7 +79,7 @@ class DeferredLayer:
         return current
 
     def record(self, start: int, stop: int, steps: Sequence[FloatArray]) -> None:
-        """Store minus the rate times the derivatives by the values, (S, B, m) for every map."""
+        """Store the steps: minus the rate times the derivatives with respect to the values, (S, B, m) for every map."""
         for kept, step in zip(self.steps, steps, strict=True):
             kept[..., start:stop, :] = self._kept(step)
 
@@ -89,7 +89,7 @@ class DeferredLayer:
 
 
 def right(decisions: FloatArray, Y: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return which samples are classified as in targets (n, C), by the largest of decisions (..., n, C) or a sign."""
+    """Return which samples are classified correctly: by the largest decision (..., n, C), or by its sign if C = 1."""
     if Y.shape[-1] == 1:
         signs: npt.NDArray[np.bool_] = (decisions[..., 0] > 0.0) == (Y[..., 0] > 0.5)
         return signs

@@ -28,7 +28,7 @@ Hidden = tuple[str, int, str]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DescentClassifier(BaselineClassifier):
-    """Base class of both estimators, which differ in their layers.
+    """Base class of `QuadraticLogisticRegression` and `QuadraticNetworkClassifier`.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class DescentClassifier(BaselineClassifier):
         Binary cross-entropy summed over sigmoid outputs, as in the paper, or cross-entropy of softmax outputs.
     coupling : {"tied", "full", "packed"}, default="tied"
         Which variables represent Q: ``q_ij = q_ji`` as one number as in the paper, all entries, or coefficients of
-        monomials. A step on an off-diagonal entry is 2, 1 or 1/2 times the derivative by that entry.
+        monomials. A step on an off-diagonal entry is 2, 1 or 1/2 times the derivative with respect to that entry.
     init : {"random", "identity", "zero"}, default="random"
         Initial value of quadratic parts, such as Q; "zero" starts from the network with linear layers.
     init_scale : float, optional
@@ -117,7 +117,7 @@ class DescentClassifier(BaselineClassifier):
         return QuadraticNetwork.stack(networks)
 
     def _run(self, n_epochs: int, history: History) -> None:
-        """Train for more epochs."""
+        """Continue training for `n_epochs` more epochs."""
         descent, rng = self._descent, self._order_rng
         samples = np.arange(len(descent.X))
         passed: dict[str, FloatArray] = {}
@@ -182,7 +182,7 @@ class DescentClassifier(BaselineClassifier):
         return sign_code(outputs[:, None] if outputs.ndim == 1 else outputs)
 
     def code_score(self, X: Any, y: Any) -> float:
-        """Return the share of samples for which every neuron has the correct sign."""
+        """Return the fraction of samples for which every output neuron has the correct sign."""
         return float(np.mean(self.sign_code(X) == codes_of(self.classes_, y)))
 
 
@@ -235,7 +235,7 @@ class QuadraticLogisticRegression(DescentClassifier):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class QuadraticNetworkClassifier(DescentClassifier):
-    r"""Classification by a network in which each layer has its own family of neurons and activation.
+    r"""Classification by a network whose layers may differ in their family of neurons and their activation.
 
     It is trained by stochastic back-propagation, algorithms A1 and A2: :math:`\delta^L = \hat y - y`. The deltas of
     earlier layers are computed from products stored in the forward pass.

@@ -79,7 +79,7 @@ class Family:
         return sum(m * n * (n + 1) // 2 if len(shape) == 3 else math.prod(shape) for shape in shapes)
 
     def n_cached(self, n: int, m: int) -> int:
-        """Return how many numbers are kept for the backward pass of one sample, besides the layer's inputs and z."""
+        """Return how many numbers the backward pass of one sample needs, besides the layer's inputs and z."""
         return sum(part.n_cached(n, m) for part in self.maps) + m * len(set(self.factors))
 
     # -- forward and backward --------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Family:
         return sum(rest, start=values[i] * values[j])
 
     def split(self, D: FloatArray, values: Sequence[FloatArray]) -> list[FloatArray]:
-        """Return the derivative by the values of every map, from `D`, the derivative by z."""
+        """Return the gradient with respect to the values of every map, from `D`, the gradient with respect to z."""
         E = [D] * len(self.maps)
         if self.factors:
             i, j = self.factors
@@ -115,22 +115,22 @@ class Family:
     def backward(
         self, D: FloatArray, A: FloatArray, P: Parameters, evaluated: Evaluated
     ) -> tuple[Parameters, FloatArray]:
-        """Return the gradient by every parameter, and by the input, from `D`, the derivative by z."""
+        """Return the gradients with respect to all parameters and to the input, from `D`, the one with respect to z."""
         E = self.split(D, [value for value, _ in evaluated])
         return self.gradients(E, A), self.input_gradient(E, A, P, evaluated)
 
     def gradients(self, E: Sequence[FloatArray], A: FloatArray) -> Parameters:
-        """Return the gradient by every parameter, from the derivatives by the values of the maps."""
+        """Return the gradients with respect to all parameters, from those with respect to the values of the maps."""
         pairs = zip(self.maps, E, strict=True)
         return {name: gradient for part, e in pairs for name, gradient in part.gradients(e, A).items()}
 
     def add(self, P: Parameters, E: Sequence[FloatArray], A: FloatArray) -> None:
-        """Add a step to the parameters in place; `E` are derivatives by the values of the maps, scaled to a step."""
+        """Add a step to the parameters in place; `E` are scaled gradients with respect to the values of the maps."""
         for part, e in zip(self.maps, E, strict=True):
             part.add(P, e, A)
 
     def input_gradient(self, E: Sequence[FloatArray], A: FloatArray, P: Parameters, evaluated: Evaluated) -> FloatArray:
-        """Return the gradient by the input, (..., B, n)."""
+        """Return the gradient with respect to the input, (..., B, n)."""
         total: FloatArray | None = None
         for part, e, (_, cache) in zip(self.maps, E, evaluated, strict=True):
             gradient = part.input_gradient(e, A, P, cache)
@@ -240,7 +240,7 @@ INITS = ("random", "identity", "zero")
 
 
 def check_init(family: Family, init: object, scale: object = None) -> None:
-    """Raise an error that says why if a family cannot have a start or be trained from it."""
+    """Raise an error if a family has no such initial value or cannot be trained from it."""
     init = check_choice("init", init, INITS)
     if scale is not None:
         check_real("init_scale", scale)

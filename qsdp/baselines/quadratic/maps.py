@@ -18,7 +18,7 @@ from qsdp.exceptions import InvalidInputError
 __all__ = ["COUPLINGS", "AffineMap", "Map", "Parameters", "PowerMap", "QuadraticFormMap", "check_symmetric"]
 
 
-#: Step on an off-diagonal entry of the symmetric Q, as a multiple of the derivative by that entry alone.
+#: Step on an off-diagonal entry of the symmetric Q, as a multiple of the derivative with respect to that entry.
 COUPLINGS = {"tied": 2.0, "full": 1.0, "packed": 0.5}
 
 #: Asymmetry, relative to the largest entry, up to which a matrix counts as symmetric.
@@ -86,13 +86,13 @@ class Map(ABC):
 
     @abstractmethod
     def add(self, P: Parameters, E: FloatArray, A: FloatArray) -> None:
-        """Add the derivative by every parameter to the parameter, weighted by the coupling for symmetric matrices.
+        """Add its gradient to every parameter, weighted by the coupling for symmetric matrices.
 
         With a scaled `E`, this is a step.
         """
 
     def gradients(self, E: FloatArray, A: FloatArray) -> Parameters:
-        """Return the derivative by every parameter."""
+        """Return the gradient with respect to every parameter."""
         shapes = self.shapes(A.shape[-1], E.shape[-1])
         P = {name: np.zeros((*E.shape[:-2], *shape)) for name, shape in shapes.items()}
         self.add(P, E, A)
@@ -100,7 +100,7 @@ class Map(ABC):
 
     @abstractmethod
     def input_gradient(self, E: FloatArray, A: FloatArray, P: Parameters, cache: FloatArray | None) -> FloatArray:
-        """Return the derivative by the input, of shape (..., B, n)."""
+        """Return the gradient with respect to the input, of shape (..., B, n)."""
 
     @abstractmethod
     def kernel(self, A: FloatArray) -> FloatArray:
@@ -115,7 +115,7 @@ class Map(ABC):
         r"""Return (Q, w, b) with values :math:`x^T Q x + w \cdot x + b`."""
 
     def n_cached(self, n: int, m: int) -> int:
-        """Return how many numbers are kept for the backward pass of one sample, besides the values."""
+        """Return how many numbers the backward pass of one sample needs, besides the values."""
         return 0
 
     def _add_bias(self, values: FloatArray, P: Parameters) -> FloatArray:
@@ -208,7 +208,7 @@ class PowerMap(AffineMap):
 class QuadraticFormMap(Map):
     r"""The map :math:`x^T Q_k x + w_k \cdot x + b_k` with symmetric Q; A(23)-(26).
 
-    The forward pass keeps :math:`V_k = x^T Q_k`, of shape (..., B, m, n); the derivative by the input is
+    The forward pass keeps :math:`V_k = x^T Q_k`, of shape (..., B, m, n); the derivative with respect to the input is
     :math:`\sum_k E_k (w_k + 2 V_k)`, A(46).
     """
 

@@ -21,7 +21,7 @@ __all__ = ["MultiStart", "StartStatistics"]
 
 @dataclass(frozen=True)
 class StartStatistics(Summarized):
-    """Statistics of the scores of several starts; diverged starts are counted, but left out of the figures.
+    """Statistics of the scores of several starts; diverged starts are counted, but excluded from the statistics.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ class OutputLoss:
     values: Callable[[FloatArray, FloatArray], FloatArray]
 
     def delta(self, Z: FloatArray, Y: FloatArray) -> FloatArray:
-        """Return the derivative by Z: outputs minus targets."""
+        """Return the gradient with respect to Z: outputs minus targets."""
         return self.outputs(Z) - Y
 
 
@@ -70,7 +70,7 @@ _EXCLUDED_LOSSES = dict.fromkeys(
 
 
 def check_loss(value: object) -> OutputLoss:
-    """Return a loss by name, or raise an error that says why the algorithms are not derived for it."""
+    """Return a loss by name, or raise an error with the reason why the algorithms do not support it."""
     return LOSSES[check_choice("loss", value, LOSSES, _EXCLUDED_LOSSES)]
 
 
@@ -179,7 +179,7 @@ def forward(layers: Sequence[Layer], A: FloatArray) -> tuple[FloatArray, list[tu
 
 
 class QuadraticNetwork:
-    """Chain of layers, each with its own family and activation; or S such networks of one shape.
+    """Chain of quadratic layers, or S such networks of one shape.
 
     It is implemented in NumPy, with the paper's back-propagation written out. The PyTorch module is
     `qsdp.baselines.relinear.ReLinearNetwork`.
@@ -226,10 +226,10 @@ class QuadraticNetwork:
         return np.concatenate(parts, axis=-2)
 
     def gradients(self, X: FloatArray, Y: FloatArray, loss: OutputLoss) -> tuple[FloatArray, list[Parameters]]:
-        """Return the mean loss over samples, (...,), and its gradient by every parameter, layer by layer.
+        """Return the mean loss over samples, (...,), and its gradients layer by layer.
 
-        For a symmetric matrix, the gradient is by its tied entries if its coupling is "tied", and by all its entries if
-        it is "full". If it is "packed", the gradient is minus the step on Q at rate one.
+        For a symmetric matrix, the gradient is with respect to tied entries if its coupling is "tied", and to all
+        entries if it is "full". If it is "packed", the gradient is minus the step on Q at rate one.
         """
         Z, passed = forward(self.layers, X)
         value: FloatArray = loss.values(Z, Y).mean(axis=-1)
@@ -265,7 +265,7 @@ class QuadraticNetwork:
         return kept
 
     def start(self, number: int) -> QuadraticNetwork:
-        """Return one of several networks, with its own arrays."""
+        """Return a copy of one of the S networks."""
         if self.n_starts is None:
             raise InvalidInputError("the network has no axis of starts")
         chosen = [
@@ -276,7 +276,7 @@ class QuadraticNetwork:
 
     @classmethod
     def stack(cls, networks: Sequence[QuadraticNetwork]) -> QuadraticNetwork:
-        """Return networks of one shape as one network with an axis of starts."""
+        """Stack networks of one shape into one network with a leading axis."""
         layers = [
             Layer(
                 same[0].family,

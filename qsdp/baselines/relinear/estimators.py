@@ -1,4 +1,4 @@
-"""ReLinear as scikit-learn estimators."""
+"""Fan's quadratic networks, trained by ReLinear, as scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EXCLUDED_LOSSES = {
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _ReLinear(Baseline):
-    r"""Base class of classifier and regressor, with parameters, training and outputs.
+    r"""Base class of `ReLinearClassifier` and `ReLinearRegressor`.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class _ReLinear(Baseline):
         Epochs after which all rates are multiplied by `drop`.
     drop : float, default=0.1
     validation_fraction : float, default=0
-        Share of the samples held out from training. If positive, the parameters are those of the epoch with the best
+        Fraction of the samples held out from training. If positive, the parameters are those of the epoch with the best
         score on these samples.
     dtype : {"float64", "float32"}, default="float64"
     device : str, optional
@@ -157,7 +157,7 @@ class _ReLinear(Baseline):
 
 
 class ReLinearRegressor(_ReLinear, BaselineRegressor):
-    r"""Regression by Fan's quadratic networks, trained by ReLinear: conventional networks that grow quadratic.
+    r"""Regression by Fan's quadratic networks, trained by ReLinear from the start of a conventional network.
 
     The network :math:`q_H \circ \sigma \circ q_{H-1} \circ \dots \circ \sigma \circ q_1` of neurons
     :math:`(w^r x + b^r)(w^g x + b^g) + w^b (x \odot x) + c` starts at :math:`w^g = 0, b^g = 1, w^b = 0, c = 0`,
@@ -188,7 +188,7 @@ class ReLinearRegressor(_ReLinear, BaselineRegressor):
 
 
 class ReLinearClassifier(_ReLinear, BaselineClassifier):
-    """Classification by Fan's quadratic networks, trained by ReLinear: conventional networks that grow quadratic.
+    """Classification by Fan's quadratic networks, trained by ReLinear from the start of a conventional network.
 
     There is one output per class. Networks and training are those of `ReLinearRegressor`.
 

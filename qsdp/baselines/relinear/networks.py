@@ -137,7 +137,7 @@ class ReLinearNetwork(nn.Module):
 
 
 def check_families(family: Any, n_layers: int) -> list[str]:
-    """Return the family of every layer."""
+    """Return the checked family of every layer."""
     if isinstance(family, str):
         family = check_family(family)
         return [family] * (n_layers - 1) + ["linear" if family == "square_act" else family]
@@ -160,7 +160,7 @@ def _form_of(layer: nn.Module) -> QuadraticForm | AffineForm:
 
 
 def start_conventional(model: nn.Module, generator: torch.Generator | None = None) -> None:
-    r"""Redraw all quadratic and linear layers of a model, as in the ReLinear start, and make ReZero blocks identities.
+    r"""Give all layers of a model the ReLinear start, a random conventional network, and make ReZero blocks identities.
 
     Weights are Kaiming-normal, :math:`N(0, 2/n)`, and biases uniform on :math:`\pm 1/\sqrt n`. Quadratic parameters get
     the values of conventional neurons.
@@ -218,7 +218,7 @@ def transfer_weights(source: nn.Module | Sequence[tuple[Any, Any]], target: nn.M
 
 
 def _holders(model: nn.Module) -> list[nn.Module]:
-    """Return the modules that hold parameters or buffers themselves."""
+    """Return the modules that have parameters or buffers other than those of their submodules."""
     return [module for module in model.modules() if _own_state(module)]
 
 

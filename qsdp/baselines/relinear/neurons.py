@@ -197,7 +197,7 @@ class QuadraticNeurons(nn.Module):
             fill_normal(getattr(self, name), deviation, generator)
 
     def extra_repr(self) -> str:
-        """Return the text that PyTorch prints between the brackets."""
+        """Return the sizes, which PyTorch shows in the representation of the module."""
         return f"{self.n_inputs}, {self.n_neurons}"
 
 
@@ -309,7 +309,7 @@ class Poly2Linear(QuadraticLinear):
 
 
 class SquareActivationLinear(QuadraticLinear):
-    r"""Conventional neurons under a square, :math:`z = (w^r x + b^r)^2`: the competitor without a ReLinear start."""
+    r"""Conventional neurons under a square, :math:`z = (w^r x + b^r)^2`: a family without a ReLinear start."""
 
     family = "square_act"
 
@@ -338,7 +338,7 @@ class Poly2Conv2d(QuadraticConv2d):
     family = "poly2"
 
 
-#: Dense layers by family; "linear", the conventional neuron, is PyTorch's own.
+#: Dense layers by family; "linear", the conventional neuron, is PyTorch's class.
 FAMILIES: dict[str, type[nn.Module]] = {
     "linear": nn.Linear,
     **{layer.family: layer for layer in QuadraticLinear.__subclasses__()},

@@ -54,7 +54,7 @@ class _ResidualBlock(nn.Module):
 
 
 class QResNet(nn.Module):
-    r"""A residual network of depth 6k + 2 for images such as those of CIFAR, with quadratic neurons in its blocks.
+    r"""Residual network of depth 6k + 2 for small images (such as CIFAR's), with quadratic neurons in its blocks.
 
     It has a conventional 3 x 3 convolution, three stages of k blocks with 1, 2 and 4 times `width` channels, the mean
     over pixels and a conventional classifier. Both convolutions of a block are of the family, each with batch norm.

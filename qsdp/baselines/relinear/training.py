@@ -1,4 +1,4 @@
-"""Training of a network by ReLinear: checked parameters, data, starts, weight transfer, stages, the best epoch."""
+"""Training of a network by ReLinear: parameter checks, initial weights, weight transfer, and the loop over epochs."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def fit_network(
 
 
 def plan_of(given: Any) -> Plan:
-    """Return the checked plan that an estimator's parameters describe."""
+    """Return the checked settings of a training run from an estimator's parameters."""
     amounts = {name: getattr(given, name) for name in ("alpha_g", "alpha_b", "beta_g", "beta_b")}
     variant, _ = check_shrinkage(given.variant, **amounts)
     numbers = checked(given, "n_epochs", "momentum", "weight_decay", "drop")
@@ -123,13 +123,13 @@ def _check_square(start: str, variant: str, transfer: Any) -> None:
         raise InvalidInputError(f"transfer must be None with {reason}; got {transfer!r:.60}")
     if variant != "none":
         raise InvalidInputError(
-            f"variant must be 'none' with family 'square_act', which has no quadratic parameters of its own to shrink; "
+            f"variant must be 'none' with family 'square_act', which has no quadratic parameters to shrink; "
             f"got {variant!r}"
         )
 
 
 def plan_of_stages(plan: Plan, stage: int) -> Plan:
-    """Return the plan for training a conventional network up to the end of a stage of constant rates."""
+    """Return the settings for training a conventional network up to the end of a stage of constant learning rates."""
     ends = (*plan.milestones, plan.n_epochs)
     rate = plan.rates[0]
     return replace(
@@ -143,7 +143,7 @@ def plan_of_stages(plan: Plan, stage: int) -> Plan:
 
 
 def plan_after_transfer(plan: Plan, stage: int) -> Plan:
-    """Return the plan for training through stages `stage`, ..., beginning at the rates of the first one."""
+    """Return the settings for training from `stage` to the end, beginning at the learning rates of that stage."""
     begin = (0, *plan.milestones)[stage - 1]
     first, second, third = (rate * plan.drop ** (stage - 1) for rate in plan.rates)
     return replace(
@@ -191,7 +191,7 @@ class Plan:
     drop: float = 0.1
 
     def rule(self, network: nn.Module) -> ReLinear:
-        """Return the optimiser of a network's parameters with the variant's rule."""
+        """Return the optimiser of a network's parameters, with the update rule of the variant."""
         groups = parameter_groups(network, *self.rates, weight_decay=self.weight_decay, decay=self.decay)
         optimizer: torch.optim.Optimizer
         if self.optimizer == "adam":
@@ -226,7 +226,7 @@ def train(
     verbose: bool | int = False,
     name: str = "ReLinear",
 ) -> int:
-    """Train in place, and return the number, from 1, of the epoch whose parameters the network has.
+    """Train in place, and return the number, from 1, of the epoch whose parameters were kept.
 
     `data` has inputs (n, d) and targets (n, C), or class numbers (n,) for the cross-entropy. With validation data, it
     is the epoch with the highest score on them, else the last one.

@@ -1,4 +1,4 @@
-"""Collection of mean inputs from forward passes that are then differentiated."""
+"""Hooks that collect the mean inputs of layers from forward passes that are followed by a backward pass."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Means = list[tuple[LinearMap, Mean]]
 
 
 class Collector:
-    """Store of the mean inputs of all maps between two steps.
+    """Stores the mean inputs of all maps between two steps of the optimiser.
 
     A forward pass in training mode attaches a note to its outputs; the note counts once a gradient reaches one of them.
     Evaluations between forward pass and step are therefore not counted, whatever their mode. Every minibatch of an
@@ -38,11 +38,11 @@ class Collector:
         return [layer.module.register_forward_hook(_Hook(self, layer), with_kwargs=True) for layer in layers]
 
     def clear(self) -> None:
-        """Delete all notes."""
+        """Delete all recorded mean inputs."""
         self._notes.clear()
 
     def mean(self, one: LinearMap) -> Mean | None:
-        """Return the mean input over all notes that count."""
+        """Return the mean input of a map over the forward passes that gradients have reached."""
         found = [mean for means in self._notes.values() for owner, mean in means if owner is one]
         if len(found) < 2:
             return found[0] if found else None
@@ -51,7 +51,7 @@ class Collector:
         return Mean(value, rows, sum(mean.samples for mean in found))
 
     def note(self, means: _Means, outputs: list[Tensor]) -> None:
-        """Count these means as soon as a gradient reaches one of the outputs."""
+        """Record the mean inputs of a forward pass as soon as a gradient reaches one of its outputs."""
         number = next(self._numbers)
 
         def count(gradient: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""The optimiser's view of a model: linear maps as matrices, means of their inputs, rates, and other parameters.
+"""The linear maps of a model as matrices, the means of their inputs, and their learning rates.
 
 A fully connected or convolutional layer is one map. A recurrent layer has two, of its inputs and of its own outputs one
 step earlier. The four gates of an LSTM are side by side, so that their order does not matter.
@@ -77,14 +77,14 @@ class Mean:
 
 
 class LayerMaps(ABC):
-    """A module that the optimiser trains, and its maps."""
+    """Base class: a module that the optimiser trains, and the linear maps in it."""
 
     def __init__(self, name: str, module: nn.Module, batch_first: bool) -> None:
         self.name, self.module, self.batch_first = name, module, batch_first
         self.maps = [one for one in self._find_maps() if one.weight.requires_grad]
 
     def _find_maps(self) -> list[LinearMap]:
-        """Return all maps of the module: one, unless it has several."""
+        """Return the linear maps of the module; a subclass overrides this if it has several."""
         return [self._map("weight", "bias")]
 
     @abstractmethod
@@ -170,7 +170,7 @@ class RecurrentMaps(LayerMaps):
         return [self._map(f"weight_{s}_l0", f"bias_{s}_l0", name) for s, name in names.items()]
 
     def means(self, inputs: Sequence[Any], output: Any) -> list[tuple[LinearMap, Mean]]:
-        """Return the means over samples and time steps; the state before the first step is zero unless given."""
+        """Return the means over samples and time steps; the initial state is zero unless it is an input."""
         x, y, first = self._steps(inputs, output)
         times, samples = x.shape[:2]
         rows = int(times * samples)
@@ -205,18 +205,18 @@ class RecurrentMaps(LayerMaps):
 
 
 def layer_of(name: str, module: nn.Module, batch_first: bool) -> LayerMaps | None:
-    """Return a module as a layer, or None if its kind is not covered; raise an error if its options are not."""
+    """Return a module as a layer, or None if RLS does not support its class; raise an error for unsupported options."""
     own = set(dict(module.named_parameters(recurse=False)))
     if isinstance(module, nn.Linear) and "weight" in own:
         return DenseMaps(name, module, batch_first)
     if isinstance(module, nn.Conv2d) and "weight" in own:
         if module.groups != 1:
-            raise _refusal(name, f"a convolution of {module.groups} groups has an input of its own for each of them")
+            raise _refusal(name, f"a convolution of {module.groups} groups has a different input for each group")
         return ConvolutionMaps(name, module, batch_first)
     if isinstance(module, (nn.RNN, nn.LSTM)):
         if module.num_layers != 1:
             reason = f"of {module.num_layers} stacked layers in one module only the last one's outputs are seen"
-            raise _refusal(name, reason, "use one module a layer")
+            raise _refusal(name, reason, "use one module for each layer")
         if module.bidirectional:
             raise _refusal(name, "the derivation has one direction of time")
         if module.proj_size:
@@ -256,7 +256,7 @@ def excluded_names(exclude: str | Iterable[str], model: nn.Module) -> list[str]:
 
 
 def layers_of(model: nn.Module, excluded: list[str], batch_first: bool) -> list[LayerMaps]:
-    """Return the layers that are trained."""
+    """Return the layers of a model that RLS trains."""
     layers = []
     for name, module in model.named_modules():
         if any(name == one or name.startswith(f"{one}.") for one in excluded):
@@ -305,7 +305,7 @@ def learning_rates(lr: float | Mapping[str, float], layers: list[LayerMaps]) -> 
 
 
 def make_rest(rest: Any, others: list[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer | None:
-    """Return the optimiser of the parameters that are not covered."""
+    """Return the optimiser of the parameters that RLS does not train."""
     if rest is not None and not callable(rest):
         rest = _REST[check_choice("rest", rest, _REST)]
     if not others:

@@ -32,7 +32,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _RLSNetwork(Baseline, RLSParameters):
-    r"""Base class of classifier and regressor.
+    r"""Base class of `RLSNetworkClassifier` and `RLSNetworkRegressor`.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class _RLSNetwork(Baseline, RLSParameters):
         "elu", "identity", "leaky_relu", "sigmoid", "softmax", "softplus" or "tanh". Its inverse f⁻¹ maps targets to
         desired linear outputs.
     eps_target : float, default=1e-3
-        Distance from the ends of the output activation's range at which targets are cut.
+        Distance from the ends of the output activation's range at which targets are clipped.
     hybrid : bool, default=False
         Train the output layer by Adam and the hidden layers by recursive least squares (HRLS).
     learning_rate : float or sequence of float, default=1.0
@@ -63,7 +63,7 @@ class _RLSNetwork(Baseline, RLSParameters):
     network_ : NumpyNetwork
         Trained network. Its ``thetas`` are the parameters: one matrix per layer, weights over bias.
     history_ : History
-        History with ``extra["clipped"]``, the share of steps whose gradient was clipped.
+        History with ``extra["clipped"]``, the fraction of steps whose gradient was clipped.
     """
 
     _losses: ClassVar[tuple[str, ...]]
@@ -148,13 +148,13 @@ class _RLSNetwork(Baseline, RLSParameters):
         given = checked(self, "hybrid", "clip", "adam_learning_rate", "n_epochs", "batch_size", "dtype", "verbose")
         output = self._output_function()
         if isinstance(output, Softmax) and n_outputs < 2:
-            raise InvalidInputError("output_activation 'softmax' needs two outputs at least; it is constant for one")
+            raise InvalidInputError("output_activation 'softmax' needs at least two outputs; it is constant for one")
         output.check_eps("eps_target", self.eps_target)
         squared = check_choice("loss", self.loss, self._losses) == "squared"
         if not (squared or self.hybrid):
             raise InvalidInputError(
                 f"loss {self.loss!r} is excluded by the derivation of recursive least squares for the output layer, "
-                "which solves a least-squares problem in the linear outputs: take loss='squared', or hybrid=True, "
+                "which solves a least-squares problem in the linear outputs: use loss='squared', or hybrid=True, "
                 "which trains the output layer by Adam"
             )
         if not (squared or isinstance(output, Identity)):
@@ -163,7 +163,7 @@ class _RLSNetwork(Baseline, RLSParameters):
                 f"{output.name!r}"
             )
         if self.hybrid and not widths:
-            raise InvalidInputError("hybrid=True trains hidden layers by RLS and needs one at least; hidden is empty")
+            raise InvalidInputError("hybrid=True trains hidden layers by RLS and needs at least one; hidden is empty")
         network = NumpyNetwork(initial_parameters([n_inputs, *widths, n_outputs], rng, self.dtype), self.activation)
         return NumpyRLS(
             network,
@@ -174,7 +174,7 @@ class _RLSNetwork(Baseline, RLSParameters):
         )
 
     def _rates(self, n_hidden: int) -> list[float]:
-        """Return the rates of the layers that RLS trains; given one number, an output layer after hidden ones has 1."""
+        """Return the rates of the layers that RLS trains; a single number is for hidden layers or the only layer."""
         rates = one_a_layer("learning_rate", self.learning_rate, n_hidden + (not self.hybrid), "layer that RLS trains")
         rates = [check_real("learning_rate", rate, strict=True) for rate in rates]
         return [*rates[:-1], 1.0] if np.isscalar(self.learning_rate) and n_hidden and not self.hybrid else rates

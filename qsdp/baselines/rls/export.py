@@ -19,7 +19,7 @@ __all__ = ["ExportedModule", "export_modules"]
 
 @dataclass(frozen=True, eq=False)
 class ExportedModule:
-    """A module as one affine function of rows; each row is one use of its weights.
+    """A module as one affine function of rows, such as the patches of a convolution or the time steps of a recurrence.
 
     Attributes
     ----------

@@ -125,7 +125,7 @@ class Data:
 
 
 def classification(outputs: Tensor, targets: Tensor) -> float:
-    """Return the share of samples whose largest output is in its class."""
+    """Return the fraction of samples whose largest output is that of their class."""
     codes = targets.argmax(dim=-1) if targets.is_floating_point() else targets
     return float((outputs.argmax(dim=-1) == codes).double().mean())
 
@@ -183,7 +183,7 @@ def train_network(
     if method.squared_only and loss not in {"squared", "mean_squared"}:
         raise InvalidInputError(
             f"loss {loss!r} is excluded by the derivation of {name or 'the method'!r} for the output layer, which "
-            "solves a least-squares problem in the linear outputs; take 'squared', or the hybrid 'hrls'"
+            "solves a least-squares problem in the linear outputs; use 'squared', or the hybrid 'hrls'"
         )
     n_epochs = check_integer("n_epochs", n_epochs, minimum=1)
     batch_size = check_integer("batch_size", batch_size, minimum=1)

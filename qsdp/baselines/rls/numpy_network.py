@@ -112,9 +112,9 @@ def _step(
     times: int,
     name: str,
 ) -> tuple[float, Callable[[], None]]:
-    """Return h of the step of `update_layer`, and a function that makes the step; before its call, nothing changes.
+    """Compute the step of `update_layer` without any change; return its h and a function that applies the step.
 
-    The steps of all layers are thus known to be finite before the first one is made.
+    This makes it possible to check the steps of all layers before the first one is applied.
     """
     signs = np.sign(theta) if settings.l1 else theta[:, :0]
     if not settings.regularize_bias:
@@ -339,7 +339,7 @@ class NumpyRLS:
             theta[...] = given
 
     def _clip(self, gradients: list[Array]) -> bool:
-        """Clip all gradients, and return whether they were too large."""
+        """Clip all gradients, and return whether they were clipped."""
         norm = math.sqrt(sum(float(np.vdot(gradient, gradient)) for gradient in gradients))
         if not math.isfinite(norm):
             raise DivergedError(f"the gradient is not finite after {self.n_steps} steps")

@@ -268,7 +268,7 @@ class RLS(torch.optim.Optimizer):
 
 
 class _Step:
-    """Step of one map: the product with P that the whole step needs, then, if it is finite, the update."""
+    """One step of one map: `__init__` computes the product with P, and `finish` applies the update if it is finite."""
 
     def __init__(self, one: LinearMap, group: dict[str, Any], state: dict[str, Any], mean: Mean, times: float) -> None:
         self.map, self.group, self.state, self.gain = one, group, state, group["ratio"] * times

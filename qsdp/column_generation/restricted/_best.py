@@ -17,7 +17,7 @@ _PATIENCE = 12
 
 
 def predict(F: FloatArray, weights: FloatArray, target: FloatArray, outputs: npt.NDArray[np.intp] | None) -> FloatArray:
-    """Return the weighted sum of the columns that feed each output, of shape (n, C)."""
+    """Compute the predictions (n, C): for each output, the weighted sum of the columns that feed it."""
     if outputs is None:
         return (F @ weights)[:, None]
     prediction = np.zeros_like(target)
@@ -29,15 +29,15 @@ def predict(F: FloatArray, weights: FloatArray, target: FloatArray, outputs: npt
 
 @dataclass(frozen=True, eq=False)
 class RestrictedSolution:
-    """Weights, a dual vector, and the bounds that both prove on the restricted problem.
+    """Solution of a restricted problem: weights, a dual vector, and their objective and lower bound.
 
     Attributes
     ----------
     weights : ndarray of shape (k,)
         Non-negative.
     nu : ndarray of shape (n, C)
-        Dual vector in the domain of the conjugate with ``columns' nu <= penalties``. It is from the middle of the dual
-        optimal set rather than its boundary, with which column generation converges well.
+        Dual vector in the domain of the conjugate with ``columns' nu <= penalties``. It is central in the dual optimal
+        set, which makes column generation converge faster than a vertex.
     objective, lower_bound : float
         Bounds on the restricted problem, evaluated at `weights` and `nu`.
     iterations : int
@@ -51,7 +51,7 @@ class RestrictedSolution:
 
 
 class Best:
-    """The best weights and the best dual vector found so far, with their values."""
+    """Incumbent of a restricted problem: the best weights and the best dual vector so far, with their values."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Best:
 
     @property
     def relative_gap(self) -> float:
-        """Return the gap of the best pair as a share of its objective."""
+        """Return the relative gap of the incumbent."""
         return (self.objective - self.bound) / (abs(self.objective) or 1.0)
 
     @property
@@ -81,7 +81,7 @@ class Best:
         return predict(self.F, weights, self.fit.target, self.outputs)
 
     def correlations(self, nu: FloatArray) -> FloatArray:
-        """Return the product of every column with the dual vector of its output."""
+        """Compute the inner product of every column with the dual vector of its output."""
         products = self.F.T @ nu
         if self.outputs is None:
             return products[:, 0]

@@ -1,4 +1,4 @@
-"""Columns added a few at a time, in an orthonormal basis that grows with them."""
+"""Incremental QR factorisation: columns are added a few at a time to a growing orthonormal basis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEGLIGIBLE = 1e-8
 
 
 class GrowingColumns:
-    r"""At most n columns F = Q R; the restricted problem of the squared loss needs only R and :math:`Q^T y`.
+    r"""Incremental factorisation F = Q R of at most n columns, for restricted problems of the squared loss.
 
     With sample weights, rows of columns and target are multiplied by their square roots.
 
@@ -63,7 +63,7 @@ class GrowingColumns:
         self.basis = np.hstack([self.basis, fresh])
 
     def select(self, chosen: npt.NDArray[np.intp]) -> None:
-        """Keep only the chosen columns."""
+        """Drop all columns except `chosen`."""
         turned, self.rows = np.linalg.qr(self.rows[:, chosen])
         self.basis = self.basis @ turned
 

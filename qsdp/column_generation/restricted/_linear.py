@@ -13,7 +13,7 @@ __all__ = ["MAX_ITERATIONS", "TO_BOUNDARY", "cholesky", "reach_of"]
 
 MAX_ITERATIONS = 100
 
-#: Share of the way to the boundary of the positive orthant that a step may go.
+#: Fraction of the distance to the boundary of the positive orthant that a step may cover.
 TO_BOUNDARY = 0.995
 
 

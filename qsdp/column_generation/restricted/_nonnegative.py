@@ -11,10 +11,10 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["nonnegative_minimum"]
 
-#: Maximum number of exchanges, most programs take about ten; one by one, of those for each weight.
+#: Maximum number of block exchanges (about ten are usual), and of single exchanges per weight.
 _EXCHANGES, _SINGLE = 100, 10
 
-#: Number of exchanges of all wrong weights that may fail to lower their number, before single ones guarantee an end.
+#: Number of block exchanges without progress before single exchanges, which guarantee termination.
 _PATIENCE = 3
 
 #: Multiples of the diagonal that are added to it in turn until an attempt succeeds: dependent columns need one.
@@ -22,7 +22,7 @@ _RIDGES = (1e-14, 1e-12, 1e-10, 1e-8)
 
 
 def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: float = 0.0) -> FloatArray:
-    r"""Return a minimiser of :math:`\tfrac12 a^T H a + g^T a` over :math:`a \ge 0`, starting from `start`.
+    r"""Minimise :math:`\tfrac12 a^T H a + g^T a` over :math:`a \ge 0`, starting from `start`.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: fl
 
 
 def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol: float) -> FloatArray | None:
-    """Return the minimiser, or None if it was not found; `inside` is a first set of positive weights."""
+    """Run block principal pivoting from the active set `inside`; return the minimiser, or None if it fails."""
     fewest, patience = len(g) + 1, _PATIENCE
     for _ in range(_EXCHANGES):
         own = np.flatnonzero(inside)
@@ -74,7 +74,7 @@ def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol:
 
 
 def _one_by_one(H: FloatArray, g: FloatArray, start: FloatArray, tol: float) -> FloatArray:
-    """Return the minimiser, or the best weights before rounding or a time limit ended progress."""
+    """Run the active-set method of Lawson and Hanson; return the minimiser, or the last weights at a time limit."""
     a, inside = start.copy(), start > 0.0
     for _ in range(_SINGLE * len(g)):
         own, aim, info = np.flatnonzero(inside), np.zeros(0), 0

@@ -1,4 +1,4 @@
-"""Piecewise linear and quadratic losses as one quadratic program."""
+"""Restricted problem of piecewise linear and quadratic losses, as one quadratic program."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _start(F: FloatArray, fit: DataFit, c: FloatArray, k: int) -> tuple[FloatArr
 
 
 def _normal_equations(F: FloatArray, D: FloatArray, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
-    """Return a solver of ``(F Diag(D) F' + Diag(diagonal)) x = b``, using the smaller side."""
+    """Factor ``F Diag(D) F' + Diag(diagonal)``, using the smaller side; return a solver of systems."""
     n, k = F.shape
     if n <= max(k, _FEW_SAMPLES):
         # A matrix times its own transpose takes half the operations.

@@ -1,4 +1,4 @@
-"""Losses with a second derivative, linearised in every step."""
+"""Restricted problem of smooth losses, which are linearised in every step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qsdp.losses import Curvature, DataFit
 
 __all__ = ["curvature_matrix", "solve_smooth"]
 
-#: Maximum number of steps along the central path if the primal-dual method fails, and gap up to which it has not.
+#: Maximum number of steps along the central path if the primal-dual method fails, that is, if its gap exceeds this.
 _PATH_STEPS, _ACCURATE = 200, 1e-9
 
 
@@ -94,7 +94,7 @@ def _follow_path(best: Best, tol: float) -> None:
 
 
 def _descent(best: Best, a: FloatArray, da: FloatArray, mu: float, decrement: float) -> float:
-    """Return a step that lowers the barrier function by a share of the decrease that its slope predicts."""
+    """Find a step length that satisfies the Armijo condition for the barrier function."""
 
     def barrier(a: FloatArray) -> float:
         loss = best.fit.value(best.predict(a))
@@ -130,7 +130,7 @@ def _backtrack(
 def _newton_system(
     F: FloatArray, curvature: Curvature, outputs: npt.NDArray[np.intp] | None, E: FloatArray
 ) -> Callable[[FloatArray], FloatArray] | None:
-    """Return a solver of ``(Diag(E) + F' W F) x = b`` with the curvature W of the loss."""
+    """Factor ``Diag(E) + F' W F`` with the curvature W of the loss; return a solver of systems."""
     n, k = F.shape
     if outputs is not None or k <= n:
         H = curvature_matrix(F, curvature, outputs)
@@ -155,7 +155,7 @@ def _newton_system(
 
 
 def curvature_matrix(F: FloatArray, curvature: Curvature, outputs: npt.NDArray[np.intp] | None) -> FloatArray:
-    """Return F' W F with the curvature W of the loss, for columns F that feed some outputs, or the only one."""
+    """Compute F' W F with the curvature W of the loss, for columns F that feed `outputs`, or a single output."""
     if outputs is None:
         G = F * np.sqrt(curvature.diagonal)
         return G.T @ G

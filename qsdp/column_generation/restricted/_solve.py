@@ -1,4 +1,4 @@
-"""Choice of the method that solves the restricted problem of a loss."""
+"""Solution of the restricted problem: choice of the method by the loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["check_solvable", "is_solvable", "solve_restricted"]
 
 
 def is_solvable(loss: Loss) -> bool:
-    """Return whether `solve_restricted` has a method for a loss."""
+    """Whether `solve_restricted` has a method for a loss."""
     return isinstance(loss, PiecewiseQuadratic) or loss.has_curvature
 
 
@@ -24,7 +24,7 @@ def check_solvable(loss: Loss) -> None:
     """Raise `SolverError` if `solve_restricted` has no method for a loss."""
     if not is_solvable(loss):
         raise SolverError(
-            f"loss must be a PiecewiseQuadratic or define curvature, for its best second layers; got {loss!r}"
+            f"loss must be a PiecewiseQuadratic or define curvature to optimise second layers; got {loss!r}"
         )
 
 

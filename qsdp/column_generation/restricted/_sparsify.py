@@ -1,4 +1,4 @@
-"""Reduction of many neurons to a few with the same outputs."""
+"""Sparsification: reduce many neurons to a few with the same predictions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIME_OVER = 1
 
 
 def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) -> FloatArray:
-    r"""Return weights with the same :math:`\sum_j a_j f_j`, no larger cost and linearly independent columns.
+    r"""Find weights with the same :math:`\sum_j a_j f_j`, no larger cost and linearly independent columns.
 
     Parameters
     ----------

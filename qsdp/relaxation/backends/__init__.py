@@ -1,4 +1,4 @@
-"""The registry of back ends, and the choice among them."""
+"""Registry of solver back ends, and automatic selection of one."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ __all__ = [
 #: Back ends by name. "auto" tries back ends of other packages in this order.
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (INTERIOR, SPLITTING, LOW_RANK, *CONIC_BACKENDS)}
 
-#: Operations of about a second; below, "auto" takes the interior-point method, whose iterations are predictable.
+#: Operations of about one second. Below, "auto" uses the interior-point method, whose iteration count is predictable.
 _NEGLIGIBLE = 1e11
 
-#: Factor on the operations of iterations hard to predict, unless samples outnumber matrix entries this many times.
+#: Safety factor on the cost of methods with unpredictable iteration counts, and samples per matrix entry that waive it.
 _UNCERTAINTY, _MANY = 16.0, 4
 
 #: The same factor for coarse solves.
 _COARSE_UNCERTAINTY = 1.5
 
-#: Operations from which low rank is tried first, and the fraction of the expected operations that it gets.
+#: Operations from which the low-rank method is tried first, and the fraction of them that it may use.
 _FIRST_TRY = {"interior": (1e11, 0.05), "splitting": (1e10, 0.1)}
 
 
 def missing(backend: Backend) -> str | None:
-    """Return None if `backend` can be used here, otherwise one line that says what to install or set."""
+    """Explain in one line what to install or set before `backend` can be used; None if it is available."""
     if importlib.util.find_spec(backend.package) is None:
         return f"solver {backend.name!r} needs the package {backend.package!r}: {backend.install}"
     return backend.licence() if backend.licence else None
 
 
 def available_solvers() -> dict[str, str | None]:
-    """Return every solver's name with None if it can be used here, otherwise with what to install or set.
+    """List all solvers: each name maps to None if it is available, otherwise to what to install or set.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def available_solvers() -> dict[str, str | None]:
 
 
 def check_solver(solver: str, loss: Loss, device: str | None = None) -> None:
-    """Raise the errors that `choose_backend` would raise for the solver, before there is a problem.
+    """Check that the solver exists, is installed, and supports the loss and the device, before any problem is built.
 
     Raises
     ------
@@ -85,16 +85,16 @@ def check_solver(solver: str, loss: Loss, device: str | None = None) -> None:
 
 
 def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backend:
-    """Return the back end of that name; for "auto", the one of this package with the fewest expected operations.
+    """Select the back end by name; "auto" selects the built-in method with the lowest estimated operation count.
 
-    If none of this package's back ends can do what is requested, "auto" takes the first other one that can.
+    If no built-in method supports the request, "auto" takes the first external solver that does.
 
     Raises
     ------
     InvalidInputError, UnavailableSolverError
         As `check_solver` does.
     SolverError
-        The solver cannot express the loss or the form, or does not take a limit.
+        The solver cannot express the loss or the form, or does not support a limit.
     """
     check_solver(solver, instance.loss)
     if solver != "auto":
@@ -121,10 +121,10 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
 
 
 def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> Settings | None:
-    """Return the settings of a first try with low rank if the chosen method will take long; otherwise None.
+    """Return settings for a first attempt with the low-rank method if the chosen method is expensive, else None.
 
     If columns are correlated, as in real data, and beta is not tiny, solutions have low rank, and the low-rank method
-    is many times as fast as the others. On columns of noise, it hardly ends. So it is tried with a share of the
+    is many times as fast as the others. On columns of noise, it hardly converges. So it may use only a fraction of the
     operations that the chosen method is expected to take. The caller limits its time.
     """
     cost = _operations(chosen, instance, settings)
@@ -138,7 +138,7 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
 
 
 def _expected(backend: Backend, instance: Instance, settings: Settings) -> float:
-    """Return the operations that "auto" compares: those of a solve of typical difficulty, times their uncertainty."""
+    """Estimate the cost that "auto" compares: operations of a typical solve, times a factor for their uncertainty."""
     easy = instance.map.n_samples >= _MANY * instance.map.layout.n_entries
     uncertainty = _UNCERTAINTY if settings.tol < COARSE else _COARSE_UNCERTAINTY
     factor = 1.0 if easy or backend is INTERIOR else uncertainty
@@ -151,7 +151,7 @@ def _operations(backend: Backend, instance: Instance, settings: Settings) -> flo
 
 
 def _cannot(backend: Backend, loss: Loss) -> str | None:
-    """Return why the back end cannot handle the loss, or None."""
+    """Return the reason why the back end cannot handle the loss, or None if it can."""
     if backend.unfit is not None and (needed := backend.unfit(loss)) is not None:
         return f"solver {backend.name!r} does not support loss {loss.name!r}: it requires {needed}"
     if lacking := sorted(loss.cones - backend.cones):

@@ -1,4 +1,4 @@
-"""The interface of a back end: a name, its abilities as data, and one function that solves."""
+"""Interface of a solver back end: name, capabilities and solve function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Backend"]
 
 @dataclass(frozen=True)
 class Backend:
-    """A solver of the relaxation.
+    """Description of a solver for the relaxation: its name, capabilities and solve function.
 
     Attributes
     ----------
@@ -28,12 +28,12 @@ class Backend:
     cones : frozenset of str
         Cones that it can express besides linear and semidefinite ones: "quadratic", "exponential".
     time_limit, devices, rows : bool
-        Whether it takes a time limit, takes a device, and needs the rows of the data, not only statistics.
+        Whether it supports a time limit, supports a torch device, and needs the rows of the data, not only statistics.
     licence : callable or None
         Returns None if the licence is valid, otherwise one line that says what is missing.
     operations : callable or None
-        For methods of this package: returns about how many floating-point operations an instance takes to a tolerance,
-        or infinity if memory does not suffice. "auto" compares these.
+        For built-in methods: estimates the floating-point operations needed to solve an instance to a tolerance, or
+        infinity if memory does not suffice. "auto" compares these.
     unfit : callable or None
         Returns what a loss lacks, such as "second derivatives (`curvature`)", or None. Without this function, `cones`
         alone decides.
@@ -53,9 +53,9 @@ class Backend:
 
     @property
     def certified(self) -> bool:
-        """Whether it is a method of this package.
+        """Whether this is a built-in method, which certifies its result.
 
-        Such methods stop at a certified relative gap, take every limit, a callback and a start, solve all outputs
-        together, and return points that are feasible by construction.
+        Built-in methods stop at a certified relative gap, support every limit, callbacks and warm starts, solve all
+        outputs together, and return points that are feasible by construction.
         """
         return self.operations is not None

@@ -1,4 +1,4 @@
-"""Conic solvers through CVXPY: the names of their options, and the limits and cones that they take."""
+"""Conic solvers called through CVXPY: option names, supported limits and supported cones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SCS_INTERRUPTED = -5
 def solve_with_cvxpy(
     instance: LinearInstance, settings: Settings, *, solver: str, options: Callable[[Settings], dict[str, Any]]
 ) -> RawSolution:
-    """Build, compile and solve the relaxation; pass on the solver's results unverified.
+    """Solve the relaxation through CVXPY and return the solver's result unverified.
 
     Compilation and solve are separate calls, so that each is timed and a solver that stops early still returns the
     point it has reached.
@@ -61,14 +61,14 @@ def solve_with_cvxpy(
 
 
 def was_interrupted(answer: Any) -> bool:
-    """Return whether the keyboard stopped SCS, which catches the interrupt itself and returns no point."""
+    """Detect that SCS was interrupted from the keyboard: it catches the interrupt itself and returns no point."""
     info = answer.get("info") if isinstance(answer, dict) else None
     return isinstance(info, dict) and info.get("status_val") == _SCS_INTERRUPTED
 
 
 @dataclass(frozen=True)
 class ConicOptions:
-    """The names of a solver's options."""
+    """Names under which a solver expects its tolerance, time limit and other options."""
 
     #: Options that are set to the requested accuracy.
     tolerances: tuple[str, ...]
@@ -81,18 +81,18 @@ class ConicOptions:
     group: str | None = None
 
     def __call__(self, settings: Settings) -> dict[str, Any]:
-        """Return the keyword arguments that CVXPY passes on."""
+        """Translate settings to keyword arguments of ``cvxpy.Problem.solve``."""
         options = {**self.defaults, **dict.fromkeys(self.tolerances, settings.tol)}
         if settings.max_iter is not None:
             options[self.max_iter] = settings.max_iter
         if self.time_limit and deadline.left() < math.inf:
-            # For some solvers, zero is no limit.
+            # For some solvers, zero means no limit.
             options[self.time_limit] = max(deadline.left(), 1e-3)
         return {self.group: options} if self.group else options
 
 
 def _missing_mosek_licence() -> str | None:
-    """Return None if MOSEK has a licence, otherwise what to set."""
+    """Explain what to set if MOSEK has no valid licence; None if it has one."""
     import mosek
 
     try:

@@ -30,13 +30,13 @@ from qsdp.relaxation.solvers.interior.fits import Fit
 
 __all__ = ["CutState", "follow"]
 
-#: Steps after which a path is abandoned (half or twice is as good), and length below which a step counts as none.
+#: Maximum number of steps of a path (half or twice is as good), and smallest step length that counts as progress.
 _MOST_STEPS, _NO_STEP = 30, 1e-8
 
 
 @dataclass
 class CutState:
-    """An iterate: Y = (A, B) of shape (2, N, N), r, z of shape (N,), and weights and slacks of cuts of shape (m,)."""
+    """Iterate: Y = (A, B) of shape (2, N, N), r, z of shape (N,), and weights and slacks of the cuts, of shape (m,)."""
 
     Y: FloatArray
     r: float
@@ -62,7 +62,7 @@ def follow(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float, goa
 
 
 def _advance(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float) -> float:
-    """Make one step; return the sum of the products of all pairs that it aimed at."""
+    """Take one predictor-corrector step; return its target for the sum of the products of all complementary pairs."""
     Y, z, g, s, cuts = state.Y, state.z, state.weights, state.slacks, newton.cuts
     G, values = scaling(Y, newton.dual_matrices(fit.nu[0], g, z))
     transposed = G.swapaxes(-1, -2)
@@ -74,7 +74,7 @@ def _advance(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float) -
     excess = float(z.sum() - g.sum()) - dual_radius
 
     def direction(R: FloatArray, error: FloatArray, slack_aim: FloatArray) -> _CutDirection:
-        """Return the scaled steps of the dual matrices, and the steps of the other variables."""
+        """Solve the Newton system for the scaled steps of the dual matrices and the steps of the other variables."""
         dq, dg, dz, dr = newton.solve(R, error[0], off, slack_aim - missing, excess)
         fit.direct(dq[None])
         change = transposed @ newton.dual_matrices(dq, dg, dz) @ G
@@ -115,6 +115,6 @@ class _CutDirection:
     ds: FloatArray
 
     def reach(self, g: FloatArray, s: FloatArray) -> float:
-        """Return the step length up to which weights and slacks stay positive."""
+        """Compute the largest step length for which weights and slacks stay positive."""
         lowest = min(float((self.dg / g).min(initial=0.0)), float((self.ds / s).min(initial=0.0)))
         return -1.0 / lowest if lowest < 0.0 else np.inf

@@ -33,7 +33,7 @@ __all__ = ["CutNewton"]
 
 
 class CutNewton:
-    """The system of given cuts, factored once for each scaling."""
+    """Newton system for a fixed set of cuts, factored once for each scaling."""
 
     def __init__(self, coordinates: Coordinates, cuts: OddCuts) -> None:
         self._coordinates, self.cuts = coordinates, cuts
@@ -43,7 +43,7 @@ class CutNewton:
         self._ends = np.concatenate([np.zeros(n), np.full(m, -1.0), np.ones(N)])
 
     def dual_matrices(self, nu: FloatArray, weights: FloatArray, z: FloatArray) -> FloatArray:
-        """Return the dual matrices of A and B, stacked; linear in all arguments."""
+        """Compute the dual matrices of A and B, stacked; linear in all arguments."""
         M = self._coordinates.adjoint(nu)[0]
         matrices: FloatArray = np.stack([-M, M]) - self.cuts.matrices(weights)
         diagonal = np.arange(len(z))
@@ -51,7 +51,7 @@ class CutNewton:
         return matrices
 
     def forward(self, T: FloatArray) -> FloatArray:
-        """Return the predictions of a matrix A - B."""
+        """Compute the predictions of a matrix A - B."""
         return self._coordinates.forward(T[None])
 
     def factor(self, G: FloatArray, compliance: FloatArray, ratio: FloatArray) -> None:
@@ -87,7 +87,7 @@ class CutNewton:
         """Return dq, the steps of the weights of the cuts and of z, and dr.
 
         R, of shape (2, N, N), holds the right-hand sides for the steps of A and B, and `error` the one for the loss.
-        ``off = diag(A + B) - r``, `missed` is how far the values of cuts fall short of the aims of their slacks, and
+        ``off = diag(A + B) - r``, `missed` is the target of the slack of each cut minus the cut's value, and
         ``excess = sum(z) - sum(gamma) - c``.
         """
         rhs = np.empty(len(self._ends))

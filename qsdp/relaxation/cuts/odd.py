@@ -40,7 +40,7 @@ class OddCuts:
 
     @classmethod
     def of(cls, vectors: FloatArray) -> OddCuts:
-        """Return the inequalities of vectors (p, q) of shape (m, 2N)."""
+        """Build the inequalities of vectors (p, q) of shape (m, 2N)."""
         p, q = np.hsplit(np.asarray(vectors, dtype=np.float64), 2)
         return cls(p + q, p - q)
 
@@ -64,16 +64,16 @@ class OddCuts:
         return np.hstack([0.5 * (self.a + self.c), 0.5 * (self.a - self.c)])
 
     def values(self, Y: FloatArray) -> FloatArray:
-        """Return ``a' A a + c' B c`` for Y = (A, B) of shape (2, N, N)."""
+        """Evaluate ``a' A a + c' B c`` for Y = (A, B) of shape (2, N, N)."""
         values: FloatArray = np.einsum("mi,mi->m", self.a @ Y[0], self.a) + np.einsum("mi,mi->m", self.c @ Y[1], self.c)
         return values
 
     def matrices(self, weights: FloatArray) -> FloatArray:
-        """Return the sums of ``a a'`` and of ``c c'`` with weights, stacked in shape (2, N, N)."""
+        """Compute the weighted sums of ``a a'`` and of ``c c'``, stacked in shape (2, N, N)."""
         return np.stack([(self.a.T * weights) @ self.a, (self.c.T * weights) @ self.c])
 
     def keys(self) -> list[bytes]:
-        """Return keys that identify inequalities: b, -b and their mirrors have the same key."""
+        """Compute a hashable key for each inequality; the equivalent vectors b, -b and their mirrors share a key."""
         return [row.tobytes() for row in np.hstack([_oriented(self.a), _oriented(self.c)]).astype(np.int8)]
 
     def unlike(self, others: OddCuts) -> OddCuts:
@@ -87,7 +87,7 @@ class OddCuts:
 
 
 def _oriented(rows: FloatArray) -> FloatArray:
-    """Return rows multiplied by the sign of their first nonzero entry, if they have one."""
+    """Make the first nonzero entry of each row positive by changing the row's sign."""
     if not rows.size:
         return rows
     first = rows[np.arange(len(rows)), np.argmax(rows != 0.0, axis=1)]

@@ -49,10 +49,10 @@ __all__ = ["CutBound", "CuttingPlanes"]
 #: Relative accuracy of the relaxation without cuts, and initial and smallest relative accuracy with cuts.
 _PLAIN, _ROUGH, _FINEST = 1e-3, 3e-3, 1e-5
 
-#: Factor on the accuracy after a round that raised the bound by no more than it.
+#: Factor by which the accuracy is tightened after a round that raised the bound by no more than the accuracy.
 _FINER = 0.3
 
-#: Maximum number of cuts per round and in total; their system takes a second.
+#: Maximum number of cuts per round and in total, for which the linear system takes a second.
 _NEW, _MOST = 600, 3500
 
 #: Maximum side of a system: it takes 0.2 GB, and the Gram matrix and its factors take as much each.
@@ -64,19 +64,19 @@ _VIOLATED, _SLACK = 0.01, 0.1
 #: Number of violated triangles below which longer inequalities are added.
 _FEW = 200
 
-#: Longer inequalities grow in so many steps from so many vectors, which are at most so long.
+#: Search for longer inequalities: number of steps, number of starting vectors, and their maximum number of nonzeros.
 _STEPS, _STARTS, _LONGEST = 6, 1500, 15
 
-#: Share of the identity in a new start, and the smallest slack there, relative to r.
+#: Weight of the identity in a new starting point, and smallest slack there, relative to r.
 _EVEN, _LEAST_SLACK = 0.2, 0.02
 
-#: How often weights of new cuts are halved, to 2^-40 of the central ones; then the last point is on the boundary.
+#: Maximum number of halvings of the weights of new cuts; if they do not suffice, the last point is on the boundary.
 _HALVINGS = 40
 
 
 @dataclass(frozen=True, eq=False)
 class CutBound:
-    r"""A lower bound for one output and its proof, in the units of the instance.
+    r"""Lower bound for one output and its proof, in the units of the instance.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class CutBound:
     nu : ndarray of shape (n,)
     z : ndarray of shape (N,)
     vectors : ndarray of shape (m, 2N), int8
-        Odd vectors b of (u, v): :math:`(b^T (u, v))^2 \ge 1`.
+        Integer vectors b with an odd sum, for which :math:`(b^T (u, v))^2 \ge 1`.
     weights : ndarray of shape (m,)
         Their weights in the bound :math:`\sum_j z_j - \sum_k \gamma_k` of pricing values.
     """
@@ -97,14 +97,14 @@ class CutBound:
 
 
 class CuttingPlanes:
-    """The relaxation of a one-output instance with a growing set of inequalities; valid and usable at any time.
+    """Cutting-plane method for a one-output instance; its bound is valid after every round.
 
     Parameters
     ----------
     instance : Instance
         Instance that `supports` accepts.
     rng : numpy.random.Generator
-        Generator for the vectors from which inequalities grow.
+        Generator for the starting vectors of the search for inequalities.
 
     Attributes
     ----------
@@ -127,14 +127,14 @@ class CuttingPlanes:
 
     @staticmethod
     def supports(instance: Instance) -> bool:
-        """Return whether cutting planes can be used: for one output, beta > 0, a suitable loss and moderate size."""
+        """Whether cutting planes can be used: one output, beta > 0, a suitable loss and moderate size."""
         N, n = instance.size, instance.map.n_rows
         length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
         small = length + _NEW + N <= _LARGEST
         return small and instance.n_matrices == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
 
     def improve(self) -> None:
-        """Solve once more with the inequalities that the last solution violates; keep the better bound."""
+        """Run one round: add inequalities that the last solution violates, solve again, and keep the better bound."""
         try:
             fresh = self._state is None
             if self._state is None:
@@ -159,7 +159,7 @@ class CuttingPlanes:
             self.exhausted = True
 
     def _start(self) -> CutState | None:
-        """Return the first point of the path without cuts; None if the zero network is optimal or all is zero."""
+        """Return the starting point without cuts; None if the zero network is optimal or the data are zero."""
         newton, fit, radius = self._setup.newton, self._setup.fit, self._normal.dual_radius
         nu = fit.zero_dual.T
         M = newton.adjoint(nu)
@@ -171,7 +171,7 @@ class CuttingPlanes:
         return CutState(start.Y[0], float(start.r[0]), start.z[0], np.zeros(0), np.zeros(0))
 
     def _share_of_value(self, share: float) -> float:
-        """Return about the given share of the value that the current iterate proves."""
+        """Return an absolute tolerance: the fraction `share` of the approximate dual value of the current iterate."""
         state, fit = self._state, self._setup.fit
         assert state is not None
         tau = float(state.z.sum() - state.weights.sum())
@@ -179,7 +179,7 @@ class CuttingPlanes:
         return share * max(0.0, fit.dual_value(fit.project(nu)))
 
     def _cut(self) -> int:
-        """Drop slack inequalities and add violated ones; return how many."""
+        """Drop inequalities with slack and add violated ones; return the number added."""
         state = self._state
         assert state is not None
         kept = np.flatnonzero(state.slacks < _SLACK * state.r)
@@ -202,7 +202,7 @@ class CuttingPlanes:
         return len(found)
 
     def _starts(self) -> FloatArray:
-        """Return unit vectors, and short vectors of the current inequalities."""
+        """Return starting vectors of the search: unit vectors, and sparse vectors of the current inequalities."""
         units = np.eye(2 * self._instance.size)
         few = units[self._rng.permutation(len(units))[: _STARTS // 3]]
         vectors = self._cuts.vectors
@@ -210,7 +210,7 @@ class CuttingPlanes:
         return np.vstack([few, vectors[self._rng.permutation(len(vectors))[: _STARTS - len(few)]]])
 
     def _restart(self, newton: CutNewton) -> None:
-        """Move off the boundary, and give new cuts slacks and weights."""
+        """Move the iterate into the interior of the cone, and initialise slacks and weights of new cuts."""
         state = self._state
         assert state is not None
         N, old = self._instance.size, len(state.weights)
@@ -230,7 +230,7 @@ class CuttingPlanes:
         self._fit.centre(newton.forward(state.Y[0] - state.Y[1])[None], mu)
 
     def _offer(self) -> None:
-        """Evaluate the bound of the current iterate from the data, and keep the better bound."""
+        """Compute the bound of the current iterate from the data, and store it if it is better."""
         state, instance = self._state, self._instance
         assert state is not None
         nu = self._setup.evaluation.nu(self._setup.candidate(self._fit.nu)) * (
@@ -247,7 +247,7 @@ class CuttingPlanes:
 
 
 def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, weights: FloatArray) -> CutBound | None:
-    """Return the bound that a dual vector proves with these weights and z, raised as needed; None if not finite."""
+    """Compute the bound that a dual vector, z (raised to feasibility) and cut weights prove; None if not finite."""
     M = instance.map.adjoint(nu[:, 0])
     dual = np.stack([-M, M]) - cuts.matrices(weights)
     diagonal = np.arange(len(z))

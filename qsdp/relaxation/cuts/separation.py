@@ -1,4 +1,4 @@
-r"""Violated inequalities :math:`b^T Y b \ge 1`: all triangles, and longer odd vectors by a search."""
+r"""Separation of inequalities :math:`b^T Y b \ge 1`: triangles by enumeration, longer odd vectors by local search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from qsdp.relaxation.cuts.odd import OddCuts
 
 __all__ = ["longer_cuts", "triangle_cuts"]
 
-#: Number of coordinates of which a search tries all pairs; half is as good.
+#: Number of coordinates whose pairs a local search step tries; half is as good.
 _TRIED = 32
 
 
@@ -47,7 +47,7 @@ def triangle_cuts(V: FloatArray, Z: FloatArray, most: int, least: float) -> OddC
 
 
 def _least_left_side(x: FloatArray, y: FloatArray, w: FloatArray) -> FloatArray:
-    """Return the least ``1 + s x + t y + s t w`` over signs s and t."""
+    """Minimise ``1 + s x + t y + s t w`` over signs s and t."""
     sizes = np.abs(np.stack([x, y, w]))
     left: FloatArray = 1.0 - sizes.sum(axis=0) + np.where(x * y * w > 0.0, 2.0 * sizes.min(axis=0), 0.0)
     return left
@@ -56,7 +56,7 @@ def _least_left_side(x: FloatArray, y: FloatArray, w: FloatArray) -> FloatArray:
 def longer_cuts(
     Y: FloatArray, starts: FloatArray, most: int, least: float, steps: int, rng: np.random.Generator
 ) -> OddCuts:
-    r"""Return violated inequalities of vectors with entries -1, 0 and 1 that grow from `starts` by two at a time.
+    r"""Search for violated inequalities by local search from `starts` over vectors with entries -1, 0 and 1.
 
     In each step, every vector moves in the two coordinates that lower :math:`b^T Y b` most. Vectors with
     :math:`b^T Y b < 1 - \text{least}` are ranked by their violation over the norm of the off-diagonal part of
@@ -76,7 +76,7 @@ def longer_cuts(
 
 
 def _moved(Y: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Return every vector after its best move: +-1 in two coordinates, which keeps the parity of its sum.
+    """Apply to every vector its best local move: +-1 in two coordinates, which keeps the parity of its sum.
 
     Only the steepest of the coordinates that may move against the gradient are tried.
     """

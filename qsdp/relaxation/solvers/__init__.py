@@ -1,1 +1,1 @@
-"""Solvers of this package for the relaxation, one subpackage each; they take an instance and stop at a gap."""
+"""Built-in solvers of the relaxation, one subpackage each; all stop at a certified relative gap."""

@@ -1,4 +1,4 @@
-"""Shared steps of the solvers of this package: drop inactive coordinates, and solve the outputs one after the other."""
+"""Shared steps of the built-in solvers: drop inactive coordinates, and solve the outputs one after the other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def solve_parts(instance: Instance, settings: Settings, prepare: Callable[[Insta
     settings : Settings
         Settings of all outputs together; `max_iter` applies to each output.
     prepare : callable
-        Do the work that all outputs share, for the instance in the kept coordinates, and return a `SolvePart`.
+        Do the work that all outputs share, for the instance in the active coordinates, and return a `SolvePart`.
     """
     kept = _active_coordinates(instance.map)
     small = instance if np.all(kept) else replace(instance, map=instance.map.restricted(kept))
@@ -85,7 +85,7 @@ def _solve_outputs(instance: Instance, settings: Settings, solve: SolvePart) -> 
         if reason is not None:
             # The remaining outputs keep the zero point and its bound.
             own = replace(own, max_iter=0, callback=None)
-        # Allow two shares of the time left: easy outputs leave their time to later ones.
+        # Allow twice an equal part of the remaining time: easy outputs leave their time to later ones.
         with deadline.fraction(min(1.0, 2.0 / (len(parts) - k))):
             solutions.append(solve(k, part, own))
         if reason is None and solutions[-1].status in FINAL:
@@ -123,7 +123,7 @@ def _active_coordinates(data: DataMap) -> np.ndarray:
 
 
 def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndarray, k: int) -> RawSolution | None:
-    """Return the part of a solution that belongs to output k, in the kept coordinates; None if it cannot be a start."""
+    """Extract the warm start of output k, in the active coordinates; None if it cannot be used."""
     if start is None or start.Z is None or start.V is None or start.nu is None or start.z is None:
         return None
     shape = (instance.n_matrices, instance.size, instance.size)
@@ -139,7 +139,7 @@ def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndar
 
 
 def _expand(raw: RawSolution, kept: np.ndarray) -> RawSolution:
-    """Return the solution in all coordinates; the dropped ones have the common diagonal and no coupling."""
+    """Extend a solution to all coordinates: the dropped ones get the common diagonal and zeros elsewhere."""
     assert raw.Z is not None
     assert raw.V is not None
     assert raw.z is not None

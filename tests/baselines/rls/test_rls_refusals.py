@@ -140,7 +140,7 @@ def test_refused(model, options, message):
 @pytest.mark.parametrize(
     ("module", "advice"),
     [
-        (nn.LSTM(3, 4, num_layers=2), "; use one module a layer$"),
+        (nn.LSTM(3, 4, num_layers=2), "; use one module for each layer$"),
         (nn.RNN(3, 4, bidirectional=True), r"; exclude it: exclude=\['model'\], rest='adam'$"),
         (nn.Conv2d(4, 4, 3, groups=2), r"; exclude it: exclude=\['model'\], rest='adam'$"),
     ],

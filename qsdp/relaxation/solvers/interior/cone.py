@@ -31,10 +31,10 @@ __all__ = [
 
 LinAlgError = np.linalg.LinAlgError
 
-#: Share of the way to the boundary of the cone that a step goes; from 0.95 to 0.995, iterations are 5 to 13 % more.
+#: Fraction of the way to the boundary of the cone that a step covers; 0.95 to 0.995 take 5 to 13 % more iterations.
 TO_BOUNDARY = 0.98
 
-#: Smallest share of mu that the next step aims at; from 1e-5 to 1e-2 it does not matter.
+#: Smallest centring parameter (target of a step relative to mu); from 1e-5 to 1e-2 it does not matter.
 LEAST_CENTRING = 1e-3
 
 #: Ratio of eigenvalues below which the small eigenvalues may have lost their digits.
@@ -55,7 +55,7 @@ def scaling(Y: FloatArray, D: FloatArray) -> tuple[FloatArray, FloatArray]:
         L = lower_factor(primal)
         squares, V = spectrum(L.T @ dual @ L)
         if squares[0] < _UNEVEN * squares[-1]:
-            # Far from the path: compute the square roots to twice the digits, at twice the cost.
+            # Far from the path: compute the square roots to twice as many digits, at twice the cost.
             _, own[...], rows = np.linalg.svd(lower_factor(dual).T @ L)
             V = rows.T
         else:
@@ -65,14 +65,14 @@ def scaling(Y: FloatArray, D: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def inverse_means(values: FloatArray) -> FloatArray:
-    r"""Return :math:`1 / \sqrt{\Lambda_i \Lambda_j}`, the factors that turn a scaled step into a relative step."""
+    r"""Compute :math:`1 / \sqrt{\Lambda_i \Lambda_j}`, the factors that turn a scaled step into a relative step."""
     roots = 1.0 / np.sqrt(values)
     means: FloatArray = roots[..., :, None] * roots[..., None, :]
     return means
 
 
 def predictor_reach(change: FloatArray, inverses: FloatArray) -> float:
-    r"""Return the largest t up to one for which the dual and the primal matrices are semidefinite along the predictor.
+    r"""Compute the largest predictor step t <= 1 that keeps the dual and the primal matrices semidefinite.
 
     These are :math:`\Lambda + t S` and :math:`\Lambda - t (\Lambda + S)`, as their scaled steps add up to
     :math:`-\Lambda`. For an eigenvalue e of the relative dual step :math:`\Lambda^{-1/2} S \Lambda^{-1/2}`, the
@@ -84,13 +84,13 @@ def predictor_reach(change: FloatArray, inverses: FloatArray) -> float:
 
 
 def predicted_product(change: FloatArray, values: FloatArray, reach: float) -> float:
-    """Return the inner product of the primal and the dual matrices after a step `reach` along the predictor."""
+    """Compute the inner product of the primal and the dual matrices after a predictor step of length `reach`."""
     product = (1.0 - reach) * float(np.vdot(values, values))
     return product - reach**2 * (float(np.vdot(diagonal_of(change), values)) + float(np.vdot(change, change)))
 
 
 def primal_step(change: FloatArray, values: FloatArray) -> FloatArray:
-    r"""Return the scaled step of the primal matrices along the predictor, :math:`-\Lambda - S`."""
+    r"""Compute the scaled predictor step of the primal matrices, :math:`-\Lambda - S`."""
     step = -change
     diagonal = diagonal_of(step)
     diagonal -= values
@@ -98,7 +98,7 @@ def primal_step(change: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def largest_step(steps: Iterable[FloatArray], inverses: FloatArray, most: float) -> float:
-    r"""Return the largest t up to `most` for which all :math:`\Lambda + t S` of several stacks S stay semidefinite.
+    r"""Compute the largest step t <= `most` that keeps :math:`\Lambda + t S` semidefinite for several stacks S.
 
     `inverses` are the `inverse_means` of :math:`\Lambda`. A Cholesky factorisation, which takes a fifth of the time of
     the lowest eigenvalue, identifies the matrices whose eigenvalues are no lower than those found before.
@@ -109,7 +109,7 @@ def largest_step(steps: Iterable[FloatArray], inverses: FloatArray, most: float)
             shifted = matrix.copy()
             shifted.reshape(-1)[:: size + 1] -= lowest
             factor, info = dpotrf(shifted.T, clean=0, overwrite_a=1)
-            # A NaN does not make the factorisation fail, but it reaches the last entry.
+            # A NaN does not make the factorisation fail, but it propagates to the last entry.
             if info != 0 or not factor[-1, -1] > 0.0:
                 lowest = min(lowest, _lowest_eigenvalue(matrix))
     return -1.0 / lowest
@@ -130,7 +130,7 @@ def _lowest_eigenvalue(matrix: FloatArray) -> float:
 
 
 def centred(values: FloatArray, mu: float, primal: FloatArray, dual: FloatArray) -> FloatArray:
-    r"""Return the scaled right-hand side that aims at :math:`\mu` and corrects for the products of the predictor."""
+    r"""Compute the scaled right-hand side with target :math:`\mu` and Mehrotra's second-order correction."""
     product = primal @ dual
     aim: FloatArray = -(product + product.swapaxes(-1, -2)) / (values[..., :, None] + values[..., None, :])
     diagonal = diagonal_of(aim)

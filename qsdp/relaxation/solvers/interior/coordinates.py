@@ -1,6 +1,7 @@
-r"""The coordinate systems of the multiplier of the predictions.
+r"""Coordinate systems in which the interior-point method forms its Newton system.
 
-A coordinate system is a linear map F of symmetric matrices with its adjoint. For a symmetric matrix W it provides the
+A coordinate system is a linear map F of symmetric matrices with its adjoint; the multiplier of the predictions has an
+entry for each coordinate. For a symmetric matrix W it provides the
 parts of the Newton system: the kernel :math:`F (W \otimes W) F^T`, whose entries are
 :math:`\langle \mathcal{X}_i, W \mathcal{X}_j W \rangle`, and the border :math:`F(W e_k e_k^T W)`. `SampleCoordinates`
 are the n samples (F is the data map). `FactorCoordinates` are the rows of a factor of the Gram matrix of the data, used
@@ -136,7 +137,7 @@ class SampleCoordinates:
         return gram
 
     def border(self, W: FloatArray) -> FloatArray:
-        r"""Return the difference between both W of :math:`a q_k^2 + t_k (b q_k + c t_k)`, with q = W x and t = W e."""
+        r"""Compute :math:`a q_k^2 + t_k (b q_k + c t_k)`, q = W x and t = W e, for the first W minus the second."""
         a, b, c = self._a, self._b, self._c
         d, W = self._X.shape[1], W[0]
         q = self._X @ W[:, :d, :]
@@ -155,7 +156,7 @@ class SampleCoordinates:
 class MatrixCoordinates:
     """The matrix entries as coordinates: F is the identity, in the orthonormal basis of symmetric matrices.
 
-    The p entries of the upper triangle are stored row by row, or those of a given order; others are zero.
+    The p entries of the upper triangle are stored row by row, or only those listed in `order`; others are zero.
     """
 
     def __init__(self, size: int, order: npt.NDArray[np.intp] | None = None) -> None:
@@ -184,7 +185,7 @@ class MatrixCoordinates:
         return values
 
     def adjoint(self, q: FloatArray) -> FloatArray:
-        """Return the matrix of coordinates."""
+        """Convert coordinates to a symmetric matrix of shape (1, N, N)."""
         matrix: FloatArray = q[self._place] * self._inverse
         return matrix
 
@@ -207,7 +208,7 @@ class MatrixCoordinates:
             np.add(products[0], products[1], out=out[rows])
 
     def border(self, W: FloatArray) -> FloatArray:
-        """Return the difference between both W of the products of pairs of rows."""
+        """Compute the products of pairs of rows of the first W minus those of the second."""
         products = W.take(self._first, axis=1)
         products *= W.take(self._second, axis=1)
         values: FloatArray = products[0] - products[1]
@@ -246,7 +247,7 @@ class FormCoordinates:
         return values
 
     def adjoint(self, q: FloatArray) -> FloatArray:
-        """Return the matrices of shape (R, N, N) of a multiplier."""
+        """Apply the adjoint: return the matrices of shape (R, N, N) of a multiplier."""
         return self._unpacked(q @ self._rows)
 
     def squares(self, vectors: FloatArray) -> FloatArray:
@@ -265,19 +266,19 @@ class FormCoordinates:
         np.matmul(half, self._scaled.T, out=out)
 
     def border(self, W: FloatArray) -> FloatArray:
-        """Return the borders of the blocks side by side, with zeros beyond their sides."""
+        """Compute the borders of the blocks side by side, padded with zeros."""
         border = np.zeros((self.length, self.n_blocks, self.size))
         for r, (N, own, entries) in enumerate(self._blocks):
             border[:, r, :N] = self._rows[:, own] @ entries.border(W[r, :, :N, :N])
         return border.reshape(self.length, -1)
 
     def _packed(self, T: FloatArray) -> FloatArray:
-        """Return the entries of matrices of shape (R, N, N), in the order of the rows."""
+        """Pack the entries of matrices of shape (R, N, N), in the order of the rows."""
         parts = [entries.forward(T[r, :N, :N]) for r, (N, _, entries) in enumerate(self._blocks)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _unpacked(self, values: FloatArray) -> FloatArray:
-        """Return the matrices of shape (R, N, N) with these entries."""
+        """Unpack entries to matrices of shape (R, N, N)."""
         if len(self._blocks) == 1:
             return self._blocks[0][2].adjoint(values)[None]
         matrices = np.zeros((self.n_blocks, self.size, self.size))
@@ -287,11 +288,11 @@ class FormCoordinates:
 
 
 class FactorCoordinates(FormCoordinates):
-    """The rows R of a factor of the Gram matrix as coordinates, see `GramFactor`."""
+    """Rows R of a factor of the Gram matrix as coordinates, see `GramFactor`."""
 
     def __init__(self, gram: FloatArray, layout: Layout) -> None:
         self._factor = factor = GramFactor(gram)
-        #: Places of the entries of the factor among those of the rows, which keep its order if there is one matrix.
+        #: Positions of the factor's entries among those of the rows, which have the same order if there is one matrix.
         self._order: Any = factor.order
         self._whole: FloatArray | None = None
         if layout.n_blocks == 1 and not any(layout.linear):
@@ -316,15 +317,15 @@ class FactorCoordinates(FormCoordinates):
         out[...] = dtrmm(1.0, self._scaled.T, half, side=0, lower=1, trans_a=1, overwrite_b=1).T
 
     def targets(self, products: FloatArray) -> FloatArray:
-        """Return targets that have the given products with the rows, as far as such targets exist."""
+        """Find targets whose products with the rows are `products`, matching the leading entries."""
         return self._factor.targets(products)
 
     def coordinates_of(self, M: FloatArray) -> FloatArray:
-        """Return the multiplier whose adjoint is M, of shape (R, N, N), if there is one."""
+        """Find the multiplier whose adjoint is M, of shape (R, N, N), if there is one."""
         return self._factor.multiplier(self._packed(M)[self._order])
 
     def preimage(self, values: FloatArray) -> FloatArray:
-        """Return matrices of shape (R, N, N) that the map takes to `values`."""
+        """Find matrices of shape (R, N, N) that the map takes to `values`."""
         entries = np.empty(self._rows.shape[1])
         entries[self._order] = self._factor.preimage(values)
         return self._unpacked(entries)

@@ -1,4 +1,4 @@
-r"""The relation between multiplier and predictions that a loss imposes, linearised along the central path.
+r"""Optimality conditions of the loss between multiplier and predictions, linearised along the central path.
 
 With predictions v and multiplier :math:`\nu = -\nabla \ell(v)`, every loss gives a relation whose Newton step reads
 
@@ -37,7 +37,7 @@ def unfit(loss: Loss) -> str | None:
 
 
 class Fit(ABC):
-    """The multiplier nu of shape (C, n), the slacks if the loss has any, and their steps.
+    """Multiplier nu of shape (C, n), the slacks if the loss has any, and their steps.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Fit(ABC):
     #: Number of complementary pairs of slacks.
     n_pairs = 0
 
-    #: Multiple of the tolerance from which expected gaps are not certified, but for a callback or near a time limit.
+    #: Multiple of the tolerance above which an expected gap is not certified, except for callbacks and time limits.
     doubt = 10.0
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:
@@ -57,17 +57,17 @@ class Fit(ABC):
 
     @abstractmethod
     def linearise(self, prediction: FloatArray) -> FloatArray:
-        """Return C, of shape (C, n), at the current multiplier and these predictions."""
+        """Compute the compliance C, of shape (C, n), at the current multiplier and these predictions."""
 
     @abstractmethod
     def error(self, mu: float, *, corrected: bool) -> FloatArray:
-        """Return e for the target `mu`, if `corrected` with a correction for the products of the last direction."""
+        """Compute the residual e for the target `mu`, with the second-order correction if `corrected`."""
 
     def centre(self, prediction: FloatArray, mu: float) -> None:  # noqa: B027 (nothing to do without slacks)
         """Choose slacks that match these predictions, with products near `mu`."""
 
     def distance(self) -> float:
-        """Return the Fenchel-Young gap of multiplier and predictions, after `linearise`; 0 for a linear relation."""
+        """Return the Fenchel-Young gap of multiplier and predictions at the last `linearise`; 0 if it is linear."""
         return 0.0
 
     def products(self) -> float:
@@ -83,27 +83,27 @@ class Fit(ABC):
         return np.inf
 
     def direct(self, step: FloatArray) -> None:
-        """Set the step of the multiplier, which determines the other steps."""
+        """Set the step of the multiplier, and compute those of the slacks from it."""
         self._step = step
 
     def keep(self) -> None:
-        """Keep the last direction for `move`."""
+        """Store the last direction for `move`."""
         self._kept = self._step
 
     def move(self, length: float) -> None:
-        """Move along the direction that was kept."""
+        """Take a step of this length along the direction stored by `keep`."""
         self.nu = self.nu + length * self._kept
 
 
 def fit_of(fit: DataFit, nu: FloatArray) -> Fit:
-    """Return the fit for a multiplier of shape (C, n) inside the domain of the conjugate."""
+    """Create the `Fit` of a loss at a multiplier of shape (C, n) inside the domain of the conjugate."""
     if fit.quadratic:
         return SquaredFit(fit, nu)
     return SlackFit(fit, nu) if isinstance(fit.loss, PiecewiseQuadratic) else SmoothFit(fit, nu)
 
 
 class SquaredFit(Fit):
-    """The squared loss of one output, whose relation is linear."""
+    """Squared loss of one output, whose optimality condition is linear."""
 
     #: The gap matches the expected gap; from 1.5 to 10 it does not matter.
     doubt = 2.0
@@ -123,7 +123,7 @@ class SquaredFit(Fit):
 
 
 class SlackFit(Fit):
-    """A piecewise linear or quadratic loss of one output."""
+    """Piecewise linear or quadratic loss of one output."""
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:
         super().__init__(fit, nu)
@@ -148,7 +148,7 @@ class SlackFit(Fit):
         return compliance
 
     def error(self, mu: float, *, corrected: bool) -> FloatArray:
-        """Return the residual of the relation, which includes the target steps of the slacks."""
+        """Return the residual of the relation, including the target steps of the slacks."""
         aim = mu - self._dx * self._ds if corrected else mu
         self._aim = aim / self._s - self._x
         error: FloatArray = self._residual + (self._signs * self._aim).sum(axis=0)
@@ -176,7 +176,7 @@ class SlackFit(Fit):
         self._dx = self._aim - self._ratio * self._ds
 
     def keep(self) -> None:
-        """Keep the steps of the multiplier and of the slacks."""
+        """Store the steps of the multiplier and of the slacks."""
         super().keep()
         self._kept_x, self._kept_s = self._dx, self._ds
 
@@ -188,7 +188,7 @@ class SlackFit(Fit):
 
 
 class SmoothFit(Fit):
-    """A loss that is linearised at the predictions.
+    """Smooth loss, linearised at the predictions.
 
     The iterates of the multiplier may leave the domain of the conjugate; the relation to the predictions returns them.
     """

@@ -41,7 +41,7 @@ from qsdp.relaxation.solvers.interior.newton import Newton, Sides
 
 __all__ = ["State", "follow"]
 
-#: Iterations without progress after which rounding dominates, and length of a step that counts as none: not sensitive.
+#: Iterations without progress after which the method stops, and step length that counts as no progress: not sensitive.
 _PATIENCE, _NO_STEP = 15, 1e-10
 
 #: Signs of the matrix of the dual vector in the dual matrices of A and B.
@@ -50,7 +50,7 @@ _SIGNS = np.array([-1.0, 1.0])[:, None, None]
 
 @dataclass
 class State:
-    """An iterate: Y = (A, B) of shape (C, 2, N, N), r of shape (C,) and z of shape (C, N)."""
+    """Iterate: Y = (A, B) of shape (C, 2, N, N), r of shape (C,) and z of shape (C, N)."""
 
     Y: FloatArray
     r: FloatArray
@@ -67,7 +67,7 @@ def follow(
     incumbent: Incumbent,
     candidate: Callable[[FloatArray], FloatArray],
 ) -> str:
-    """Follow the central path until the incumbent or rounding stops the iteration, and return the status.
+    """Follow the central path until a stopping criterion or rounding ends the iteration, and return the status.
 
     At the start all ``Diag(z) +- F' nu`` are positive definite, the diagonals of A + B equal r, and the dual radius c
     is positive. `candidate` maps the multiplier (C, n) to a dual vector in the form of the incumbent's evaluation.
@@ -132,7 +132,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
     excess = z.sum(axis=1) - dual_radius
 
     def direction(R: FloatArray, error: FloatArray, known: FloatArray | None = None) -> tuple[FloatArray, ...]:
-        """Return the scaled and the unscaled steps of the dual matrices, and the steps of z and r."""
+        """Solve for the scaled and the unscaled steps of the dual matrices, and the steps of z and r."""
         dq, dz, dr = newton.solve(Sides(R, error, off, excess, known))
         fit.direct(dq)
         moved = _dual_matrices(newton.adjoint(dq), dz)
@@ -166,7 +166,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
 
 
 class _Direction(NamedTuple):
-    """The scaled step of Y, the steps of the dual matrices, z and r, and the step length."""
+    """Search direction: the scaled step of Y, the steps of the dual matrices, z and r, and the step length."""
 
     scaled: FloatArray
     dual: FloatArray
@@ -176,7 +176,7 @@ class _Direction(NamedTuple):
 
 
 def _extra_corrections(newton: Newton, values: FloatArray) -> int:
-    """Return the number of extra corrections: they save iterations, which pays if iterations are expensive."""
+    """Choose the number of extra corrector steps, which save iterations where iterations are expensive."""
     ratio = newton.work / (150.0 * values.size * values.shape[-1] ** 2)
     return 0 if ratio < 4.0 else 1 if ratio < 6.5 else 2
 

@@ -1,4 +1,4 @@
-r"""The Newton systems of one output, or of several coupled outputs, in the multiplier q, the weights z and r.
+r"""Newton systems of one output, or of several coupled outputs, in the multiplier q, the weights z and r.
 
 Let W be the scalings of A and B, and R the right-hand sides of the steps. With a relation :math:`dv + C\,dq = -e`,
 
@@ -47,7 +47,7 @@ __all__ = [
     "solved",
 ]
 
-#: Shares of the diagonal that are added to it, tried in turn: near the optimum rounding destroys definiteness.
+#: Relative diagonal shifts, tried in turn, since rounding destroys definiteness near the optimum.
 _SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
 
 #: Floor of the entries in a regularised diagonal: smaller probabilities count as zero.
@@ -59,7 +59,7 @@ Steps = tuple[FloatArray, FloatArray, FloatArray]
 
 
 class Sides(NamedTuple):
-    """Right-hand sides of the system.
+    """Right-hand sides of the Newton system.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Sides(NamedTuple):
 
 
 class Newton(ABC):
-    """The Newton system in the multipliers of shape (C, n), the weights of shape (K, N) and r of shape (K,).
+    """Newton system in the multipliers of shape (C, n), the weights of shape (K, N) and r of shape (K,).
 
     There are R matrices for each of C outputs, K = C R.
 
@@ -98,11 +98,11 @@ class Newton(ABC):
         self.coordinates, self.work = coordinates, work
 
     def forward(self, T: FloatArray) -> FloatArray:
-        """Return the predictions of shape (C, n) of matrices of shape (K, N, N)."""
+        """Compute the predictions of shape (C, n) of matrices of shape (K, N, N)."""
         return _stacked([self.coordinates.forward(own) for own in _by_output(T, self.coordinates.n_blocks)])
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
-        """Return the matrices of shape (K, N, N) of a multiplier of shape (C, n)."""
+        """Apply the adjoint: the matrices of shape (K, N, N) of a multiplier of shape (C, n)."""
         matrices = [self.coordinates.adjoint(row) for row in nu]
         return matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
 
@@ -116,7 +116,7 @@ class Newton(ABC):
 
 
 class BorderedSystem:
-    """The system of an output with the kernel of a coordinate system, factored once for each scaling."""
+    """Newton system of one output in a coordinate system, factored once for each scaling."""
 
     def __init__(self, coordinates: Coordinates) -> None:
         self._coordinates = coordinates
@@ -148,7 +148,7 @@ class BorderedSystem:
         for r, start in enumerate(range(n, n + R * size, size)):
             own = slice(start, start + size)
             np.add(W[r, 0] * W[r, 0], W[r, 1] * W[r, 1], out=matrix[own, own])
-            # A factorisation leaves its entries there.
+            # A previous factorisation left its entries there.
             matrix[own, own.stop :] = 0.0
         if shift > 0.0:
             diagonal = np.arange(len(matrix))
@@ -173,7 +173,7 @@ class BorderedSystem:
         return solution[:n], solution[n:].reshape(self._shape), dr
 
     def response(self) -> FloatArray:
-        """Return the upper triangle of the matrix that maps a change in the first n right-hand sides to one in dq."""
+        """Compute the matrix that maps changes in the first n right-hand sides to changes in dq (upper triangle)."""
         response: FloatArray = dpotri(self._factor, lower=1)[0].T[: self._n, : self._n]
         answers = self._answers[:, : self._n]
         response -= answers.T @ (self._inverse @ answers)
@@ -181,7 +181,7 @@ class BorderedSystem:
 
 
 class SingleNewton(Newton):
-    """The system of one output, for any coordinates."""
+    """Newton system of one output, in any coordinates."""
 
     def __init__(self, coordinates: Coordinates) -> None:
         super().__init__(coordinates, coordinates.work)
@@ -247,16 +247,16 @@ def _stacked(arrays: list[FloatArray]) -> FloatArray:
 
 
 def _shifted(matrix: FloatArray, shift: float) -> FloatArray:
-    """Return a copy whose diagonal is raised; negative entries, which cancellation leaves, are noise as well."""
+    """Return a copy with a raised diagonal; negative diagonal entries, caused by cancellation, become positive."""
     shifted, diagonal = matrix.copy(), np.arange(len(matrix))
     shifted[diagonal, diagonal] = np.abs(matrix[diagonal, diagonal]) * (1.0 + shift) + shift * _SMALLEST
     return shifted
 
 
 def factored_with_shifts(assembled: Callable[[float], FloatArray]) -> FloatArray:
-    """Return the Cholesky factor of a system whose diagonal is raised by the smallest share of it that suffices.
+    """Compute the Cholesky factor of a system with the smallest relative diagonal shift that suffices.
 
-    `assembled` returns the system for a share, as `factored` takes and overwrites it.
+    `assembled` returns the system for a relative shift; `factored` overwrites it.
     """
     for shift in _SHIFTS[:-1]:
         with suppress(LinAlgError):
@@ -265,7 +265,7 @@ def factored_with_shifts(assembled: Callable[[float], FloatArray]) -> FloatArray
 
 
 def factored(matrix: FloatArray) -> FloatArray:
-    """Return the Cholesky factor of a matrix given by its upper triangle, the lower one for LAPACK; overwrite it.
+    """Compute the Cholesky factor of a matrix stored as its upper triangle (LAPACK's lower one), in place.
 
     LAPACK takes a quarter longer for the other triangle, at sides of 40 to 400.
 
@@ -281,6 +281,6 @@ def factored(matrix: FloatArray) -> FloatArray:
 
 
 def solved(factor: FloatArray, rhs: FloatArray) -> FloatArray:
-    """Return the solution for one right-hand side; LAPACK's routine for several of them takes twice the time."""
+    """Solve for one right-hand side by two triangular solves, in half the time of LAPACK's routine for several."""
     solution: FloatArray = dtrsv(factor, dtrsv(factor, rhs, lower=1), lower=1, trans=1, overwrite_x=1)
     return solution

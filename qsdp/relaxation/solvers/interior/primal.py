@@ -1,4 +1,4 @@
-r"""The Newton system of one output with more samples than matrix entries, in terms of the step of the matrix.
+r"""Newton system of one output with more samples than matrix entries, in terms of the step of the matrix.
 
 Let Q be a basis that makes both scalings diagonal, :math:`W_A = Q Q^T` and :math:`W_B = Q \Lambda Q^T`. With
 :math:`x_{ij} = \lambda_i \lambda_j` and :math:`dT = Q \tau Q^T`, the steps of A and B give
@@ -31,7 +31,7 @@ __all__ = ["PrimalNewton"]
 
 
 class PrimalNewton(Newton):
-    """The Newton system in the step of the matrix, for a data map and the curvatures of a loss."""
+    """Newton system in the step of the matrix, for a data map and the curvatures of a loss."""
 
     def __init__(self, samples: SampleCoordinates) -> None:
         super().__init__(samples, self.operations(samples))
@@ -39,7 +39,7 @@ class PrimalNewton(Newton):
 
     @staticmethod
     def operations(samples: SampleCoordinates) -> float:
-        """Return the work of the system without creating its coordinates: for wide data they take gigabytes."""
+        """Estimate the cost of the system without creating its coordinates, which take gigabytes for wide data."""
         p = samples.size * (samples.size + 1) / 2.0
         return samples.length * p**2 + p**3 / 3.0 + 2.0 * p**2 * samples.size
 
@@ -67,7 +67,7 @@ class PrimalNewton(Newton):
             raise LinAlgError("the border of the Newton system underflowed")
 
     def solve(self, sides: Sides) -> Steps:
-        """Return the steps after one correction by their residual in the equations of the multiplier.
+        """Return the steps after one step of iterative refinement in the equations of the multiplier.
 
         If the loss has a kink, C is near zero, and the multiplier is a quotient of small differences.
         """

@@ -1,4 +1,4 @@
-"""Choice of the Newton system of an instance by operation counts, and a cache of what its outputs share."""
+"""Choice of the Newton system of an instance by operation counts, and a cache shared by its outputs."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _ITERATIONS = 12
 #: Side of the largest linear system: it takes 0.8 GB, and each factorisation takes seconds.
 _LARGEST = 10_000
 
-#: Share of the other system's work below which the less accurate system in the matrix serves losses with kinks.
+#: Fraction of the other system's cost below which the less accurate `PrimalNewton` is used for losses with kinks.
 _KINKED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class NewtonSetup:
-    """The Newton system of one output or of several coupled outputs, and the coordinates of its dual vectors."""
+    """Newton system of one output or of several coupled outputs, with conversions of its dual vectors."""
 
     newton: Newton
     evaluation: Evaluation
@@ -50,7 +50,7 @@ class NewtonSetup:
 
 
 class FactorCache:
-    """The coordinates that all outputs share, with a factored Gram matrix if this is cheaper."""
+    """Coordinates that all outputs share: samples, or a factor of the Gram matrix if that is cheaper."""
 
     def __init__(self, instance: Instance, shared: SharedGram | None) -> None:
         data = instance.map
@@ -66,7 +66,7 @@ class FactorCache:
             self._samples = SampleCoordinates(data)
 
     def setup(self, k: int, part: Instance) -> NewtonSetup:
-        """Return the Newton system of output k."""
+        """Create the Newton system of output k."""
         if self._factor is None:
             newton = self._newton(part)
             return NewtonSetup(newton, DirectEvaluation(part), part.fit, np.transpose, np.transpose)
@@ -95,7 +95,7 @@ class FactorCache:
 
 
 def takes_factor(data: DataMap) -> bool:
-    """Return whether a squared loss is cheaper with a factor of the Gram matrix of the data; statistics need it.
+    """Whether to use a factor of the Gram matrix instead of the samples, for a squared loss or statistics.
 
     The factor has at most p = N(N + 1)/2 rows, but its kernel takes two products of p x p matrices. The kernel of the
     samples costs very little compared with its Cholesky factorisation, so samples are cheaper up to nearly n = 2 p.
@@ -141,5 +141,5 @@ def _samples_step(n: int, N: int, coupled: int = 1) -> float:
 
 
 def _cholesky(side: int) -> float:
-    """Return the operations to fill and factor a matrix; filling is memory-bound and therefore counted higher."""
+    """Estimate the operations to fill and factor a matrix; filling is memory-bound and therefore weighted higher."""
     return side**3 / 3.0 + 30.0 * side**2

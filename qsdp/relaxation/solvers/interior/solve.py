@@ -1,9 +1,9 @@
-r"""Solve one output after the other by the interior-point method, from the zero point or a similar problem's solution.
+r"""Solve one output after the other by the interior-point method, from a cold start at zero or from a warm start.
 
-At the zero point the dual vector is :math:`\nu_0 = -\nabla \ell(0)`. The cold start uses a share of it that lies well
-inside the feasible set, multiples of the identity for A and B, and equal weights. In a coarse solve, the weights lie
-between equal weights and the sums of the absolute values of the rows of the dual matrix. A warm start is a convex
-combination of the cold start and the given point. The cold part keeps it off the boundary, where steps would be short.
+At the zero point the dual vector is :math:`\nu_0 = -\nabla \ell(0)`. The cold start uses a multiple of it that lies
+well inside the feasible set, multiples of the identity for A and B, and equal weights. In a coarse solve, the weights
+lie between equal weights and the absolute row sums of the dual matrix. A warm start is a convex combination of the cold
+start and the initial point; the cold part keeps it off the boundary, where steps would be short.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
 __all__ = ["cold_start", "solve_interior"]
 
-#: Largest number of iterations unless a caller sets one; usual are ten to twenty.
+#: Default of `max_iter`; ten to twenty iterations are usual.
 _MOST_ITERATIONS = 100
 
-#: The start is this share of the dual vector at zero, times w to the power if the dual radius is a share w of what that
-#: needs; r is at most this multiple of the r that explains the targets. For the squared loss, other values are better.
+#: Cold start: factor on the dual vector at zero; power of w, a further factor if the dual radius is the fraction w of
+#: that which makes zero optimal; maximum of r relative to the r that fits the targets. Then the same for squared loss.
 _START = (0.5, 0.5, 10.0)
 _QUADRATIC_START = (0.8, 1.0, 4.0)
 
-#: Share of the weights of a coarse solve that is proportional to the row sums, the rest being equal: not sensitive.
+#: Fraction of the weights of a coarse solve that is proportional to row sums; the rest is equal. Not sensitive.
 _BY_ROWS = 0.5
 
-#: Ratio of row norms of the dual matrix up to which rows count as even; from 10 to 1e4 it does not matter.
+#: Ratio of row norms of the dual matrix up to which rows count as equally large; from 10 to 1e4 it does not matter.
 _EVEN = 100.0
 
-#: Gap above which a given pair is ignored (0.1 costs a fifth), and smallest and largest share of the cold start in it.
+#: Gap above which a warm start is ignored (0.1 costs a fifth), and smallest and largest weight of the cold start in it.
 _FAR, _LEAST_SHARE, _LARGEST_SHARE = 0.5, 1e-2, 0.3
 
 
 def solve_interior(instance: Instance, settings: Settings) -> RawSolution:
-    """Return the best certified pair of the interior-point method, see `solve_parts` for the arguments."""
+    """Solve a normalised instance by the interior-point method; see `solve_parts` for the arguments."""
 
     def prepare(small: Instance) -> SolvePart:
         return partial(_solve_part, FactorCache(small, settings.gram))
@@ -69,14 +69,14 @@ def _solve_part(cache: FactorCache, k: int, part: Instance, settings: Settings) 
 
 
 def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: RawSolution | None) -> str:
-    """Follow the path from the zero point, unless it is optimal already, or from the given solution."""
+    """Follow the central path from a warm or a cold start, unless the zero point is optimal."""
     newton = setup.newton
     nu = setup.fit.zero_dual.T
     M = newton.adjoint(nu)
     radius = float(np.abs(eigenvalues(M)).max())
     largest = part.size * radius
     if largest <= part.dual_radius:
-        # The zero point is optimal, and its own dual vector proves it.
+        # The zero point is optimal, and its dual vector proves it.
         incumbent.offer_dual(setup.candidate(nu), np.ones((part.n_matrices, part.size)))
         return incumbent.stop(0) or "stalled"
     # With a radius of zero, there is no central path.
@@ -96,7 +96,7 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
 
 
 def _warm(part: Instance, setup: NewtonSetup, incumbent: Incumbent, cold: Start, given: RawSolution) -> Start | None:
-    """Offer a given solution to the incumbent, and return a start near it, or None if it is too far from a solution."""
+    """Offer an initial solution to the incumbent, and return a start near it, or None if its gap is too large."""
     assert given.nu is not None
     assert given.z is not None
     Z, V, _ = repair(part, given.Z, given.V, given.V)
@@ -117,7 +117,7 @@ def _mean_product(newton: Newton, start: Start) -> float:
 
 @dataclass(frozen=True)
 class Start:
-    """A start: nu (C, n), Y (C, 2, N, N), r (C,), z (C, N), and the dual radius of the path, see `cold_start`."""
+    """Starting point: nu (C, n), Y (C, 2, N, N), r (C,), z (C, N), and the dual radius; see `cold_start`."""
 
     nu: FloatArray
     Y: FloatArray
@@ -136,10 +136,10 @@ def cold_start(
     value: float,
     by_rows: float = 0.0,
 ) -> Start:
-    """Return the start from the zero point with dual vector nu of shape (C, n) and matrices M of shape (C, N, N).
+    """Compute the start from the zero point with dual vector nu of shape (C, n) and matrices M of shape (C, N, N).
 
     M is not zero, and its spectral radius is `radius`. The dual radius c is positive, and `value` is the loss at zero.
-    `by_rows` is the share of the weights that is proportional to the sums of the absolute values of the rows of M.
+    `by_rows` is the fraction of the weights that is proportional to the absolute row sums of M.
     """
     n_blocks, size = M.shape[:2]
     weights = np.full((n_blocks, size), 1.0 / size)
@@ -165,17 +165,17 @@ def cold_start(
 
 
 def _weights_by_rows(M: FloatArray, part: float) -> FloatArray:
-    """Return weights of sum one for matrices of shape (C, N, N), a share `part` of them proportional to row sums."""
+    """Compute weights of sum one for matrices of shape (C, N, N), a fraction `part` proportional to row sums."""
     sums = np.abs(M).sum(axis=2)
     totals = sums.sum(axis=1, keepdims=True)
-    # A class about which nothing is known has rows of zeros.
+    # A class without samples has rows of zeros.
     shares = np.divide(sums, totals, out=np.full_like(sums, 1.0 / sums.shape[1]), where=totals > 0.0)
     weights: FloatArray = (1.0 - part) / sums.shape[1] + part * shares
     return weights
 
 
 def _warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: FloatArray, gap: float) -> Start | None:
-    """Return the start near a pair with this certified relative gap, or None if the pair is too far from a solution.
+    """Compute the start near a primal-dual pair of this certified relative gap; None if the gap is too large.
 
     nu is in the closed domain of the conjugate. Y is positive semidefinite, and the diagonal of A + B is constant. Only
     the ratios of z matter.

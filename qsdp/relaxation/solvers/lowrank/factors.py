@@ -1,4 +1,4 @@
-"""Factors of the matrices A and B of every output, with rows on spheres."""
+"""Low-rank factors of the matrices A and B of every output, with rows on spheres."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Directions", "Factors", "cold_factors", "factors_of", "renewed"]
 #: Columns per sign at the start, and largest number of new ones at a time; half or twice is as good.
 _FIRST_COLUMNS, _NEW_COLUMNS = 16, 8
 
-#: Moves of all rows at the start; a quarter or half of them is as good.
+#: Sweeps over all rows at the start; a quarter or half of them is as good.
 _SWEEPS = 20
 
 #: New columns for the factors of A and of B of one matrix.
@@ -28,7 +28,7 @@ Decomposition = Callable[[int, FloatArray], tuple[FloatArray, FloatArray]]
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    r"""Columns e with signs: :math:`T_k = \sum_j \sigma_j e_j e_j^T` over the columns of matrix k.
+    r"""Signed low-rank factors: :math:`T_k = \sum_j \sigma_j e_j e_j^T` over the columns e of matrix k.
 
     There is a matrix for each output, or for each block of each output.
     """
@@ -54,7 +54,7 @@ class Factors:
         return self.signs[:, None] * self.members
 
     def columns(self, k: int) -> slice:
-        """Return the columns of a matrix."""
+        """Return the slice of the columns of matrix k."""
         first, last = np.searchsorted(self.owner, [k, k + 1])
         return slice(int(first), int(last))
 
@@ -63,32 +63,32 @@ class Factors:
         return (left * right) @ self.members
 
     def with_columns(self, E: FloatArray) -> Factors:
-        """Return factors with other entries."""
+        """Return factors with new entries E."""
         fresh = Factors(E, self.signs, self.owner, self.n_matrices)
         fresh.__dict__.update({key: self.__dict__[key] for key in ("members", "mixing") if key in self.__dict__})
         return fresh
 
     def on_spheres(self, E: FloatArray, radii: FloatArray) -> Factors:
-        """Return factors with other entries, and rows scaled to the squared radii of shape (K,)."""
+        """Return factors with new entries E whose rows are scaled to the squared radii, of shape (K,)."""
         norms = np.sqrt(self.dot(E, E))
         with np.errstate(divide="ignore", invalid="ignore"):
             factors = np.where(norms > 0.0, np.sqrt(radii) / norms, 0.0)
         return self.with_columns(E * (factors @ self.members.T))
 
     def parts(self, k: int) -> tuple[FloatArray, FloatArray]:
-        """Return the factors of A and of B of a matrix T."""
+        """Return the factors of A and of B of matrix k."""
         own = self.columns(k)
         E, signs = self.E[:, own], self.signs[own]
         return E[:, signs > 0.0], E[:, signs < 0.0]
 
     def matrices(self) -> tuple[FloatArray, FloatArray]:
-        """Return A and B of shape (K, N, N)."""
+        """Multiply the factors out to A and B, of shape (K, N, N)."""
         parts = [self.parts(k) for k in range(self.n_matrices)]
         return np.stack([F @ F.T for F, _ in parts]), np.stack([G @ G.T for _, G in parts])
 
 
 def joined(parts: Sequence[tuple[FloatArray, FloatArray]], radii: FloatArray) -> Factors:
-    """Return the factors of all matrices, with their slack columns."""
+    """Join the factors of all matrices, and append their slack columns."""
     columns: list[FloatArray] = []
     signs: list[FloatArray] = []
     counts: list[int] = []
@@ -103,7 +103,7 @@ def joined(parts: Sequence[tuple[FloatArray, FloatArray]], radii: FloatArray) ->
 
 
 def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Generator) -> Factors:
-    """Return factors of radius one with a large inner product with M: they move the predictions towards the targets.
+    """Compute initial factors of radius one with a large inner product with M, a descent direction of the loss.
 
     Each row moves to the maximum of its inner product, as in the mixing method, but all rows move at once. `decomposed`
     returns eigenvalues, in ascending order, and eigenvectors of the k-th matrix scaled from both sides.
@@ -123,13 +123,13 @@ def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Genera
         for _ in range(_SWEEPS):
             pull = matrix @ (E * signs)
             E = _unit_rows(pull + 0.1 * np.linalg.norm(pull, axis=1, keepdims=True) * E)
-        # Keep the rows inside the sphere, so that the slack column is no stationary point.
+        # Keep the rows inside the sphere, so that the slack column is not a stationary point.
         parts.append((0.9999 * E[:, :count], 0.9999 * E[:, count:]))
     return joined(parts, np.ones(len(M)))
 
 
 def factors_of(A: FloatArray, B: FloatArray, share: float = 1e-6) -> Factors:
-    """Return factors of given matrices of shape (K, N, N), and drop eigenvalues below a share of the largest."""
+    """Factor matrices of shape (K, N, N), without eigenvalues below the fraction `share` of the largest."""
     parts = [(_root(a, share), _root(b, share)) for a, b in zip(A, B, strict=True)]
     radii = np.array([max(float((np.sum(F * F, axis=1) + np.sum(G * G, axis=1)).max()), 1e-300) for F, G in parts])
     return joined(parts, radii)
@@ -138,10 +138,10 @@ def factors_of(A: FloatArray, B: FloatArray, share: float = 1e-6) -> Factors:
 def renewed(
     factors: Factors, radii: FloatArray, z: FloatArray, directions: Sequence[Directions], least: float, size: float
 ) -> Factors:
-    """Drop columns whose squares are below the share `least` of the largest, and add new columns.
+    """Drop columns whose squares are below the fraction `least` of the largest, and add new columns.
 
-    The new columns are the directions of every matrix, and their largest entry is the share `size` of the root of the
-    radius. Rows with negative multipliers z, of shape (N, K), are shortened: the sphere keeps them too long.
+    The new columns are the directions of every matrix, and their largest entry is the fraction `size` of the root of
+    the radius. Rows with negative multipliers z, of shape (N, K), are shortened: the sphere keeps them too long.
     """
     parts, shorter = [], 1.0 - 0.5 * size**2 * (z < 0.0)
     for k in range(factors.n_matrices):

@@ -1,4 +1,4 @@
-"""The iteration: Newton steps, certificates at points that promise a smaller gap, and new columns if one fails."""
+"""Iteration of the low-rank method: Newton steps, certificates, and new columns where dual feasibility is violated."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation, offer
 
 __all__ = ["follow"]
 
-#: Changes of the objective below this share of it are rounding.
+#: Changes of the objective below this fraction of it are rounding.
 _ROUNDING = 1e-13
 
 # Steps; none of the following numbers changes what is certified.
 
-#: Radius of the first trust region, as a share of the norm of the factors.
+#: Radius of the first trust region, relative to the norm of the factors.
 _FIRST_RADIUS = 0.3
 
-#: Maximum number of products with the Hessian per step, before and at settled points.
+#: Maximum number of products with the Hessian per step, before and at nearly stationary points.
 _PRODUCTS, _SETTLED_PRODUCTS = 60, 300
 
 #: Lowest relative accuracy of the solution of the Newton system.
@@ -31,32 +31,33 @@ _ACCURACY = 0.1
 #: Number of trials of a step, each a quarter as long as the one before.
 _ATTEMPTS = 8
 
-#: Shares of the predicted decrease: minimum for a step, below which the region shrinks, and above which it grows.
+#: Ratios of actual to predicted decrease: minimum for a step, below which the region shrinks, above which it grows.
 _ACCEPTED, _POOR, _GOOD = 0.05, 0.25, 0.75
 
 # Certificates.
 
-#: The first one is due when a step promises a decrease below this share of the objective.
+#: The first one is due when the predicted decrease of a step is below this fraction of the objective.
 _FIRST_PROMISE = 0.03
 
 #: Maximum number of steps between certificates.
 _MOST_STEPS = 8
 
-#: The next certificate aims at the tolerance or at this share of the gap, which falls with the root of the promise.
+#: The next certificate aims at the tolerance or at this fraction of the gap; the gap falls with the root of the
+#: predicted decrease.
 _AIM = 0.1
 
-#: A point is settled when a step promises a decrease below this share of the gap.
+#: A point is nearly stationary when the predicted decrease of a step is below this fraction of the gap.
 _SETTLED = 0.1
 
-#: A certificate that leaves this share of the gap and lowers the objective by less of it is idle; most idle in a row.
+#: A certificate is idle if it leaves this fraction of the gap and the objective falls by less; maximum number in a row.
 _LESS, _IMPROVEMENT, _MOST_IDLE = 0.98, 0.05, 8
 
 # Columns.
 
-#: Largest entries of new columns, as shares of the root of r; the first that does not raise the objective is used.
+#: Largest entries of new columns relative to the root of r; the first that does not raise the objective is used.
 _SIZES = (5e-2, 1e-2, 2e-3, 4e-4)
 
-#: Columns whose squares, relative to the largest, are below this share of the gap are dropped.
+#: Columns whose squares, relative to the largest, are below this fraction of the gap are dropped.
 _NEGLIGIBLE = 1e-3
 
 
@@ -67,7 +68,7 @@ def follow(
     evaluation: CachedEvaluation,
     tol: float,
 ) -> str:
-    """Improve the factors until the incumbent stops the iteration, and return the status."""
+    """Improve the factors until a stopping criterion is met, and return the status."""
     try:
         iteration = _LowRankIteration(objective, factors, incumbent, evaluation, tol)
         status = incumbent.stop(0)
@@ -113,19 +114,19 @@ class _LowRankIteration:
 
     @property
     def _promise(self) -> float:
-        """Approximate decrease that a Newton step predicts, as a share of the objective."""
+        """Approximate decrease predicted by a Newton step, relative to the objective."""
         g = self.point.gradient
         size = abs(self.point.value) or 1.0
         return 0.5 * max(float(np.vdot(g, self.point.precondition(g))), 0.0) / size
 
     def proof_due(self) -> bool:
-        """Return whether a certificate is worth its cost."""
+        """Decide whether to certify the current point."""
         if not self.since_proof:
             return False
         return self._stuck or self.since_proof >= _MOST_STEPS or self._promise < self._due
 
     def prove(self) -> None:
-        """Offer the point, and renew the columns."""
+        """Certify the point, and update the columns of the factors by the violated dual constraints."""
         gap_before, promise = self._gap, self._promise
         directions = offer(self._incumbent, self._evaluation, self.point, self._tol)
         gap, value = self._gap, self.point.value
@@ -142,7 +143,7 @@ class _LowRankIteration:
         self._renew(directions, _NEGLIGIBLE * min(gap, 1e-2), value * (1.0 + 0.1 * promise))
 
     def _renew(self, directions: list[Directions], least: float, highest: float) -> None:
-        """Drop and add columns such that the objective does not rise."""
+        """Drop and add columns without increasing the objective."""
         point = self.point
         for size in _SIZES:
             fresh = renewed(point.factors, point.radii, point.z, directions, least, size)
@@ -152,7 +153,7 @@ class _LowRankIteration:
         self.point = self._objective.at(point.factors)
 
     def advance(self) -> None:
-        """Take one Newton step, or a part of it that decreases the objective as predicted."""
+        """Take one trust-region Newton step, shortened until the objective decreases as predicted."""
         self.count += 1
         self.since_proof += 1
         point = self.point

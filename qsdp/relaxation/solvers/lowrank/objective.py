@@ -1,4 +1,4 @@
-"""The objective on the spheres: values, gradients, Hessian products, and a preconditioner."""
+"""Objective of the low-rank method on the spheres: values, gradients, Hessian products, and a preconditioner."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from qsdp.relaxation.solvers.lowrank.factors import Factors
 
 __all__ = ["Objective", "ObjectiveData", "Point"]
 
-#: Largest factor by which a step along the rays from zero changes a matrix; from 2 to 16 it does not matter.
+#: Largest factor by which a step rescales a matrix; from 2 to 16 it does not matter.
 _LARGEST_SCALE = 4.0
 
 
 class ObjectiveData:
-    """The data and the quantities computed once from them, for all outputs and points.
+    """Data and quantities computed once from them, for all outputs and points.
 
     Newton systems of large data are solved in single precision. Values, gradients and proofs use double precision.
     """
@@ -51,7 +51,7 @@ class ObjectiveData:
 
     @cached_property
     def _moments(self) -> FloatArray:
-        """The matrix ``X'X``, with weights of mean one; only the preconditioner uses it."""
+        """Matrix ``X'X``, with weights of mean one; only the preconditioner uses it."""
         assert isinstance(self.quick, Products)
         return self.quick.moments(self._weights)
 
@@ -61,20 +61,20 @@ class ObjectiveData:
         return isinstance(self.map, QuadraticMap) and self.map.n_rows <= 0.5 * self.map.size
 
     def modes(self, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return all nonzero eigenvalues, with their eigenvectors, of the moments scaled from both sides."""
+        """Compute all nonzero eigenvalues, with eigenvectors, of the moments scaled from both sides."""
         if self.few_rows:
             weights = np.ones(self.map.n_rows) if self._weights is None else self._weights
             return self.spectrum(weights, scales, (1.0, 2.0, 1.0))
         return _decomposed(self._moments, scales)
 
     def decomposed(self, M: FloatArray, nu: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the same for the matrix M of a dual vector."""
+        """Compute eigenvalues and eigenvectors of the matrix M of a dual vector, scaled from both sides."""
         return self.spectrum(nu, scales) if self.few_rows else _decomposed(M, scales)
 
     def spectrum(
         self, nu: FloatArray, scales: FloatArray, coefficients: tuple[float, float, float] | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        r"""Return as many eigenpairs of the scaled matrix :math:`\sum_i \nu_i \mathcal{X}_i` as there are rows.
+        r"""Compute n eigenpairs of the scaled matrix :math:`\sum_i \nu_i \mathcal{X}_i`, for few rows n.
 
         The matrix is :math:`R^T K R` for the rows R, of which the last belongs to the entry that a lift adds. A
         triangular factor of R and a decomposition of the side of K give all nonzero eigenvalues.
@@ -98,13 +98,13 @@ def _decomposed(M: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 class Objective:
-    """The loss of one output, or of several coupled ones, with targets of shape (n, C), plus c times every radius."""
+    """Objective of one output, or of several coupled ones: the loss plus c times every squared radius."""
 
     def __init__(self, data: ObjectiveData, fit: DataFit, dual_radius: float) -> None:
         self.data, self.fit, self.dual_radius = data, fit, dual_radius
 
     def at(self, factors: Factors) -> Point:
-        """Return the point of these factors, with each output scaled to the minimum along its ray."""
+        """Evaluate the factors, with each output rescaled to minimise the objective."""
         image = self.data.exact.image(factors.E)
         prediction = self.data.exact.pair(image, image, factors.mixing)
         radii = factors.dot(factors.E[:1], factors.E[:1])[0]
@@ -125,10 +125,10 @@ class Objective:
         )
 
     def _scales(self, prediction: FloatArray, costs: FloatArray) -> FloatArray:
-        """Return the scales of the outputs' predictions that minimise the objective, by Newton's method."""
+        """Compute the scales of the outputs' predictions that minimise the objective, by Newton's method."""
         scales = np.ones(len(costs))
         value = self.fit.value(prediction) + float(costs.sum())
-        # Outputs that should vanish keep a share of the objective, as zero is stationary.
+        # Outputs whose best scale is zero stay slightly above it, as zero is a stationary point.
         least = np.minimum(1.0, ROUNDING * abs(value) / np.maximum(costs, 1e-300))
         for _ in range(30):
             at = prediction * scales
@@ -153,7 +153,7 @@ class Objective:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A point on the spheres; derivatives are computed when they are needed."""
+    """Point on the spheres; derivatives are computed on first use."""
 
     objective: Objective
     factors: Factors
@@ -173,18 +173,18 @@ class Point:
 
     @cached_property
     def slope(self) -> FloatArray:
-        """The gradient of the loss in the factors, shape (N, m)."""
+        """Gradient of the loss in the factors, shape (N, m)."""
         pulled = self.objective.data.exact.pull([(self.nu, self.image)], self.factors.mixing)
         return -2.0 * pulled
 
     @cached_property
     def z(self) -> FloatArray:
-        """Multipliers of the rows, shape (N, K); at the best radius they add up to the dual radius over the rows."""
+        """Multipliers of the sphere constraints, shape (N, K); at the best radius their sums equal the dual radius."""
         return -0.5 * self.factors.dot(self.slope, self.factors.E) / self.radii
 
     @cached_property
     def stiffness(self) -> FloatArray:
-        r"""Positive substitute for z in the Hessian: the multipliers if every row pointed along its slope.
+        r"""Positive substitute for z in the Hessian: the multipliers if every row were parallel to its gradient.
 
         For a row with little effect the objective is linear on its sphere. With the true multiplier, its Newton step
         leads to the wrong pole from more than a right angle away, and overshoots from near a right angle. With the
@@ -199,7 +199,7 @@ class Point:
 
     @cached_property
     def gradient(self) -> FloatArray:
-        """The gradient on the spheres."""
+        """Riemannian gradient on the spheres."""
         z = self.z if self._excess is None else self.z + self._excess * self._shares
         return self.slope + 2.0 * self._spread(z) * self.factors.E
 
@@ -214,7 +214,7 @@ class Point:
 
     @cached_property
     def _excess(self) -> FloatArray | None:
-        """What the multipliers of each block lack to the dual radius, of shape (K,): the slope along its radius.
+        """Derivative of the objective along each radius, shape (K,): dual radius minus the sum of the multipliers.
 
         At the best scale of an output with one matrix it vanishes, and is not computed.
         """
@@ -223,12 +223,12 @@ class Point:
 
     @cached_property
     def _shares(self) -> FloatArray:
-        """Shares of the rows in a gradient along a radius, such that the step of a diagonal metric is tangent."""
+        """Weights of the rows in the gradient along a radius, chosen so that preconditioned steps stay tangent."""
         shares: FloatArray = self.stiffness / self.stiffness.sum(axis=0)
         return shares
 
     def moved(self, D: FloatArray) -> Point:
-        """Return the point that a step leads to."""
+        """Return the point after the step D."""
         E, radii = self.factors.E + D, self.radii
         if self._excess is not None:
             # The radii of the blocks of an output change independently; none vanishes, since zero is stationary.
@@ -237,19 +237,19 @@ class Point:
         return self.objective.at(self.factors.on_spheres(E, radii))
 
     def tangent(self, D: FloatArray) -> FloatArray:
-        """Return the nearest direction that keeps the rows of each output on one sphere, of any radius."""
+        """Project D onto the tangent space, in which the rows of each output share a sphere of variable radius."""
         along = self.factors.dot(D, self.factors.E) / self.radii
         return D - self._spread(along - along.mean(axis=0)) * self.factors.E
 
     def _gradient_of(self, D: FloatArray) -> FloatArray:
-        """Return a vector with the same inner products with tangent directions."""
+        """Project D onto the tangent space in the metric of gradients."""
         if self._excess is None:
             return self.tangent(D)
         along = self.factors.dot(D, self.factors.E) / self.radii
         return D - self._spread(along - self._shares * along.sum(axis=0)) * self.factors.E
 
     def hessian(self, D: FloatArray) -> FloatArray:
-        """Return the product of the Hessian, with `stiffness` in place of z, and a tangent direction."""
+        """Multiply a tangent direction by the Hessian, with `stiffness` in place of z."""
         quick, mixing = self.objective.data.quick, self.factors.mixing
         moved = quick.image(D)
         change = self.curvature.times(2.0 * quick.pair(self._quick_image, moved, mixing))
@@ -278,7 +278,7 @@ class Point:
         return modes
 
     def precondition(self, R: FloatArray) -> FloatArray:
-        r"""Return an approximate solution of the Newton system with right-hand side R.
+        r"""Solve the Newton system with right-hand side R approximately.
 
         The rows of the data and their products with the columns are treated as independent. The curvature of the loss
         is then a Kronecker product, which the eigenvectors of both factors diagonalise together with the stiffness. If
@@ -296,7 +296,7 @@ class Point:
         return self.tangent(result)
 
     def metric_norm(self) -> float:
-        """Return the norm of the factors in the metric of the preconditioner."""
+        """Compute the norm of the factors in the metric of the preconditioner."""
         total = 2.0 * float(np.sum(self.stiffness * self.radii))
         for own, vectors, weights, rotation in self._modes:
             # E = V Y R' with Y = V^-1 E R, and V'Diag(stiffness) V is the identity.

@@ -1,4 +1,4 @@
-"""Certificates of points by their dual vectors, and the columns that can improve a point."""
+"""Certificates of low-rank points by their dual vectors, and columns along violated dual constraints."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData, Point
 
 __all__ = ["CachedEvaluation", "offer"]
 
-#: Addition to the multipliers, as a share of the gap, and its limit, which the bound loses: not sensitive.
+#: Shift of the multipliers as a fraction of the gap, and its maximum, by which the bound is loosened: not sensitive.
 _FLOOR_SHARE, _LARGEST_FLOOR = 1e-2, 1e-4
-#: Relative accuracy of the best weights, as a share of the gap, and its limit; a fifth or five times is as good.
+#: Accuracy of the best weights as a fraction of the gap, and its maximum; a fifth or five times is as good.
 _WEIGHT_SHARE, _LARGEST_WEIGHT_GAP = 0.05, 1e-2
 
 
@@ -54,10 +54,10 @@ class CachedEvaluation(DirectEvaluation):
 
 
 def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol: float) -> list[Directions]:
-    """Offer the point and its dual vector; return the eigenvectors that violate dual feasibility, for every matrix.
+    """Offer the point and its dual vector to the incumbent; return each matrix's violated dual constraints.
 
-    If the gap exceeds `tol`, better weights are computed: the multipliers of the rows are the best ones only if the
-    point is optimal.
+    They are the eigenvectors that violate dual feasibility. If the gap exceeds `tol`, better weights are computed: the
+    multipliers of the rows are the best weights only at an optimal point.
     """
     nu = evaluation.nu(point.nu)
     M = evaluation.adjoints(nu)
@@ -83,7 +83,7 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
 
 
 def _raised(M: FloatArray, z: FloatArray, floor: float) -> FloatArray:
-    """Return positive weights: z plus a small multiple of the row sums."""
+    """Make the weights positive: add a small multiple of the row sums to z."""
     sums = np.abs(M).sum(axis=1)
     total = float(sums.sum())
     raised = z + (floor * float(z.sum()) / total) * sums if total > 0.0 else np.ones_like(z)
@@ -92,7 +92,7 @@ def _raised(M: FloatArray, z: FloatArray, floor: float) -> FloatArray:
 
 
 def _corrected(z: FloatArray, values: FloatArray, vectors: FloatArray) -> tuple[FloatArray, Directions]:
-    r"""Return weights with ``Diag(z) +- M`` positive semidefinite up to rounding, and the violating eigenvectors.
+    r"""Raise weights so that ``Diag(z) +- M`` are positive semidefinite up to rounding; also return the violations.
 
     `values` and `vectors` belong to M divided by the roots of z from both sides. The row sums of \|P\|, which dominate
     P, compensate the negative part -P of such a matrix. If few rows cause it, such as rows of rare features, this

@@ -1,4 +1,4 @@
-"""Solve one output after the other in low-rank factors."""
+"""Solve one output after the other by the low-rank method."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
 __all__ = ["operations", "solve_low_rank", "unfit"]
 
-#: Largest number of iterations unless a caller sets one; usual are tens.
+#: Default of `max_iter`; tens of iterations are usual.
 _MOST_ITERATIONS = 500
 
 #: Expected Newton steps of a solve, its decompositions in N^3, products with the data, and columns of the factors.
 _STEPS, _DECOMPOSITIONS, _PRODUCTS, _COLUMNS = 15, 10.0, 2000, 80
 
-#: Samples per column up to which a coarse solve has few samples, and its products.
+#: Samples per column up to which a coarse solve counts as having few samples, and its number of products.
 _FEW_SAMPLES, _COARSE_PRODUCTS = 4, 150
 
-#: Smallest eigenvalues of a start that are kept, as multiples of the tolerance times the largest; 1e-6 is far slower.
+#: Smallest eigenvalues kept of a warm start, as multiples of the tolerance times the largest; 1e-6 is far slower.
 _START = 0.1
 
 #: Side N below which the other methods are fast without low rank.
@@ -39,7 +39,7 @@ _FEWEST_COLUMNS = 150
 
 
 def operations(instance: Instance, tol: float) -> float:
-    """Return about how many floating-point operations a solve takes; infinity if the method is not meant for it."""
+    """Estimate the floating-point operations of a solve; infinity if the method is unsuitable for the instance."""
     if instance.size < _FEWEST_COLUMNS or not isinstance(instance.map, QuadraticMap):
         return math.inf
     n, N, columns = instance.map.n_rows, instance.size, min(instance.size, _COLUMNS)
@@ -57,10 +57,10 @@ def unfit(loss: Loss) -> str | None:
 
 
 def solve_low_rank(instance: Instance, settings: Settings) -> RawSolution:
-    """Return the best certified pair of the low-rank method, see `solve_parts` for the arguments.
+    """Solve a normalised instance by the low-rank method; see `solve_parts` for the arguments.
 
     Iterations are Newton steps of one output. The torch device computes products with the data. The solve ends after
-    about `effort` floating-point operations; an output may use two shares of the operations left.
+    about `effort` floating-point operations; an output may use twice its equal part of the remaining operations.
     """
 
     def prepare(small: Instance) -> SolvePart:

@@ -18,18 +18,18 @@ _RIDGE = 1e-10
 #: Longest extrapolation, in norms of the residual: beyond it, steps are linearly dependent up to rounding.
 _LONGEST = 1e3
 
-#: Growth over the smallest residual from which the stored steps are dropped.
+#: Growth of the residual over its minimum from which the stored steps are dropped.
 _GROWTH = 2.0
 
-#: Factor by which a residual must fall to count as progress, and steps without any after which extrapolation pauses.
+#: Factor by which the residual must fall to count as progress, and steps without progress until extrapolation pauses.
 _PROGRESS, _PATIENCE = 0.99, 10
 
-#: Steps without extrapolation, at first and at most.
+#: Initial and maximum length of a pause, in steps.
 _FIRST_PAUSE, _LONGEST_PAUSE = 5, 200
 
 
 class Anderson:
-    r"""Extrapolate to the fixed point of a map g from its last images g(v) and residuals f = g(v) - v.
+    r"""Anderson acceleration of a map g, from its last images g(v) and residuals f = g(v) - v.
 
     The next point is the combination of the stored images whose combined residual is smallest (type II, Walker and
     Ni 2011). For a linearly convergent iteration this is a Krylov method. If the residual grows, the stored steps are

@@ -1,4 +1,4 @@
-r"""The data step of operator splitting: three linear systems with the same solution, of which the cheapest is used.
+r"""The data step of operator splitting, by the cheapest of three equivalent linear systems.
 
 For targets q of shape (n, C), sample weights :math:`\Omega` and matrices :math:`T_0` of shape (C, R, N, N) in scaled
 coordinates, R being the number of blocks, each of them solves
@@ -47,13 +47,13 @@ _MEMORY = 3 * 2**30
 #: Smallest side for single precision in coarse solves.
 _LARGE = 2000
 
-#: Numbers of factorisations and iterations that a solve is expected to need: the numbers of easy problems.
+#: Expected numbers of factorisations and iterations of a solve: those of easy problems.
 _FACTORISATIONS, _ITERATIONS = 4, 100
 
 #: Smallest number of packed entries of a product that is added to a kernel; twice or half is as good.
 _FEWEST_ENTRIES = 256
 
-#: Most conjugate gradient iterations of a step, and the relative residual at which they stop.
+#: Maximum number of conjugate gradient iterations of a step, and the relative residual at which they stop.
 _PRODUCTS, _REDUCTION = 60, 0.02
 
 #: Indices of the outputs to which T0 and q of a step belong.
@@ -61,7 +61,7 @@ Outputs = npt.NDArray[np.intp]
 
 
 class KernelStep:
-    r"""Step with the n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`."""
+    r"""Data step with the n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class GramStep:
     """Data step with the Gram matrix of the p = N(N + 1)/2 products of columns, formed once, in `symmetric_basis`.
 
     For the squared loss the targets never change, so their products with the samples suffice. The Gram matrix is kept
-    as an array of the library, in its given precision.
+    as an array of the library, in its original precision.
     """
 
     def __init__(
@@ -227,13 +227,13 @@ def operations(instance: Instance, tol: float) -> float:
 
 
 def choose_step(instance: Instance, tol: float) -> str:
-    """Return "kernel", "gram" or "iterative", whichever takes the fewest operations and fits into memory."""
+    """Choose "kernel", "gram" or "iterative", whichever takes the fewest operations and fits into memory."""
     costs = _costs(instance, tol)
     return min(costs, key=costs.__getitem__)
 
 
 def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
-    """Return the data type of the matrix of a step: single precision if it is large and this is accurate enough.
+    """Choose the data type of a step's matrix: single precision if it is large and the tolerance allows it.
 
     In the end, bounds and objectives are computed from the data in double precision.
     """
@@ -246,7 +246,7 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
 
 
 def _costs(instance: Instance, tol: float) -> dict[str, float]:
-    """Return the operations of each data step in a solve, at the rate of factorisations."""
+    """Estimate the cost of a solve with each data step, in operations of factorisations."""
     n, N, p = instance.map.n_rows, instance.size, instance.map.layout.n_entries
     C = instance.n_matrices // instance.map.n_blocks
     columns = isinstance(instance.map, QuadraticMap)
@@ -254,7 +254,7 @@ def _costs(instance: Instance, tol: float) -> dict[str, float]:
     bytes_of = {step: np.dtype(precision(step, instance, tol)).itemsize for step in ("kernel", "gram")}
 
     def factored(step: str, side: float, once: float, again: float, passes: float) -> float:
-        """Return the cost if forming the matrix takes `once` operations, and `again` operations for every metric."""
+        """Return the cost of a step whose matrix takes `once` operations to form and `again` for every metric."""
         share = bytes_of[step] / 8.0
         metric = share * (again + side**3 / 3.0)
         iterations = _ITERATIONS * (share * 10.0 * side * side * C + passes)
@@ -279,7 +279,7 @@ def outer(delta: FloatArray) -> FloatArray:
 
 
 def _passes(data: DataMap, device: str | None) -> Passes:
-    # Packed rows stay where they are: they may be mapped from a file, or stand for statistics.
+    # Packed rows are not copied: they may be mapped from a file, or represent statistics.
     return data if device is None or not isinstance(data, QuadraticMap) else Products(data, np.float64, device)
 
 
@@ -289,7 +289,7 @@ def forward(data: Passes, T: FloatArray) -> FloatArray:
 
 
 def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> FloatArray:
-    r"""Return the matrix whose square (Kronecker) stands for :math:`\frac1n \sum \mathcal{X}_i \otimes \mathcal{X}_i`.
+    r"""Compute the matrix whose Kronecker square models :math:`\frac1n \sum \mathcal{X}_i \otimes \mathcal{X}_i`.
 
     It is the (weighted) mean of x x' times :math:`|a|`; a lifted map adds a last row and column.
     """
@@ -333,5 +333,5 @@ def _fill_kernel(library: ArrayLibrary, data: DataMap, delta: FloatArray, K: Any
 
 
 def _column(weights: FloatArray | None) -> FloatArray:
-    """Return weights that broadcast with predictions of shape (n, C)."""
+    """Reshape weights (n,) to broadcast with predictions of shape (n, C)."""
     return np.ones((1, 1)) if weights is None else weights[:, None]

@@ -12,7 +12,7 @@ __all__ = ["first_scales", "norm_ratio", "shape_of"]
 
 
 def first_scales(z: FloatArray, r: float, floor: float) -> FloatArray:
-    """Return the metric for weights z, raised to at least a share of their mean, and a diagonal r."""
+    """Compute the metric for weights z, raised to at least the fraction `floor` of their mean, and a diagonal r."""
     mean = float(np.maximum(z, 0.0).mean())
     if not (mean > 0.0 and r > 0.0):
         return np.ones_like(z)
@@ -22,14 +22,14 @@ def first_scales(z: FloatArray, r: float, floor: float) -> FloatArray:
 
 
 def shape_of(z: FloatArray, floor: float) -> FloatArray:
-    """Return the metric, up to a factor, for weights z, raised to at least a share of their mean."""
+    """Compute the metric, up to a factor, for weights z, raised to at least the fraction `floor` of their mean."""
     logs = np.log(np.maximum(z, floor * float(np.maximum(z, 0.0).mean())))
     shape: FloatArray = np.exp(0.25 * (logs - logs.mean()))
     return shape
 
 
 def norm_ratio(numerators: Sequence[FloatArray], denominators: Sequence[FloatArray]) -> float:
-    """Return the ratio of the norms of stacked arrays, or 0 if the ratio vanishes or is not finite."""
+    """Compute the ratio of the norms of stacked arrays; 0 if it vanishes or is not finite."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.sqrt(sum(np.vdot(a, a) for a in numerators) / sum(np.vdot(a, a) for a in denominators))
     return float(ratio) if np.isfinite(ratio) else 0.0

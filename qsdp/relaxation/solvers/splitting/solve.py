@@ -1,4 +1,4 @@
-r"""Operator splitting of the relaxation with two half-size matrices, and its iteration.
+r"""Operator splitting (ADMM) for the relaxation with two half-size matrices.
 
 With A = V + Z and B = V - Z, the relaxation is
 
@@ -56,7 +56,7 @@ from qsdp.relaxation.solvers.splitting.metric import first_scales, norm_ratio, s
 
 __all__ = ["solve_splitting"]
 
-#: Largest number of iterations unless a caller sets one; usual are hundreds.
+#: Default of `max_iter`; hundreds of iterations are usual.
 _MOST_ITERATIONS = 20_000
 
 #: Matrices up to this side are decomposed in one thread if the system of the data step has at least that side.
@@ -65,25 +65,25 @@ _ONE_THREAD, _MANY_ROWS = 512, 2000
 #: Over-relaxation, between 0 and 2.
 _RELAXATION = 1.7
 
-#: Minimum and maximum number of iterations before the first renewal of the metric.
+#: Minimum and maximum number of iterations before the first update of the metric.
 _SOONEST, _LATEST = 5, 10
 
 #: Side of a factorisation that takes as long as an iteration of one output, and as one of many outputs.
 _SIDE, _SIDE_OF_MANY = 100.0, 300
 
-#: Floor of the weights z in the metric, as a share of their mean: at first, as early weights are noise, and at the end.
+#: Floor of the weights z in the metric relative to their mean: at first, as early weights are noise, and at the end.
 _FIRST_FLOOR, _LAST_FLOOR = 1e-2, 1e-5
 
-#: Number of renewals after which the floor falls, by a factor of ten at each further renewal.
+#: Number of updates of the metric after which the floor falls, by a factor of ten at each further update.
 _STEADY = 4
 
-#: Iterations of all outputs in a common metric: minimum, and as a share of the side of the factorisation.
+#: Iterations of all outputs in a common metric: minimum, and relative to the side of the factorisation.
 _TOGETHER, _TOGETHER_SHARE = 150, 0.04
 
 #: Changes of the metric below this factor are not worth a factorisation.
 _WORTHWHILE = 1.1
 
-#: Share of the tolerance that the gap must reach if it is evaluated in single precision.
+#: Fraction of the tolerance that the gap must reach if it is evaluated in single precision.
 _SINGLE_MARGIN = 0.97
 
 
@@ -140,7 +140,7 @@ def _run(iteration: _Iteration, incumbent: Incumbent, settings: Settings) -> str
 def _iterate(
     iteration: _Iteration, incumbent: Incumbent, settings: Settings, k: int, last: int
 ) -> tuple[int, str | None]:
-    """Run iterations k + 1 .. `last` or until the active outputs are certified; return the count and the status."""
+    """Run iterations k + 1 to `last`, or until the active outputs are certified; return the count and the status."""
     first = k
     while k < last:
         k += 1
@@ -166,7 +166,7 @@ def _make_steps(
     shared: SharedGram | None,
     device: str | None,
 ) -> tuple[DataStep, Evaluation]:
-    """Return the data step of the given name, and the evaluation that shares its products."""
+    """Create the data step `step` and the evaluation that shares its products."""
     data = instance.map
     weights = instance.fit.weights
     if step == "kernel":
@@ -181,7 +181,7 @@ def _make_steps(
 
 
 class _Iteration:
-    """The iterates, in the coordinates of the metric: stacks of shape (C, R, N, N)."""
+    """Iterates of the splitting, in the coordinates of the metric: stacks of shape (C, R, N, N)."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class _Iteration:
     # -- start ---------------------------------------------------------------------------------------
 
     def begin(self, outputs: Outputs, start: RawSolution | None = None) -> None:
-        """Start these outputs, and no others, from zero or from a given solution."""
+        """Initialise these outputs, and make them the active ones, from zero or from a warm start."""
         shape = self._shape
         self.A, self.B, self._T = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         # Scaled multipliers of A and B: the negatives of the dual matrices Diag(z) -+ M.
@@ -222,7 +222,7 @@ class _Iteration:
         self._set_metric(first_scales(z[self._used], r, _FIRST_FLOOR), w)
 
     def _guess(self) -> tuple[FloatArray, float, float]:
-        """Return typical weights (R, N) of the diagonals, a typical r, and the weight of the predictions."""
+        """Estimate weights (R, N) of the diagonals, r, and the weight of the predictions for the first metric."""
         instance = self._instance
         own = self._active
         M = instance.adjoints(instance.zero_dual)
@@ -271,7 +271,7 @@ class _Iteration:
         return z, r, w
 
     def _set_metric(self, delta: FloatArray, w: float) -> None:
-        """Transform the iterates from unscaled coordinates to those of the metric, given for the used coordinates."""
+        """Transform the iterates from unscaled coordinates to those of the metric `delta` of the used coordinates."""
         scales = np.ones(self._used.shape)
         scales[self._used] = delta
         factors = outer(scales)
@@ -328,7 +328,7 @@ class _Iteration:
         return [part.reshape(array.shape) for part, array in zip(np.split(moved, ends[:-1]), images, strict=True)]
 
     def _split(self, stack: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the positive and the negative semidefinite part of each matrix; they add up to the matrix."""
+        """Split each matrix into its positive and its negative semidefinite part."""
         # The matrices of linear blocks are diagonal.
         positive = np.maximum(stack, 0.0)
         curved = ~self._linear
@@ -341,7 +341,7 @@ class _Iteration:
         return p, moved - p
 
     def keep(self, wanted: npt.NDArray[np.bool_]) -> bool:
-        """Restrict the active outputs to a mask of shape (C,), and return whether any output is left."""
+        """Restrict the active outputs to a mask of shape (C,), and return whether any output remains."""
         left = self._active[wanted[self._active]]
         if 0 < len(left) < len(self._active):
             self._active, self._acceleration = left, Anderson()
@@ -351,7 +351,7 @@ class _Iteration:
     # -- certificates --------------------------------------------------------------------------------
 
     def offer(self, incumbent: Incumbent) -> None:
-        """Offer the point in the cones, and the dual vector of the data step."""
+        """Offer the point in the cones and the dual vector of the data step to the incumbent."""
         A, B, T = ((M / self._outer).reshape(-1, *self._shape[2:]) for M in (self.A, self.B, self._T))
         incumbent.offer_point(A, B)
         z = self._z.reshape(len(A), -1)
@@ -365,7 +365,7 @@ class _Iteration:
     # -- the metric ----------------------------------------------------------------------------------
 
     def renew_if_due(self) -> None:
-        """Estimate the metric again if the next renewal is due; the intervals grow."""
+        """Update the metric if an update is due; the intervals grow."""
         if self._count >= self._next:
             self._renewable = self._count + min(self._step.side // _SIDE_OF_MANY, 2 * self._count)
             self._next = max(self._count + max(self._patience(), self._count // 2), self._renewable)
@@ -373,15 +373,15 @@ class _Iteration:
 
     @property
     def together(self) -> int:
-        """Number of iterations that all outputs run in a common metric."""
+        """Maximum number of iterations that all outputs run in a common metric."""
         return max(_TOGETHER, int(_TOGETHER_SHARE * self._step.side))
 
     def _patience(self) -> int:
-        """Return the number of iterations before the first renewal, which grows with its cost."""
+        """Return the number of iterations before the first update of the metric, which grows with its cost."""
         return int(np.clip(self._step.side // (_SIDE * len(self._active)), _SOONEST, _LATEST))
 
     def renew(self) -> None:
-        """Estimate the metric from the iterates, and change it if the change is large enough to pay."""
+        """Estimate the metric from the iterates, and adopt it if it differs enough to justify a factorisation."""
         own = self._active
         level = norm_ratio([self._UA[own], self._UB[own]], [self.A[own], self.B[own]])
         # The diagonals of the dual matrices estimate z, and they are never negative.
@@ -407,7 +407,7 @@ class _Iteration:
 
 
 def _positive_parts(stack: FloatArray) -> FloatArray:
-    """Return the positive semidefinite part of each matrix of a stack of shape (C, R, N, N)."""
+    """Compute the positive semidefinite part of each matrix of a stack of shape (C, R, N, N)."""
     if stack.shape[1] != 1:
         values, vectors = np.linalg.eigh(stack)
         parts: FloatArray = (vectors * np.maximum(values, 0.0)[..., None, :]) @ vectors.swapaxes(-1, -2)
@@ -428,6 +428,6 @@ def _positive_parts(stack: FloatArray) -> FloatArray:
 
 
 def _radius(M: FloatArray) -> float:
-    """Return the largest diagonal entry of the absolute value of a symmetric matrix."""
+    """Compute the largest diagonal entry of the absolute value of a symmetric matrix."""
     values, vectors = scipy.linalg.eigh(M, check_finite=False)
     return float(((vectors * np.abs(values)) * vectors).sum(axis=1).max())

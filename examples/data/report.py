@@ -1,0 +1,57 @@
+"""
+A report for whoever has to judge a model
+=========================================
+
+``qsdp fit`` trains on a table, and ``qsdp report`` writes one page without
+scripts that loads nothing from elsewhere. Here both are called from Python.
+"""
+
+import html
+import subprocess
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+import qsdp
+from qsdp.report import make_report
+
+data = qsdp.datasets.load_bundled("wine")
+table = pd.DataFrame(data.X, columns=data.feature_names)
+table["cultivar"] = [f"cultivar {code}" for code in data.y]
+folder = Path(tempfile.mkdtemp())
+table.to_csv(folder / "wine.csv", index=False)
+command = "qsdp fit wine.csv --target cultivar --encoding standard --beta 2%"
+subprocess.run(command.split(), cwd=folder, capture_output=True, check=True)
+report = make_report(folder / "wine.qsdp", folder / "wine.csv", n_draws=1)
+
+# %%
+# A model card has the scores where model repositories look for them:
+
+print(report.to_card().split("\n# ")[0])
+
+# %%
+# And this is the page, in a frame. It begins with the certificate and ends with
+# the provenance; ``report.save("wine.html")`` writes it to a file.
+
+
+class Framed:
+    """A page that this page shows in a frame."""
+
+    def _repr_html_(self):
+        page = html.escape(report.to_html())
+        return f'<iframe srcdoc="{page}" width="100%" height="600"></iframe>'
+
+
+Framed()
+
+# %%
+# Whatever it shows is there in Python, too, such as the importances of columns:
+
+model = qsdp.load(folder / "wine.qsdp")
+_, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+order = np.argsort(model.feature_importances_)
+ax.barh(table.columns[:-1][order], model.feature_importances_[order])
+ax.set_xlabel("importance")

@@ -1,0 +1,91 @@
+"""Accuracy against bytes: fronts by brute force, what a user would choose, and pictures and page of the records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+fronts = pytest.importorskip("benchmarks.machinery.accuracy_bytes", reason="not in the installed package")
+main = pytest.importorskip("benchmarks.__main__", reason="not in the installed package")
+
+#: Few different sizes and accuracies, so that ties occur.
+MODELS = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=8)
+
+
+def panel(models: dict[str, list[tuple[int, int]]], data: dict[str, str] | None = None) -> Any:
+    series = []
+    for name, own in models.items():
+        origin = fronts.OURS if name.startswith("ours") else fronts.MEASURED
+        series.append(fronts.Series(origin, name, [fronts.Point(*one) for one in own], data=(data or {}).get(name, "")))
+    return fronts.Panel("title", "setting", series)
+
+
+@given(MODELS, MODELS)
+def test_a_model_is_on_the_front_if_none_as_small_is_as_accurate(ours: Any, theirs: Any) -> None:
+    everything = set(ours) | set(theirs)
+    expected = sorted(
+        (size, accuracy)
+        for size, accuracy in everything
+        if not any(s <= size and a >= accuracy and (s, a) != (size, accuracy) for s, a in everything)
+    )
+    [front] = panel({"ours": ours, "theirs": theirs}).fronts()
+    assert [tuple(point) for point, _ in front] == expected
+
+
+def test_rows_say_how_far_the_package_is_behind_on_the_same_data() -> None:
+    models = {"ours": [(10, 80.0)], "theirs": [(5, 70.0), (20, 83.5)], "ours too": [(1, 99.0)]}
+    rows = panel(models, {"ours too": "other data"}).rows()
+    assert [row[:2] for row in rows] == [("5", "70.0"), ("10", "80.0"), ("20", "83.5"), ("1", "99.0")]
+    assert [row[3:] for row in rows] == [("none", ""), ("80.0", ""), ("80.0", "3.5"), ("99.0", "")]
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), max_size=8))
+def test_models_are_chosen_by_other_images_than_those_shown(found: list[tuple[int, int]]) -> None:
+    # Test accuracy falls as the accuracy on images for the choice rises: the choice must not see it.
+    entries = [{"bytes": size, "choice_accuracy": a, "test_accuracy": 1.0 - a / 10} for size, a in found]
+    best: dict[int, int] = {}
+    for limit in range(1, 7):
+        fits = [a for size, a in found if size <= limit]
+        if fits and max(fits) > max(best.values(), default=0):
+            best[limit] = max(fits)
+    points = fronts.chosen(entries)
+    assert [point.size for point in points] == list(best)
+    assert [point.accuracy for point in points] == pytest.approx([100.0 - 10.0 * a for a in best.values()])
+
+
+def test_sentences_name_the_best_smaller_and_larger_models() -> None:
+    said = fronts._sentence(panel({"ours": [(900, 80.0), (1500, 81.0)], "theirs": [(5, 70.0), (2000, 83.5)]}))
+    assert said == (
+        "title: this package is on the front of accuracy against bytes from 80.0 % in 900 bytes to 81.0 % in 1.5 kB; "
+        "the best smaller model is theirs, 70.0 % in 5 bytes; the best larger model is theirs, 83.5 % in 2.0 kB."
+    )
+    assert "no model of this package" in fronts._sentence(panel({"ours": [(9, 1.0)], "theirs": [(5, 70.0)]}))
+
+
+def test_pictures_are_drawn_of_panels_and_removed_without(tmp_path: Path) -> None:
+    path = fronts.picture(tmp_path, "tables")
+    fronts.draw([panel({"ours": [(9, 1.0)]}), panel({"theirs": [(5, 70.0), (8, 71.0)]})], path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    fronts.draw([], path)
+    assert not path.exists()
+    assert fronts.page({}, str) == ""
+    assert fronts.quotes({}) == {}
+
+
+def test_the_front_of_the_tables_is_that_of_their_experiment() -> None:
+    known = main.stored(main.HERE / "results", ["small_models"])
+    records = main.records_of(known)
+    if not records["small_models"]:
+        pytest.skip("no results here")
+    study = main.module_of("small_models")
+    points = study.points_of(study.grid_of(records["small_models"]))
+    expected = [(points[name][0] / 8, 100.0 * points[name][1]) for name in study.front_of(points)]
+    [first] = fronts.tables(records)
+    [front] = first.fronts()
+    np.testing.assert_allclose([tuple(point) for point, _ in front], expected, rtol=1e-12)
+    assert fronts.quotes(records)["tables"].startswith(f"{first.title}: ")
