@@ -4,7 +4,7 @@ It needs the images of MNIST in the folder named by QSDP_DATA. The results are s
 documentation is built.
 
     digits.cert, digits.npz     a proof for 1000 of scikit-learn's images of digits, and these images
-    mnist_*.qsdp, mnist.json    networks of several sizes on MNIST, from one solve, and what is known of them
+    mnist_*.net , mnist.json    networks of several sizes on MNIST, from one solve, and what is known of them
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def mnist() -> None:
     networks = []
     for number in (*NEURONS, result.network.n_neurons):
         network = qsdp.refit(largest(result.network, number), problem, tol=2e-3, alpha_bits=BITS, time_limit=100)
-        path = HERE / f"mnist_{number if number in NEURONS else 'all'}.qsdp"
+        path = HERE / f"mnist_{number if number in NEURONS else 'all'}.net"
         network.save(path, form="set")
         network = qsdp.load_network(path)
         objective = problem.objective(network)
