@@ -4,7 +4,7 @@ It needs the images of MNIST in the folder named by QSDP_DATA. The results are s
 documentation is built.
 
     digits.cert, digits.npz     a proof for 1000 of scikit-learn's images of digits, and these images
-    mnist_*.net , mnist.json    networks of several sizes on MNIST, from one solve, and what is known of them
+    mnist_*.net, mnist.json     networks of several sizes on MNIST, from one solve, and what is known of them
 """
 
 from __future__ import annotations
