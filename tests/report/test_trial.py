@@ -206,8 +206,7 @@ def test_any_output_is_explained(driver: Any, models: dict[str, Any]) -> None:
             select.send_keys(Keys.ARROW_UP)
 
 
-@pytest.mark.parametrize("width", [1400, 480])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (480, True)])
 @pytest.mark.parametrize("name", KINDS)
 def test_everybody_can_use_it(driver: Any, models: dict[str, Any], name: str, dark: bool, width: int) -> None:
     driver.get(address(models, name))
