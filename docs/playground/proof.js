@@ -25,6 +25,11 @@ function paintImages() {
   context.putImageData(painted, 0, 0);
 }
 
+/** Why a change is noticed. */
+const WHY = {
+  weight: "With another weight, it is another network, whose objective this tab computes from the pixels.",
+  bound: "The dual vector in the file proves what it proves, to the last digits, whatever the file claims.",
+};
 let flips = 0;
 
 /** A file with something changed and its digest made right again, and what was changed. */
@@ -49,7 +54,7 @@ function show(change) {
   find(".verdict strong").textContent = yes ? "Yes." : "No.";
   find(".verdict span").textContent = yes
     ? `Every such network, of any width, has an objective of at least ${shown(found.bound)}, and the one in the file has ${shown(found.objective)}.`
-    : `Refused: ${found.reason}.`;
+    : `Refused: ${found.reason}. ${WHY[change] ?? ""}`;
   const digest = textOf(file.subarray(MAGIC.length, MAGIC.length + 64));
   const rows = [
     ["changed", change ? `${what}, and the digest made right again` : what],

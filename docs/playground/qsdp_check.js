@@ -765,8 +765,7 @@ function pricingBound(M, { order, leaves }, end) {
     need(sound, "a leaf fixes no signs, or -1 first");
     covered += 2n ** BigInt(N - Math.max(k, 1));
     const own = z ? boundOfShift(M, order, leaf) : enumerateLeaf(M, order, s, end) + 4 * N * EPS * sum;
-    // Unlike Math.max, this keeps what is not a number.
-    if (!(own <= bound)) bound = own;
+    bound = Math.max(bound, own);
   }
   need(covered === 2n ** BigInt(N - 1), "the leaves do not cover all sign vectors");
   return bound;
