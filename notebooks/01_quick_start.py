@@ -9,10 +9,12 @@
 # ---
 
 # %% [markdown]
-# # Quick start
+# # A first network
 #
 # Train a network whose first-layer weights are all -1 or +1 on real data, read the proof of how good it is, and
 # draw networks of other sizes from the same solution.
+#
+# *Needs:* `pip install -e ".[notebooks]"`; no download and no GPU.
 
 # %%
 import matplotlib.pyplot as plt

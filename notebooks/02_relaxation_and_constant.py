@@ -14,6 +14,8 @@
 # The lower bound comes from a semidefinite program. The paper prints its regulariser with half of the right factor.
 # This notebook shows what the program relaxes, and measures the effect of the factor of two against optima that are
 # known exactly.
+#
+# *Needs:* `pip install -e ".[notebooks]"`; no download and no GPU.
 
 # %%
 import itertools

@@ -14,6 +14,8 @@
 # The semidefinite program says how much every two weights should agree. Its solution is a matrix of real numbers, but
 # weights are signs. This notebook follows Krivine's argument in pictures: which Gaussian has signs with the right
 # correlations?
+#
+# *Needs:* `pip install -e ".[notebooks]"`; no download and no GPU.
 
 # %%
 import matplotlib.pyplot as plt

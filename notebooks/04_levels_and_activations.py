@@ -13,6 +13,8 @@
 #
 # First-layer weights may have more than two values, and neurons may have an activation like ReLU. Neither makes the
 # semidefinite program larger. This notebook shows the effect of both in two dimensions: the petals of iris.
+#
+# *Needs:* `pip install -e ".[notebooks]"`; no download and no GPU.
 
 # %%
 import matplotlib.pyplot as plt

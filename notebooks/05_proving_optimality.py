@@ -13,6 +13,8 @@
 #
 # Which quantized network is the best of all, of any width and with any weights? With a few dozen columns, the answer
 # can be found, and proven so that others can check it. This notebook closes the gap from both sides.
+#
+# *Needs:* `pip install -e ".[notebooks]"`; no download and no GPU.
 
 # %%
 import itertools

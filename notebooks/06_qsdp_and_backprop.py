@@ -14,6 +14,9 @@
 # Quantized networks are usually trained by gradient descent on real weights, rounding them at the end or training
 # "straight through" the rounding. This notebook compares them with qsdp on one scale. All networks minimise the same
 # objective, so one lower bound holds for all quantized ones.
+#
+# *Needs:* `pip install -e ".[notebooks]"`, which includes PyTorch for the networks trained by gradients; no
+# download and no GPU.
 
 # %%
 import time

@@ -9,11 +9,13 @@
 # ---
 
 # %% [markdown]
-# # Certified convolutions
+# # Binary convolutions, proven optimal
 #
 # One hidden layer of products of two binary filters, averaged over regions of an image: among all such networks, of any
 # width and at this price of the second layer, which is the best? A second is enough to find it and to prove it, and
 # the result takes some hundred bytes.
+#
+# *Needs:* `pip install -e ".[notebooks]"`; no download and no GPU.
 
 # %%
 import tempfile

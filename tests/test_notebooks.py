@@ -116,6 +116,17 @@ def test_there_is_one_title_and_one_thumbnail(source):
 
 
 @every
+def test_the_first_cell_has_a_title_of_its_own_and_says_what_is_needed(source):
+    """Links to the previous and next page name titles: two pages of one title could not be told apart."""
+    first = text_of(cells_of(source)[0])
+    guide = [*(NOTEBOOKS.parent / "docs").glob("*.md"), *(NOTEBOOKS.parent / "docs" / "guide").glob("*.md")]
+    titles = [path.read_text("utf-8").partition("\n")[0] for path in guide]
+    titles += [text_of(cells_of(other)[0]).partition("\n")[0] for other in SOURCES if other != source]
+    assert first.partition("\n")[0] not in titles
+    assert '*Needs:* `pip install -e ".[notebooks]"`' in first
+
+
+@every
 def test_only_public_names_and_data_without_a_download(source):
     tree = ast.parse(source.read_text("utf-8"))
     modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

@@ -53,18 +53,19 @@ def curves(
     # At full resolution, a figure with dozens of panels takes a megabyte.
     size = {"figsize": (max(4.5 * width, 7.5) + 2.0, height * rows), "dpi": 120 if rows < 4 else 70}
     figure, axes = plt.subplots(rows, width, layout="constrained", squeeze=False, **size)
-    # The ten strong colours come before the ten light ones.
+    # The ten strong colours come before the ten light ones; markers tell curves apart in prints without colour.
     strong = mpl.colormaps["tab20"].colors
-    colours, drawn = (*strong[::2], *strong[1::2]), {}
+    colours, shapes, drawn = (*strong[::2], *strong[1::2]), "osD^v<>ph*", {}
     for axis, (title, lines) in zip(axes.flat, panels.items(), strict=False):
         for name, points in lines.items():
             places = sorted(points)
             numbers = [np.ravel(points[place]) for place in places]
             errors = [one.std(ddof=1) if len(one) > 1 else 0.0 for one in numbers]
-            colour = drawn[name].lines[0].get_color() if name in drawn else colours[len(drawn) % 20]
+            number = list(drawn).index(name) if name in drawn else len(drawn)
+            colour, shape = colours[number % 20], shapes[number % len(shapes)]
             means = [one.mean() for one in numbers]
             # A single point is a marker of a method beside curves of others.
-            look = {"fmt": "o-" if marks else "-", "ms": 4} if len(places) > 1 else {"fmt": "X", "ms": 9}
+            look = {"fmt": f"{shape}-" if marks else "-", "ms": 4} if len(places) > 1 else {"fmt": "X", "ms": 9}
             line = axis.errorbar(places, means, errors if any(errors) else None, capsize=3, color=colour, **look)
             drawn.setdefault(name, line)
         axis.set(title=title, xlabel=xlabel, **{f"{one}scale": "log" for one in log})

@@ -47,7 +47,7 @@ def newton_step(
     *,
     radius: float,
     accuracy: float,
-    most: int,
+    max_products: int,
 ) -> Step:
     r"""Minimise :math:`\langle g, x \rangle + \tfrac12 \langle x, H x \rangle` approximately in a ball.
 
@@ -65,8 +65,8 @@ def newton_step(
         Radius of the ball.
     accuracy : float
         Stop once the residual is below this fraction of the gradient, both in the dual metric.
-    most : int
-        Largest number of products with the Hessian.
+    max_products : int
+        Maximum number of products with the Hessian.
     """
     x, Hx = np.zeros_like(gradient), np.zeros_like(gradient)
     r = -gradient
@@ -75,26 +75,26 @@ def newton_step(
     # Squared norms of x and p in the metric, and their inner product, by recurrence.
     xx, xp, pp = 0.0, 0.0, rz
     count, at_boundary = 0, False
-    while count < most and rz > 0.0:
+    while count < max_products and rz > 0.0:
         count += 1
         Hp = hessian(p)
-        bend = float(np.vdot(p, Hp))
-        share = rz / bend if bend > 0.0 else math.inf
-        if not math.isfinite(share) or xx + 2.0 * share * xp + share * share * pp >= radius * radius:
-            share = (math.sqrt(max(xp * xp + pp * (radius * radius - xx), 0.0)) - xp) / pp
+        pHp = float(np.vdot(p, Hp))
+        step = rz / pHp if pHp > 0.0 else math.inf
+        if not math.isfinite(step) or xx + 2.0 * step * xp + step * step * pp >= radius * radius:
+            step = (math.sqrt(max(xp * xp + pp * (radius * radius - xx), 0.0)) - xp) / pp
             at_boundary = True
-        x += share * p
-        Hx += share * Hp
-        xx += 2.0 * share * xp + share * share * pp
+        x += step * p
+        Hx += step * Hp
+        xx += 2.0 * step * xp + step * step * pp
         if at_boundary:
             break
-        r = r - share * Hp
+        r = r - step * Hp
         z = precondition(r)
         rz, before = float(np.vdot(r, z)), rz
         if rz <= accuracy * accuracy * first or deadline.over():
             break
-        turn = rz / before
-        xp, pp = turn * (xp + share * pp), rz + turn * turn * pp
-        p = z + turn * p
+        ratio = rz / before
+        xp, pp = ratio * (xp + step * pp), rz + ratio * ratio * pp
+        p = z + ratio * p
     slope, curvature = float(np.vdot(gradient, x)), float(np.vdot(x, Hx))
     return Step(x, slope, curvature, math.sqrt(max(xx, 0.0)), at_boundary)

@@ -1,4 +1,4 @@
-"""Experiments: cases, their measurements in a file, and tables computed from the file."""
+"""Benchmark experiments: cases, their measurements in a file, and tables computed from the file."""
 
 from __future__ import annotations
 

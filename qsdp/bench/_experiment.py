@@ -1,4 +1,4 @@
-"""An experiment: its cases, the function that measures a case, and tables of the measurements."""
+"""Definition of an experiment: its cases, the function that measures a case, and tables of the measurements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Case = dict[str, Any]
 
 @dataclass(frozen=True)
 class Record:
-    """A case and its measurement."""
+    """A case with its measurement and the machine that measured it."""
 
     case: Case
     #: Return value of the experiment's `run`, and its wall-clock seconds.

@@ -34,7 +34,7 @@ def print_report(
 
 
 def markdown_of(experiment: Experiment, results: Results, more: Iterable[str] = ()) -> str:
-    """Return the page of an experiment: description, footer, further parts, tables, and its further sections."""
+    """Return the Markdown page of an experiment: description, footer, tables and further sections."""
     parts = [f"# {experiment.title}", f"*{experiment.source}.*"]
     if experiment.description:
         parts.append(experiment.description)
@@ -57,7 +57,7 @@ def markdown_table(headings: Iterable[str], rows: Iterable[Iterable[object]]) ->
 
 
 def footer(experiment: Experiment, results: Results) -> str:
-    """Return the number of measured cases and the machines."""
+    """Return lines with the number of measured cases and the machines that measured them."""
     cases = list(experiment.cases(results.quick))
     count, total = len(results.of(cases)), len(cases)
     outdated = f" {results.outdated} records of another version are ignored." if results.outdated else ""
@@ -96,7 +96,7 @@ def _occasions(measured: Sequence[tuple[Mapping[str, Any], int]]) -> Iterator[st
 
 
 def _tables(experiment: Experiment, results: Results) -> list[Table]:
-    """Return the tables that have rows, and none before the first measurement."""
+    """Return the nonempty tables of an experiment."""
     records = results.of(list(experiment.cases(results.quick)))
     return [table for table in experiment.tables(records) if table.rows] if records else []
 

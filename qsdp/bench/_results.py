@@ -81,7 +81,7 @@ class Results:
         self.records = [*(one for one in self.records if key_of(one.case) not in new), *records]
 
     def state(self, experiment: Experiment) -> str:
-        """Return how many records are stale, "current" if none are, or an empty string if there are no records."""
+        """Return a text about stale records: their number, "current", or "" without any records."""
         stale = len(self.stale(experiment))
         return f"{stale} of {len(self.records)} stale" if stale else "current" if self.records else ""
 
@@ -119,7 +119,7 @@ def load_results(experiment: Experiment, path: Path, quick: bool | None = None) 
 
 
 def _plain(value: Any) -> Any:
-    """Return NumPy scalars and arrays as Python objects."""
+    """Convert NumPy scalars and arrays to Python objects for JSON."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

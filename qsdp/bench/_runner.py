@@ -89,7 +89,7 @@ def run_experiment(
 
 
 def _keep(fresh: list[Answer], here: dict[str, Any], results: Results, path: Path) -> list[tuple[Case, str]]:
-    """Move answers to the results, write the file, and return the failures."""
+    """Add the measurements from workers to the results, save the file, and return the failures."""
     failures = [(case, answer) for case, answer, _ in fresh if isinstance(answer, str)]
     answers = [(case, answer, seconds) for case, answer, seconds in fresh if not isinstance(answer, str)]
     results.add([Record(*answer, results.add_machine(here)) for answer in answers])
@@ -99,7 +99,7 @@ def _keep(fresh: list[Answer], here: dict[str, Any], results: Results, path: Pat
 
 
 def _measure(run: Any, case: Case) -> Answer:
-    """Measure a case."""
+    """Measure a case in a worker process; return its record or its failure."""
     start = time.perf_counter()
     try:
         measured: dict[str, Any] | str = dict(run(case))
@@ -119,7 +119,7 @@ def _parallel(n_jobs: int | None, backend: str | None) -> Parallel:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return what measurements depend on: processor, versions, BLAS, threads and date."""
+    """Return a description of the machine: processor, versions, BLAS, threads and date."""
     name = platform.processor() or platform.machine()
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -118,7 +118,7 @@ def _certificate(network: BilinearNetwork, problem: TrainingProblem, bound_type:
         closed = certificate.bound_type == "exact" and certificate.relative_gap <= _CLOSED
         if problem.beta == 0.0 or deadline.over() or closed:
             return certificate
-        # The gradient at the network is no useful dual vector if the loss has kinks or the network is not optimal.
+        # The gradient at the network is not a useful dual vector if the loss has kinks or the network is not optimal.
         found = column_generation(
             problem, relaxation=relaxation, start=network, time_limit=None, random_state=0, verbose=True
         ).certificate

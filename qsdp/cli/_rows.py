@@ -194,7 +194,7 @@ def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Pa
 def _parts(
     file: Path, source: TableSource, missing: Any, bar: ProgressBar
 ) -> Iterator[tuple[pandas.DataFrame, pandas.DataFrame]]:
-    """Yield the training and test rows of each chunk; they are the same whenever the file is read."""
+    """Yield the training and test rows of each chunk; the split is the same in every pass over the file."""
     rng, done = np.random.default_rng(source.seed), 0
     for table in table_chunks(file, _ROWS, missing):
         known = with_target(source, table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray
 from qsdp.cli._reports import score_figures
 from qsdp.cli._rows import TrainingRows
-from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.exceptions import QSDPWarning
 from qsdp.report.figures import Figure, show_score
 from qsdp.tables.scored import ScoredRows
@@ -41,17 +41,14 @@ def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
 
 def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) -> list[Figure]:
     """Return the figures for classes on training or test rows; `given` are the sample weights of the fit."""
-    from sklearn.metrics import recall_score, roc_auc_score
-
     model, rows, classes = part.model, part.name, [str(label) for label in part.model.classes_.tolist()]
     known = part.truth >= 0
     if not np.any(known):
         return []
     X, truth = part.X[known], part.truth[known].astype(int)
-    values, weights = part.values()[known], None if part.weights is None else part.weights[known]
+    weights = None if part.weights is None else part.weights[known]
     shares = np.bincount(fitted.truth.astype(int), fitted.weights, minlength=len(classes))
     largest = int(np.argmax(shares))
-    chosen = choose_classes(values)
 
     def accuracy(predicted: npt.NDArray[Any]) -> str:
         return show_score(float(np.average(predicted == truth, weights=weights)), number=False)
@@ -64,16 +61,12 @@ def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) 
             f"{rows}, logistic regression on the inputs",
         ),
     ]
-    recalls = recall_score(
-        truth, chosen, labels=np.unique(truth), average=None, sample_weight=weights, zero_division=0.0
-    )
-    figures.append(
-        ("balanced", show_score(float(recalls.mean()), number=False), f"{rows}, mean of the recalls of the classes")
-    )
-    if len(classes) == 2 and len(recalls) == 2:
-        area = float(roc_auc_score(truth, class_scores(values), sample_weight=weights))
+    recalls, area = part.recalls(), part.area()
+    mean = float(np.mean([*recalls.values()]))
+    figures.append(("balanced", show_score(mean, number=False), f"{rows}, mean of the recalls of the classes"))
+    if not math.isnan(area):
         figures.append(("AUC", f"{area:.3f}", f"{rows}, area under the ROC curve"))
-    for code, recall in zip(np.unique(truth).tolist(), recalls.tolist(), strict=True):
+    for code, recall in recalls.items():
         share = shares[code] / shares.sum()
         if share < _RARE and recall < _FOUND and model.class_weight is None:
             warnings.warn(

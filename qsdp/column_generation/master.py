@@ -251,7 +251,7 @@ class Master:
         self._reduction: tuple[Reduction, LinearInstance] | None = None
         self._residual: _Residual | None = None
         p = instance.map.layout.n_entries
-        if Reduction.pays(instance) and p <= _LARGEST_GRAM:
+        if Reduction.applies(instance) and p <= _LARGEST_GRAM:
             with suppress(TimeOver):
                 self._reduce(shared or SharedSums(instance.target), output)
         empty = np.zeros((0, instance.size), dtype=np.int8)

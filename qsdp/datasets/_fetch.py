@@ -24,7 +24,7 @@ UCI_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 
 def declarations(source: str) -> dict[str, dict[str, Any]]:
-    """Read the entries of ``catalogue.json`` by name of the data set, with tuples for lists and files as `RawFile`.
+    """Read the entries of ``catalogue.json`` by name of the data set, with files as `RawFile` objects.
 
     The `source` is "bundled", "uci" or "images". An entry that is "like" an earlier one inherits the fields that it
     does not define.

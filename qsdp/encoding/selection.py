@@ -221,7 +221,7 @@ def first_clear_best(
     ----------
     candidates : iterable of (object, TrainingProblem)
         The same samples in several encodings, from few to many inputs; at least one. They are computed on demand, and
-        the search ends at the first that is no clear gain, or once a time limit has passed.
+        the search ends at the first without a clear gain, or once a time limit has passed.
     rows : DistinctRows
         Distinct rows of the samples.
 

@@ -93,7 +93,7 @@ def _check_sortable(labels: list[Any]) -> None:
 
 
 def check_label_columns(y: npt.NDArray[Any], loss: Loss) -> None:
-    """Raise unless columns of labels hold only zeros and ones, and for losses of labels both in each column."""
+    """Raise an error unless label columns hold only zeros and ones; losses for classes need both in every column."""
     others = y[(y != 0) & (y != 1)]
     if others.size:
         raise InvalidInputError(

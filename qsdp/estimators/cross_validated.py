@@ -204,7 +204,7 @@ class _CrossValidated:
         """Return the estimator without cross-validation, fitted except for its network."""
         parameters = {name: getattr(options, name) for name in self._plain._options_class.declared()}
         member = self._plain(**{**parameters, "n_jobs": None, "verbose": False})
-        # Scores of probabilities calibrate every member, which is no surprise.
+        # With True, scorers of probabilities calibrate every member without a warning.
         member.probability = True
         for name in _OF_MEMBERS:
             if hasattr(self, name):

@@ -292,7 +292,7 @@ def _scaled_kappa(kappa: float, unit: Fraction, digits: int, reach: float) -> tu
 
 
 def _grouped(exact: ExactNetwork, weights: FloatArray) -> tuple[IntArray, FloatArray, IntArray | None]:
-    """Group neurons by equal second-layer weight; return left weights, second-layer weights and group sizes or None.
+    """Return left weights, second-layer weights, and the sizes of groups of equal second-layer weights, if any.
 
     The sign of a neuron's only weight moves to its left side if this creates groups.
     """

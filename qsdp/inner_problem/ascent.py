@@ -162,7 +162,7 @@ class Ascent:
             lambda residual: inverse * residual,
             radius=self.radius,
             accuracy=min(_ACCURACY, self.gradient**_POWER),
-            most=_PRODUCTS,
+            max_products=_PRODUCTS,
         )
 
 

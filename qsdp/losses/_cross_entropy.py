@@ -112,7 +112,7 @@ class CrossEntropy(ClassLoss):
         return Curvature(p, p)
 
     def curvature_share(self, reach: float) -> float:
-        """Bound relative curvatures by `shrinkage` at twice the reach, the largest change of an output difference."""
+        """Return `shrinkage` at twice the reach, since differences of two outputs change by at most that much."""
         return shrinkage(2.0 * reach)
 
     def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:

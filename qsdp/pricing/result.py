@@ -86,7 +86,7 @@ class BoundTree:
 
 @dataclass(frozen=True, eq=False)
 class OracleResult:
-    """Result of a search or proof.
+    """Result of the pricing oracle: the best neuron and a proven bound.
 
     Attributes
     ----------

@@ -176,7 +176,7 @@ class Reduction:
         self._rows /= factors
 
     @staticmethod
-    def pays(instance: LinearInstance) -> bool:
+    def applies(instance: LinearInstance) -> bool:
         """Whether an instance can be reduced: a squared loss and n > p; statistics are not reduced again."""
         data = instance.map
         return instance.fit.quadratic and data.has_rows and data.n_rows > data.layout.n_entries

@@ -7,7 +7,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import BACKENDS
 
-__all__ = ["check_memory", "least_memory"]
+__all__ = ["check_memory", "min_memory"]
 
 #: Minimum number of matrices per output that built-in methods hold: points, dual weights, directions.
 _MATRICES = 8
@@ -16,7 +16,7 @@ _MATRICES = 8
 _FLOAT, _ENTRY = 8, 12
 
 
-def least_memory(problem: TrainingProblem, *, own: bool = True, proven: bool = False) -> int:
+def min_memory(problem: TrainingProblem, *, builtin: bool = True, proven: bool = False) -> int:
     r"""Estimate the minimum number of bytes that a solve takes in addition to the data.
 
     For n samples, N inputs and C outputs, built-in methods take a copy of the rows and matrices of side N:
@@ -29,8 +29,8 @@ def least_memory(problem: TrainingProblem, *, own: bool = True, proven: bool = F
     n, N, C = len(problem.targets), problem.size, problem.n_outputs
     if problem.blocks is not None:
         R, P = problem.blocks.n_blocks, problem.blocks.n_entries
-        return _FLOAT * (P * P + _MATRICES * C * R * N * N) if own else _ENTRY * min(n, P) * P
-    if own:
+        return _FLOAT * (P * P + _MATRICES * C * R * N * N) if builtin else _ENTRY * min(n, P) * P
+    if builtin:
         # Certification holds several matrices of side 2N + 1 at once: bordered, shifted, scaled, decomposed.
         matrices = max(_MATRICES * C * N * N, 4 * (2 * N + 1) ** 2 if proven else 0)
         return _FLOAT * (n * N + matrices)
@@ -39,12 +39,12 @@ def least_memory(problem: TrainingProblem, *, own: bool = True, proven: bool = F
 
 def check_memory(problem: TrainingProblem, solver: str = "auto", *, proven: bool = False) -> None:
     """Raise `InvalidInputError` if a solve, or a proof of its bound, takes more than the main memory."""
-    own = solver == "auto" or BACKENDS[solver].certified
-    needed, there = least_memory(problem, own=own, proven=proven), main_memory()
+    builtin = solver == "auto" or BACKENDS[solver].certified
+    needed, there = min_memory(problem, builtin=builtin, proven=proven), main_memory()
     if needed > there:
         size = f"{problem.n_samples:,} samples, {problem.size:,} inputs and {problem.n_outputs} outputs"
         work = "a proof" if proven else f"solver={solver!r}"
-        other = "" if own else ", or solver='auto'"
+        other = "" if builtin else ", or solver='auto'"
         raise InvalidInputError(
             f"problem must fit into memory: {work} takes {format_bytes(needed)} at least for {size}, there "
             f"are {format_bytes(there)}; take fewer rows or columns of X{other}"

@@ -263,7 +263,7 @@ class _Feasible(NamedTuple):
 
     @property
     def moved(self) -> bool:
-        """Whether the point is not zero."""
+        """Whether the point differs from zero."""
         return bool(np.any(self.rho > 0.0))
 
 

@@ -293,7 +293,7 @@ def _solve_apart(
 ) -> Relaxation:
     """Solve outputs that do not interact separately, with one reduction of the data for all."""
     reduction = None
-    if Reduction.pays(scaled.instance):
+    if Reduction.applies(scaled.instance):
         try:
             reduction = Reduction(scaled.parts[0].instance, scaled.problem.targets, settings.gram)
         except deadline.TimeOver:
@@ -323,13 +323,13 @@ def _solve_output(
 def _zero_if_optimal(scaled: ScaledProblem, tol: float) -> Relaxation | None:
     """Return the zero point as the relaxation if its gradient proves it optimal; otherwise None."""
     start = time.perf_counter()
-    if _some_neuron_pays(scaled.instance):
+    if _has_improving_neuron(scaled.instance):
         return None
     zero = finish(scaled, RawSolution(status="not needed"), solver="none", tol=tol)
     return replace(zero, solve_time=time.perf_counter() - start) if zero.relative_gap <= ROUNDING else None
 
 
-def _some_neuron_pays(instance: Instance) -> bool:
+def _has_improving_neuron(instance: Instance) -> bool:
     r"""Whether a local search finds a neuron with :math:`u^T M_\nu v` above the dual radius, for the gradient at zero.
 
     The check is cheap and true for most problems. If true, the gradient does not prove the zero point optimal.

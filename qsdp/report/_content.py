@@ -14,7 +14,6 @@ from qsdp._utils.summary import first_few, format_bits, format_count, format_num
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
 from qsdp.encoding import Encoding, Expression
-from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.networks import BilinearNetwork, Effects
 from qsdp.report._charts import curve, scatter
 from qsdp.report._model import (
@@ -28,7 +27,7 @@ from qsdp.report._model import (
 )
 from qsdp.report.figures import WITHOUT_PERCENT, show_measure, stored_sizes
 from qsdp.sampling import sample_network
-from qsdp.tables.scored import class_names
+from qsdp.tables.scored import ScoredRows, class_names
 
 __all__ = ["facts_of_model", "leading", "measured", "measures", "sizes_of"]
 
@@ -115,22 +114,13 @@ def leading(names: Sequence[str]) -> Sequence[str]:
     return names[:1] if names[0] in {"R²", "accuracy"} else names
 
 
-def measured(model: Any, rows: Any, measure: str, network: Any = None) -> float:
+def measured(rows: ScoredRows, measure: str, network: Any = None) -> float:
     """Return a score of the model on rows, with its network or another one; nan if undefined."""
-    from sklearn.metrics import recall_score, roc_auc_score
-
-    network = model.network_ if network is None else network
     if measure in {"R²", "accuracy"}:
         return float(rows.score(network))
-    known = rows.truth >= 0
-    truth, weights = rows.truth[known], None if rows.weights is None else rows.weights[known]
-    outputs = rows.outputs if network is model.network_ else network.predict(rows.X)
-    values, labels = model.target_scaling_.decode(outputs)[known], np.unique(truth)
     if measure == "balanced accuracy":
-        chosen = choose_classes(values)
-        recalls = recall_score(truth, chosen, labels=labels, average=None, sample_weight=weights, zero_division=0.0)
-        return float(np.mean(recalls))
-    return float(roc_auc_score(truth, class_scores(values), sample_weight=weights)) if len(labels) == 2 else math.nan
+        return float(np.mean([*rows.recalls(network).values()]))
+    return float(rows.area(network))
 
 
 def _is_uneven(judged: Judged) -> bool:
@@ -142,7 +132,7 @@ def _is_uneven(judged: Judged) -> bool:
 def _judged_facts(judged: Judged, n_draws: int) -> dict[str, Any]:
     model, rows, names = judged.model, judged.parts[-1], measures(judged)
     classes, source = class_names(model), table_of(model)
-    scores = [[show_measure(name, measured(model, part, name)) for name in names] for part in judged.parts]
+    scores = [[show_measure(name, measured(part, name)) for name in names] for part in judged.parts]
     table = [[part.name, str(len(part.truth)), *row] for part, row in zip(judged.parts, scores, strict=True)]
     facts = {
         "rows": rows.name,
@@ -234,11 +224,11 @@ def _sizes(judged: Judged, measure: str, n_draws: int) -> dict[str, Any]:
         point = here, model.certificate_.relative_gap
         curves.append(curve(sizes, gaps, point, percent=True, y_label="relative gap", **texts))
         table["relative gap"] = [format_share(float(value)) for value in gaps.mean(axis=1)]
-    scores = np.array([[measured(model, rows, measure, one) for one in networks] for networks in drawn])
+    scores = np.array([[measured(rows, measure, one) for one in networks] for networks in drawn])
     table[measure] = [show_measure(measure, float(value)) for value in scores.mean(axis=1)]
     if np.all(np.isfinite(scores)):
         label = f"{measure} of {rows.name}" + (", shown as 0 where it is negative" if scores.min() < 0.0 else "")
-        point = here, measured(model, rows, measure)
+        point = here, measured(rows, measure)
         percent = measure not in WITHOUT_PERCENT
         curves.append(curve(sizes, np.maximum(scores, 0.0), point, percent=percent, y_label=label, **texts))
     return {"curves": curves, "sizes": list(zip(*table.values(), strict=True)), "sizes_header": list(table)}

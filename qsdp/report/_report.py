@@ -127,8 +127,7 @@ def make_report(
         judged = judge(model, data_file)
         model = judged.model
         scores = {
-            part.name: {measure: measured(model, part, measure) for measure in measures(judged)}
-            for part in judged.parts
+            part.name: {measure: measured(part, measure) for measure in measures(judged)} for part in judged.parts
         }
         files.append(_digested("data", data_file))
         facts |= {"data": Path(data_file).name, "data_type": Path(data_file).suffix[1:]}

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.estimators.classes import choose_classes
+from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.exceptions import InvalidInputError
 from qsdp.tables.frames import title
 from qsdp.tables.training import inputs_of, is_trained_on, split, targets_of, weights_of, with_target
@@ -65,6 +65,33 @@ class ScoredRows:
         """Return the predicted class scores, or the predicted numbers in the units of the target."""
         values: FloatArray = self.model.target_scaling_.decode(self.outputs)
         return values
+
+    def recalls(self, network: Any = None) -> dict[int, float]:
+        """Compute the recall of every class of the rows, by its number, of a network (default: the model's)."""
+        from sklearn.metrics import recall_score
+
+        truth, values, weights = self._known(network)
+        labels = np.unique(truth)
+        found = recall_score(
+            truth, choose_classes(values), labels=labels, average=None, sample_weight=weights, zero_division=0.0
+        )
+        return dict(zip(labels.tolist(), found.tolist(), strict=True))
+
+    def area(self, network: Any = None) -> float:
+        """Compute the area under the ROC curve; NaN unless there are two classes, both among the rows."""
+        from sklearn.metrics import roc_auc_score
+
+        truth, values, weights = self._known(network)
+        if not len(np.unique(truth)) == len(self.model.classes_) == 2:
+            return math.nan
+        return float(roc_auc_score(truth, class_scores(values), sample_weight=weights))
+
+    def _known(self, network: Any) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray | None]:
+        """Return true classes, scores of classes and weights of the rows whose class was seen in training."""
+        outputs = self.outputs if network is None or network is self.model.network_ else network.predict(self.X)
+        known = self.truth >= 0
+        weights = None if self.weights is None else self.weights[known]
+        return self.truth[known].astype(np.intp), self.model.target_scaling_.decode(outputs)[known], weights
 
     def true_values(self) -> FloatArray:
         """Return the true numbers, in the units of the target."""

@@ -238,7 +238,7 @@ def test_several_layers_are_none() -> None:
     assert not hasattr(model, "to_quadratic_form")
     with pytest.raises(AttributeError, match="to_quadratic_form") as caught:
         model.to_quadratic_form()
-    assert "it is a chain of 2 layers; distill() matches it layer by layer" in str(caught.value.__cause__)
+    assert "has 2 layers and is not a single quadratic function; distill()" in str(caught.value.__cause__)
     # The whole chain can be matched by its outputs, as any model.
     match = qsdp.distill(model, X, 100, random_state=0)
     np.testing.assert_allclose(match.result.problem.y, model.predict(X), atol=1e-12)

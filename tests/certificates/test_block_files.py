@@ -229,7 +229,7 @@ def test_files_are_checked_from_images(
     code, said = answer(path, capsys, "--data", str(data))
     assert (code, "belong" in said or "the sums are not those" in said) == (1, True)
     np.savez(data, images=images.astype(float), y=problem.y)
-    assert "the images are no integers" in answer(path, capsys, "--data", str(data))[1]
+    assert "the images are not integers" in answer(path, capsys, "--data", str(data))[1]
 
 
 # -- no ------------------------------------------------------------------------------------------------

@@ -410,7 +410,7 @@ def test_one_half_twice_is_not_the_whole(tmp_path: Path, capsys: pytest.CaptureF
         fields = contents_of(tmp_path / "c")
         fields["signs"][[1, 3]] = half
         rewritten(tmp_path / "d", **fields)
-        assert answer(tmp_path / "d", capsys) == (1, "no: a leaf lies in another one")
+        assert answer(tmp_path / "d", capsys) == (1, "no: a leaf is contained in another one")
 
 
 @pytest.mark.parametrize(
@@ -540,8 +540,8 @@ def test_data_given_apart_may_have_weights_of_zero_and_one(
         (lambda w: np.where(np.arange(len(w)) == 3, 0.0, w), "the sample weights are not positive"),
         (np.negative, "the sample weights are not positive"),
         (lambda w: np.full_like(w, np.nan), "the sample weights are not positive"),
-        (lambda w: w[:-1], "no training problem"),
-        (lambda w: w[:, None], "no training problem"),
+        (lambda w: w[:-1], "the shapes do not fit"),
+        (lambda w: w[:, None], "the shapes do not fit"),
     ],
 )
 def test_changed_weights_with_a_right_digest_are_refused(
@@ -621,9 +621,9 @@ def test_piecewise_losses_are_stored_in_normal_form(
     [
         ({"interval": np.array([-0.05, 0.9])}, "the objective is"),
         ({"interval": np.array([-0.1, np.inf])}, "the loss is infinite"),
-        ({"interval": np.array([0.1, 0.9])}, "no interval holds zero"),
-        ({"interval": np.array([np.nan, 0.9])}, "no interval holds zero"),
-        ({"interval": np.array([[-0.1] * 3, [0.9] * 3])}, "no interval holds zero"),
+        ({"interval": np.array([0.1, 0.9])}, "an interval lacks zero"),
+        ({"interval": np.array([np.nan, 0.9])}, "an interval lacks zero"),
+        ({"interval": np.array([[-0.1] * 3, [0.9] * 3])}, "an interval lacks zero"),
         ({"inverse_curvature": np.array(1e-3)}, "the objective is"),
         ({"inverse_curvature": np.array(-1.0)}, "the loss is infinite"),
         ({"loss": np.array("absolute")}, "the objective is"),
@@ -1017,7 +1017,7 @@ def test_entries_of_a_wrong_kind(
     rewritten(path, **contents_of(path) | {name: array})
     code, line = answer(path, capsys)
     assert code == 1
-    assert "wrong kind" in line or "is an array" in line
+    assert "wrong type" in line or "is an array" in line
 
 
 def test_dual_vector_that_a_projection_moves(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ VARIANTS = [
 @pytest.mark.parametrize("n_outputs", [0, 3])
 def test_reduced_problems_have_the_same_optimal_value(n_outputs: int, kind: str, options: dict[str, Any]) -> None:
     vector = tall_problem(5, 3, kind, n_outputs, beta=0.4, **options)
-    assert Reduction.pays(Instance.of(vector))
+    assert Reduction.applies(Instance.of(vector))
     reduction = Reduction(Instance.of(vector.output(0)).normalised()[0], vector.targets)
     for k in range(vector.n_outputs):
         problem = vector.output(k)
@@ -310,10 +310,10 @@ def test_explicit_rows_are_adjoint_too() -> None:
 
 @pytest.mark.parametrize(("loss", "pays"), [("squared", True), ("huber", False), ("absolute", False)])
 def test_only_the_squared_loss_on_many_rows_is_reduced(loss: str, pays: bool) -> None:
-    assert Reduction.pays(Instance.of(random_problem(0, 3, 7, loss=loss))) is pays
-    assert not Reduction.pays(Instance.of(random_problem(0, 3, 6, loss=loss)))
+    assert Reduction.applies(Instance.of(random_problem(0, 3, 7, loss=loss))) is pays
+    assert not Reduction.applies(Instance.of(random_problem(0, 3, 6, loss=loss)))
     lifted = TrainingProblem(np.ones((7, 3)), np.ones(7), beta=1.0, loss=loss, activation="relu_like")
-    assert not Reduction.pays(Instance.of(lifted)), "10 rows for N = 4"
+    assert not Reduction.applies(Instance.of(lifted)), "10 rows for N = 4"
 
 
 @pytest.mark.parametrize("kind", ["full", "deficient", "few"])

@@ -10,7 +10,7 @@ import pytest
 import qsdp
 from qsdp._utils.memory import format_bytes, main_memory
 from qsdp.exceptions import InvalidInputError
-from qsdp.relaxation.memory import check_memory, least_memory
+from qsdp.relaxation.memory import check_memory, min_memory
 
 
 def problem(n: int, d: int) -> qsdp.TrainingProblem:
@@ -20,7 +20,7 @@ def problem(n: int, d: int) -> qsdp.TrainingProblem:
 def test_a_solver_of_sparse_matrices_is_refused_where_they_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qsdp.relaxation.memory.main_memory", lambda: 32e9)
     large = problem(1000, 2000)
-    assert least_memory(large, own=False) == 12 * 1000 * 2000**2
+    assert min_memory(large, builtin=False) == 12 * 1000 * 2000**2
     start = time.perf_counter()
     with pytest.raises(InvalidInputError, match=r"problem must fit.*'scs' takes 48 GB.*1,000 samples, 2,000 inputs"):
         qsdp.solve_relaxation(large, solver="scs")
@@ -30,7 +30,7 @@ def test_a_solver_of_sparse_matrices_is_refused_where_they_do_not_fit(monkeypatc
 
 def test_own_methods_count_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     small = problem(10, 4)
-    assert least_memory(small) == 8 * (10 * 4 + 8 * 16)
+    assert min_memory(small) == 8 * (10 * 4 + 8 * 16)
     monkeypatch.setattr("qsdp.relaxation.memory.main_memory", lambda: 1000.0)
     X, y = small.X, small.y
     for fit in (
@@ -45,7 +45,7 @@ def test_own_methods_count_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_proof_counts_the_matrices_that_it_decomposes(monkeypatch: pytest.MonkeyPatch) -> None:
     large = problem(10, 60)
-    assert least_memory(large, proven=True) == 8 * (10 * 60 + 4 * 121**2)
+    assert min_memory(large, proven=True) == 8 * (10 * 60 + 4 * 121**2)
     monkeypatch.setattr("qsdp.relaxation.memory.main_memory", lambda: 0.4e6)
     check_memory(large)
     network = qsdp.BilinearNetwork(np.ones((1, 60)), np.ones((1, 60)), np.ones(1))

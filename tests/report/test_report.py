@@ -17,22 +17,18 @@ from qsdp.report._charts import Axis, curve, scatter
 from qsdp.report._content import measured, measures
 from qsdp.report._model import Judged
 from qsdp.report._rendering import RENDERINGS, render
+from qsdp.tables.scored import ScoredRows
 
 HOSTILE = "<script>alert('x')</script> | `a` & *b* {{ 7 * 7 }} {% raw %}\n# heading"
 
 
-class Rows:
-    """Rows as `ScoredRows` has them, with scores of classes as outputs."""
-
-    def __init__(self, truth: np.ndarray, outputs: np.ndarray, weights: np.ndarray | None = None) -> None:
-        self.truth, self.outputs, self.weights, self.name, self.X = truth, outputs, weights, "rows", outputs
-
-    def score(self, network: object) -> float:
-        return float(np.average((self.outputs > 0) == self.truth, weights=self.weights))
+def rows_of(truth: np.ndarray, outputs: np.ndarray, weights: np.ndarray | None = None) -> ScoredRows:
+    """Return rows whose scores of two classes are their inputs."""
+    return ScoredRows("rows", model_of(["a", "b"]), outputs, truth, weights)
 
 
 def model_of(classes: list[str]) -> SimpleNamespace:
-    network = SimpleNamespace(predict=lambda X: -X)
+    network = SimpleNamespace(predict=lambda X: X)
     return SimpleNamespace(
         network_=network, classes_=classes, target_scaling_=SimpleNamespace(decode=lambda outputs: outputs)
     )
@@ -43,21 +39,20 @@ def test_measures_are_those_of_scikit_learn(weighted: bool) -> None:
     rng = np.random.default_rng(0)
     truth, outputs = rng.integers(0, 2, 60), rng.standard_normal(60)
     weights = rng.uniform(0.1, 3.0, 60) if weighted else None
-    model = model_of(["a", "b"])
     other = SimpleNamespace(predict=lambda X: X**3 - 0.2)
     for network, scores in ((None, outputs), (other, outputs**3 - 0.2)):
-        found = [measured(model, Rows(truth, outputs, weights), name, network) for name in ("AUC", "balanced accuracy")]
+        found = [measured(rows_of(truth, outputs, weights), name, network) for name in ("AUC", "balanced accuracy")]
         expected = (
             roc_auc_score(truth, scores, sample_weight=weights),
             balanced_accuracy_score(truth, scores > 0, sample_weight=weights),
         )
         assert found == pytest.approx(expected, rel=1e-12)
     # Rows of classes that training did not have belong to no recall and no curve.
-    unknown = Rows(np.r_[truth, -1, -1], np.r_[outputs, 9.0, -9.0])
-    known = Rows(truth, outputs)
+    unknown = rows_of(np.r_[truth, -1, -1], np.r_[outputs, 9.0, -9.0])
+    known = rows_of(truth, outputs)
     for name in ("AUC", "balanced accuracy"):
-        assert measured(model, unknown, name) == measured(model, known, name)
-    assert np.isnan(measured(model, Rows(np.ones(4), np.ones(4)), "AUC"))
+        assert measured(unknown, name) == measured(known, name)
+    assert np.isnan(measured(rows_of(np.ones(4), np.ones(4)), "AUC"))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +69,7 @@ def test_measures_are_those_of_scikit_learn(weighted: bool) -> None:
 def test_uneven_classes_are_led_by_what_they_do_not_flatter(counts: tuple[int, ...], expected: tuple[str, ...]) -> None:
     truth = np.repeat(np.arange(len(counts)), counts)
     # Training and test rows count together.
-    parts = [Rows(some, np.zeros(len(some))) for some in (truth[::3], np.r_[truth[1::3], truth[2::3]])]
+    parts = [rows_of(some, np.zeros(len(some))) for some in (truth[::3], np.r_[truth[1::3], truth[2::3]])]
     assert measures(Judged(model_of(["a", "b", "c"][: len(counts)]), parts, None, None)) == expected
 
 

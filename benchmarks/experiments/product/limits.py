@@ -26,7 +26,7 @@ import qsdp
 from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, timed, where
 from benchmarks.machinery.process import begin_peak, in_own_process, peak
 from benchmarks.machinery.verdicts import Claim, exact
-from qsdp.relaxation.memory import least_memory
+from qsdp.relaxation.memory import min_memory
 
 #: Time limits in seconds, and by how much a call may take longer: once the limit and some seconds.
 LIMITS, MORE = (0.5, 5.0, 60.0), 2.0
@@ -168,7 +168,7 @@ def solved(problem: qsdp.TrainingProblem) -> dict[str, Any]:
     """Solve, sample and certify; return the method and a lower bound on its memory in MiB."""
     relaxation = qsdp.solve_relaxation(problem, tol=1e-2, time_limit=SECONDS)
     qsdp.certify(qsdp.sample_network(qsdp.shape_covariance(relaxation), 100, 0), problem, relaxation)
-    return {"solver": relaxation.solver, "least_mib": least_memory(problem) / 2**20}
+    return {"solver": relaxation.solver, "least_mib": min_memory(problem) / 2**20}
 
 
 def called(call: str, problem: qsdp.TrainingProblem) -> dict[str, Any]:

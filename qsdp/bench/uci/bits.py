@@ -1,4 +1,4 @@
-"""Bits of a fitted model, with one function for each kind of model and the same rule for all.
+"""Storage of fitted models in bits, counted by the same rule for all kinds of models.
 
 A real number takes 32 bits, a position on the axis of a column (such as a threshold) 16, and a choice among k items
 ceil(log2 k), which is one bit for a sign. The shape of a tree takes one bit per node. Weights rounded to integers take
@@ -31,7 +31,7 @@ def plain_bits(network: Any) -> int:
 
 
 def linear_bits(weights: FloatArray, precision: int = REAL) -> int:
-    """Return the bits of weights (K, p) and constants; rounded weights have a scale for each output."""
+    """Return the bits of a linear model with weights (K, p) and constants; rounded weights have a scale per output."""
     return sum(weights_bits(row, precision) + REAL * (1 if precision == REAL else 2) for row in weights)
 
 

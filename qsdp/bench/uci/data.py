@@ -34,7 +34,7 @@ Indices = npt.NDArray[np.intp]
 
 
 def split_cases(splits: Mapping[str, int], name: str, values: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return a case for each set and as many splits of it, and each value of a parameter `name`.
+    """Return one case per data set, split, and value of the parameter `name`.
 
     Small sets come first, and all values of a split together, so that an interrupted run has complete splits.
     """
@@ -73,7 +73,7 @@ def load(name: str) -> Dataset:
 
 
 def prepare(name: str, seed: int, test_size: float = 0.2) -> Split:
-    """Split a set, stratified by class, and standardise it by its training set."""
+    """Split a data set, stratified by class, and standardise it by the moments of the training set."""
     data = load(name)
     classes, codes = np.unique(data.y, return_inverse=True)
     train, test = train_test_split(np.arange(len(codes)), test_size=test_size, random_state=seed, stratify=codes)

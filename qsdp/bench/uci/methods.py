@@ -52,7 +52,7 @@ _COMMON: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class UCIMethod:
-    """Method of the suite: how to build, size and certify a model."""
+    """A method of the suite: functions that build a model, count its bits and certify it."""
 
     name: str
     #: Description in a few words, for tables.
@@ -77,7 +77,7 @@ class UCIMethod:
 
 
 class WideClassifierCV(QuantizedNetworkClassifierCV):
-    """Classifier that chooses beta on a longer path than the default one."""
+    """Classifier that chooses beta on a longer regularisation path than the default."""
 
     def _train(
         self,
@@ -139,7 +139,7 @@ def _search(kind: Any, rates: list[float]) -> Callable[[Folds, int], InteriorSea
 
 
 def _trained(name: str, what: str, kind: Any, rates: list[float], *, quantized: bool = True) -> UCIMethod:
-    """Return the method of a network trained by gradients, the best of a grid on the folds."""
+    """Return the method of a network trained by gradients, with hyper-parameters chosen on the folds from a grid."""
     return UCIMethod(
         name, what, _search(kind, rates), lambda search: int(search.best_estimator_.bits()), quantized=quantized,
         certify=lambda search, X, y: search.best_estimator_.certificate(X, y), chosen=_choice, needs="torch",
@@ -147,7 +147,7 @@ def _trained(name: str, what: str, kind: Any, rates: list[float], *, quantized: 
 
 
 def _searched(name: str, what: str, bits: Callable[[Any], int], kind: Any, grid: Grid, **fixed: Any) -> UCIMethod:
-    """Return the method of a scikit-learn model, the best of a grid on the folds."""
+    """Return the method of a scikit-learn model, with hyper-parameters chosen on the folds from a grid."""
     return UCIMethod(
         name,
         what,

@@ -1,4 +1,4 @@
-"""Quadratic function with real coefficients, the float limit of quadratic networks of any width."""
+"""Ridge regression on all monomials of degree two, the real-valued limit of wide quadratic networks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class QuadraticRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.lambdas = lambdas
 
     def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> QuadraticRidgeClassifier:
-        """Choose the weight of the penalty on `splits`, then fit to all rows."""
+        """Choose the penalty weight by cross-validation on `splits`, then fit to all rows."""
         p = X.shape[1] * (X.shape[1] + 3) // 2
         if p > _MAX_MONOMIALS:
             raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Tables and ranks computed from the measurements."""
+"""Tables of the suite, computed from the measurements."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _QUICK_METHODS = ("qsdp-250", "qsdp-refit", "relaxation", "logistic", "quadratic
 def run(case: Case) -> dict[str, Any]:
     """Fit the "method" of a case to the split "seed" of a "set" on one thread, and measure it.
 
-    Fit seconds are CPU time and include validation, but not a certificate that is no part of the fit. "bits" are those
+    Fit seconds are CPU time and include validation, but not a certificate that is not part of the fit. "bits" are those
     of the parameters. Objective and bounds are those of the certificate, or None. "n", "d" and "n_classes" are sizes of
     the training set.
     """

@@ -29,7 +29,7 @@ _NEURONS = 250
 
 
 def _labels(model: Any, network: Any, X: Any) -> npt.NDArray[Any]:
-    """Return the labels that a network predicts for a fitted estimator, which may add inputs of its own."""
+    """Return the labels that a network predicts, with inputs and classes of a fitted estimator."""
     inputs = getattr(model, "network_inputs", None)
     outputs = network.predict(np.asarray(X, dtype=np.float64) if inputs is None else inputs(X))
     labels: npt.NDArray[Any] = model.classes_[choose_classes(outputs)]
@@ -37,7 +37,7 @@ def _labels(model: Any, network: Any, X: Any) -> npt.NDArray[Any]:
 
 
 class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classifier of `qsdp.baselines` with hyper-parameters to validate; its `fit` imports PyTorch."""
+    """Base class of wrappers of `qsdp.baselines` classifiers, whose `fit` imports PyTorch."""
 
     #: Name of the estimator, its number of neurons, and its other parameters.
     system, neurons, settings = "BackpropClassifier", _NEURONS, MappingProxyType[str, Any]({})
@@ -53,7 +53,7 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.budget = budget
 
     def _network(self) -> Any:
-        """Return the network of the fitted estimator, rounded if the method rounds."""
+        """Return the network of a fitted estimator, rounded if the method rounds after training."""
         return self.model_.network_
 
     def fit(self, X: FloatArray, y: npt.NDArray[Any], *, whole: bool = False) -> _Trained:

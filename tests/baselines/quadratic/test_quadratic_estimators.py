@@ -332,7 +332,7 @@ def test_a16_a_network_is_quantized_layer_by_layer() -> None:
     assert agreement > 0.9
     with pytest.raises(AttributeError) as refused:
         model.to_quadratic_form()
-    assert "chain of 2 layers" in str(refused.value.__cause__)
+    assert "has 2 layers" in str(refused.value.__cause__)
 
 
 def test_a16_one_neuron_is_one_function() -> None:

@@ -256,7 +256,7 @@ def test_linear_model_is_one_quadratic_form():
     deep = Regressor(3, n_epochs=2, random_state=0).fit(X, VALUES)
     with pytest.raises(AttributeError, match="to_quadratic_form") as error:
         deep.to_quadratic_form()
-    assert "chain of 2 layers" in str(error.value.__cause__)
+    assert "has 2 layers" in str(error.value.__cause__)
 
 
 # -- bad input ------------------------------------------------------------------------------------------
@@ -271,14 +271,14 @@ def test_linear_model_is_one_quadratic_form():
         (Regressor, {"loss": "cross_entropy"}, "loss must be one of 'absolute', 'huber', 'squared'"),
         (Classifier, {"output_activation": "relu"}, "output_activation must be invertible.*has no inverse"),
         (Classifier, {"output_activation": "softmx"}, "did you mean 'softmax'"),
-        (Regressor, {"output_activation": "softmax"}, "output_activation 'softmax' needs two outputs"),
+        (Regressor, {"output_activation": "softmax"}, "output_activation 'softmax' needs at least two outputs"),
         (
             Classifier,
             {"output_activation": "softmax", "loss": "cross_entropy", "hybrid": True},
             "output_activation must be 'identity' with loss 'cross_entropy'",
         ),
         (Classifier, {"output_activation": "sigmoid", "eps_target": 0.5}, "eps_target must be > 0 and < 0.5"),
-        (Classifier, {"hidden": (), "hybrid": True}, "hybrid=True trains hidden layers by RLS and needs one"),
+        (Classifier, {"hidden": (), "hybrid": True}, "hybrid=True trains hidden layers by RLS and needs at least one"),
         (Classifier, {"hidden": 0}, "hidden must be an integer >= 1; got 0"),
         (Classifier, {"hidden": (4, 2.5)}, "hidden must be an integer >= 1; got 2.5"),
         (Classifier, {"activation": "rellu"}, "activation must be one of .*did you mean 'relu'"),

@@ -114,7 +114,7 @@ class Tied(nn.Module):
         (nn.LSTM(3, 4, num_layers=2), {}, "cannot train the layer 'model': of 2 stacked layers in one module"),
         (nn.Sequential(nn.RNN(3, 4, bidirectional=True)), {}, "layer '0': the derivation has one direction of time"),
         (nn.Sequential(nn.LSTM(3, 4, proj_size=2)), {}, "projections of the outputs are not part of the derivation"),
-        (nn.Sequential(nn.Conv2d(4, 4, 3, groups=2)), {}, "a convolution of 2 groups has an input of its own"),
+        (nn.Sequential(nn.Conv2d(4, 4, 3, groups=2)), {}, "a convolution of 2 groups has a different input"),
         (nn.Sequential(nn.GRU(3, 4), nn.Linear(4, 2)), {}, "'0.weight_ih_l0', .* need another optimiser: rest='adam'"),
         (nn.Sequential(nn.ReLU()), {}, "model must have a Linear, Conv2d, RNN or LSTM module"),
         (nn.Sequential(nn.LazyLinear(3)), {}, "'0' has no shape yet: run the model once"),

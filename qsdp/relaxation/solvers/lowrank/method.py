@@ -160,7 +160,7 @@ class _LowRankIteration:
         if self._radius is None:
             self._radius = _FIRST_RADIUS * point.metric_norm()
         promise = self._promise
-        most = _SETTLED_PRODUCTS if promise < _SETTLED * self._gap else _PRODUCTS
+        max_products = _SETTLED_PRODUCTS if promise < _SETTLED * self._gap else _PRODUCTS
         accuracy = min(_ACCURACY, math.sqrt(2.0 * promise))
         step = newton_step(
             point.gradient,
@@ -168,7 +168,7 @@ class _LowRankIteration:
             point.precondition,
             radius=self._radius,
             accuracy=accuracy,
-            most=most,
+            max_products=max_products,
         )
         rounding = _ROUNDING * abs(point.value)
         share = 1.0
