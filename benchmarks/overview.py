@@ -32,7 +32,7 @@ SIZES = {
     ],
     Look("logistic\nregression", "s", "#e07b00", (-92, 6)): small_models.CURVES["logistic regression"],
     Look("decision tree, size fixed", "D", "#888888"): small_models.CURVES["decision tree"],
-    Look("boosted trees", "v", "#a02020", (-52, -44)): small_models.CURVES["boosting"],
+    Look("boosted trees", "v", "#a02020", (-72, -44)): small_models.CURVES["boosting"],
 }
 #: Single models of `small_models`.
 CHOSEN = {

@@ -19,6 +19,7 @@ from benchmarks.experiments.accuracy import bthowen, few_shot, small_models
 from benchmarks.machinery.common import Records, geometric, unfolded, where
 from benchmarks.machinery.quotes import wrapped
 from benchmarks.methods.equal_bits import DEFAULT, TRAINED, rounded
+from benchmarks.methods.models import LEAVES
 from qsdp.bench import Record
 from qsdp.bench._report import markdown_table
 from qsdp.bench.uci.report import means, shared_splits
@@ -154,7 +155,7 @@ def _small_models(records: Records) -> Panel | None:
         return some(name, *rounded(name))
 
     boosted = [name for name in found if name.startswith("boosting")]
-    cut = some(*(f"tree, {leaves} leaves" for leaves in small_models.LEAVES))
+    cut = some(*(f"tree, {leaves} leaves" for leaves in LEAVES))
     series = [
         Series(OURS, "binary neurons", networks("default"), 2, (-50, 9)),
         Series(OURS, "binary neurons, no thresholds", networks("standard"), 5, (10, 12)),

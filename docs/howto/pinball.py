@@ -12,7 +12,7 @@ from qsdp.losses import PiecewiseQuadratic
 
 @dataclass(frozen=True)
 class Pinball(PiecewiseQuadratic):
-    """Pinball loss of ``r = y - t``: ``q r`` for ``r >= 0``, ``(q - 1) r`` below.
+    """Pinball loss of ``r = y - t``: ``q r`` if ``r >= 0``, else ``(q - 1) r``.
 
     Parameters
     ----------
@@ -25,7 +25,9 @@ class Pinball(PiecewiseQuadratic):
     name: ClassVar[str] = "pinball"
     smooth: ClassVar[bool] = False  # a kink at t = y
     bounded_dual: ClassVar[bool] = True  # the interval is
-    cones: ClassVar[frozenset[str]] = frozenset()  # a linear program needs no cone
+    cones: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # a linear program needs no cone
 
     @property
     def lipschitz(self) -> float:
@@ -42,7 +44,9 @@ class Pinball(PiecewiseQuadratic):
         import cvxpy as cp
 
         r = target - prediction
-        return cp.sum(cp.multiply(weight, cp.maximum(self.q * r, (self.q - 1.0) * r)))
+        return cp.sum(
+            cp.multiply(weight, cp.maximum(self.q * r, (self.q - 1.0) * r))
+        )
 
     def rescaled(self, scale):
         return self, float(scale)

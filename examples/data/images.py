@@ -25,10 +25,10 @@ model = qsdp.QuantizedNetworkClassifier(
     random_state=0,
 )
 model.fit(images[:1300], digits[:1300])
-FiltersDisplay.from_estimator(model, n_shown=8, image=images[0])
+FiltersDisplay.from_estimator(model, n_shown=9, image=images[0])
 
 # %%
-# Each of the eight neurons that cost most has two filters of 3 x 3 signs and a
+# Each of the nine neurons that cost most has two filters of 3 x 3 signs and a
 # region of the image, which is blue. The title names the digit that the neuron
 # speaks for. The digits that were held out are scored by all neurons together:
 

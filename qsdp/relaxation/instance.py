@@ -88,7 +88,7 @@ class LinearInstance:
 
 @dataclass(frozen=True, eq=False)
 class Instance(LinearInstance):
-    """Instance whose map is the data; this package's own methods solve it, and every bound refers to it."""
+    """Instance whose map is the data; the built-in methods solve it, and every bound refers to it."""
 
     @classmethod
     def of(cls, problem: TrainingProblem, regularization: str = "tight") -> Instance:

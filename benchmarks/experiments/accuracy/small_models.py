@@ -10,7 +10,7 @@ neurons per output; "relaxed" is the quadratic form of the relaxation; "i bits" 
 constant column is appended to the inputs of our classifiers, since their default activation has a constant part. Betas
 are "auto", chosen on the validation folds, as are the hyper-parameters of all rivals. Splits are stratified (80/20):
 ten of small sets, three of large ones, and one of "adult". Seconds are CPU time of one thread for the fit, including
-the choice of hyper-parameters.
+the choice of hyper-parameters. The page of `accuracy_bytes` has a picture.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machinery import draw
 from benchmarks.machinery.common import (
     TARGET,
     Records,
@@ -35,7 +34,7 @@ from benchmarks.machinery.summary import summary
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, exact, paired_claim
 from benchmarks.methods import bits as sizes
 from benchmarks.methods.equal_bits import rounded
-from benchmarks.methods.models import FAMILIES, LEAVES, PREFIXES, SIZES, Sample
+from benchmarks.methods.models import FAMILIES, PREFIXES, SIZES, Sample
 from benchmarks.versions import ESTIMATORS
 from qsdp.bench import Record, Table
 from qsdp.bench.uci.data import SETS, prepare, split_cases
@@ -44,19 +43,6 @@ from qsdp.bench.uci.suite import N_SEEDS
 STANDARD, DEFAULT = PREFIXES.values()
 #: Targets against boosting: points of accuracy below it, sets won, and the factor in bits.
 WITHIN, WON, FEWER = 0.5, 7, 30
-
-
-#: Models that the figure joins by lines.
-CURVES: dict[str, tuple[str, ...]] = {
-    **{f"binary neurons, {prefix}": (prefix, *(f"{prefix} {size}" for size in SIZES)) for prefix in PREFIXES.values()},
-    **{f"relaxed form, {prefix}": (f"{prefix} relaxed", *rounded(f"{prefix} relaxed")) for prefix in PREFIXES.values()},
-    "logistic regression": ("logistic", *rounded("logistic")),
-    "logistic regression on the default's inputs": ("default logistic", *rounded("default logistic")),
-    "decision tree": tuple(f"tree, {leaves} leaves" for leaves in LEAVES),
-    "tree of chosen size": ("tree",),
-    "boosting": (*(f"boosting, bits of {prefix}" for prefix in PREFIXES.values()), "boosting"),
-    "quadratic ridge regression": ("quadratic ridge",),
-}
 
 
 def equal_bits(prefix: str) -> dict[str, tuple[str, ...]]:
@@ -145,15 +131,6 @@ def tables(records: Records) -> list[Table]:
         rows.append([name, "; ".join(front)])
     headings = ["set", "Pareto front (bits: test accuracy, %)"]
     return [*summary(shown(records)), Table("Where which model compresses best", headings, rows)] if rows else []
-
-
-def plot(records: Records) -> Any:
-    points = points_of(grid_of(records))
-    lines = {"Pareto front": front_of(points), **CURVES}
-    if not points:
-        return None
-    drawn = {label: {points[name][0]: 100 * points[name][1] for name in names} for label, names in lines.items()}
-    return draw.curves({"means over sets": drawn}, "bits, geometric", "test accuracy, %", "x", height=5.6)
 
 
 def claims(records: Records) -> list[Claim]:

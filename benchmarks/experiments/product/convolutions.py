@@ -59,10 +59,10 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     full = {"samples": TRAINING}
     fashion = {"data": "fashion_mnist", "size": 3, "regions": 7, "downsample": 1}
     return [
-        *({"kind": "certified", **small, "share": share, **full} for share in (0.001, 0.0003)),
+        *({"kind": "certified", **small, "share": share, **full} for share in (0.001, 0.0003, 0.0001)),
         *({"kind": "refit", **small, "share": share, **full} for share in (0.001, 0.0003, 0.0001)),
         {"kind": "form", **small, "share": 0.0, **full},
-        {"kind": "refit", **fashion, "share": 0.0003, **full},
+        *({"kind": "refit", **fashion, "share": share, **full} for share in (0.0003, 0.0001)),
         *({"kind": "proof", **{**small, "size": size}, "share": 0.001, "samples": 60_000} for size in PROOFS),
     ]
 

@@ -1,4 +1,4 @@
-"""The package's own methods: they take every limit, need no other package and certify what they return."""
+"""Built-in methods: they support every limit, need no other package and certify their results."""
 
 from __future__ import annotations
 
