@@ -34,6 +34,18 @@ the patch p at every stride-th place has its size x size pixels, row by row, min
 is 0; place i of k rows of places, and of columns, is in region i * regions // k.  A block is the sum of p p' over the
 places of a region; if floats is 4 or 8, divided by their number and rounded to a float of so many bytes.
 
+Rounding.  Sums and statistics stand for sums over the samples that were rounded.  A file states by how much, g
+("rounding"), and is believed; bounds allow for it, and so hold for the samples.  Sums: what stands for T_i'T_j, with
+columns T_i, T_j of the samples (packed entries and targets, times roots of weights), errs by at most g |T_i| |T_j|; for
+exact sums of integers, g is 0.  With a = sqrt(q) + sum_j sqrt(G_jj) |t_j|, entry i of h - Gt errs by at most
+g sqrt(G_ii) a, and -l*(-s nu), s <= 1, by g a^2.  Statistics: the upper triangular columns W_j of a "table",
+|W_j| <= 1, stand for columns T_j of the samples, as the columns F_i of the forms and y do for theirs.  What stands for
+T_i'T_j, F_i'T_j and y'T_j errs by at most g, g s_i and g k |y|.  The sizes s_i >= |F_i| ("form_sizes") and k >= 1
+("target_ratio") are larger where sums were rounded while a column had another centre.  A dual vector nu = Wc + r,
+where c solves the rows of the table, stands for the vector Tc of the samples.  With a = sum_j |c_j|, the sums of a form
+i over both differ by at most g s_i a + |F_i'r|, and -l*(-nu) exceeds that of Tc by at most
+g a (k |y| + a / 4) + |y'r| + |r'Wc| / 2.
+
 The losses.  logistic: log(1 + exp(-y t)); cross_entropy: log sum_k exp(t_k) - t_y; all others are piecewise quadratic,
 
     loss(t, y) = max over a <= nu <= b of  nu (y - t) - c nu^2 / 2,      a <= 0 <= b,  c >= 0,
@@ -105,12 +117,12 @@ LOSSES = (*PIECEWISE, "logistic", "cross_entropy", "piecewise quadratic")
 #: Kinds of the entries of arrays, and the arrays that are one number or text.
 KINDS = {
     "fiu": "X forms y sample_weight nu alpha scores steps mixture shifts cut_weights interval activation parameters "
-    "inverse_curvature beta lower_bound objective omega gram products squares",
+    "inverse_curvature beta lower_bound objective omega gram products squares rounding table form_sizes target_ratio",
     "iu": "levels U V order leaves lengths signs cuts cut_lengths cut_nodes cut_values n_samples block sizes patches",
     "b": "shifted linear",
     "U": "loss label bound_type arithmetic data_sha256 rows_sha256",
 }
-SINGLE = "beta lower_bound objective inverse_curvature levels n_samples " + KINDS["U"]
+SINGLE = "rounding target_ratio beta lower_bound objective inverse_curvature levels n_samples " + KINDS["U"]
 
 
 class ClaimError(Exception):
@@ -511,6 +523,15 @@ def exact_product(a: Array, b: Array) -> tuple[Array, Array]:
     return c, (a - A) * (b - B) - (((c - A * B) - (a - A) * B) - A * (b - B))
 
 
+def rounding_of(f: dict[str, Array], least: float) -> float:
+    """Return the rounding of sums or statistics that a file states, if it is at least that of any such sums."""
+    why = "the file does not say how its sums were rounded, as those of older versions: its bound is one of the sums"
+    need("rounding" in f, f"{why}, not of the samples; certify the network again")
+    rounding = float(f["rounding"])
+    need(least <= rounding < np.inf, f"sums have no rounding of {rounding:g}, which must be at least {least:g}")
+    return rounding
+
+
 class Sums:
     """Sums over samples, which determine a squared loss."""
 
@@ -526,9 +547,14 @@ class Sums:
             self.h.shape == (P, C) and self.t.shape == (C, P) and self.q.shape == (C,) and C > 0, "the sums do not fit"
         )
         need(all(np.all(np.isfinite(v)) for v in (self.G, self.h, self.q, self.t)), "some numbers are not finite")
+        # Sums of integers are exact, up to a final rounding of numbers above 2^53; the others have many terms.
+        largest = max(np.abs(v).max(initial=0.0) for v in (self.G, self.h, self.q))
+        whole = all(np.all(v == np.rint(v)) for v in (self.G, self.h, self.q))
+        self.rounding = rounding_of(f, 8 * EPS if not whole else EPS if largest > 2.0**53 else 0.0)
         # Sums of samples are semidefinite, here of G and of each h and q; a little is added to allow for rounding.
-        roots = np.sqrt(np.maximum(self.G.diagonal(), 0))
-        roots[roots == 0] = 1.0
+        self.roots = np.sqrt(np.maximum(self.G.diagonal(), 0))
+        self.sizes = np.sqrt(np.maximum(self.q, 0)) + np.abs(self.t) @ self.roots
+        roots = np.where(self.roots > 0, self.roots, 1.0)
         try:
             L = np.linalg.cholesky(self.G / np.outer(roots, roots) + 1e-9 * np.eye(P))
         except np.linalg.LinAlgError:
@@ -564,13 +590,15 @@ class Sums:
     def matrices(self) -> list[tuple[Array, float]]:
         """Return the matrices of all outputs and blocks, and bounds on the rounding errors of pricing values."""
         high, low, errors = self.residuals(self.t.T)
+        errors += 1.01 * self.rounding * np.outer(self.roots, self.sizes)
         columns = zip(2 * (high + low).T, 2 * errors.T)  # noqa: B905
         return [one for entries, errors in columns for one in self.blocks.matrices(entries, errors)]
 
     def dual_value(self, scale: float) -> float:
         """Return the dual value of a multiple of the dual vector, minus a bound on rounding errors."""
         first, second, slack = self.values(self.t.T)
-        return math.fsum(scale * (2 - scale) * first + scale**2 * second) - 4 * slack
+        lost = 1.01 * self.rounding * math.fsum(self.sizes**2)
+        return math.fsum(scale * (2 - scale) * first + scale**2 * second) - 4 * slack - lost
 
 
 def multipliers_of(f: dict[str, Array], loss: Loss, X: Array, abc: tuple[float, float, float], lift: int) -> Array:
@@ -647,9 +675,9 @@ class Rows:
         need(y.ndim in (1, 2) and n > 0 and len(y) == n and y.size and w.shape == (n,), "the shapes do not fit")
         need(np.all(np.isfinite(X)) and np.all(np.isfinite(y)), "some numbers are not finite")
         need(np.all((w > 0) & (w < np.inf)), "the sample weights are not positive")
-        need("forms" not in f or str(f["loss"]) == "squared", "only a squared loss has statistics")
+        need("forms" not in f or (str(f["loss"]) == "squared" and np.all(w == 1)), "only a squared loss has statistics")
         self.X, self.w, self.loss = X if packed else X.astype(float), w, Loss(f, y, w if y.ndim == 1 else w[:, None])
-        self.nu, self.lift = np.zeros(y.shape), int(abc[1] != 0 or abc[2] != 0)
+        self.nu, self.lift, self.lost = np.zeros(y.shape), int(abc[1] != 0 or abc[2] != 0), 0.0
         self.blocks = Blocks.of(f, self.d) if "sizes" in f else None
         if packed and self.blocks is None:
             self.d = (math.isqrt(8 * X.shape[1] + 1) - 1) // 2 - self.lift
@@ -686,16 +714,41 @@ class Rows:
         columns = nu.T if nu.ndim == 2 else [nu]
         if self.blocks is not None:
             moved = sums_over(self.X, defects)[1] if np.any(defects) else 0.0
-            sums = [sums_over(self.X, column) for column in columns]
-            return [one for total, sizes, u in sums for one in self.blocks.matrices(total, u * sizes + moved)]
+            found = []
+            for k, column in enumerate(columns):
+                total, sizes, u = sums_over(self.X, column)
+                errors = u * sizes + moved + (self.rounded(column, k) if "forms" in f else 0.0)
+                found += self.blocks.matrices(total, errors)
+            return found
         E = np.hstack([self.L * self.X, np.ones((len(nu), self.lift))])
         K = np.full((d + self.lift, d + self.lift), a)
         K[d:, :], K[:, d:], K[d:, d:] = b / 2, b / 2, c
         return [matrix_of(E, K, column, defects) for column in columns]
 
     def dual_value(self, scale: float) -> float:
-        """Return the dual value of a multiple of the dual vector, minus a bound on rounding errors."""
-        return self.loss.dual_value(scale * self.nu)
+        """Return the value of a multiple of the dual vector, less an allowance."""
+        return self.loss.dual_value(scale * self.nu) - self.lost
+
+    def rounded(self, nu: Array, k: int) -> Array:
+        """Return what the rounding of statistics can change in entries of M(nu); add what it takes of -l*(-nu)."""
+        f, n, y = self.f, len(nu), self.loss.y.reshape(len(nu), -1)[:, k]
+        g, s, ratio = rounding_of(f, n * EPS / 2), np.asarray(f["form_sizes"], dtype=float), float(f["target_ratio"])
+        m = (math.isqrt(8 * f["table"].size + 1) - 1) // 2
+        fits = f["table"].shape == (m * (m + 1) // 2,) and m <= n and s.shape == self.X.shape[1:]
+        need(fits, "the table does not fit")
+        W = np.zeros((m, m))
+        W[np.triu_indices(m)] = f["table"]
+        units = np.where(s > 0, s, 1.0)
+        need(np.all(np.isfinite(W)) and np.all(np.isfinite(s)) and np.all(W.diagonal() > 0), "the table is singular")
+        need(np.all(np.linalg.norm(W, axis=0) <= 1 + TOLERANCE), "the table has columns of norms above one")
+        small = np.linalg.norm(self.X / units, axis=0) > 1 + TOLERANCE
+        need(ratio >= 1 and not np.any(small | (s < 0)), "some sizes are smaller than the norms of their columns")
+        c, rest = np.linalg.solve(W, nu[:m]), nu.copy()
+        rest[:m] -= W @ c
+        a, (r, size, target) = 1.01 * float(np.abs(c).sum()), (float(np.linalg.norm(v)) for v in (rest, nu, y))
+        error = (g + (n + 16) * EPS) * a + (n + 16) * EPS * r
+        self.lost += error * (ratio * target + a / 4 + size / 2) + float(abs(y @ rest) + abs((nu - rest) @ rest) / 2)
+        return np.asarray(error * s + np.abs(self.X.T @ rest))
 
 
 def check(
@@ -792,11 +845,16 @@ def described(f: dict[str, Array], digest: str) -> list[tuple[str, str]]:
         kind = f"{len(f['sizes'])} blocks of sides up to {f['sizes'].max()}, {f['linear'].sum()} linear"
     lines = [("problem", f"{size}, {f['loss']} loss, beta {f['beta']:g},"), ("", f"{kind}; data sha256 {digest}")]
     if "gram" in f:
-        lines.append(("believed", "the sums are those of samples: to compute them from packed rows, give --data"))
+        errors = f"up to a rounding of {float(f['rounding']):.2g}"
+        lines.append(
+            ("believed", f"the sums are those of samples, {errors}: to compute them from packed rows, give --data")
+        )
+    elif "forms" in f:
+        errors = f"up to a rounding of {float(f['rounding']):.2g} of their sizes"
+        lines.append(("believed", f"the rows and targets have the sums of the samples, {errors}"))
     elif "sizes" in f:
         source = "images given" if "images" in f else "rows given" if "given" in f else "rows of the file"
-        what = "have the sums" if "forms" in f else "are those"
-        lines.append(("believed", f"the {source} and the targets {what} of the samples"))
+        lines.append(("believed", f"the {source} and the targets are those of the samples"))
     return lines
 
 

@@ -18,6 +18,7 @@ from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.blocks import Blocks, Layout, one_block
 from qsdp.exceptions import InvalidInputError
+from qsdp.sum_rounding import SumRounding
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -47,6 +48,8 @@ class FormMap(ReadOnlyArrays):
         Number of samples that the rows represent.
     has_rows : bool
         Whether the rows are those samples.
+    rounding : SumRounding, optional
+        How far the sums over the samples may be from those over the rows, if these are not the samples.
     """
 
     layout: Layout
@@ -56,12 +59,13 @@ class FormMap(ReadOnlyArrays):
     lifted: bool = False
     n_samples: int = 0
     has_rows: bool = False
+    rounding: SumRounding | None = None
 
     @classmethod
-    def of(cls, forms: FloatArray, lifted: bool, n_samples: int) -> FormMap:
+    def of(cls, forms: FloatArray, lifted: bool, n_samples: int, rounding: SumRounding | None = None) -> FormMap:
         """Build the map of forms of one block from their upper triangles, of shape (r, p)."""
         size = (math.isqrt(8 * forms.shape[1] + 1) - 1) // 2
-        return cls(one_block(size), forms, lifted=lifted, n_samples=n_samples)
+        return cls(one_block(size), forms, lifted=lifted, n_samples=n_samples, rounding=rounding)
 
     @classmethod
     def of_blocks(cls, blocks: Blocks) -> FormMap:
@@ -216,6 +220,19 @@ class FormMap(ReadOnlyArrays):
         starts, weights = self.layout.starts[:-1], np.abs(self._scales) * self.layout.counts
         return read_only(self._per_row(lambda rows: np.add.reduceat(np.abs(rows) * weights, starts, axis=1)))
 
+    def pricing_losses(self, nu: FloatArray) -> FloatArray:
+        """Bound the differences of pricing values of the samples from those of `nu` (r, C) and the rows, (C R,)."""
+        if self.rounding is None:
+            return np.zeros(nu.shape[1] * self.n_blocks)
+        errors, rest = self.rounding.of_entries(nu)
+        entries = self.layout.counts[:, None] * (np.abs(self._scales)[:, None] * errors + np.abs(self.sums(rest)))
+        losses: FloatArray = np.add.reduceat(entries, self.layout.starts[:-1], axis=0).T.ravel()
+        return losses
+
+    def value_loss(self, nu: FloatArray, targets: FloatArray) -> float:
+        r"""Bound by how much :math:`\nu^T y - \|\nu\|^2 / 4` of the samples is less than that of the rows."""
+        return 0.0 if self.rounding is None else self.rounding.of_values(nu, targets)
+
     def row_bounds(self, z: FloatArray) -> FloatArray:
         """Bound the norms (r,) of the forms scaled by ``Diag(z)^(-1/2)`` on both sides by their Frobenius norms."""
         first, second = self.layout.first, self.layout.second
@@ -237,9 +254,11 @@ class FormMap(ReadOnlyArrays):
 
     def restricted(self, kept: npt.NDArray[np.bool_]) -> FormMap:
         """Restrict the map to matrices over the coordinates `kept`, for one block."""
-        rows = np.ascontiguousarray(self.rows[:, kept[self.layout.first] & kept[self.layout.second]])
+        columns = kept[self.layout.first] & kept[self.layout.second]
+        rounding = None if self.rounding is None else self.rounding.with_sizes(self.rounding.sizes[columns])
         layout = replace(self.layout, sizes=(int(kept.sum()),), patches=None)
-        return replace(self, layout=layout, rows=rows, lifted=self.lifted and bool(kept[-1]))
+        rows, lifted = np.ascontiguousarray(self.rows[:, columns]), self.lifted and bool(kept[-1])
+        return replace(self, layout=layout, rows=rows, lifted=lifted, rounding=rounding)
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> FormMap:
         """Return the map itself: forms do not determine the units of the data."""
@@ -255,7 +274,8 @@ class FormMap(ReadOnlyArrays):
             return self
         last = self.size - 1 if self.lifted else self.size
         degrees = (self.layout.first != last).astype(int) + (self.layout.second != last)
-        return replace(self, rows=self.rows * ratio**degrees)
+        rounding = None if self.rounding is None else self.rounding.with_sizes(self.rounding.sizes * ratio**degrees)
+        return replace(self, rows=self.rows * ratio**degrees, rounding=rounding)
 
     def take(self, rows: Any) -> FormMap:
         """Return the map restricted to some rows."""

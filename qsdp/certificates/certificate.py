@@ -241,7 +241,7 @@ def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: FloatArray) -> tup
     instance = Instance.of(problem)
     scale = best_scale(instance.fit, nu, largest_scale(instance, nu, uppers))
     scale = feasible_scale(instance, nu, uppers, scale)
-    value = instance.fit.guarded_dual_value(scale * nu)
+    value = instance.guarded_dual_value(scale * nu)
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 

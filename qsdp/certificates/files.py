@@ -9,6 +9,12 @@ arrays are, with N the side of the matrices, C outputs, T trees (one for each ou
 ``forms``             (n, N (N + 1)/2), in place of X for a problem from statistics: the upper triangles, row by row, of
                       matrices A from which a network predicts :math:`\sum_j \alpha_j u_j^T A v_j`
 ``n_samples``         number of samples that these matrices stand for
+``rounding``          with ``forms`` or ``gram``: :math:`\gamma` of `qsdp.sum_rounding`; sums differ from those of the
+                      samples by at most :math:`\gamma` times the norms of their two columns. Older files lack it: their
+                      bounds are those of the sums
+``table``             (k (k + 1)/2,) with ``forms``: upper triangle of the columns :math:`\hat T`, row by row
+``form_sizes``        (P,) with ``forms``: sizes :math:`s_i` of the forms
+``target_ratio``      with ``forms``: the ratio :math:`\kappa`
 ``sample_weight``     (n,), unless all weights are one
 ``data_sha256``       64 hexadecimal digits in place of these arrays, see `data_digest`
 ``sizes``             (R,), sides of the blocks; then X or forms are packed rows (n, P) of any type, see `qsdp.Blocks`
@@ -60,6 +66,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import warnings
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +76,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.files import write_whole
+from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
@@ -77,9 +85,10 @@ from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.row_sums import Scores
 from qsdp.certificates.stored_loss import loss_arrays, read_loss, stored_loss
+from qsdp.certificates.stored_rounding import read_rounding, rounding_arrays
 from qsdp.certificates.stored_trees import read_trees, tree_arrays
 from qsdp.certificates.sums import Sums, SumsProof
-from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit
 from qsdp.networks import BilinearNetwork, BlockNetwork
@@ -180,6 +189,8 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
     if include_data is True and problem.blocks is not None and next(iter(data.values())).nbytes > _MOST_BYTES:
         include_data = "sums" if problem.loss.quadratic and problem.beta > 0.0 else False
     dual = {"nu": problem.squeezed(proof.nu)}
+    if "forms" in data:
+        dual |= rounding_arrays(problem)
     if include_data == "sums":
         data, dual, claims = _sums_arrays(proof, claims)
     counted = {} if "X" in data else {"n_samples": np.int64(problem.n_samples)}
@@ -210,6 +221,7 @@ def _sums_arrays(proof: Proof, claims: Claims) -> tuple[dict[str, Any], dict[str
         "gram": sums.gram[np.triu_indices(len(sums.gram))],
         "products": sums.products,
         "squares": sums.squares,
+        "rounding": sums.rounding,
     }
     bound = max(0.0, min(claims["lower_bound"], proven.lower_bound))
     return data, {"scores": proven.vectors.T}, {**claims, "lower_bound": bound}
@@ -305,13 +317,22 @@ def read_proof(
     """
     contents = Path(path).read_bytes()
     try:
-        return _read(contents, problem)
+        arrays = _arrays_of(contents)
+        found = _read(arrays, problem)
     except Exception as error:  # whatever a foreign archive makes NumPy or zipfile raise
         reason = str(error).split("\n", 1)[0] or type(error).__name__
         raise StorageError(f"{os.fspath(path)!r} is not a valid certificate: {reason}") from None
+    if {"forms", "gram"} & set(arrays) and "rounding" not in arrays:
+        warnings.warn(
+            f"{os.fspath(path)!r} is from a version that did not allow for the rounding of sums: its bound is one of "
+            "the sums, not of the samples; certify the network again",
+            QSDPWarning,
+            stacklevel=3,
+        )
+    return found
 
 
-def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | RowsProof | None, dict[str, Any]]:
+def _arrays_of(contents: bytes) -> dict[str, npt.NDArray[Any]]:
     if not contents.startswith(MAGIC):
         raise StorageError("it has no certificate header")
     line, body = contents[len(MAGIC) :][:_DIGEST_LINE], contents[len(MAGIC) + _DIGEST_LINE :]
@@ -321,7 +342,12 @@ def _read(contents: bytes, problem: TrainingProblem | None) -> tuple[Proof | Row
         if any(one.compress_type != zipfile.ZIP_STORED for one in members.infolist()):
             raise StorageError("its archive is compressed")
     with np.load(io.BytesIO(body), allow_pickle=False) as archive:
-        arrays = dict(archive)
+        return dict(archive)
+
+
+def _read(
+    arrays: dict[str, npt.NDArray[Any]], problem: TrainingProblem | None
+) -> tuple[Proof | RowsProof | None, dict[str, Any]]:
     claims = {name: str(arrays[name]) for name in ("bound_type", "arithmetic")}
     numbers = {name: float(arrays[name]) for name in ("lower_bound", "objective")}
     if claims["bound_type"] not in {"sdp", "exact"} or claims["arithmetic"] not in {"float", "verified"}:
@@ -382,8 +408,9 @@ def _of_sums(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
         raise StorageError("its sums do not fit together")
     gram = np.zeros((layout.n_entries,) * 2)
     gram[upper] = gram.T[upper] = arrays["gram"]
-    stored = Sums(layout, gram, arrays["products"], arrays["squares"])
-    if int(arrays["n_samples"]) != given.n_samples or not Sums.of(given).agrees(stored, given.n_samples):
+    rounding = float(arrays.get("rounding", 4 * (given.n_samples + 16) * EPS))
+    stored = Sums(layout, gram, arrays["products"], arrays["squares"], rounding)
+    if int(arrays["n_samples"]) != given.n_samples or not Sums.of(given).agrees(stored):
         raise StorageError("it belongs to different data")
     return given
 
@@ -452,12 +479,12 @@ class _StoredStatistics:
     def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
         forms, y = (check_numbers(name, self._arrays[name], "of a file") for name in ("forms", "y"))
         lifted = activation is not None and activation.lifted
+        n, rounding = int(self._arrays["n_samples"]), read_rounding(self._arrays, *forms.shape)
         if "sizes" in self._arrays:
             layout = _layout(self._arrays)
-            units = read_only(1.0 / layout.prices)
-            found = FormMap(layout, forms, units=units, n_samples=int(self._arrays["n_samples"]))
+            found = FormMap(layout, forms, units=read_only(1.0 / layout.prices), n_samples=n, rounding=rounding)
         else:
-            found = FormMap.of(forms, lifted, int(self._arrays["n_samples"]))
+            found = FormMap.of(forms, lifted, n, rounding)
         if found.layout.n_entries != forms.shape[1] or len(y) != len(forms):
             raise StorageError("its forms and targets do not fit together")
         return found, read_only(y.copy())

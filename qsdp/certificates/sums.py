@@ -5,6 +5,10 @@ With packed entries :math:`x_i`, :math:`G = \sum_i w_i x_i x_i^T`, :math:`h = \s
 stands for the dual vector :math:`\nu_i = 2 w_i (y_i - x_i^T t)`. With :math:`g = h - G t`, the entries of
 :math:`M_\nu` are :math:`2 g`, and the dual value is :math:`(q - t^T h) + t^T g`. These differences cancel, so g is
 computed in twice the precision.
+
+Sums that are not exact err, too. If entry (i, j) of G, with h and q as further rows and columns, errs by at most
+:math:`\gamma \sqrt{G_{ii} G_{jj}}`, and :math:`a = \sqrt q + \sum_j \sqrt{G_{jj}} |t_j|`, then g errs by at most
+:math:`\gamma \sqrt{G_{ii}}\, a`, and the dual value by :math:`\gamma a^2`. Bounds allow for both.
 """
 
 from __future__ import annotations
@@ -13,7 +17,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import chunks
@@ -21,15 +24,20 @@ from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
 from qsdp.certificates.proof import Proof, tree_bound
 from qsdp.exceptions import InvalidInputError
-from qsdp.forms import FormMap, exact_sums
+from qsdp.forms import FormMap
 from qsdp.gram import GramFactor
 from qsdp.networks import BlockNetwork
 from qsdp.problem import TrainingProblem
+from qsdp.statistics.moments import PackedSums
+from qsdp.sum_rounding import SumRounding
 
-__all__ = ["Sums", "SumsProof"]
+__all__ = ["Sums", "SumsProof", "known_rounding"]
 
 #: Factor that splits a float into two halves, whose products are exact.
 _SPLITTER = 2.0**27 + 1.0
+
+#: Rows whose products enter the compensated sum at once: a bound loses little, and the sums take twice the time.
+_ROWS_AT_ONCE = 128
 
 #: Corrections of a vector that a factor of a singular matrix determines; two reach the limits of doubles.
 _CORRECTIONS = 3
@@ -37,12 +45,16 @@ _CORRECTIONS = 3
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over the samples of a problem on blocks: G of shape (P, P), h of shape (P, C) and q of shape (C,)."""
+    """Sums over the samples of a problem on blocks: G of shape (P, P), h of shape (P, C) and q of shape (C,).
+
+    `rounding` is the number gamma of the errors of their entries; it is zero if integers have been summed exactly.
+    """
 
     layout: Layout
     gram: FloatArray
     products: FloatArray
     squares: FloatArray
+    rounding: float
 
     @classmethod
     def of(cls, problem: TrainingProblem) -> Sums:
@@ -51,16 +63,27 @@ class Sums:
             raise InvalidInputError(
                 "include_data can be 'sums' only for the squared loss on blocks with a positive beta; use True"
             )
-        rows, factor = _rows_of(problem)
-        gram = exact_sums(rows, problem.sample_weight) * factor**2
-        y = problem.targets
-        weighted = problem.data_fit.weighted(y)
-        return cls(problem.blocks, gram, factor * _products(rows, weighted), (weighted * y).sum(axis=0))
+        data = problem.weight_map
+        assert isinstance(data, FormMap)
+        (n, P), weights = data.rows.shape, problem.sample_weight
+        sums = PackedSums(P + problem.n_outputs, at_once=_ROWS_AT_ONCE)
+        for some in chunks(n, P):
+            table = np.hstack([data.rows[some], problem.targets[some]], dtype=np.float64)
+            sums.add_rows(table, None if weights is None else weights[some])
+        lower = np.tril(sums.triangle())
+        total, rounding = lower + np.tril(lower, -1).T, sums.rounding
+        if not data.has_rows:
+            rounding += known_rounding(data).gamma
+        return cls(problem.blocks, total[:P, :P], total[:P, P:], total.diagonal()[P:].copy(), rounding)
 
-    def agrees(self, other: Sums, n: int) -> bool:
-        """Return whether other sums over the same n samples agree up to rounding errors."""
-        roots = np.sqrt(np.maximum(self.gram.diagonal(), 0.0))
-        targets, allowance = np.sqrt(np.maximum(self.squares, 0.0)), 4.0 * (n + 16) * EPS
+    @property
+    def _roots(self) -> FloatArray:
+        return np.sqrt(np.maximum(self.gram.diagonal(), 0.0))
+
+    def agrees(self, other: Sums) -> bool:
+        """Return whether the other sums, of the same samples, differ by no more than their rounding."""
+        roots, targets = self._roots, np.sqrt(np.maximum(self.squares, 0.0))
+        allowance = self.rounding + other.rounding + 4.0 * EPS
         pairs = (
             (self.gram, other.gram, np.outer(roots, roots)),
             (self.products, other.products, np.outer(roots, targets)),
@@ -93,6 +116,11 @@ class Sums:
         slack = 4.0 * EPS * (np.abs(first) + np.abs(second)) + 2.0 * (np.abs(vectors) * errors).sum(axis=0)
         return np.array(first), np.array(second), slack
 
+    def losses(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bound what the rounding of the sums changes in h - G t, of shape (P, C), and in the dual values, (C,)."""
+        sizes = np.sqrt(np.maximum(self.squares, 0.0)) + self._roots @ np.abs(vectors)
+        return 1.01 * self.rounding * np.outer(self._roots, sizes), 1.01 * self.rounding * sizes**2
+
 
 @dataclass(frozen=True, eq=False)
 class SumsProof:
@@ -112,8 +140,9 @@ class SumsProof:
         problem, network = proof.problem, proof.network
         sums = Sums.of(problem)
         assert isinstance(network, BlockNetwork)
-        rows, factor = _rows_of(problem)
-        wanted = 0.5 * factor * _products(rows, proof.nu)
+        assert isinstance(problem.weight_map, FormMap)
+        # In the units of the rows.
+        wanted = 0.5 * problem.weight_map.sums(proof.nu) * sums.layout.prices[sums.layout.block, None]
         pivoted = GramFactor(sums.gram.copy())
         # Near an optimum, the network itself is nearly such a vector, and large cancelling vectors are avoided.
         vectors = network.entries.T.copy()
@@ -130,7 +159,8 @@ def _bound(proof: Proof, sums: Sums, vectors: FloatArray) -> float:
     """Return the bound proven by the vectors and the trees, reduced by twice the bound on rounding errors."""
     layout, beta = sums.layout, proof.problem.beta
     high, low, errors = sums.residuals(vectors)
-    errors += EPS * np.abs(high)
+    entries, values = sums.losses(vectors)
+    errors += EPS * np.abs(high) + entries
     units = 2.0 / layout.prices[layout.block]
     matrices = layout.matrices((units[:, None] * (high + low)).T)
     starts = layout.starts[:-1]
@@ -141,7 +171,17 @@ def _bound(proof: Proof, sums: Sums, vectors: FloatArray) -> float:
     )
     s = min(1.0, beta / tau) if tau > 0.0 else 1.0
     first, second, slack = sums.values(vectors)
-    return float((s * (2.0 - s) * first + s * s * second - 4.0 * slack).sum())
+    return float((s * (2.0 - s) * first + s * s * second - 4.0 * slack - values).sum())
+
+
+def known_rounding(data: FormMap) -> SumRounding:
+    """Return how statistics were rounded; raise `InvalidInputError` if the file they come from does not say so."""
+    if data.rounding is None:
+        raise InvalidInputError(
+            "a certificate cannot be saved for statistics from a file of an older version, which does not say how its "
+            "sums were rounded: accumulate the rows again"
+        )
+    return data.rounding
 
 
 def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -155,17 +195,3 @@ def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
 def _terms(a: FloatArray, b: FloatArray) -> FloatArray:
     """Return floats whose exact sum is the inner product of a and b."""
     return np.concatenate(exact_product(a, b))
-
-
-def _rows_of(problem: TrainingProblem) -> tuple[npt.NDArray[np.generic], float]:
-    data = problem.weight_map
-    assert isinstance(data, FormMap)
-    return data.rows, data.factor
-
-
-def _products(rows: npt.NDArray[np.generic], nu: FloatArray) -> FloatArray:
-    """Return the products (P, C) of rows and the columns of `nu`, exact where all are integers of moderate size."""
-    sums = np.zeros((rows.shape[1], nu.shape[1]))
-    for some in chunks(*rows.shape):
-        sums += rows[some].astype(np.float64).T @ nu[some]
-    return sums

@@ -417,7 +417,7 @@ class Master:
         return best
 
     def _value(self, nu: FloatArray) -> float:
-        return max(0.0, self.normal.fit.guarded_dual_value(nu) * self.units.value)
+        return max(0.0, self.normal.guarded_dual_value(nu) * self.units.value)
 
     def prune(self) -> None:
         """Drop the atoms of smallest weight if there are too many for the limit or for memory."""

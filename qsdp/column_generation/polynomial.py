@@ -81,7 +81,7 @@ def _polynomial_bound(problem: TrainingProblem, instance: Instance, outcome: Out
     rounding = float(entry_rounding(problem.weight_map.with_levels(problem.levels - 1.0), nu)[0])
     upper = outcome.proof.largest(outcome.priced.upper) + rounding
     scale = best_scale(instance.fit, nu, instance.dual_radius / upper if upper > 0.0 else np.inf)
-    return max(0.0, instance.fit.guarded_dual_value(scale * nu))
+    return max(0.0, instance.guarded_dual_value(scale * nu))
 
 
 def _polynomial_network(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> PolynomialNetwork:

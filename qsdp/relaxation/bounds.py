@@ -11,6 +11,7 @@ import scipy
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.validation import FloatArray
+from qsdp.forms import FormMap
 from qsdp.inner_problem import dominating_weights
 from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
@@ -127,7 +128,7 @@ def instance_bound(
     shape = (instance.n_matrices, instance.size)
     usable = [z for z in weights if z is not None and _is_usable(z, shape)]
     zero = np.zeros_like(instance.target)
-    best = DualBound(max(0.0, instance.fit.guarded_dual_value(zero)), zero, np.ones(shape))
+    best = DualBound(max(0.0, instance.guarded_dual_value(zero)), zero, np.ones(shape))
     for candidate in duals:
         if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
@@ -141,7 +142,7 @@ def instance_bound(
         uppers = [t * float(z.sum()) for t, z in proofs]
         scale = best_scale(instance.fit, nu, largest_scale(instance, nu, uppers))
         scale = feasible_scale(instance, nu, uppers, scale)
-        value = instance.fit.guarded_dual_value(scale * nu)
+        value = instance.guarded_dual_value(scale * nu)
         if value > best.value:
             best = DualBound(value, scale * nu, np.stack([scale * t * z for t, z in proofs]))
     return best
@@ -229,10 +230,12 @@ def feasible_scale(
 def entry_rounding(data: DataMap, nu: FloatArray) -> FloatArray:
     r"""Bound the effect of rounding in each matrix :math:`M_\nu` on :math:`u^T M_\nu v` for sign vectors u and v.
 
-    An entry of M has an error of at most ``(n + 16) eps sum |nu_i| |X_i|``, and a pricing value at most their sum.
+    An entry of M has an error of at most ``(n + 16) eps sum |nu_i| |X_i|``, and a pricing value at most their sum. For
+    statistics, the result includes what their own rounding can change, see `FactorRounding`.
     """
-    # Sixteen covers any order of the products, and the tolerance of the stand-alone checker.
-    return EPS * (data.n_rows + 16) * entry_size(data, nu)
+    # Sixteen covers any order of the products, and what the stand-alone checker allows for.
+    rounding = EPS * (data.n_rows + 16) * entry_size(data, nu)
+    return rounding + data.pricing_losses(nu) if isinstance(data, FormMap) else rounding
 
 
 def entry_size(data: DataMap, nu: FloatArray) -> FloatArray:

@@ -80,6 +80,11 @@ class LinearInstance:
         r"""Largest :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector: :math:`\beta D` if tight."""
         return 0.5 * self.penalty
 
+    def guarded_dual_value(self, nu: FloatArray) -> float:
+        """Return the dual value of all samples less an allowance for rounding, also that of sums that replace them."""
+        lost = self.map.value_loss(nu, self.target) if isinstance(self.map, FormMap) else 0.0
+        return self.fit.guarded_dual_value(nu) - lost
+
     @property
     def zero_dual(self) -> FloatArray:
         """Dual vector of the zero point: minus the gradient of the loss at zero predictions."""

@@ -18,6 +18,7 @@ from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, first_few, format_numbers, format_seconds, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_verbose, read_only
 from qsdp.exceptions import InvalidInputError
+from qsdp.forms import FormMap
 from qsdp.problem import TrainingProblem, check_problem, quadratic_map
 from qsdp.relaxation.formulations import Formulation
 from qsdp.relaxation.instance import Instance
@@ -326,6 +327,8 @@ def _bound(
             continue
         nu = instance.fit.project(candidate)
         slacks = rounding * (np.abs(nu).T @ instance.map.row_bounds(np.ones(instance.size)))
+        if isinstance(instance.map, FormMap):
+            slacks = slacks + instance.map.pricing_losses(nu)
         tau = max(
             _largest(sign * M, binary, shifts, float(slack))
             for M, slack in zip(instance.adjoints(nu), slacks, strict=True)
@@ -333,7 +336,7 @@ def _bound(
         )
         limit = instance.penalty / tau if tau > 0.0 else np.inf
         for scale in {min(1.0, limit), min(limit, 1.0) * 0.999}:
-            value = instance.fit.guarded_dual_value(scale * nu)
+            value = instance.guarded_dual_value(scale * nu)
             if value > best:
                 best, proof = value, scale * nu
     return best, proof

@@ -66,10 +66,9 @@ class Basis:
         far = excess > REACH
         return Basis(self.centre, np.where(far, self.exponent + excess, self.exponent)) if np.any(far) else self
 
-    def recentred(self, columns: FloatArray) -> Basis:
-        """Return a basis of the same scales centred for further rows, or this one if it is already well centred."""
-        coordinates = self.apply(columns)
-        shift = _rounded_means(coordinates.mean(axis=0), coordinates.std(axis=0))
+    def recentred(self, mean: FloatArray, deviation: FloatArray) -> Basis:
+        """Return a basis of the same scales centred by these moments of columns, or this one if it is well centred."""
+        shift = _rounded_means(mean, deviation)
         return Basis(self.centre + np.ldexp(shift, self.exponent), self.exponent) if np.any(shift) else self
 
     def at_scale_of(self, other: Basis) -> Basis:

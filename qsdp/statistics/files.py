@@ -38,6 +38,7 @@ _HEADER: Checks = {
     "random_state": _is_count(0),
     "encoding": lambda value: value is None or is_text(value),
     "blocks": lambda value: value is None or type(value) is dict,
+    "roundings": lambda value: value is None or (type(value) is float and 0.0 <= value < np.inf),
 }
 
 
@@ -51,6 +52,8 @@ def write_statistics(
     """Write the header, the sums with their basis (not for blocks), and the sample of rows."""
     sums.fold()
     parts: dict[str, Any] = {"high": sums.high, "low": sums.low}
+    if np.any(sums.excess):
+        parts["excess"] = sums.excess
     layout = fields["blocks"]
     if layout is None:
         parts |= {"centre": basis.centre, "exponent": basis.exponent}
@@ -73,11 +76,11 @@ def read_statistics(
     """
     _, header, arrays = read_archive(path, STATISTICS_KIND)
     try:
-        fields = checked("header", {"encoding": None, "blocks": None, **header}, _HEADER)
+        fields = checked("header", {"encoding": None, "blocks": None, "roundings": None, **header}, _HEADER)
         d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))
         if names is not None and len(names) != d:
             raise TypeError(f"{len(names)} names for {d} columns")
-        high, low, kept = arrays["high"], arrays.get("low"), arrays.get("kept")
+        high, low, kept, excess = arrays["high"], arrays.get("low"), arrays.get("kept"), arrays.get("excess")
         if fields["blocks"] is None:
             side, basis = n_monomials(d) + (C or 1), Basis(arrays["centre"], arrays["exponent"])
         else:
@@ -90,11 +93,14 @@ def read_statistics(
         kinds = [high.dtype == basis.centre.dtype == np.float64, basis.exponent.dtype == np.int64]
         shapes += [low is None or low.shape == high.shape, (kept is None) == (fields["keep"] == 0)]
         shapes += [kept is None or kept.shape[1:] == (2 + d + (C or 1),)]
-        kinds += [part is None or part.dtype == np.float64 for part in (low, kept)]
+        shapes += [excess is None or excess.shape == (side,)]
+        kinds += [part is None or part.dtype == np.float64 for part in (low, kept, excess)]
         if not all(shapes + kinds):
             raise TypeError("its arrays do not fit together")
-        if not all(np.all(np.isfinite(part)) for part in (basis.centre, high, low, kept) if part is not None):
+        if not all(np.all(np.isfinite(part)) for part in (basis.centre, high, low, kept, excess) if part is not None):
             raise TypeError("its numbers are not finite")
+        if excess is not None and np.any(excess < 0.0):
+            raise TypeError("its sizes are negative")
         if np.any(np.abs(basis.exponent) > _LARGEST_EXPONENT):
             raise TypeError("its units are not floats")
         if kept is not None and not (0 < len(kept) <= fields["keep"] and np.all(kept[:, 1] > 0.0)):
@@ -104,4 +110,7 @@ def read_statistics(
     sample: RowSample[WeightedRows] = RowSample(fields["keep"], fields["random_state"])
     if kept is not None:
         sample = RowSample(sample.size, sample.seed, kept[:, 0], WeightedRows(kept[:, 2:], kept[:, 1]))
-    return fields, basis, PackedSums(side, high, low), sample
+    # Older files do not say how far their sums may be from those of the rows.
+    roundings = np.nan if fields["roundings"] is None else fields["roundings"]
+    sums = PackedSums(side, high, low, roundings=roundings, excess=0.0 if excess is None else excess)
+    return fields, basis, sums, sample

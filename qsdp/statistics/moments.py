@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg.lapack import dpstrf, dsfrk, dtfttr, dtrttf
 
 from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, library_of
 from qsdp._utils.numeric import EPS, LARGEST_INTEGER
-from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["EXACT_SIZE", "PackedSums", "changed", "monomials", "n_monomials", "packed_size", "root"]
+__all__ = [
+    "CHANGE",
+    "ROWS_AT_ONCE",
+    "PackedSums",
+    "Root",
+    "changed",
+    "monomials",
+    "n_monomials",
+    "packed_size",
+    "root",
+]
 
-#: Number of rows whose products are summed before they enter the compensated sum.
-_ROWS_AT_ONCE = 2**15
+#: Number of rows whose products are summed before they enter the compensated sum. Bounds allow for the rounding of as
+#: many additions; with a quarter of the rows, passes over the triangle take a tenth of the time.
+ROWS_AT_ONCE = 2**11
+
+#: Allowance, in units of EPS, for the rounding of centred columns, root weights, monomials, and of compensated sums.
+_TERMS = 8.0
+
+#: Allowance, in units of EPS, for the rounding of a change of centres: that of some ten operations.
+CHANGE = 8.0
+
+#: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
+_FEWEST_ROWS = 16
+
+#: Entries that enter the compensated sum at once: temporary arrays stay in the cache, with half or twice as many, too.
+_FLOATS = 2**15
 
 #: Largest sum of squares of integers for which all sums of their products are exact in any order.
-EXACT_SIZE = 0.99 * LARGEST_INTEGER
+_EXACT_SIZE = 0.99 * LARGEST_INTEGER
 
 
 def n_monomials(d: int) -> int:
@@ -78,12 +103,34 @@ class PackedSums:
         The sum so far, and its rounding errors.
     device : str, optional
         Torch device on which products are summed; None means NumPy.
+    roundings : float
+        Bound on the errors of the sums, in units of EPS and of two of the `sizes`. Zero if all terms so far were
+        integers whose sums nothing has rounded; NaN if unknown.
+    excess : ndarray of shape (side,), or 0
+        What the squares of `sizes` have beyond the diagonal, if centres have changed.
+    at_once : int
+        Number of rows whose products are summed before they enter the compensated sum.
+
+    Notes
+    -----
+    A sum of n products of two columns, in any order, errs by at most n/2 EPS times the norms of both. By the
+    Cauchy-Schwarz inequality, errors relative to norms add up to errors relative to the norms of all rows. A change of
+    centres replaces monomials by linear combinations of them. Errors become the same combinations, with absolute
+    coefficients, and no smaller where the combinations cancel: so sizes are combined and kept for all rows so far.
     """
 
     def __init__(
-        self, side: int, high: FloatArray | None = None, low: FloatArray | None = None, device: str | None = None
+        self,
+        side: int,
+        high: FloatArray | None = None,
+        low: FloatArray | None = None,
+        device: str | None = None,
+        roundings: float = 0.0,
+        excess: FloatArray | float = 0.0,
+        at_once: int = ROWS_AT_ONCE,
     ) -> None:
         self.side, self.high, self.low, self.device = side, high, low, device
+        self.roundings, self.excess, self.at_once = roundings, excess, at_once
         #: Products of the last rows, packed, or full on a device, and the number of these rows.
         self._recent: FloatArray | None = None
         self._full: Any = None
@@ -101,14 +148,35 @@ class PackedSums:
         """The array library that sums products; pickles do not contain it."""
         return library_of(self.device)
 
-    def add(self, F: Any, size: float = 0.0) -> None:
-        """Add F F' for an array F of shape (side, rows).
+    @property
+    def rounding(self) -> float:
+        """Bound on the errors of the entries of `triangle`, relative to two of the `sizes`; NaN if unknown."""
+        if self.roundings == 0.0 and self.triangle().diagonal().max() > LARGEST_INTEGER:
+            return EPS
+        return EPS * self.roundings
+
+    def add(self, F: Any, size: float | None = None) -> None:
+        """Add F F', for F of shape (side, rows), an array of the library.
 
         For integers, `size` is the largest entry of F F': the sum then stays exact.
         """
-        if self._size + size > EXACT_SIZE:
+        # Without rounding, there is no need to sum few rows at once.
+        exact = self.roundings == 0.0 and size is not None and size <= _EXACT_SIZE
+        step = max(F.shape[1], 1) if exact else self.at_once
+        for start in range(0, F.shape[1], step):
+            self._add(F[:, start : start + step], size, exact)
+
+    def add_rows(self, table: FloatArray, weights: FloatArray | None) -> None:
+        """Add the weighted products of the columns of rows, exactly if they are integers without weights."""
+        if weights is not None:
+            table = table * np.sqrt(weights)[:, None]
+        for part, size in _exact_parts(table):
+            self.add(self.library.take(part).T, size if weights is None else None)
+
+    def _add(self, F: Any, size: float | None, exact: bool) -> None:
+        if self._size + (size or 0.0) > _EXACT_SIZE or (not exact and self._rows + F.shape[1] > self.at_once):
             self.fold()
-        self._size += size
+        self._size += size or 0.0
         if self.device is not None:
             product = F @ F.T
             if self._full is None:
@@ -121,8 +189,8 @@ class PackedSums:
             A, trans = (F, "N") if F.flags.f_contiguous else (F.T, "T")
             self._recent = dsfrk(self.side, F.shape[1], 1.0, A, beta, into, trans=trans, uplo="L", overwrite_c=1)
         self._rows += F.shape[1]
-        if self._rows >= _ROWS_AT_ONCE:
-            self.fold()
+        if not exact:
+            self.roundings = float(np.maximum(self.roundings, 0.5 * self._rows + _TERMS))
 
     def fold(self) -> None:
         """Add the buffered products of recent rows to the compensated sum."""
@@ -140,6 +208,8 @@ class PackedSums:
     def merge(self, other: PackedSums) -> None:
         """Add another sum, whose value stays unchanged."""
         self.fold()
+        self.roundings = float(np.maximum(self.roundings, other.roundings))
+        self.excess = self.excess + other.excess
         other._take_full()
         for part in (other.high, other.low, other._recent):
             if part is not None:
@@ -149,7 +219,33 @@ class PackedSums:
         """Return the sums of the monomials of columns times `scale` plus `shift`."""
         self.fold()
         high, low = (None if part is None else self._congruent(part, d, scale, shift) for part in (self.high, self.low))
-        return PackedSums(self.side, high, low, self.device)
+        moved = PackedSums(self.side, high, low, self.device, self.roundings + CHANGE)
+        sizes = changed(self.sizes()[None], d, np.abs(scale), np.abs(shift))[0]
+        moved.excess = np.maximum(np.square(sizes) - moved._entries(*[np.arange(self.side)] * 2), 0.0)
+        return moved
+
+    def sizes(self) -> FloatArray:
+        """Return the norms of the monomials, of shape (side,), with what changes of centres have cancelled in them."""
+        return np.sqrt(np.maximum(self._entries(*[np.arange(self.side)] * 2), 0.0) + self.excess)
+
+    def means(self, d: int) -> tuple[float, FloatArray, FloatArray]:
+        """Return the sums of the weights, of the weighted columns, and of their squares, for d columns and targets."""
+        q = n_monomials(d)
+        columns = np.flatnonzero(np.triu_indices(d + 1)[1] == d)[:d]
+        places = np.concatenate([columns, np.arange(q, self.side)])
+        last = np.full(len(places), q - 1)
+        firsts = self._entries(np.maximum(places, last), np.minimum(places, last))
+        return float(self._entries(last[:1], last[:1])[0]), firsts, self._entries(places, places)
+
+    def _entries(self, row: npt.NDArray[np.intp], column: npt.NDArray[np.intp]) -> FloatArray:
+        """Return entries of the lower triangle, whose rectangle has the last columns, transposed, above the first."""
+        self._take_full()
+        half, odd = (self.side + 1) // 2, self.side % 2
+        i = np.where(column < half, row + 1 - odd, column - half)
+        j = np.where(column < half, column, row - half + odd)
+        places, parts = i + j * (self.side + 1 - odd), (self._recent, self.low, self.high)
+        entries: FloatArray = np.sum([part[places] for part in parts if part is not None], axis=0)
+        return entries
 
     def triangle(self) -> FloatArray:
         """Return the sum as a matrix, of which only the lower triangle is valid."""
@@ -163,8 +259,8 @@ class PackedSums:
             return
         if self.low is None:
             self.low = np.zeros_like(self.high)
-        for start in range(0, len(added), CACHE_FLOATS):
-            part = slice(start, start + CACHE_FLOATS)
+        for start in range(0, len(added), _FLOATS):
+            part = slice(start, start + _FLOATS)
             a, b = self.high[part], added[part]
             total = a + b
             virtual = total - a
@@ -183,13 +279,44 @@ class PackedSums:
         return np.asarray(full)
 
 
-def root(triangle: FloatArray) -> FloatArray:
-    """Return W such that W'W has this lower triangle, with as many rows as its rank, by pivoted Cholesky."""
-    diagonal = triangle.diagonal()
-    sizes = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
-    unit = triangle / sizes / sizes[:, None]
-    factor, pivots, rank, _ = dpstrf(unit, lower=1, tol=2.0 * np.sqrt(len(sizes)) * EPS, overwrite_a=1)
-    W = np.empty((rank, len(sizes)))
-    W[:, pivots - 1] = np.tril(factor)[:, :rank].T
-    W *= sizes
-    return W
+def _exact_parts(table: FloatArray) -> Iterator[tuple[FloatArray, float | None]]:
+    """Yield parts of some rows for `PackedSums.add`, each with its largest sum of squares if all are integers."""
+    if len(table) and (np.any(table[0] != np.rint(table[0])) or np.any(table != np.rint(table))):
+        yield table, None
+        return
+    size = float(np.einsum("ij,ij->j", table, table).max(initial=0.0))
+    if size <= _EXACT_SIZE or len(table) <= _FEWEST_ROWS:
+        yield table, size
+    else:
+        count = min(math.ceil(size / _EXACT_SIZE), len(table) // _FEWEST_ROWS)
+        for part in np.array_split(table, max(2, count)):
+            yield from _exact_parts(part)
+
+
+class Root(NamedTuple):
+    """Factor of a lower triangle A, see `root`: rows W of shape (rank, side), its pivots, and its error."""
+
+    W: FloatArray
+    order: npt.NDArray[np.intp]
+    rounding: float
+
+
+def root(triangle: FloatArray, sizes: FloatArray) -> Root:
+    r"""Return W such that W'W has this lower triangle, with as many rows as its rank, by pivoted Cholesky.
+
+    W is upper triangular in the first columns of `order`. The entries of W'W err by at most `rounding` times two of the
+    sizes: in rows or columns of pivots, the k-th step has sums of k products (Higham, chapter 10), and the others are
+    compared.
+    """
+    units = np.where(sizes > 0.0, sizes, 1.0)
+    factor, pivots, rank, _ = dpstrf(
+        triangle / units / units[:, None], lower=1, tol=2.0 * np.sqrt(len(units)) * EPS, overwrite_a=1
+    )
+    order, lower = pivots - 1, np.tril(factor)[:, :rank]
+    rest = order[rank:]
+    left = triangle[np.maximum.outer(rest, rest), np.minimum.outer(rest, rest)] / units[rest] / units[rest, None]
+    left -= lower[rank:] @ lower[rank:].T
+    W = np.empty((rank, len(units)))
+    W[:, order] = lower.T
+    W *= units
+    return Root(W, order, EPS * (0.5 * rank + CHANGE) + float(np.abs(left).max(initial=0.0)))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Layout, one_block
 from qsdp.forms import FormMap
 from qsdp.statistics.basis import Basis
-from qsdp.statistics.moments import changed, n_monomials, root
+from qsdp.statistics.moments import CHANGE, PackedSums, Root, changed, n_monomials, root
+from qsdp.sum_rounding import SumRounding
 
 __all__ = ["reduced_blocks", "reduced_rows"]
 
 
 def reduced_rows(
-    basis: Basis, triangle: FloatArray, d: int, activation: PolynomialActivation | None, n_samples: int
+    basis: Basis, sums: PackedSums, d: int, activation: PolynomialActivation | None, n_samples: int
 ) -> tuple[FormMap, FloatArray]:
     """Compute k rows of monomials of d columns, and targets (k, C), with the same squared loss as all rows, from sums.
 
@@ -24,23 +26,53 @@ def reduced_rows(
     # Dividing by the scale of the largest column keeps the fourth powers of the others representable.
     unit = int(np.where(basis.centre == 0.0, basis.exponent, np.frexp(basis.centre)[1])[:d].max())
     plain = Basis(np.zeros(len(basis.centre)), np.where(np.arange(len(basis.centre)) < d, unit, 0))
-    W = changed(root(triangle), d, *basis.change(plain))
+    sizes, change = sums.sizes(), basis.change(plain)
+    found = root(sums.triangle(), sizes)
+    W = changed(found.W, d, *change)
     lifted = activation is not None and activation.lifted
     a, b, c = (1.0, 0.0, 0.0) if activation is None else activation.coefficients
     first, second = np.triu_indices(d + 1)
     kinds = (first == d).astype(int) + (second == d)
     parts = np.array([a, 0.5 * np.ldexp(b, -unit), np.ldexp(c, -2 * unit)])[kinds]
     chosen = np.flatnonzero(second < d + lifted)
-    rows = read_only(np.ascontiguousarray(W[:, chosen] * parts[chosen]))
-    forms = FormMap(one_block(d + lifted), rows, float(np.ldexp(1.0, 2 * unit)), lifted=lifted, n_samples=n_samples)
-    return forms, W[:, n_monomials(d) :]
+    rows, target = read_only(np.ascontiguousarray(W[:, chosen] * parts[chosen])), W[:, n_monomials(d) :]
+    # Combinations that cancel keep the errors of their terms.
+    original = changed(sizes[None], d, *map(np.abs, change))[0]
+    form_sizes, target_sizes = original[chosen] * np.abs(parts[chosen]), original[n_monomials(d) :]
+    rounding = _rounding(sums, found, sizes, form_sizes, target_sizes, target)
+    factor = float(np.ldexp(1.0, 2 * unit))
+    return FormMap(one_block(d + lifted), rows, factor, None, lifted, n_samples, rounding=rounding), target
 
 
-def reduced_blocks(layout: Layout, triangle: FloatArray, n_samples: int) -> tuple[FormMap, FloatArray]:
+def reduced_blocks(layout: Layout, sums: PackedSums, n_samples: int) -> tuple[FormMap, FloatArray]:
     """Compute k rows of packed blocks, and targets (k, C), with the same squared loss as all rows, from sums."""
-    W, p = root(triangle), layout.n_entries
-    if not len(W):
-        # All entries and targets are zero.
-        W = np.zeros((1, W.shape[1]))
-    rows = read_only(np.ascontiguousarray(W[:, :p]))
-    return FormMap(layout, rows, units=read_only(1.0 / layout.prices), n_samples=n_samples), W[:, p:]
+    sizes, p = sums.sizes(), layout.n_entries
+    found = root(sums.triangle(), sizes)
+    # All entries and targets may be zero.
+    W = found.W if len(found.W) else np.zeros((1, len(sizes)))
+    rows, target = read_only(np.ascontiguousarray(W[:, :p])), W[:, p:]
+    rounding = _rounding(sums, found, sizes, sizes[:p], sizes[p:], target)
+    return FormMap(layout, rows, units=read_only(1.0 / layout.prices), n_samples=n_samples, rounding=rounding), target
+
+
+def _rounding(
+    sums: PackedSums,
+    found: Root,
+    sizes: FloatArray,
+    form_sizes: FloatArray,
+    target_sizes: FloatArray,
+    target: FloatArray,
+) -> SumRounding | None:
+    """Return the rounding of the sums and of their factor, with sizes of the columns of forms and targets."""
+    gamma = sums.rounding + found.rounding + CHANGE * EPS
+    if np.isnan(gamma):
+        return None
+    pivots = found.order[: len(found.W)]
+    table = found.W[:, pivots] / sizes[pivots]
+    # In smaller directions, what a combination of columns leaves of a dual vector costs less than its errors.
+    small = np.flatnonzero(np.square(table.diagonal()) <= gamma)
+    k = int(small[0]) if len(small) else len(pivots)
+    norms = np.linalg.norm(target, axis=0)
+    with np.errstate(divide="ignore"):
+        ratio = np.where(target_sizes > 0.0, target_sizes / np.where(target_sizes > 0.0, norms, 1.0), 1.0).max()
+    return SumRounding(gamma, read_only(table[:k, :k].copy()), read_only(form_sizes.copy()), max(1.0, float(ratio)))

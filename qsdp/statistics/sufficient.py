@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,14 @@ from qsdp._utils.validation import (
 )
 from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Blocks, Layout
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 from qsdp.forms import FormMap
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.batches import accumulate, check_finite
 from qsdp.statistics.files import read_statistics, write_statistics
-from qsdp.statistics.moments import EXACT_SIZE, PackedSums, monomials, n_monomials, packed_size
+from qsdp.statistics.moments import ROWS_AT_ONCE, PackedSums, monomials, n_monomials, packed_size
 from qsdp.statistics.reduction import reduced_blocks, reduced_rows
 from qsdp.statistics.sample import RowSample, WeightedRows
 
@@ -42,9 +42,6 @@ __all__ = ["SufficientStatistics", "load_or_create"]
 
 #: Minimum number of rows in a chunk of monomials: each product reads and writes the triangle.
 _MIN_ROWS = 256
-
-#: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
-_FEWEST_ROWS = 16
 
 
 class SufficientStatistics:
@@ -91,9 +88,10 @@ class SufficientStatistics:
     Notes
     -----
     Columns are centred at round numbers near their means, if these are far from zero, and divided by powers of two.
-    Products of thirty thousand rows at a time enter a compensated sum. The sums therefore have an error of a few
-    roundoffs of the sizes of the (centred) products, for any number, division and order of rows. The sums are kept as
-    one packed triangle and computed with level-3 BLAS.
+    Products of two thousand rows at a time enter a compensated sum. The sums therefore have an error of a few
+    roundoffs of the sizes of the (centred) products, for any number, division and order of rows. Lower bounds allow for
+    the worst case, so that they hold for the rows. The sums are kept as one packed triangle and computed with level-3
+    BLAS.
 
     Packed entries of blocks are neither centred nor scaled, and converted to double precision in chunks of rows. Their
     sums are exact if entries and targets are integers, of any data type, of magnitudes up to 2^24, without weights.
@@ -217,10 +215,7 @@ class SufficientStatistics:
             table = np.hstack([rows[some], target[some]], dtype=np.float64)
             table, own = _counting(table, None if weights is None else weights[some])
             self._keep(table, own)
-            if own is not None:
-                table *= np.sqrt(own)[:, None]
-            for part, size in _exact_parts(table):
-                self._sums.add(self._sums.library.take(part).T, size)
+            self._sums.add_rows(table, own)
 
     def _add(self, table: FloatArray, weights: FloatArray | None) -> None:
         """Add columns of data and targets to the sums, in chunks of rows."""
@@ -229,14 +224,23 @@ class SufficientStatistics:
             self._basis = Basis.of(table)
         elif (seen + len(table)).bit_length() > seen.bit_length():
             # Recentre whenever the number of rows has doubled: the first rows may have been few or different.
-            self._move(self._basis.recentred(table))
+            self._move(self._recentred(table, weights))
         self._move(self._basis.reaching(table))
-        library, step = self._sums.library, max(_MIN_ROWS, WORK_FLOATS // self._sums.side)
+        library, step = self._sums.library, min(max(_MIN_ROWS, WORK_FLOATS // self._sums.side), ROWS_AT_ONCE)
         parts = (slice(start, start + step) for start in range(0, len(table), step))
         for rows in parts if self.device is None else library.chunks(len(table), self._sums.side):
             chunk = self._basis.apply(table[rows])
             own = None if weights is None else weights[rows]
             self._sums.add(monomials(chunk, self.n_features_in_, own, library))
+
+    def _recentred(self, table: FloatArray, weights: FloatArray | None) -> Basis:
+        """Return the basis whose centres suit all rows so far and these rows."""
+        total, first, second = self._sums.means(self.n_features_in_)
+        coordinates = self._basis.apply(table)
+        w = np.ones(len(table)) if weights is None else weights
+        total += float(w.sum())
+        mean = (first + w @ coordinates) / total
+        return self._basis.recentred(mean, np.sqrt(np.maximum((second + w @ coordinates**2) / total - mean**2, 0.0)))
 
     def _keep(self, table: FloatArray, weights: FloatArray | None) -> None:
         if self.keep:
@@ -344,9 +348,9 @@ class SufficientStatistics:
         self._check_rows("have a problem")
         d, C, n = self.n_features_in_, self.n_outputs_, self.n_samples_seen_
         if self.blocks_ is not None:
-            rows, target = reduced_blocks(self.blocks_, self._sums.triangle(), n)
+            rows, target = reduced_blocks(self.blocks_, self._sums, n)
         else:
-            rows, target = reduced_rows(self._basis, self._sums.triangle(), d, activation, n)
+            rows, target = reduced_rows(self._basis, self._sums, d, activation, n)
         return rows, read_only(np.ascontiguousarray(target[:, -1] if C is None else target))
 
     def kept_problem(
@@ -402,6 +406,7 @@ class SufficientStatistics:
             "random_state": self.random_state,
             "encoding": self.encoding,
             "blocks": self.blocks_,
+            "roundings": None if np.isnan(self._sums.roundings) else self._sums.roundings,
         }
         write_statistics(path, fields, self._basis, self._sums, self._kept)
 
@@ -410,6 +415,9 @@ class SufficientStatistics:
         cls, path: str | os.PathLike[str], *, max_memory: int = 2**31, device: str | None = None
     ) -> SufficientStatistics:
         """Return the statistics saved to `path`, to continue with or without a device.
+
+        A file of an older version does not say how its sums were rounded; a warning says that bounds are those of the
+        sums then.
 
         Raises
         ------
@@ -424,6 +432,13 @@ class SufficientStatistics:
         statistics.blocks_ = fields["blocks"]
         statistics.feature_names_in_ = None if fields["feature_names"] is None else tuple(fields["feature_names"])
         sums.device = statistics.device
+        if np.isnan(sums.roundings):
+            warnings.warn(
+                f"{os.fspath(path)!r} is from a version that did not record the rounding of sums: bounds are those of "
+                "the sums, not of the rows; accumulate the rows again",
+                QSDPWarning,
+                stacklevel=2,
+            )
         statistics._basis, statistics._sums, statistics._kept = basis, sums, kept
         return statistics
 
@@ -459,18 +474,6 @@ def _counting(table: FloatArray, weights: FloatArray | None) -> tuple[FloatArray
     if weights is None or np.all(kept := weights > 0.0):
         return table, weights
     return table[kept], weights[kept]
-
-
-def _exact_parts(table: FloatArray) -> Iterator[tuple[FloatArray, float]]:
-    """Yield parts of a chunk of rows for `PackedSums.add`, each with its largest sum of squares if it has integers."""
-    if not len(table) or np.any(table[0] != np.rint(table[0])):
-        yield table, 0.0
-    elif (size := float(np.einsum("ij,ij->j", table, table).max())) <= EXACT_SIZE or len(table) <= _FEWEST_ROWS:
-        yield table, size
-    else:
-        count = min(math.ceil(size / EXACT_SIZE), len(table) // _FEWEST_ROWS)
-        for part in np.array_split(table, max(2, count)):
-            yield from _exact_parts(part)
 
 
 def _memory(side: int, device: str | None) -> int:

@@ -259,5 +259,5 @@ def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, 
     z = z + max(0.0, 20.0 * EPS * (len(z) + len(weights)) * size - float(spectra.min()))
     tau = float(z.sum() - weights.sum()) + float(entry_rounding(instance.map, nu)[0])
     scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
-    value = instance.fit.guarded_dual_value(scale * nu)
+    value = instance.guarded_dual_value(scale * nu)
     return CutBound(value, scale * nu, scale * z, cuts.vectors.astype(np.int8), scale * weights)
