@@ -10,6 +10,8 @@ import numpy as np
 from benchmarks.experiments.accuracy import small_models
 from benchmarks.experiments.paper import fig1
 from benchmarks.machinery.common import Records, grouped, values
+from benchmarks.methods.equal_bits import rounded
+from benchmarks.methods.models import LEAVES, PREFIXES
 
 DEFAULT = small_models.DEFAULT
 
@@ -27,12 +29,16 @@ class Look(NamedTuple):
 #: Curves of `small_models`, with the models that they join.
 SIZES = {
     Look("qsdp", "o", "#0b3c8c", (7, 2)): tuple(f"{DEFAULT} {size}" for size in small_models.SIZES),
-    Look("logistic regression\non qsdp's inputs", "^", "#4c9a2a", (-105, 6)): small_models.CURVES[
-        "logistic regression on the default's inputs"
-    ],
-    Look("logistic\nregression", "s", "#e07b00", (-92, 6)): small_models.CURVES["logistic regression"],
-    Look("decision tree, size fixed", "D", "#888888"): small_models.CURVES["decision tree"],
-    Look("boosted trees", "v", "#a02020", (-72, -44)): small_models.CURVES["boosting"],
+    Look("logistic regression\non qsdp's inputs", "^", "#4c9a2a", (-105, 6)): (
+        "default logistic",
+        *rounded("default logistic"),
+    ),
+    Look("logistic\nregression", "s", "#e07b00", (-92, 6)): ("logistic", *rounded("logistic")),
+    Look("decision tree, size fixed", "D", "#888888"): tuple(f"tree, {leaves} leaves" for leaves in LEAVES),
+    Look("boosted trees", "v", "#a02020", (-72, -44)): (
+        *(f"boosting, bits of {prefix}" for prefix in PREFIXES.values()),
+        "boosting",
+    ),
 }
 #: Single models of `small_models`.
 CHOSEN = {

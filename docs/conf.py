@@ -29,6 +29,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "matplotlib.sphinxext.plot_directive",
     "notebook_gallery",
+    "playground",
     "name_links",
     "reference_pages",
 ]
@@ -108,6 +109,7 @@ html_theme_options = {
 _PLAIN = (
     "index",
     "quickstart",
+    "playground/index",
     "theory",
     "faq",
     "troubleshooting",

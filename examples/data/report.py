@@ -2,8 +2,8 @@
 A report for whoever has to judge a model
 =========================================
 
-``qsdp fit`` trains on a table, and ``qsdp report`` writes one page without
-scripts that loads nothing from elsewhere. Here both are called from Python.
+``qsdp fit`` trains on a table, and ``qsdp report`` writes one page that loads
+nothing from elsewhere. Here both are called from Python.
 """
 
 import html
@@ -33,8 +33,8 @@ report = make_report(folder / "wine.qsdp", folder / "wine.csv", n_draws=1)
 print(report.to_card().split("\n# ")[0])
 
 # %%
-# And this is the page, in a frame. It begins with the certificate and ends with
-# the provenance; ``report.save("wine.html")`` writes it to a file.
+# And this is the page, in a frame, with certificate, accuracy, size, effects
+# and provenance. ``report.save("wine.html")`` writes it to a file.
 
 
 class Framed:

@@ -150,12 +150,12 @@ def _use_of_bound(certificate: Certificate) -> str:
 def _choice(linear: str, advantage: float, *, smaller: bool) -> str:
     """Return the model to choose by its advantage in accuracy on the test rows, and by size."""
     if advantage > 0.0:
-        return f"this network: more accurate here than {linear}"
+        return f"this network: more accurate than {linear}"
     if not smaller:
         return f"{linear}, unless you need the bound"
     if advantage < 0.0:
         return f"this network if bits count, else {linear}"
-    return f"this network: as accurate as {linear}, but smaller"
+    return f"this network, which is smaller than {linear}"
 
 
 def _call(model: Any, given: Mapping[str, Any]) -> str:

@@ -59,13 +59,13 @@ class FiltersDisplay(Display):
 
         >>> import qsdp
         >>> from sklearn.datasets import load_digits
-        >>> images, digits = load_digits().images.astype("uint8"), load_digits().target
+        >>> images, digits = load_digits().images, load_digits().target
         >>> model = qsdp.QuantizedNetworkClassifier(
         ...     encoding=qsdp.encoding.Patches(3, regions=2),
         ...     beta="5%",
         ...     refine="exact",
         ...     random_state=0,
-        ... ).fit(images[:300], digits[:300])
+        ... ).fit(images[:300].astype("uint8"), digits[:300])
         >>> display = qsdp.plotting.FiltersDisplay.from_estimator(model, n_shown=4)
         >>> len(display.neurons_)
         4

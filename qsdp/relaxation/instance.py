@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,6 +100,24 @@ class Instance(LinearInstance):
     def of(cls, problem: TrainingProblem, regularization: str = "tight") -> Instance:
         """Build the instance of a training problem, in the problem's units."""
         return cls(problem.map, problem.data_fit, problem.regularization_weight(regularization))
+
+    def price_at_zero(self, above: float = math.inf) -> float:
+        r"""Return a large :math:`u^T M_\nu v` of the dual vector of zero, found by sign alternation.
+
+        It takes a few products of the data with vectors for each output, the fewer if one value is `above` a number.
+        """
+        largest = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            for column in self.zero_dual.T:
+                product = self.map.operator(column)
+                v = np.ones((self.map.n_blocks, self.size))
+                for _ in range(5):
+                    image = product(v)
+                    largest = max(largest, float(np.abs(image).sum(axis=1).max()))
+                    if largest > above:
+                        return largest
+                    v = np.where(image < 0.0, -1.0, 1.0)
+        return largest
 
     @property
     def parts(self) -> list[Instance]:

@@ -52,9 +52,9 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
 @pytest.mark.parametrize(
     ("advantage", "smaller", "chosen"),
     [
-        (0.1, False, "this network: more accurate here than logistic regression"),
-        (0.1, True, "this network: more accurate here than logistic regression"),
-        (0.0, True, "this network: as accurate as logistic regression, but smaller"),
+        (0.1, False, "this network: more accurate than logistic regression"),
+        (0.1, True, "this network: more accurate than logistic regression"),
+        (0.0, True, "this network, which is smaller than logistic regression"),
         (-0.1, True, "this network if bits count, else logistic regression"),
         (0.0, False, "logistic regression, unless you need the bound"),
         (-0.1, False, "logistic regression, unless you need the bound"),
@@ -62,6 +62,8 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
 )
 def test_choice(advantage: float, smaller: bool, chosen: str) -> None:
     assert _choice("logistic regression", advantage, smaller=smaller) == chosen
+    # A line of the report begins with a label of 14 characters.
+    assert len(_choice("logistic regression in 8 bits", advantage, smaller=smaller)) <= 80 - 14
 
 
 @pytest.mark.parametrize(

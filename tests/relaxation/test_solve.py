@@ -1,5 +1,6 @@
 """The relaxation against enumeration of every neuron, and against solvers that misbehave."""
 
+import itertools
 import warnings
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 import qsdp
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import SCALAR_LOSSES
-from qsdp.relaxation.backends import BACKENDS, choose_backend
+from qsdp.relaxation.backends import BACKENDS, choose_backend, low_rank_first
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.settings import Settings
@@ -257,6 +258,24 @@ def correlated(noise, n=2000, d=30):
     return problem.with_beta(0.01 * qsdp.beta_max(problem))
 
 
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_price_at_zero_is_one_of_a_pair_of_signs(outputs):
+    rng = np.random.default_rng(outputs)
+    X = rng.standard_normal((20, 4))
+    y = rng.standard_normal((20, outputs))
+    instance = Instance.of(qsdp.TrainingProblem(X, y if outputs > 1 else y[:, 0], beta=1.0))
+    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
+    # Minus the gradient of the squared loss at zero is 2 y.
+    values = np.array([signs @ (X.T * column) @ X @ signs.T for column in 2.0 * y.T])
+    found = instance.price_at_zero()
+    assert np.abs(values - found).min() <= 1e-9 * found
+    assert found <= (1.0 + 1e-12) * values.max()
+    # At least the best partner of a vector of ones, from which the alternation starts.
+    assert found >= (1.0 - 1e-12) * values[:, :, -1].max()
+    few = instance.price_at_zero(above=1e-3 * found)
+    assert 1e-3 * found < few <= found
+
+
 class TestFirstTry:
     @pytest.fixture(autouse=True)
     def always(self, monkeypatch):
@@ -277,6 +296,14 @@ class TestFirstTry:
         assert found.solver == choice("auto", problem) != "low-rank"
         assert found.status == "optimal"
         assert found.objective == pytest.approx(alone.objective, rel=2e-6)
+
+    @pytest.mark.parametrize(("share", "tried"), [(0.5e-4, False), (2e-4, True)])
+    def test_it_is_not_tried_where_beta_is_tiny(self, share, tried):
+        problem = correlated(0.05)
+        instance, _ = Instance.of(problem.with_beta(share * qsdp.beta_max(problem))).normalised()
+        wanted = Settings(tol=1e-3, form="two-block", max_iter=None)
+        backend = choose_backend("auto", instance, wanted)
+        assert (low_rank_first(backend, instance, wanted) is not None) == tried
 
     def test_a_stop_by_the_callback_is_final(self):
         found = qsdp.solve_relaxation(correlated(1.0), callback=lambda progress: progress.iteration >= 1)

@@ -206,8 +206,7 @@ def test_any_output_is_explained(driver: Any, models: dict[str, Any]) -> None:
             select.send_keys(Keys.ARROW_UP)
 
 
-@pytest.mark.parametrize("width", [1400, 480])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (480, True)])
 @pytest.mark.parametrize("name", KINDS)
 def test_everybody_can_use_it(driver: Any, models: dict[str, Any], name: str, dark: bool, width: int) -> None:
     driver.get(address(models, name))
@@ -254,6 +253,29 @@ def test_columns_of_small_effects_are_folded(driver: Any, tmp_path: Path) -> Non
     driver.find_element("tag name", "summary").click()
     assert driver.find_element("tag name", "summary").text == "8 more columns"
     assert sum(one.is_displayed() for one in fields(driver).values()) == 20
+
+
+def test_answers_keep_up_where_effects_are_many(driver: Any, tmp_path: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 320))
+    model = QuantizedNetworkRegressor(5, encoding="none", **{**SETTINGS, "beta": "90%"}).fit(X, X[:, 3] * X[:, 17])
+    model.save(tmp_path / "wide.qsdp")
+    make_report(tmp_path / "wide.qsdp").save(tmp_path / "wide.html")
+    driver.get((tmp_path / "wide.html").as_uri())
+    answer, total = driver.find_element("tag name", "output"), driver.find_element("class name", "sum")
+
+    def explained() -> bool:
+        shown = re.search(r": ([\u2212\d.,e-]+)\. ", total.text)
+        return bool(shown and shown[1] == answer.text)
+
+    WebDriverWait(driver, 30).until(lambda _: explained())
+    before = answer.text
+    driver.find_element("css selector", "input[type=range]").send_keys(Keys.END)
+    assert answer.text != before
+    WebDriverWait(driver, 30).until(lambda _: explained())
 
 
 def test_without_scripts_it_is_the_report(models: dict[str, Any], driver: Any) -> None:

@@ -42,6 +42,9 @@ _COARSE_UNCERTAINTY = 1.5
 #: Operations from which the low-rank method is tried first, and the fraction of them that it may use.
 _FIRST_TRY = {"interior": (1e11, 0.05), "splitting": (1e10, 0.1)}
 
+#: Fraction of the largest useful beta below which low rank is not tried; it also failed at ten times as much.
+_TINY = 1e-4
+
 
 def missing(backend: Backend) -> str | None:
     """Explain in one line what to install or set before `backend` can be used; None if it is available."""
@@ -125,7 +128,7 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
 
     If columns are correlated, as in real data, and beta is not tiny, solutions have low rank, and the low-rank method
     is many times as fast as the others. On columns of noise, it hardly converges. So it may use only a fraction of the
-    operations that the chosen method is expected to take. The caller limits its time.
+    operations that the chosen method is expected to take, and is skipped if beta is tiny. The caller limits its time.
     """
     cost = _operations(chosen, instance, settings)
     worthwhile, part = _FIRST_TRY.get(chosen.name, (math.inf, 0.0))
@@ -133,6 +136,8 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
     if cost < worthwhile or shared or settings.max_iter is not None:
         return None
     if not isinstance(instance.map, QuadraticMap) or _refusal(LOW_RANK, instance, settings) is not None:
+        return None
+    if instance.dual_radius < _TINY * instance.price_at_zero():
         return None
     return replace(settings, effort=part * cost)
 

@@ -137,6 +137,15 @@ function showEffects(row, options, answer) {
   );
 }
 
+// Pairs of hundreds of columns take a second: then effects are shown once the row rests, so that answers keep up.
+const slow = names.length * columns.length ** 2 > 1e5;
+let waiting;
+
+function showEffectsInTime(...given) {
+  if (slow) waiting = setTimeout(() => showEffects(...given), 200);
+  else showEffects(...given);
+}
+
 function textOf(answer) {
   if (decision === "labels") return classes.filter((_, place) => answer[place]).join(", ") || "none of the labels";
   if (decision !== "none") return String(answer);
@@ -146,12 +155,13 @@ function textOf(answer) {
 function update() {
   const options = { unknown: "ignore" };
   let text;
+  clearTimeout(waiting);
   try {
     const row = columns.map((_, place) => readers.get(place)?.() ?? null);
     const answer = predict(row, options);
     text = textOf(answer);
     if (link !== "none") showChances(row, options);
-    if (explains) showEffects(row, options, answer);
+    if (explains) showEffectsInTime(row, options, answer);
   } catch (error) {
     text = error.message;
     sum.textContent = "";

@@ -1,0 +1,78 @@
+"""The playground: a directive for each of its parts, which stand in the page with all that they need."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+import qsdp
+from qsdp.export import to_js
+
+FOLDER = Path(__file__).parents[1] / "playground"
+DATA = FOLDER / "data"
+sys.path.insert(0, str(FOLDER))
+
+#: A module of `to_js`: its model, its code and what it exports.
+_MODULE = re.compile(r"//[^\n]*\nconst MODEL = (.*?);\n\n(.*)\nexport \{.*\};\n", re.DOTALL)
+
+
+def part(name: str) -> str:
+    """Return a part of the page, "draw" or "proof", as HTML with its style and its script."""
+    script = {"draw": _drawing, "proof": _proof}[name]()
+    # Nothing in a script may look like its end.
+    assert not re.search("</script|<!--", script, re.IGNORECASE)
+    text = {kind: (FOLDER / f"{name}.{kind}").read_text("utf-8") for kind in ("html", "css")}
+    return f'<style>{text["css"]}</style>\n{text["html"]}\n<script type="module">\n{script}</script>\n'
+
+
+def _drawing() -> str:
+    """Return the networks, of which the code is the same, and the script that evaluates drawings."""
+    from make_playground import mnist_encoder
+
+    facts, models, code = json.loads((DATA / "mnist.json").read_text()), [], ""
+    for one in facts["networks"]:
+        path = DATA / one["file"]
+        found = _MODULE.fullmatch(to_js(qsdp.load_network(path), encoder=mnist_encoder(), layout="neurons").source)
+        assert found
+        models.append(found[1])
+        code = found[2]
+        one["bytes"] = path.stat().st_size
+    returned = "return { shape, regions, side, entries, network, inputsOf, partsOf, scoresOf };"
+    return (
+        f"const FACTS = {json.dumps(facts)};\n"
+        f"const MODELS = [{', '.join(models)}].map((MODEL) => {{\n{code}\n{returned}\n}});\n"
+        f"{(FOLDER / 'draw.js').read_text('utf-8')}"
+    )
+
+
+def _proof() -> str:
+    """Return the checker, the proof with its images, and the script that shows both."""
+    checker = (FOLDER / "qsdp_check.js").read_text("utf-8").replace("\nexport ", "\n")
+    files = {name: base64.b64encode((DATA / f"digits.{name}").read_bytes()).decode() for name in ("cert", "npz")}
+    return f"{checker}\nconst FILES = {json.dumps(files)};\n{(FOLDER / 'proof.js').read_text('utf-8')}"
+
+
+class Playground(SphinxDirective):
+    """``{playground} NAME`` inserts a part of the playground."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the part as a raw node."""
+        for path in (*FOLDER.glob("*.*"), *DATA.iterdir()):
+            self.env.note_dependency(str(path))
+        return [nodes.raw("", part(self.arguments[0]), format="html")]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx."""
+    app.add_directive("playground", Playground)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,98 @@
+"""Make the networks and the proof of the playground: ``python docs/playground/make_playground.py``.
+
+It needs the images of MNIST in the folder named by QSDP_DATA. The results are small files in ``data/``, from which the
+documentation is built.
+
+    digits.cert, digits.npz     a proof for 1000 of scikit-learn's images of digits, and these images
+    mnist_*.net, mnist.json     networks of several sizes on MNIST, from one solve, and what is known of them
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+import qsdp
+from qsdp.encoding import Patches
+
+HERE = Path(__file__).parent / "data"
+
+#: Images of digits in the proof; more would take more bytes than a page should have.
+IMAGES = 1000
+#: Beta as a share of its largest useful value, of the proof and of MNIST.
+SHARE, MNIST_SHARE = 0.003, 0.0006
+#: Neurons that are kept of the solve on MNIST, and bits of their second layer.
+NEURONS, BITS = (50, 100, 200, 400), 5
+#: Shape of an image of MNIST and its encoder, which needs no data.
+ENCODER = {"size": 3, "regions": 4, "downsample": 2, "constant": 255, "image_shape": (28, 28)}
+
+
+def mnist_encoder() -> Patches:
+    """Return the encoder of the networks on MNIST."""
+    return Patches(**ENCODER).fit(np.full((1, 28, 28), 255, dtype=np.uint8))
+
+
+def digits() -> None:
+    """Prove a network on images of digits optimal, and write the proof and the images."""
+    images, labels = load_digits().images[:IMAGES].astype(np.uint8), load_digits().target[:IMAGES].astype(np.uint8)
+    problem = qsdp.TrainingProblem(Patches(regions=2).fit_transform(images), labels, beta=1.0, loss="cross_entropy")
+    result = qsdp.column_generation(problem.with_beta(SHARE * qsdp.beta_max(problem)), tol=1e-7, time_limit=600)
+    print(result.certificate)
+    result.certificate.save(HERE / "digits.cert", include_data=False)
+    np.savez(HERE / "digits.npz", images=images, y=labels)
+
+
+def mnist() -> None:
+    """Solve once, keep the largest neurons, and write networks with what they are from the bound of the solve."""
+    encoder = mnist_encoder()
+    (X, y), (X_test, y_test) = qsdp.datasets.load_mnist("train"), qsdp.datasets.load_mnist("test")
+    problem = qsdp.TrainingProblem(encoder.fit_transform(X), y, beta=1.0, loss="cross_entropy")
+    problem = problem.with_beta(MNIST_SHARE * qsdp.beta_max(problem))
+    start = time.process_time()
+    result = qsdp.column_generation(problem, tol=2e-3, time_limit=1000)
+    bound, seconds = result.certificate.lower_bound, time.process_time() - start
+    print(result.certificate, f"{seconds:.0f} s")
+    networks = []
+    for number in NEURONS:
+        network = qsdp.refit(largest(result.network, number), problem, tol=1e-3, alpha_bits=BITS)
+        path = HERE / f"mnist_{number}.net"
+        network.save(path, form="set")
+        network = qsdp.load_network(path)
+        objective = problem.objective(network)
+        entry = {
+            "file": path.name,
+            "neurons": network.n_neurons,
+            "objective": objective,
+            "gap": 1.0 - bound / objective,
+            "accuracy": float(np.mean(encoder.predict(network, X_test).argmax(axis=1) == y_test)),
+        }
+        print(path.stat().st_size, "bytes", entry)
+        networks.append(entry)
+    facts: dict[str, Any] = {
+        "samples": len(X),
+        "bound": bound,
+        "beta": problem.beta,
+        "share": MNIST_SHARE,
+        "gap": result.relative_gap,
+        "seconds": round(seconds),
+        "networks": networks,
+    }
+    (HERE / "mnist.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def largest(network: qsdp.BlockNetwork, number: int) -> qsdp.BlockNetwork:
+    """Return the neurons of the largest second-layer weights."""
+    sizes = np.abs(network.output_weights).max(axis=1)
+    rows = np.sort(np.argsort(-sizes, kind="stable")[:number])
+    return network.with_weights(network.U[rows], network.V[rows], network.alpha[rows], rows)
+
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or ("digits", "mnist"):
+        {"digits": digits, "mnist": mnist}[part]()
