@@ -198,8 +198,10 @@ def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -
     """
     if scipy.sparse.issparse(value):
         raise InvalidTypeError(f"{name} must be a dense array; got a sparse one, convert it with {name}.toarray()")
+    if np.ma.is_masked(value):
+        raise InvalidInputError(f"{name} must have no masked entries; fill them, for instance with {name}.filled(0)")
     if isinstance(value, np.ndarray):
-        # Masked, matrix and memory-mapped arrays become plain views.
+        # Masked arrays, matrices and memory maps become plain views.
         value = np.asarray(value)
         if value.dtype.kind in "buif" and value.dtype.itemsize <= 8 and np.isfinite(value).all():
             finite: FloatArray = value.astype(np.float64, order="C", copy=False)
