@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.validation import check_unmasked
 from qsdp.encoding.notation import BOOLEAN, DATES, ambiguous, notation_of, parsed, truth
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -49,6 +50,7 @@ def is_frame(X: Any) -> bool:
 
 def as_table(X: Any) -> Any:
     """Convert nested lists with text to an array of objects, since NumPy would turn their numbers into text."""
+    check_unmasked("X", X)
     if hasattr(X, "dtype") or hasattr(X, "toarray") or is_frame(X):
         return X
     try:
