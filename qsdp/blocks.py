@@ -21,6 +21,7 @@ from qsdp._utils.validation import (
     check_integer,
     check_matrix,
     check_real,
+    check_unmasked,
     read_only,
 )
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -351,6 +352,7 @@ def _listed(name: str, values: Any) -> list[Any]:
 
 
 def _checked_rows(rows: Any, layout: Layout) -> npt.NDArray[Any]:
+    check_unmasked("rows", rows)
     kept = isinstance(rows, np.ndarray) and rows.ndim == 2 and len(rows) > 0 and rows.dtype.str[1:] in _KEPT
     array: npt.NDArray[Any] = np.asarray(rows) if kept else check_matrix("rows", rows)
     if array.shape[1] != layout.n_entries:

@@ -22,6 +22,8 @@ def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
 def write_together(files: Mapping[Path, bytes]) -> None:
     """Write several files that belong together; all are written to temporary files before any is renamed."""
     for target in files:
+        if target.is_dir():
+            raise IsADirectoryError(f"cannot write {str(target)!r}: it is a folder; name a file in it")
         if not target.parent.is_dir():
             raise FileNotFoundError(f"cannot write {str(target)!r}: its folder {str(target.parent)!r} does not exist")
     with ExitStack() as stack:

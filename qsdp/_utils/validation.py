@@ -191,6 +191,13 @@ def check_magnitude(name: str, array: npt.NDArray[Any], remedy: str) -> None:
         )
 
 
+def check_unmasked(name: str, value: Any) -> None:
+    """Refuse arrays with masked entries, whose mask a conversion would silently drop."""
+    # Columns of data frames may be called `_mask`, which `np.ma.is_masked` would read.
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InvalidInputError(f"{name} must have no masked entries; fill them, for instance with {name}.filled(0)")
+
+
 def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -> FloatArray:
     """Check a finite numeric array of any shape, and return it as float64; errors state the expected `shape`.
 
@@ -198,8 +205,9 @@ def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -
     """
     if scipy.sparse.issparse(value):
         raise InvalidTypeError(f"{name} must be a dense array; got a sparse one, convert it with {name}.toarray()")
+    check_unmasked(name, value)
     if isinstance(value, np.ndarray):
-        # Masked, matrix and memory-mapped arrays become plain views.
+        # Masked arrays, matrices and memory maps become plain views.
         value = np.asarray(value)
         if value.dtype.kind in "buif" and value.dtype.itemsize <= 8 and np.isfinite(value).all():
             finite: FloatArray = value.astype(np.float64, order="C", copy=False)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.validation import check_unmasked
 from qsdp.encoding.notation import BOOLEAN, DATES, ambiguous, notation_of, parsed, truth
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -38,7 +39,8 @@ _DATES = "Mm"
 _SECOND, _DAY = 1e6, 86400e6
 
 #: Types of dates, times of day and durations, which are converted to numbers of days or seconds.
-_TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+_DURATIONS = (datetime.time, datetime.timedelta, np.timedelta64)
+_TIMES = (datetime.date, np.datetime64, *_DURATIONS)
 
 
 def is_frame(X: Any) -> bool:
@@ -48,6 +50,7 @@ def is_frame(X: Any) -> bool:
 
 def as_table(X: Any) -> Any:
     """Convert nested lists with text to an array of objects, since NumPy would turn their numbers into text."""
+    check_unmasked("X", X)
     if hasattr(X, "dtype") or hasattr(X, "toarray") or is_frame(X):
         return X
     try:
@@ -95,8 +98,10 @@ def column_notation(column: Any, name: str) -> str | None:
         return None
     if entries.dtype.kind == "b":
         return BOOLEAN
-    if entries.dtype.kind in "iufm":
+    if entries.dtype.kind in "iuf":
         return "number"
+    if entries.dtype.kind == "m":
+        return "duration"
     if entries.dtype.kind == "M":
         return "date"
     present = [entry for entry in entries.tolist() if not is_missing(entry)]
@@ -109,6 +114,8 @@ def column_notation(column: Any, name: str) -> str | None:
         return notation
     if present and all(isinstance(entry, datetime.date) for entry in present):
         return "date"
+    if present and all(isinstance(entry, _DURATIONS) for entry in present):
+        return "duration"
     if present and all(isinstance(entry, (bool, np.bool_)) for entry in present):
         return BOOLEAN
     return None if any(_is_symbol(entry) for entry in present) else "number"
@@ -257,7 +264,7 @@ def _number(entry: Any, name: str, notation: str) -> float:
     if notation in DATES and isinstance(entry, datetime.date):
         return float(parsed([entry.isoformat()], "date")[0])
     if isinstance(entry, datetime.time):
-        return 3600.0 * entry.hour + 60.0 * entry.minute + entry.second + entry.microsecond / _SECOND
+        entry = datetime.datetime.combine(datetime.datetime.min, entry.replace(tzinfo=None)) - datetime.datetime.min
     if isinstance(entry, (datetime.timedelta, np.timedelta64)):
         return float(np.timedelta64(entry, "us").astype(np.int64)) / _SECOND
     if not _is_number(entry):

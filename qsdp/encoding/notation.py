@@ -1,4 +1,4 @@
-"""Detection and parsing of numbers, dates and booleans in text columns, with one notation per column.
+"""Detection and parsing of numbers, dates, times and booleans in text columns, with one notation per column.
 
 A column has a notation if nearly all entries can be parsed in it and at least one of them is unambiguous: "1,234" alone
 is 1234 in some countries and 1.234 in others.
@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
@@ -26,6 +27,7 @@ _WHOLE = re.compile(r"[+-]?\d+")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d+,|[+-]?\d{1,3}(\.\d{3})+,\d*")
 _PERCENT = re.compile(rf"({_PLAIN.pattern})\s?%")
+_PERCENT_SIGN = re.compile(r"\s?%$")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?")
 _TIME = r"(?:\s+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?)?"
 _YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})([./])(?P<month>\d{{1,2}})\2(?P<day>\d{{1,2}}){_TIME}")
@@ -33,6 +35,10 @@ _YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})([./])(?P<month>\d{{1,2}})\2(?P<day
 _YEAR = r"(?P<year>\d{4}|(?<=[/-])\d\d|(?<=\d\d\.\d\d\.)\d\d)"
 _DAY_FIRST = re.compile(rf"(?P<day>\d{{1,2}})([./-])(?P<month>\d{{1,2}})\2{_YEAR}{_TIME}")
 _MONTH_FIRST = re.compile(rf"(?P<month>\d{{1,2}})([./-])(?P<day>\d{{1,2}})\2{_YEAR}{_TIME}")
+#: Hours and minutes, with seconds and days if any; as Python and pandas print times of day and durations.
+_DURATION = re.compile(
+    r"((?P<days>[+-]?\d+) days?,? )?(?P<sign>[+-]?)(?P<hours>\d+):(?P<minutes>[0-5]\d)(:(?P<seconds>[0-5]\d(\.\d+)?))?"
+)
 _DOTTED = re.compile(r"[+-]?\d{1,3}(\.\d{3}){2,}")
 
 #: Maximum fraction of unparsable entries in a column of numbers, and minimum number of distinct numbers next to them.
@@ -64,7 +70,8 @@ def notation_of(texts: Sequence[str]) -> str | None:
 def parsed(texts: Sequence[str], notation: str) -> FloatArray:
     """Parse texts in a notation to correctly rounded numbers; NaN for texts that do not match.
 
-    Percentages are hundredths: 12.5% is 0.125. Dates are days since 1970-01-01, in UTC if they name no zone.
+    Percentages are hundredths: 12.5% is 0.125. Dates are days since 1970-01-01, in UTC if they name no zone. Durations
+    and times of day are seconds.
     """
     if notation == "number" and (numbers := _all_floats(texts)) is not None:
         return numbers
@@ -135,6 +142,19 @@ def _of_percent(text: str) -> float:
     return float(plain + "e-2") if "e" not in plain.lower() else float(plain) / 100.0
 
 
+def _bare(text: str) -> str:
+    """Remove a percent sign."""
+    return _PERCENT_SIGN.sub("", text)
+
+
+def _of_duration(text: str) -> float:
+    parts = _DURATION.fullmatch(text)
+    assert parts is not None
+    # Exact until the end, so that text and typed columns hold the same floats.
+    clock = 3600 * Decimal(parts["hours"]) + 60 * Decimal(parts["minutes"]) + Decimal(parts["seconds"] or 0)
+    return float(86400 * Decimal(parts["days"] or 0) + (-clock if parts["sign"] == "-" else clock))
+
+
 def _of_date(text: str) -> float:
     day, _, rest = text.partition(".")
     zone = re.sub(r"^\d*", "", rest)
@@ -170,6 +190,12 @@ NOTATIONS: dict[str, tuple[Callable[[str], bool], Callable[[list[str]], bool], C
     "thousands": (_is_grouped, _are_grouped, lambda text: float(text.replace(",", ""))),
     "comma": (_is_comma, _are_commas, _of_comma),
     "percent": (lambda text: _PERCENT.fullmatch(text) is not None, lambda own: True, _of_percent),
+    "comma percent": (
+        lambda text: "%" in text and _is_comma(_bare(text)),
+        lambda own: _are_commas([_bare(text) for text in own]),
+        lambda text: _of_percent(text.replace(".", "").replace(",", ".")),
+    ),
+    "duration": (lambda text: _DURATION.fullmatch(text) is not None, lambda own: True, _of_duration),
     "date": (lambda text: _ISO.fullmatch(text) is not None, lambda own: True, _of_date),
     "year first": (partial(_is_day, _YEAR_FIRST), lambda own: True, partial(_of_day, _YEAR_FIRST)),
     # Points separate a day from the month after it; otherwise, a day above 12 decides.
@@ -196,7 +222,7 @@ def ambiguous(texts: Sequence[str]) -> str | None:
     if all(map(_DAY_FIRST.fullmatch, texts)):
         return f"dates whose day and month are not certain, such as {texts[0]!r}; write them as 2024-01-31"
     others = [text for text in texts if not _is_plain(text)]
-    if all(map(_GROUPED.fullmatch, others)):
+    if all(_GROUPED.fullmatch(_bare(text)) for text in others):
         return f"numbers whose commas separate thousands or decimals, such as {others[0]!r}; write 1234 or 1.234"
     if all(map(_DOTTED.fullmatch, others)):
         return f"numbers with points between thousands, such as {others[0]!r}; write 1234.5"

@@ -25,7 +25,7 @@ from qsdp.encoding.columns import (
 )
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import EncodingRule
-from qsdp.encoding.notation import BOOLEAN
+from qsdp.encoding.notation import BOOLEAN, DATES
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["TableEncoder", "ThresholdEncoder"]
@@ -110,8 +110,9 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         numbers = as_numbers(column, name, notation)
         if odd := odd_entries(column, numbers):
             row, text = odd[0]
+            kind = "dates" if notation in DATES else "durations" if notation == "duration" else "numbers"
             self._report(
-                f"column {name!r} holds numbers, but {len(odd)} of {len(numbers)} entries are not numbers, such as "
+                f"column {name!r} holds {kind}, but {len(odd)} of {len(numbers)} entries are not {kind}, such as "
                 f"{text!r:.60} in {place_of(column, row)}; they count as missing"
             )
         return numbers

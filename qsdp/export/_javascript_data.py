@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp.encoding import Expression, InputColumn
-from qsdp.encoding.notation import BOOLEAN
+from qsdp.encoding.notation import BOOLEAN, DATES
 from qsdp.export._model import ModelDescription
 from qsdp.export._products import has_neurons, products
 from qsdp.networks import BilinearNetwork, IntegerForm, QuadraticForm
@@ -20,7 +20,11 @@ __all__ = ["columns_data", "effects_data", "network_data", "output_names", "pack
 #: Significant digits of the ranges of columns, which are computed back from those of inputs.
 _DIGITS = 12
 
-_UNITS = {"date": "days since 1970-01-01", "percent": "fraction, 0.125 for 12.5%"}
+_UNITS = {
+    **dict.fromkeys(DATES, "days since 1970-01-01"),
+    **dict.fromkeys(("percent", "comma percent"), "fraction, 0.125 for 12.5%"),
+    "duration": "seconds",
+}
 
 
 def packed(values: npt.NDArray[Any]) -> dict[str, Any]:
@@ -142,7 +146,7 @@ def columns_data(description: ModelDescription) -> list[dict[str, Any]]:
 
 def _type(column: InputColumn) -> str | None:
     if column.categories is None:
-        return "date" if column.notation == "date" else None
+        return "date" if column.notation in DATES else None
     return "boolean" if column.notation == BOOLEAN else "category"
 
 

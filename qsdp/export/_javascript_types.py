@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from string import Template
 
 from qsdp.encoding import InputColumn
-from qsdp.encoding.notation import BOOLEAN
+from qsdp.encoding.notation import BOOLEAN, DATES
 from qsdp.export._javascript_data import unit_of
 from qsdp.export._model import ModelDescription
 
@@ -128,10 +128,10 @@ def _field(column: InputColumn, used: bool) -> str:
         truth = ["boolean"] if column.notation == BOOLEAN else []
         kinds = " | ".join([_literal(one) for one in column.categories if one is None or not truth] + truth)
     else:
-        kinds = "number | boolean" + (" | string" if column.notation == "date" else "") + missing
+        kinds = "number | boolean" + (" | string" if column.notation in DATES else "") + missing
     about = ""
     if (unit := unit_of(column)) is not None:
-        date = ", or an ISO date" if column.notation == "date" else ""
+        date = ", or an ISO date" if column.notation in DATES else ""
         about = f"  /** {unit[0].upper()}{unit[1:]}{date}. */\n"
     return f"{about}  readonly {json.dumps(column.name)}{'' if used else '?'}: {kinds};\n"
 

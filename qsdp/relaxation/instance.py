@@ -14,7 +14,7 @@ from qsdp.forms import FormMap
 from qsdp.gram import Gram, GramFactor, SharedGram, to_matrices
 from qsdp.lifting import DataMap, power_of_two
 from qsdp.losses import DataFit, Loss
-from qsdp.problem import TrainingProblem
+from qsdp.problem import TrainingProblem, check_problem
 
 __all__ = ["Instance", "LinearInstance", "Reduction", "Units"]
 
@@ -99,6 +99,7 @@ class Instance(LinearInstance):
     @classmethod
     def of(cls, problem: TrainingProblem, regularization: str = "tight") -> Instance:
         """Build the instance of a training problem, in the problem's units."""
+        check_problem(problem)
         return cls(problem.map, problem.data_fit, problem.regularization_weight(regularization))
 
     def price_at_zero(self, above: float = math.inf) -> float:

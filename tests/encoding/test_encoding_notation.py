@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qsdp.encoding import TableEncoder
+from qsdp.encoding.columns import as_numbers
 from qsdp.encoding.notation import notation_of, parsed
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 
@@ -24,6 +25,10 @@ from qsdp.exceptions import InvalidInputError, QSDPWarning
         (["1,5", "0,25", "7"], "comma", [1.5, 0.25, 7.0]),
         (["1.234,5", "7,0"], "comma", [1234.5, 7.0]),
         (["5%", "12.5 %", "-3%"], "percent", [0.05, 0.125, -0.03]),
+        (["37,1%", "5 %", "1.000,5 %"], "comma percent", [0.371, 0.05, 10.005]),
+        (["0:57:53", "12:00:00.25"], "duration", [3473.0, 43200.25]),
+        (["7:30", "23:05"], "duration", [27000.0, 83100.0]),
+        (["0 days 00:00:01.500000", "-1 days +23:00:00", "1 day, 0:00:02"], "duration", [1.5, -3600.0, 86402.0]),
         (["1970-01-02", "1969-12-31"], "date", [1.0, -1.0]),
         (["1970-01-01T12:00:00Z", "1970-01-02 00:00+06:00"], "date", [0.5, 0.75]),
         (["1970-01-01 00:00:00.5"], "date", [0.5 / 86400.0]),
@@ -37,6 +42,9 @@ from qsdp.exceptions import InvalidInputError, QSDPWarning
         (["red", "5", "blue"], None, None),
         (["5%", "10%", "none"], None, None),
         (["1_000", "2"], None, None),
+        # Ratios and addresses.
+        (["16:9", "4:3"], None, None),
+        (["12:34:56:78", "12:99"], None, None),
         (["nan", "inf"], None, None),
         # Versions of software, and days that no calendar has.
         (["1.2.10", "1.2.11"], None, None),
@@ -55,6 +63,7 @@ def test_notations(texts, notation, numbers):
         (["1,234", "5,678"], "commas separate thousands or decimals, such as '1,234'"),
         (["03/04/2024", "05/06/2024"], "day and month are not certain, such as '03/04/2024'; write them as 2024"),
         (["13/02/2024", "02/13/2024"], "day and month are not certain"),
+        (["1,234%", "5,678 %"], "commas separate thousands or decimals, such as '1,234%'"),
         (["1,234", "5000"], "commas separate thousands or decimals"),
         (["1.234.567", "5"], "points between thousands"),
     ],
@@ -93,6 +102,14 @@ def test_a_few_odd_entries_of_a_number_column_are_missing_and_named():
     with pytest.warns(QSDPWarning, match="3 of 100 entries are not numbers, such as 'n/a' in row 97; they count"):
         encoder = TableEncoder("standard").fit(pd.DataFrame({"x": column, "y": np.arange(100.0)}))
     assert encoder.get_feature_names_out().tolist() == ["x", "x is missing", "y"]
+    for kind, entries in (
+        ("dates", [f"2024-01-{k:02}" for k in range(1, 31)]),
+        ("durations", [f"{k}:00" for k in range(30)]),
+    ):
+        with pytest.warns(
+            QSDPWarning, match=f"column 'x' holds {kind}, but 1 of 31 entries are not {kind}, such as 'soon'"
+        ):
+            TableEncoder("standard").fit(pd.DataFrame({"x": [*entries, "soon"]}))
     # In a column of few numbers, other entries make categories.
     few = TableEncoder().fit(pd.DataFrame({"x": ["1", "2", "n/a", "1", "2"]}))
     assert few.encoding_.columns[0].categories == ("1", "2", "n/a")
@@ -109,6 +126,24 @@ def test_rows_are_encoded_alike_whatever_other_rows_a_table_has():
         np.testing.assert_array_equal(encoder.transform(train.iloc[:2]), whole[:2])
 
 
+@given(st.lists(st.timedeltas(datetime.timedelta(-10000), datetime.timedelta(10000)), min_size=1, max_size=20))
+def test_durations_are_the_same_as_text_and_as_objects(spans):
+    exact = [span / datetime.timedelta(seconds=1) for span in spans]
+    for texts in (list(map(str, spans)), pd.Series(pd.to_timedelta(spans)).astype(str).tolist()):
+        if any(":" in text for text in texts):
+            np.testing.assert_array_equal(
+                parsed([text for text in texts if ":" in text], "duration"),
+                [one for one, text in zip(exact, texts, strict=True) if ":" in text],
+            )
+    np.testing.assert_array_equal(as_numbers(pd.Series(spans, dtype=object), "x", "duration"), exact)
+
+
+@given(st.lists(st.times(), min_size=1, max_size=20))
+def test_times_of_day_are_the_same_as_text_and_as_objects(times):
+    numbers = as_numbers(pd.Series(times, dtype=object), "x", "duration")
+    np.testing.assert_array_equal(parsed(list(map(str, times)), "duration"), numbers)
+
+
 def test_text_and_typed_columns_of_a_table_make_the_same_inputs():
     days = pd.date_range("2024-02-27", periods=6, freq="D")
     typed = pd.DataFrame(
@@ -116,6 +151,8 @@ def test_text_and_typed_columns_of_a_table_make_the_same_inputs():
             "number": [1.5, 2.0, np.nan, 4.0, 5.25, 6.0],
             "whole": [1, 2, 3, 4, 5, 9],
             "day": days,
+            "wait": pd.to_timedelta([90, 5.5, None, 86401, -3, 7], unit="s"),
+            "hour": [datetime.time(7, 5 * k, 1) for k in range(6)],
             "flag": [True, False, True, True, False, True],
             "city": ["Oslo", "Rome", "Oslo", "Bonn", None, "Rome"],
         }
@@ -125,6 +162,8 @@ def test_text_and_typed_columns_of_a_table_make_the_same_inputs():
             "number": ["1.5", "2", None, "4.0", "5.25", "6"],
             "whole": [str(value) for value in typed.whole],
             "day": [str(day.date()) for day in days],
+            "wait": ["0:01:30", "0 days 00:00:05.500000", None, "1 day, 0:00:01", "-1 days +23:59:57", "0:00:07"],
+            "hour": [str(one) for one in typed.hour],
             "flag": ["True", "false", "true", "TRUE", "False", "true"],
             "city": typed.city,
         }

@@ -407,7 +407,7 @@ def test_durations_and_times_of_day_are_seconds():
     )
     seconds = pd.DataFrame({name: [0.0, 1.5, np.nan, 3.0] for name in table})
     encoder = TableEncoder("standard").fit(table)
-    assert encoder.encoding_ == TableEncoder("standard").fit(seconds).encoding_
+    assert encoder.expressions_ == TableEncoder("standard").fit(seconds).expressions_
     np.testing.assert_array_equal(encoder.transform(table), encoder.transform(seconds))
 
 

@@ -340,6 +340,25 @@ def test_columns_tell_what_they_take(tables, tmp_path):
     assert frame["number"].min() < told["number"]["range"][0] < told["number"]["range"][1] < frame["number"].max()
 
 
+def test_declarations_state_the_units_of_every_notation():
+    frame = pd.DataFrame(
+        {
+            "iso": [f"2024-01-{k:02}" for k in range(1, 31)],
+            "european": [f"{k}.1.2024" for k in range(1, 31)],
+            "american": [f"1/{k}/2024" for k in range(1, 31)],
+            "share": [f"{k},5 %" for k in range(30)],
+            "wait": [f"{k}:{k:02}:00" for k in range(30)],
+        }
+    )
+    target = np.random.default_rng(0).normal(size=30)
+    declared = to_js(QuantizedNetworkRegressor(**{**NUMBERS, "encoding": "standard"}).fit(frame, target)).declarations
+    assert {name: unit for unit, name in re.findall(r'/\*\* (.*) \*/\n  readonly "(\w+)"', declared)} == {
+        **dict.fromkeys(("iso", "european", "american"), "Days since 1970-01-01, or an ISO date."),
+        "share": "Fraction, 0.125 for 12.5%.",
+        "wait": "Seconds.",
+    }
+
+
 def test_declarations_name_what_is_exported(mixed, iris):
     for module in (mixed, to_js(random_network(np.random.default_rng(0), 3, 4))):
         declared = re.findall(r"export declare (?:const|function) (\w+)", module.declarations)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import SCALAR_LOSSES
 
 # The tolerance asked for is at the edge of what the solver reaches; the comparisons allow much more.
@@ -161,3 +161,11 @@ class TestPolynomial:
         values = {name: variable.value for name, variable in built.variables.items()}
         np.testing.assert_allclose(values["Z1"].diagonal(), values["rho1"], atol=1e-7)
         np.testing.assert_allclose(values["Z2"].diagonal(), values["rho2"], atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "build", [qsdp.build_full, qsdp.build_two_block, qsdp.build_relaxation, qsdp.build_dual, qsdp.build_polynomial]
+)
+def test_what_is_not_a_problem_is_refused(build):
+    with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem; got ndarray"):
+        build(np.ones((3, 2)))

@@ -244,6 +244,21 @@ def test_a_sparse_matrix_is_a_type_error_that_says_how_to_convert() -> None:
         TrainingProblem(scipy.sparse.csr_matrix(X), Y, beta=0.1)
 
 
+def test_masked_entries_are_refused_and_a_mask_of_none_is_ignored() -> None:
+    X, y = np.ones((4, 2)), np.arange(4.0)
+    with pytest.raises(InvalidInputError, match=r"X must have no masked entries; .*X.filled\(0\)"):
+        TrainingProblem(np.ma.array(X, mask=[[True, False]] * 4), y, beta=0.1)
+    with pytest.raises(InvalidInputError, match="y must have no masked entries"):
+        TrainingProblem(X, np.ma.array(y, mask=[True, False, False, False]), beta=0.1)
+    with pytest.raises(InvalidInputError, match="rows must have no masked entries"):
+        qsdp.Blocks(np.ma.array(np.ones((4, 3)), mask=True), [2])
+    with pytest.raises(InvalidInputError, match="X must have no masked entries"):
+        qsdp.QuantizedNetworkRegressor().fit(np.ma.array(X, mask=True), y)
+    frame = pd.DataFrame({"_mask": [1.0, 2.0, 0.0, 1.0]})
+    assert TrainingProblem(frame, y, beta=0.1) == TrainingProblem(frame.to_numpy(), y, beta=0.1)
+    assert TrainingProblem(np.ma.array(X, mask=False), y, beta=0.1) == TrainingProblem(X, y, beta=0.1)
+
+
 @pytest.mark.parametrize("scale", [1e150, 1e-150])
 def test_messages_about_magnitudes_say_what_to_do(scale: float) -> None:
     assert "rescale" in refused("X", lambda: TrainingProblem(X * scale, Y, beta=0.1))
