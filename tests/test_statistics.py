@@ -122,7 +122,7 @@ def test_certificates_are_checked_from_files(vector, arguments, bound_type, tmp_
     for name, change, reason in (
         ("nu", lambda nu: 0.5 * nu, "is proven"),
         ("forms", lambda forms: 1.01 * forms, "the objective is"),
-        ("forms", lambda forms: forms[:, 1:], "no triangles"),
+        ("forms", lambda forms: forms[:, 1:], "not triangles"),
         ("lower_bound", lambda bound: bound + 1e-6 * certificate.objective, "is proven"),
         ("loss", lambda loss: np.array("absolute"), "only a squared loss"),
     ):
