@@ -167,7 +167,7 @@ def solve_polynomial_relaxation(
         return _solved(problem, solver, tol)
 
 
-class _Point(NamedTuple):
+class _PartSolution(NamedTuple):
     """Feasible point and bound of one instance, in its units: stacks over its outputs."""
 
     matrices: FloatArray
@@ -203,7 +203,7 @@ def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRela
     )
 
 
-def _solved_part(instance: Instance, binary: npt.NDArray[np.bool_], solver: str, tol: float) -> _Point:
+def _solved_part(instance: Instance, binary: npt.NDArray[np.bool_], solver: str, tol: float) -> _PartSolution:
     """Solve, repair and bound an instance whose outputs do not fall apart."""
     built = _build(instance, binary)
     if _bound(instance, binary, [instance.zero_dual], [])[0] >= (1.0 - ROUNDING) * instance.fit.value_at_zero:
@@ -223,7 +223,7 @@ def _solved_part(instance: Instance, binary: npt.NDArray[np.bool_], solver: str,
     nu = None if missing else np.stack([np.ravel(column) for column in multipliers], axis=1)
     shifts = [shift for shift in _multipliers(built, binary) if np.all(np.isfinite(shift))]
     bound, proof = _bound(instance, binary, [nu, -gradient], shifts)
-    return _Point(matrices, rhos, objective, bound, proof, status)
+    return _PartSolution(matrices, rhos, objective, bound, proof, status)
 
 
 def _run(program: cp.Problem, solver: str, tol: float) -> str:
