@@ -144,7 +144,11 @@ def rows_in_memory(file: Path, target: str, columns: Mapping[str, Any]) -> Train
             raise InvalidInputError(_too_few(file, source, len(known), len(train)))
         counts = f"{len(train)} training + {len(test)} test rows"
         if len(raw) > len(known):
-            counts += f"; {len(raw) - len(known)} without {target!r} left out{marked(raw, target)}"
+            texts = marked(raw, target)
+            counts += f"; {len(raw) - len(known)} without {target!r} left out{texts}"
+            if texts:
+                # They may be classes.
+                warn(f"rows whose target {target!r} counts as missing are left out{texts}")
         if len(train) + len(test) < len(known):
             counts += f"; {len(known) - len(train) - len(test)} of weight zero left out"
         return TrainingRows(source, tuple(columns["drop"]), train, test, counts)

@@ -76,6 +76,7 @@ def test_classes_that_often_mean_missing_are_counted_or_kept(here: Path) -> None
     (here / "data.csv").write_text("x,y\n" + "".join(f"{k % 3}.{k},{kinds[k % 3]}\n" for k in range(60)))
     result = run("fit", "data.csv", "--target", "y", *FAST)
     assert "20 without 'y' left out ('None' 20; --na-values says what counts as missing)" in result.stdout
+    assert "Warning: rows whose target 'y' counts as missing are left out ('None' 20; --na-values" in result.stderr
     exact = ("--encoding", "standard", "--beta", "1%", "--neurons", 100)
     result = run("fit", "data.csv", "--target", "y", *exact, "--na-values", "?,x", "--force")
     assert figure(result.stdout, "target") == "'y', 3 classes: 'Apnea', 'Insomnia', 'None'"
