@@ -13,7 +13,8 @@ chosen the same way: the cross-entropy, unless the squared loss is more accurate
 held-out series, and column generation runs for at most a minute. Bytes are those of the file of the network with
 second-layer weights of 6 bits, whose accuracy and gap are shown; it and the file of the unrounded network have the same
 bound. Of a ridge regression, each coefficient takes four bytes. MiniRocket has its default settings, on series padded
-with zeros to equal length. Seconds are CPU time of one thread, of the last fit alone.
+with zeros to equal length. Seconds are CPU time of one thread, of the last fit alone. Windows end in a constant, and no
+constant column is appended.
 """
 
 from __future__ import annotations
