@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -51,6 +52,8 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
+    # Without the package, an error of the import skips the case, as one of another process would not.
+    import_module("aeon")
     return in_own_process(measure, case, threads=1)
 
 
