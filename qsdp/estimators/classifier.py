@@ -110,6 +110,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         activation: str | Sequence[float] | PolynomialActivation | None = ClassifierOptions.activation,
         levels: int = ClassifierOptions.levels,
         encoding: Any = ClassifierOptions.encoding,
+        max_categories: int = ClassifierOptions.max_categories,
         constant_column: bool = ClassifierOptions.constant_column,
         solver: str = ClassifierOptions.solver,
         shaping: str = ClassifierOptions.shaping,
