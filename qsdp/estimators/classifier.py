@@ -55,8 +55,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     Parameters
     ----------
-    n_neurons, beta, loss, class_weight, probability, activation, levels, encoding, constant_column, solver, shaping,
-    refine, tol, allocation, time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
+    n_neurons, beta, loss, class_weight, probability, activation, levels, encoding, max_categories, constant_column,
+    solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
         See `ClassifierOptions`.
 
     Attributes

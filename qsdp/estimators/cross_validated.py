@@ -308,8 +308,8 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
     Parameters
     ----------
     n_neurons, betas, cv, scoring, evaluate, loss, class_weight, probability, activation, levels, encoding,
-    constant_column, solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, keep_data, random_state,
-    verbose
+    max_categories, constant_column, solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, keep_data,
+    random_state, verbose
         See `ClassifierCrossValidationOptions`.
 
     Attributes
@@ -384,8 +384,8 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
 
     Parameters
     ----------
-    n_neurons, betas, cv, scoring, evaluate, loss, activation, levels, encoding, constant_column, solver, shaping,
-    refine, tol, allocation, time_limit, n_jobs, device, keep_data, random_state, verbose
+    n_neurons, betas, cv, scoring, evaluate, loss, activation, levels, encoding, max_categories, constant_column,
+    solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, keep_data, random_state, verbose
         See `CrossValidationOptions`.
 
     Attributes

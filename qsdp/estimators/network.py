@@ -500,8 +500,8 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
 
     Parameters
     ----------
-    n_neurons, beta, loss, activation, levels, encoding, constant_column, solver, shaping, refine, tol, allocation,
-    time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
+    n_neurons, beta, loss, activation, levels, encoding, max_categories, constant_column, solver, shaping, refine, tol,
+    allocation, time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
         See `EstimatorOptions`.
 
     Attributes
