@@ -145,6 +145,7 @@ BAD: list[tuple[str, Any, type[Exception], str]] = [
     ("keep_data", 1, InvalidTypeError, "keep_data must be True or False; got 1"),
     ("encoding", "bits", InvalidInputError, "encoding must be one of"),
     ("encoding", 3, InvalidTypeError, "encoding must be"),
+    ("max_categories", 1, InvalidInputError, "max_categories must be an integer >= 2; got 1"),
     ("betas", 1, InvalidInputError, "betas must be an integer from 2"),
     ("evaluate", "both", InvalidInputError, "evaluate must be one of"),
 ]

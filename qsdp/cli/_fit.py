@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from qsdp._utils.memory import main_memory
-from qsdp._utils.validation import check_choice, check_real
+from qsdp._utils.validation import check_choice, check_integer, check_real
 from qsdp.cli import _flags as flags
 from qsdp.cli._reports import first_names, print_facts, print_figures, time_figure
 from qsdp.cli._rows import TrainingRows, rows_in_memory, sampled_rows
@@ -40,6 +40,9 @@ def fit(
     task: Annotated[str, typer.Option(help=f"{' | '.join(TASKS)}.")] = "auto",
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
     encoding: flags.EncodingName = EstimatorOptions.encoding,
+    max_categories: Annotated[
+        int, typer.Option(help="Largest number of categories of a column that become bits: the most frequent ones.")
+    ] = EstimatorOptions.max_categories,
     weights: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Column with non-negative sample weights; excluded from the inputs."),
@@ -100,6 +103,7 @@ def fit(
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
     partial = path.with_name(f"{path.stem}.partial{path.suffix}")
     check_choice("--encoding", encoding, flags.ENCODING_NAMES)
+    check_integer("--max-categories", max_categories, minimum=2)
     check_real("--memory", memory)
     columns: dict[str, Any] = {
         "task": task,
@@ -122,7 +126,7 @@ def fit(
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 
     parameters = {name: getattr(options, name) for name in TrainingOptions.declared()}
-    parameters |= {"encoding": encoding, "verbose": True}
+    parameters |= {"encoding": encoding, "max_categories": max_categories, "verbose": True}
     model: Any = (
         QuantizedNetworkRegressor(**parameters)
         if rows.source.notation is not None

@@ -57,10 +57,12 @@ class EncodingRule:
     cut: float | None = None
 
     @classmethod
-    def recommended(cls, encoding: str, n_columns: int) -> EncodingRule:
+    def recommended(cls, encoding: str, n_columns: int, max_categories: int = max_categories) -> EncodingRule:
         """Return the rule that estimators and the command line use for tables of `n_columns` columns."""
         most = _MOST_BITS // max(n_columns, 1)
-        return cls(encoding=encoding, n_thresholds=min(max(most, 1), cls.n_thresholds), cut=CUT)
+        return cls(
+            encoding=encoding, n_thresholds=min(max(most, 1), cls.n_thresholds), max_categories=max_categories, cut=CUT
+        )
 
     def __post_init__(self) -> None:
         check_choice("encoding", self.encoding, ENCODINGS)

@@ -49,7 +49,10 @@ _HOPELESS, _NEGLIGIBLE = 3.0, 0.25
 
 
 def choose_encoder(
-    X: Any, weights: FloatArray | None, problem_of: Callable[[FloatArray], TrainingProblem]
+    X: Any,
+    weights: FloatArray | None,
+    problem_of: Callable[[FloatArray], TrainingProblem],
+    max_categories: int = EncodingRule.max_categories,
 ) -> TableEncoder:
     """Fit the encoder of a table whose inputs have the smallest errors on held-out rows.
 
@@ -64,8 +67,10 @@ def choose_encoder(
         Positive weights of the rows.
     problem_of : callable
         Returns the training problem of inputs of shape (n, width).
+    max_categories : int, default=50
+        Largest number of categories of a column that have bits.
     """
-    rule = EncodingRule.recommended("standard", X.shape[1])
+    rule = EncodingRule.recommended("standard", X.shape[1], max_categories)
     encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
     table = encoder._table(X)
     candidates = _Candidates(encoder.encoding_, table, weights, problem_of)

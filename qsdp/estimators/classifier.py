@@ -55,8 +55,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
 
     Parameters
     ----------
-    n_neurons, beta, loss, class_weight, probability, activation, levels, encoding, constant_column, solver, shaping,
-    refine, tol, allocation, time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
+    n_neurons, beta, loss, class_weight, probability, activation, levels, encoding, max_categories, constant_column,
+    solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
         See `ClassifierOptions`.
 
     Attributes
@@ -110,6 +110,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         activation: str | Sequence[float] | PolynomialActivation | None = ClassifierOptions.activation,
         levels: int = ClassifierOptions.levels,
         encoding: Any = ClassifierOptions.encoding,
+        max_categories: int = ClassifierOptions.max_categories,
         constant_column: bool = ClassifierOptions.constant_column,
         solver: str = ClassifierOptions.solver,
         shaping: str = ClassifierOptions.shaping,

@@ -76,6 +76,7 @@ class _CrossValidated:
         activation: str | Sequence[float] | PolynomialActivation | None = CrossValidationOptions.activation,
         levels: int = CrossValidationOptions.levels,
         encoding: Any = CrossValidationOptions.encoding,
+        max_categories: int = CrossValidationOptions.max_categories,
         constant_column: bool = CrossValidationOptions.constant_column,
         solver: str = CrossValidationOptions.solver,
         shaping: str = CrossValidationOptions.shaping,
@@ -307,8 +308,8 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
     Parameters
     ----------
     n_neurons, betas, cv, scoring, evaluate, loss, class_weight, probability, activation, levels, encoding,
-    constant_column, solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, keep_data, random_state,
-    verbose
+    max_categories, constant_column, solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, keep_data,
+    random_state, verbose
         See `ClassifierCrossValidationOptions`.
 
     Attributes
@@ -357,6 +358,7 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
         activation: str | Sequence[float] | PolynomialActivation | None = ClassifierCrossValidationOptions.activation,
         levels: int = ClassifierCrossValidationOptions.levels,
         encoding: Any = ClassifierCrossValidationOptions.encoding,
+        max_categories: int = ClassifierCrossValidationOptions.max_categories,
         constant_column: bool = ClassifierCrossValidationOptions.constant_column,
         solver: str = ClassifierCrossValidationOptions.solver,
         shaping: str = ClassifierCrossValidationOptions.shaping,
@@ -382,8 +384,8 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
 
     Parameters
     ----------
-    n_neurons, betas, cv, scoring, evaluate, loss, activation, levels, encoding, constant_column, solver, shaping,
-    refine, tol, allocation, time_limit, n_jobs, device, keep_data, random_state, verbose
+    n_neurons, betas, cv, scoring, evaluate, loss, activation, levels, encoding, max_categories, constant_column,
+    solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, keep_data, random_state, verbose
         See `CrossValidationOptions`.
 
     Attributes

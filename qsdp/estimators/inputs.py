@@ -89,7 +89,9 @@ def check_targets_of_frame(X: Any, y: Any, *, multi_output: bool = False, y_nume
     return target
 
 
-def fit_encoder(encoding: Any, X: Any, y: Any, weights: FloatArray | None) -> tuple[Any, Any]:
+def fit_encoder(
+    encoding: Any, X: Any, y: Any, weights: FloatArray | None, max_categories: int = EncodingRule.max_categories
+) -> tuple[Any, Any]:
     """Return the fitted transformer of an `encoding` other than "auto", or None for "none", and the inputs for X.
 
     As in a pipeline of scikit-learn, the inputs for X are those of `fit_transform`, if the transformer has it: an
@@ -98,7 +100,7 @@ def fit_encoder(encoding: Any, X: Any, y: Any, weights: FloatArray | None) -> tu
     if not has_encoder(encoding):
         return None, X
     if not uses_transformer(encoding):
-        encoder: Any = fit_rule(EncodingRule.recommended(encoding, X.shape[1]), X, weights)
+        encoder: Any = fit_rule(EncodingRule.recommended(encoding, X.shape[1], max_categories), X, weights)
         encoder.handle_unknown = "warn"
         return encoder, encoded(encoder, X)
     encoder = clone(encoding)

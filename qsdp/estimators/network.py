@@ -91,6 +91,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         activation: str | Sequence[float] | PolynomialActivation | None = EstimatorOptions.activation,
         levels: int = EstimatorOptions.levels,
         encoding: Any = EstimatorOptions.encoding,
+        max_categories: int = EstimatorOptions.max_categories,
         constant_column: bool = EstimatorOptions.constant_column,
         solver: str = EstimatorOptions.solver,
         shaping: str = EstimatorOptions.shaping,
@@ -176,7 +177,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
                     self.encoder_ = self._chosen_encoder(counting, coded, weights, options)
                 columns = self._encoded(counting.X)
             else:
-                self.encoder_, columns = fit_encoder(options.encoding, counting.X, counting.y, counting.weights)
+                fitted = fit_encoder(options.encoding, counting.X, counting.y, counting.weights, options.max_categories)
+                self.encoder_, columns = fitted
             if self.encoder_ is None:
                 warn_of_scales(counting.X)
             inputs = self._learned_inputs(columns, counting.weights)
@@ -227,7 +229,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             return problem
 
         with options.choosing("inputs"):
-            return choose_encoder(counting.X, counting.weights, problem_of)
+            return choose_encoder(counting.X, counting.weights, problem_of, options.max_categories)
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the scaling of the targets for training."""
@@ -498,8 +500,8 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
 
     Parameters
     ----------
-    n_neurons, beta, loss, activation, levels, encoding, constant_column, solver, shaping, refine, tol, allocation,
-    time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
+    n_neurons, beta, loss, activation, levels, encoding, max_categories, constant_column, solver, shaping, refine, tol,
+    allocation, time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
         See `EstimatorOptions`.
 
     Attributes

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from qsdp._utils.options import choice, option, redefined
-from qsdp._utils.validation import RandomState, check_flag
+from qsdp._utils.validation import RandomState, check_flag, check_integer
 from qsdp.activations import PolynomialActivation
+from qsdp.encoding.fitting import EncodingRule
 from qsdp.estimators.classes import check_class_weight
 from qsdp.losses import Loss
 from qsdp.options import AUTO, REFINEMENT_TIME, TrainingOptions
@@ -22,6 +23,10 @@ def _check_encoding(name: str, value: Any) -> Any:
     from qsdp.estimators.inputs import check_encoding
 
     return check_encoding(name, value)
+
+
+def _check_categories(name: str, value: Any) -> int:
+    return check_integer(name, value, minimum=2)
 
 
 def _check_betas(name: str, value: Any) -> None:
@@ -80,6 +85,15 @@ class EstimatorOptions(TrainingOptions):
         the optimum without a relaxation if its neurons can be enumerated.
         """,
         _check_encoding,
+    )
+    max_categories: int = option(
+        EncodingRule.max_categories,
+        "int",
+        """
+        Largest number of categories of a column of text that become bits, >= 2: the most frequent ones. The others set
+        none of the bits. Only for an `encoding` by name.
+        """,
+        _check_categories,
     )
     constant_column: bool = option(
         True,

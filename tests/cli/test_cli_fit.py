@@ -401,3 +401,17 @@ def test_an_interrupted_polish_is_the_last_one(here: Path, monkeypatch: pytest.M
     assert (result.exit_code, len(polishes)) == (130, 1)
     assert result.stderr.count("interrupted: returning the best network so far, of objective") == 1
     assert qsdp.load("messy.partial.qsdp").network_.n_neurons == polishes[0].n_neurons
+
+
+@pytest.mark.parametrize("encoding", ["auto", "standard"])
+def test_the_number_of_categories_is_an_option(here: Path, encoding: str) -> None:
+    """The most frequent categories have bits; the others have none, and predict as an unknown category does."""
+    rows = [f"{town},{'yes' if town in 'ab' else 'no'}" for town in ("aaaaaaaabbbbbbbcccccccddddefg" * 4)]
+    (here / "towns.csv").write_text("\n".join(["town,y", *rows]))
+    options = ["fit", "towns.csv", "--target", "y", "--encoding", encoding, "--max-categories"]
+    assert run(*options, 3, "--neurons", 20).exit_code == 0
+    model = qsdp.load("towns.qsdp")
+    assert model.max_categories == 3
+    (column,) = model.encoder_.encoding_.columns
+    assert sorted(column.categories) == ["a", "b", "c"]
+    assert run(*options, 1, "--force").stderr == "Error: --max-categories must be an integer >= 2; got 1\n"
