@@ -44,6 +44,7 @@ PARAMETERS = {
     "activation": "relu_like",
     "levels": 2,
     "encoding": "auto",
+    "max_categories": 50,
     "constant_column": True,
     "solver": "auto",
     "shaping": "krivine",
