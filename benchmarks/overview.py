@@ -56,7 +56,10 @@ OBJECTIVES = {
 def plot(models: Records, planted: Records) -> Any:
     """Draw the picture from the records of `small_models` and of `fig1`; None if there are too few."""
     points, networks = small_models.points_of(small_models.grid_of(models)), fig1.networks(planted)
-    if not points or not networks:
+    curves = {
+        look: grouped([one for one in networks if one.case["name"] == key], "m") for look, key in OBJECTIVES.items()
+    }
+    if not points or not all(curves.values()):
         return None
     import matplotlib.pyplot as plt
 
@@ -67,8 +70,7 @@ def plot(models: Records, planted: Records) -> Any:
         _curve(left, look, {points[name][0] / 8.0: 100.0 * points[name][1]}, size=11)
     left.set(title="17 data sets", xlabel="bytes of the model, geometric mean", ylabel="mean test accuracy, %")
     left.set_ylim(77.0, 87.0)
-    for look, key in OBJECTIVES.items():
-        sizes = grouped([one for one in networks if one.case["name"] == key], "m")
+    for look, sizes in curves.items():
         _curve(right, look, {m: float(np.median(values(group, "objective"))) for (m,), group in sizes.items()})
     bound = float(np.median(values(planted, "lower_bound")))
     right.set(title="planted data", xlabel="neurons of ±1 weights", yscale="log", ylim=(bound / 10.0, None))

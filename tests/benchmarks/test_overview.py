@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,3 +49,13 @@ def test_without_records_there_is_no_picture(records, tmp_path: Path):
     assert not path.exists()
     main.draw_overview(records, path)
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_missing_curve_leaves_no_picture(records):
+    """Quick runs do not train all networks."""
+    for name in overview.OBJECTIVES.values():
+        some = [
+            replace(one, measured={"networks": [found for found in one.measured["networks"] if found["name"] != name]})
+            for one in records["fig1"]
+        ]
+        assert overview.plot(records["small_models"], some) is None
