@@ -1,8 +1,8 @@
 """Encodings of the columns of a table as inputs of a network, and of images and series as blocks."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from qsdp._utils.lazy import lazy_names
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn
 from qsdp.encoding.fitting import EncodingRule
@@ -36,12 +36,4 @@ __all__ = [
     "row_scale",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _TRANSFORMERS:
-        return getattr(import_module(f"qsdp.encoding.{_TRANSFORMERS[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _TRANSFORMERS)

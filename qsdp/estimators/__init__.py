@@ -1,8 +1,8 @@
 """scikit-learn estimators of quantized networks."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from qsdp._utils.lazy import lazy_names
 from qsdp.estimators.options import (
     ClassifierCrossValidationOptions,
     ClassifierOptions,
@@ -40,12 +40,4 @@ __all__ = [
     "warn_of_scales",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(f"qsdp.estimators.{_LATER[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _LATER)
