@@ -186,6 +186,16 @@ class _PatchBounds:
         return np.asarray(self.encoder.positions[layout.block] * self.vector[layout.first] * self.vector[layout.second])
 
 
+def patches_of(description: ModelDescription) -> Patches:
+    """Return the encoder of a network on images; raise ExportError if there is none, or another one."""
+    encoder = description.blocks
+    if encoder is None:
+        raise ExportError("a network on blocks without an estimator needs encoder, the fitted Patches of its images")
+    if not isinstance(encoder, qsdp.encoding.Patches):
+        raise ExportError(f"only networks on Patches can be exported; got {encoder!r:.60}")
+    return encoder
+
+
 def block_model(description: ModelDescription, *, width: int, layout: str) -> BlockModel:
     """Convert a network on patches of byte images to integers, in the smaller layout whose sums fit.
 
@@ -194,11 +204,7 @@ def block_model(description: ModelDescription, *, width: int, layout: str) -> Bl
     ExportError
         The encoder is not `Patches`, its centre or constant are not integers, or sums do not fit into `width` bits.
     """
-    encoder = description.blocks
-    if encoder is None:
-        raise ExportError("a network on blocks without an estimator needs encoder, the fitted Patches of its images")
-    if not isinstance(encoder, qsdp.encoding.Patches):
-        raise ExportError(f"only networks on Patches can be exported; got {encoder!r:.60}")
+    encoder = patches_of(description)
     for name in ("centre", "constant_"):
         if not float(value := getattr(encoder, name)).is_integer():
             raise ExportError(f"{name} of the encoder must be an integer; got {value:g}")
