@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from qsdp._utils.memory import main_memory
-from qsdp._utils.validation import check_choice, check_integer, check_real
+from qsdp._utils.validation import check_choice, check_real
 from qsdp.cli import _flags as flags
 from qsdp.cli._reports import first_names, print_facts, print_figures, time_figure
 from qsdp.cli._rows import TrainingRows, rows_in_memory, sampled_rows
@@ -41,7 +41,7 @@ def fit(
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
     encoding: flags.EncodingName = EstimatorOptions.encoding,
     max_categories: Annotated[
-        int, typer.Option(help="Largest number of categories of a column that become bits: the most frequent ones.")
+        int, typer.Option(help=EstimatorOptions.declared()["max_categories"].summary)
     ] = EstimatorOptions.max_categories,
     weights: Annotated[
         str | None,
@@ -103,7 +103,7 @@ def fit(
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
     partial = path.with_name(f"{path.stem}.partial{path.suffix}")
     check_choice("--encoding", encoding, flags.ENCODING_NAMES)
-    check_integer("--max-categories", max_categories, minimum=2)
+    EstimatorOptions.declared()["max_categories"].check("--max-categories", max_categories)
     check_real("--memory", memory)
     columns: dict[str, Any] = {
         "task": task,

@@ -94,6 +94,7 @@ class EstimatorOptions(TrainingOptions):
         none of the bits. Only for an `encoding` by name.
         """,
         _check_categories,
+        "Largest number of categories of a column that become bits: the most frequent ones.",
     )
     constant_column: bool = option(
         True,
