@@ -69,6 +69,11 @@ def targets_of(y: np.ndarray) -> np.ndarray:
     return np.eye(int(y.max()) + 1)[y] if y.dtype.kind == "i" else y
 
 
+def signs_of(y: np.ndarray) -> np.ndarray:
+    """Return classes as one-hot rows of -1 and 1."""
+    return 2.0 * targets_of(y) - 1.0
+
+
 def first_class(y: np.ndarray, k: int = 0) -> np.ndarray:
     """Return signs unchanged, and several classes as one against the rest."""
     return np.where(y == k, 1.0, -1.0) if y.dtype.kind == "i" else y

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.data.sets import images, pooled, targets_of
+from benchmarks.data.sets import images, pooled, signs_of
 from benchmarks.machinery.common import TARGET, Records, accuracy, experiment_in, timed, where
 from benchmarks.machinery.process import in_own_process, peak
 from benchmarks.machinery.verdicts import Claim, exact
@@ -75,7 +75,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     blocks, test = blocks_of(X), blocks_of(X_test)
     del X, X_test
     squared, gaps = case["loss"] == SQUARED, []
-    targets = 2.0 * targets_of(y) - 1.0 if squared else y
+    targets = signs_of(y) if squared else y
     problem = qsdp.TrainingProblem(blocks, targets, beta=1.0, loss=case["loss"])
     problem = problem.with_beta(case["share"] * qsdp.beta_max(problem))
     start = time.process_time()

@@ -30,7 +30,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 import qsdp
-from benchmarks.data.sets import images, pooled, targets_of, with_constant
+from benchmarks.data.sets import images, pooled, signs_of, with_constant
 from benchmarks.machinery.common import TARGET, Records, experiment_in, timed
 from benchmarks.machinery.process import in_own_process, peak
 from benchmarks.machinery.verdicts import Claim, exact
@@ -157,10 +157,6 @@ def solved(problem: qsdp.TrainingProblem) -> Measured:
 
 def bounds(found: Any) -> Measured:
     return {"objective": float(found.objective), "lower_bound": float(found.lower_bound)}
-
-
-def signs_of(y: np.ndarray) -> np.ndarray:
-    return 2.0 * targets_of(y) - 1.0
 
 
 #: Function that measures each work, and the divisor of its size in quick runs.

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
-from benchmarks.data.sets import images, pooled, targets_of, with_constant
+from benchmarks.data.sets import images, pooled, signs_of, with_constant
 from benchmarks.machinery.common import TARGET, Records, accuracy, duration, experiment_in, table_row, timed, where
 from benchmarks.machinery.process import in_own_process, peak
 from benchmarks.machinery.verdicts import Claim, exact
@@ -88,10 +88,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 def measure(case: dict[str, Any]) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     return {**KINDS[case["kind"]](case), "peak_mib": peak() / 2**20}
-
-
-def signs_of(y: np.ndarray) -> np.ndarray:
-    return 2.0 * targets_of(y) - 1.0
 
 
 def certified(case: dict[str, Any]) -> dict[str, Any]:
