@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from sklearn import datasets as sets
@@ -30,6 +31,16 @@ def planted(n: int, d: int, seed: int) -> Split:
     """Return n Gaussian samples of d columns for training and n for testing, with targets of ten binary neurons."""
     X, y = qsdp.datasets.make_planted(2 * n, d, n_neurons=10, random_state=seed)
     return X[:n], X[n:], y[:n], y[n:]
+
+
+def planted_batches(sizes: Iterable[int], d: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield batches of Gaussian samples, with targets of ten binary neurons and noise of a tenth of their deviation."""
+    network = qsdp.datasets.make_planted(2, d, n_neurons=10, random_state=0).network
+    rng = np.random.default_rng(0)
+    for size in sizes:
+        X = rng.standard_normal((size, d))
+        y = network.predict(X)
+        yield X, y + 0.1 * np.std(y) * rng.standard_normal(size)
 
 
 def digits() -> Split:

@@ -30,7 +30,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 import qsdp
-from benchmarks.data.sets import images, pooled, signs_of, with_constant
+from benchmarks.data.sets import images, planted_batches, pooled, signs_of, with_constant
 from benchmarks.machinery.common import TARGET, Records, experiment_in, timed
 from benchmarks.machinery.process import in_own_process, peak
 from benchmarks.machinery.verdicts import Claim, exact
@@ -82,13 +82,7 @@ def wall(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def statistics(device: str | None, part: int) -> Measured:
-    rng = np.random.default_rng(0)
-    network = qsdp.datasets.make_planted(2, COLUMNS, n_neurons=10, random_state=0).network
-    batches = []
-    for _ in range(BATCHES):
-        X = rng.standard_normal((BATCH // part, COLUMNS))
-        y = network.predict(X)
-        batches.append((X, y + 0.1 * np.std(y) * rng.standard_normal(len(y))))
+    batches = list(planted_batches([BATCH // part] * BATCHES, COLUMNS))
     stream: Iterator[Any] = itertools.chain.from_iterable(itertools.repeat(batches, READ))
     found, seconds = wall(lambda: qsdp.SufficientStatistics.from_batches(stream, device=device))
     rows = found.n_samples_seen_
