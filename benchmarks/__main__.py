@@ -206,7 +206,7 @@ def pages(folder: Path) -> dict[Path, str]:
 
     titles, here, prose = {one.name: one.title for one, _, _ in known}, folder == HERE / "results", HERE / "answer.md"
     text = prose.read_text(encoding="utf-8") if prose.is_file() else ""
-    answer = answered(text, claims, link, quotes_of(known), strict=here)
+    answer = answered(text, claims, quotes_of(known), strict=here)
     made = {summary: summary_of(answer, claims, titles, link)}
     if here:
         root = HERE.parent
