@@ -1,17 +1,16 @@
 """The answer at the top of `RESULTS.md`: prose of `benchmarks/answer.md`, checked against the records.
 
-`[words]{NAME: TEXT = VERDICTS}` states in words what the claims of experiment NAME say whose statement contains TEXT (or
-all of several texts, separated by " ... "), and the verdicts that these words rely on, such as "4 supported" or "1
-supported, 2 inconclusive". The words become the reference link `[words][NAME]`. If the verdicts of the records differ,
-the sentence must be rewritten, and an error says so. `{NAME.PART}` is a number quoted from the experiment
-(`machinery/quotes.py`).
+In the prose, `[words]{NAME: TEXT = VERDICTS}` becomes the reference link `[words][NAME]`. The words rely on the claims
+of experiment NAME whose statement contains TEXT (or all of several texts, separated by " ... "), and on their verdicts,
+such as "4 supported" or "1 supported, 2 inconclusive". If the verdicts of the records differ, the sentence must be
+rewritten, and an error says so. `{NAME.PART}` is a number quoted from the experiment (`machinery/quotes.py`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import typer
 
