@@ -29,7 +29,6 @@ from benchmarks.experiments import TOPICS
 from benchmarks.machinery import accuracy_bytes, tried
 from benchmarks.machinery.answer import answered
 from benchmarks.machinery.commit import commit
-from benchmarks.machinery.draw import saved
 from benchmarks.machinery.quotes import Quoted, filled
 from benchmarks.machinery.report import Study, claims_of, markdown_of, print_report, summary_of
 from benchmarks.machinery.verdicts import Claim, corrected
@@ -38,7 +37,7 @@ from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
 #: Handwritten pages of the documentation that contain quotes, as the READMEs do.
-QUOTING = ("theory.md", "tried.md", "guide/more_rows_costs.md")
+QUOTING = ("index.md", "theory.md", "tried.md", "guide/more_rows_costs.md")
 #: Errors of cases that need a package that is not installed.
 ABSENT = ("ImportError", "MissingPackageError", "ModuleNotFoundError", "UnavailableSolverError")
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -173,7 +172,7 @@ def page(out: Out = None) -> None:
     records = records_of(known)
     for which, panels in accuracy_bytes.PICTURES.items():
         accuracy_bytes.draw(panels(records), accuracy_bytes.picture(folder, which))
-    draw_overview(records, folder / "overview.png")
+    overview.draw(records, folder)
     made = pages(folder)
     for old in set(pages_folder(folder).glob("*.md")) - set(made):
         old.unlink()
@@ -206,7 +205,7 @@ def pages(folder: Path) -> dict[Path, str]:
 
     titles, here, prose = {one.name: one.title for one, _, _ in known}, folder == HERE / "results", HERE / "answer.md"
     text = prose.read_text(encoding="utf-8") if prose.is_file() else ""
-    answer = answered(text, claims, link, quotes_of(known), strict=here)
+    answer = answered(text, claims, quotes_of(known), strict=here)
     made = {summary: summary_of(answer, claims, titles, link)}
     if here:
         root = HERE.parent
@@ -263,13 +262,6 @@ def draw(experiment: Study, results: Results, path: Path) -> None:
 
         matplotlib.use("Agg")
         experiment.plot(records, picture)
-
-
-def draw_overview(records: Mapping[str, Sequence[Record]], path: Path) -> None:
-    """Draw the picture of the README, or remove it if records are missing."""
-    path.unlink(missing_ok=True)
-    save = saved(lambda models: overview.plot(models, records.get("fig1", [])))
-    save(records.get("small_models", []), path)
 
 
 if __name__ == "__main__":

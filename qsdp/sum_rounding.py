@@ -79,7 +79,7 @@ class SumRounding(ReadOnlyArrays):
         return np.outer(self.sizes, errors), rest
 
     def of_values(self, nu: FloatArray, targets: FloatArray) -> float:
-        """Bound by how much the dual value of the samples is smaller than that of dual vectors (n, C) of the rows."""
+        """Bound the amount by which dual vectors (n, C) of the few rows overstate the dual value for all samples."""
         a, rest = self.expanded(nu)
         with np.errstate(invalid="ignore"):
             targets_size = self.target_ratio * np.linalg.norm(targets, axis=0)

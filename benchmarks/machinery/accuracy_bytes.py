@@ -1,8 +1,8 @@
 """Accuracy against bytes: one picture for tables and one for images, from the records of several experiments.
 
-Every series is named at its points, so that the pictures need no legend. Series of this package are blue or green,
-those of other methods measured here are grey or brown, and printed ones, which were not run, are red crosses. The thin
-black steps are the front: no model shown is as small and more accurate.
+Series are labelled at their points. Those of this package are blue or green, those of other methods that we measured are
+grey, brown or purple, and results printed by others, which we did not run, are red crosses. The thin black steps are the
+front: the models for which no model shown is both as small and more accurate.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from qsdp.bench.uci.report import means, shared_splits
 NAME = "accuracy_bytes"
 TITLE = "Accuracy against bytes"
 OURS, MEASURED, PRINTED = "this package", "measured here", "printed"
-COLOURS = {
-    OURS: ("tab:blue", "teal", "navy", "mediumseagreen"),
-    MEASURED: ("dimgrey", "saddlebrown", "black", "darkgoldenrod"),
-    PRINTED: ("tab:red", "darkred"),
+#: Colours and markers, one after the other; markers tell series apart on prints without colour.
+LOOKS = {
+    OURS: (("tab:blue", "o"), ("teal", "D"), ("navy", "^"), ("mediumseagreen", "v")),
+    MEASURED: (("dimgrey", "s"), ("saddlebrown", "P"), ("black", "X"), ("darkgoldenrod", "*"), ("rebeccapurple", "v")),
+    PRINTED: (("tab:red", "x"), ("darkred", "+")),
 }
 
 #: Test accuracy in percent and bytes printed for MNIST: BitNetMCU (docs/documentation_cnn.md of its repository; sizes
@@ -42,7 +43,7 @@ BTHOWEN = tuple((kib * 1024, accuracy) for kib, accuracy in ((70, 93.4), (210, 9
 BEMI = round(142_020 * np.log2(3) / 8)
 
 #: Headings of the tables of fronts.
-HEADINGS = ("bytes", "test accuracy, %", "on the front", "this package in no more bytes, %", "points behind")
+HEADINGS = ("bytes", "test accuracy, %", "model on the front", "this package at no more bytes, %", "points behind")
 
 #: Methods of the suite with two splits of 15 sets, and their names in the picture.
 SUITE = {
@@ -296,26 +297,33 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
 
 def _draw(axis: Any, panel: Panel, height: float) -> None:
     """Draw a panel with names of a height in points."""
-    import matplotlib.patheffects as effects
-
-    halo = [effects.withStroke(linewidth=3, foreground="white")]
     for front in panel.fronts():
         axis.step(*zip(*(point for point, _ in front), strict=True), where="post", color="black", lw=0.8, zorder=1)
-    left = {origin: itertools.cycle(colours) for origin, colours in COLOURS.items()}
-    for series in panel.series:
-        style = {"marker": "x", "ls": ":"} if series.origin == PRINTED else {"marker": "o", "ls": "-"}
-        colour = next(left[series.origin])
-        axis.plot(*zip(*series.points, strict=True), color=colour, ms=5, lw=1.2, **style)
-        axis.annotate(
-            series.name, series.points[series.at], series.offset, textcoords="offset points", color=colour,
-            fontsize=height, path_effects=halo, annotation_clip=True,
-        )  # fmt: skip
-    axis.set(title=panel.title, xlabel="bytes", ylabel="test accuracy, %", xscale="log")
+    draw_series(axis, panel.series, height)
+    axis.set_title(panel.title, fontsize=1.15 * height)
+    axis.set(xlabel="bytes", ylabel="test accuracy, %")
     axis.margins(x=0.1, y=0.1)
     axis.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
     if panel.lowest is not None:
         sizes, shares = zip(*(p for s in panel.series for p in s.points if p.accuracy >= panel.lowest), strict=True)
         axis.set(xlim=(0.6 * min(sizes), 1.7 * max(sizes)), ylim=(panel.lowest, 1.1 * max(shares) - 0.1 * panel.lowest))
+
+
+def draw_series(axis: Any, series: Sequence[Series], height: float) -> None:
+    """Draw the models of series, each with its name, in letters of a height in points, at one of its points."""
+    import matplotlib.patheffects as effects
+
+    halo = [effects.withStroke(linewidth=3, foreground="white")]
+    left = {origin: itertools.cycle(looks) for origin, looks in LOOKS.items()}
+    for one in series:
+        colour, marker = next(left[one.origin])
+        line = ":" if one.origin == PRINTED else "-"
+        axis.plot(*zip(*one.points, strict=True), color=colour, marker=marker, ls=line, ms=5, lw=1.2)
+        axis.annotate(
+            one.name, one.points[one.at], one.offset, textcoords="offset points", color=colour,
+            fontsize=height, path_effects=halo, annotation_clip=True,
+        )  # fmt: skip
+    axis.set_xscale("log")
     axis.grid(alpha=0.3)
 
 

@@ -1,48 +1,46 @@
-"""The answer at the top of `RESULTS.md`: prose of `benchmarks/answer.md`, with verdicts and numbers from the records.
+"""The answer at the top of `RESULTS.md`: prose of `benchmarks/answer.md`, checked against the records.
 
-In the prose, `{NAME: TEXT = VERDICTS}` names the claims of experiment NAME whose statement contains TEXT (or all of
-several texts, separated by " ... "), and the verdicts that the sentence relies on, such as "4 supported" or "1
-supported, 2 inconclusive". It becomes a link with these verdicts to the page of the experiment. If the records say
-otherwise, the sentence has to be written anew, and an error says so. `{NAME.PART}` is a quote of the experiment
-(`machinery/quotes.py`).
+In the prose, `[words]{NAME: TEXT = VERDICTS}` becomes the reference link `[words][NAME]`. The words rely on the claims
+of experiment NAME whose statement contains TEXT (or all of several texts, separated by " ... "), and on their verdicts,
+such as "4 supported" or "1 supported, 2 inconclusive". If the verdicts of the records differ, the sentence must be
+rewritten, and an error says so. `{NAME.PART}` is a number quoted from the experiment (`machinery/quotes.py`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import typer
 
 from benchmarks.machinery.quotes import Quoted, wrapped
 from benchmarks.machinery.verdicts import VERDICTS, Claim
 
-_VERDICTS = re.compile(r"\{(\w+): ([^{}]+) = ([^{}=]+)\}")
+_VERDICTS = re.compile(r"\[([^\]]+)\]\{(\w+): ([^{}]+) = ([^{}=]+)\}")
 _QUOTE = re.compile(r"\{(\w+)\.(\w+)\}")
 
 
 def answered(
     prose: str,
     claims: Mapping[str, Sequence[Claim]],
-    link: Callable[[str], str],
     quoted: Quoted,
     *,
     strict: bool = True,
 ) -> str:
-    """Return the prose with verdicts and quotes; unless `strict`, changed verdicts are shown instead of refused."""
+    """Return the prose with links and quotes; unless `strict`, changed verdicts are shown instead of refused."""
 
     def verdicts(found: re.Match[str]) -> str:
-        name, text, expected = found.groups()
-        words = text.split(" ... ")
-        matching = [claim for claim in claims.get(name, ()) if all(word in claim.statement for word in words)]
+        words, name, text, expected = found.groups()
+        parts = text.split(" ... ")
+        matching = [claim for claim in claims.get(name, ()) if all(part in claim.statement for part in parts)]
         shown = counted(matching) or "not measured"
         if strict and shown != expected:
             raise typer.BadParameter(
                 f"answer.md relies on {expected!r} for claims of {name} with {text!r}; the records say {shown!r}: "
                 "rewrite the sentence"
             )
-        return f"[{shown}]({link(name)})"
+        return f"[{words}][{name}]" + ("" if shown == expected else f" ({shown})")
 
     def quote(found: re.Match[str]) -> str:
         try:

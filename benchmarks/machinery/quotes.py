@@ -44,5 +44,11 @@ def _block(begin: str, names: str, heading: str, end: str, quoted: Quoted) -> st
 def wrapped(paragraph: str) -> str:
     """Return a paragraph in lines of `WIDTH`, with words and hyphens unbroken."""
     # A line never breaks between a number and its percent sign.
-    whole = textwrap.fill(paragraph.replace(" %", "\0%"), WIDTH, break_long_words=False, break_on_hyphens=False)
+    whole = textwrap.fill(
+        paragraph.replace(" %", "\0%"),
+        WIDTH,
+        subsequent_indent="  " if paragraph.startswith("- ") else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     return whole.replace("\0", " ")

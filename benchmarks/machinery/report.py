@@ -81,7 +81,10 @@ def markdown_of(
 def summary_of(
     answer: str, by_name: Mapping[str, Sequence[Claim]], titles: Mapping[str, str], link: Callable[[str], str]
 ) -> str:
-    """Return the summary page of all experiments: the answer in prose, and claims by name with links to their pages."""
+    """Return the summary page of all experiments: the answer in prose, and claims by name with links to their pages.
+
+    The answer refers to the pages by name: `[words][name]`.
+    """
     named_claims = [(name, claim) for name, claims in by_name.items() for claim in claims]
     parts = [f"# Results\n\n{answer}", f"## All verdicts\n\n{_SUMMARY}", _counts([claim for _, claim in named_claims])]
     for paper in PAPERS:
@@ -95,6 +98,7 @@ def summary_of(
     rows = [(f"[{titles[name]}]({link(name)})", *_verdicts(group)) for name, group in targets.items() if group]
     if rows:
         parts.append(f"## {KINDS['target'].capitalize()}\n{markdown_table(('experiment', *VERDICTS), rows)}")
+    parts.append("\n".join(f"[{name}]: {link(name)}" for name in by_name if f"][{name}]" in answer))
     return "\n\n".join(parts) + "\n"
 
 

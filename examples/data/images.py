@@ -30,7 +30,7 @@ FiltersDisplay.from_estimator(model, n_shown=9, image=images[0])
 # %%
 # Each of the nine neurons that cost most has two filters of 3 x 3 signs and a
 # region of the image, which is blue. The title names the digit that the neuron
-# speaks for. The digits that were held out are scored by all neurons together:
+# votes for. The digits that were held out are scored by all neurons together:
 
 print(model.certificate_)
 print(f"accuracy on {len(images[1300:])} other images:", end=" ")

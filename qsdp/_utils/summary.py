@@ -94,7 +94,7 @@ class SummaryBelowDiagram:
     """Mixin, before scikit-learn's base class, that shows the summary of the fit below the diagram in notebooks."""
 
     def _summary(self) -> Summary | None:
-        """Return the facts of the fit, or None before it."""
+        """Return the summary of the fitted estimator, or None before `fit`."""
         return None
 
     def _panel(self) -> str:

@@ -203,7 +203,7 @@ class RowSums:
     def _guarded(
         self, X: FloatArray, data: QuadraticMap, fit: DataFit, nu: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Compute the matrices with verified error bounds, infinite if rows leave the range of the first ones."""
+        """Compute the matrices of a batch with verified error bounds, which are infinite if the rows are too large."""
         largest = [math.frexp(float(np.abs(array).max()))[1] for array in (X, nu)]
         if self._exponent is None:
             self._exponent = largest[0]

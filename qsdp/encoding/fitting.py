@@ -177,7 +177,7 @@ class EncodingRule:
 
 
 def thresholds_of(encoding: Encoding, spread: Mapping[int, Distribution], count: int) -> tuple[Expression, ...]:
-    """Return expressions for at most so many thresholds of columns with these distributions, by position."""
+    """Return the inputs ``column > threshold`` of at most `count` quantiles per column; `spread` is by position."""
     return tuple(
         Expression(encoding.columns[position].name, position, "above", threshold)
         for position, one in spread.items()

@@ -327,7 +327,7 @@ def _quantized(weights: FloatArray, rest: FloatArray, digits: int, common: bool)
 
 
 def common_unit(sizes: FloatArray, digits: int) -> float | None:
-    """Return the smallest of positive numbers if all are multiples of it by at most 2^digits; else None."""
+    """Return the smallest size if all sizes are multiples of it, at most 2^digits times as large; else None."""
     smallest = float(sizes.min())
     ratios = sizes / smallest
     exact = ratios.max() <= 2**digits and np.all(np.abs(ratios - np.rint(ratios)) <= EXACT * ratios)

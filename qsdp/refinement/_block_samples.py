@@ -104,7 +104,7 @@ class BlockImages:
 
     @cached_property
     def squares(self) -> tuple[Any]:
-        """Squares of the images."""
+        """Entrywise squares of the values, as one array in a tuple."""
         return (self.values * self.values,)
 
     def of(self, entries: npt.NDArray[np.intp]) -> Any:

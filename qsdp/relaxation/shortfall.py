@@ -66,7 +66,7 @@ def warn_of_gaps(path: Sequence[Relaxation], tol: float, solver: str) -> None:
 
 
 def warn_of_choices() -> None:
-    """Warn about searches that the time limit cut short, unless the warning of a relaxation has named them."""
+    """Warn about searches that the time limit ended early, unless a warning about the relaxation named them."""
     if stages := deadline.ended():
         warn(
             f"the time limit ended {_listed(stages)}: certificate and predictions are valid, but a longer search "
@@ -104,7 +104,7 @@ def _listed(stages: Sequence[str]) -> str:
 
 
 def _other(name: str, solver: str) -> str:
-    """Suggest another solver, as text of the argument."""
+    """Return the argument that selects another solver, as text for a message."""
     return f"solver={'auto' if solver != 'auto' else 'splitting' if name != 'splitting' else 'scs'!r}"
 
 

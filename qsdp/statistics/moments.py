@@ -225,7 +225,7 @@ class PackedSums:
         return moved
 
     def sizes(self) -> FloatArray:
-        """Return the norms of the monomials, of shape (side,), with what changes of centres have cancelled in them."""
+        """Return the norms (side,) of the monomials, including the parts that cancelled when centres changed."""
         return np.sqrt(np.maximum(self._entries(*[np.arange(self.side)] * 2), 0.0) + self.excess)
 
     def means(self, d: int) -> tuple[float, FloatArray, FloatArray]:
@@ -238,7 +238,7 @@ class PackedSums:
         return float(self._entries(last[:1], last[:1])[0]), firsts, self._entries(places, places)
 
     def _entries(self, row: npt.NDArray[np.intp], column: npt.NDArray[np.intp]) -> FloatArray:
-        """Return entries of the lower triangle, whose rectangle has the last columns, transposed, above the first."""
+        """Return entries of the packed lower triangle, a rectangle with the last columns transposed above the first."""
         self._take_full()
         half, odd = (self.side + 1) // 2, self.side % 2
         i = np.where(column < half, row + 1 - odd, column - half)

@@ -30,38 +30,40 @@ CLAIMS = {
     ],
 )
 def test_verdicts_are_of_the_claims_with_all_texts(text: str, expected: str) -> None:
-    made = answer.answered(f"It holds ({{one: {text} = {expected}}}).", CLAIMS, "pages/{}.md".format, lambda *_: None)
-    assert made == f"It holds ([{expected}](pages/one.md))."
+    made = answer.answered(f"It [holds]{{one: {text} = {expected}}}.", CLAIMS, lambda *_: None)
+    assert made == "It [holds][one]."
 
 
 def test_a_sentence_that_relies_on_other_verdicts_is_refused() -> None:
-    prose = "It holds ({one: below c = 1 supported}), {one.number} ({two: x = 1 supported})."
+    prose = "It [holds]{one: below c = 1 supported}, {one.number} [of them]{two: x = 1 supported}."
     with pytest.raises(typer.BadParameter, match=r"relies on '1 supported'.*the records say '1 contradicted': rewrite"):
-        answer.answered(prose, CLAIMS, "{}".format, lambda *_: "7 %")
-    shown = answer.answered(prose, CLAIMS, "{}".format, lambda *_: "7 %", strict=False)
-    assert shown == "It holds ([1 contradicted](one)), 7 % ([not measured](two))."
-    assert "(not measured yet)" in answer.answered("{one.number}", CLAIMS, "{}".format, lambda *_: None)
+        answer.answered(prose, CLAIMS, lambda *_: "7 %")
+    shown = answer.answered(prose, CLAIMS, lambda *_: "7 %", strict=False)
+    assert shown == "It [holds][one] (1 contradicted), 7 % [of them][two] (not measured)."
+    assert "(not measured yet)" in answer.answered("{one.number}", CLAIMS, lambda *_: None)
 
 
 def test_a_verdict_may_be_broken_over_lines() -> None:
-    prose = "One.\nIt holds ({one: below\nb = 2\nsupported}).\n\nTwo."
-    made = answer.answered(prose, CLAIMS, "{}".format, lambda *_: None)
-    assert made == "One. It holds ([2 supported](one)).\n\nTwo."
+    prose = "One.\nIt [does\nhold]{one: below\nb = 2\nsupported}.\n\nTwo."
+    made = answer.answered(prose, CLAIMS, lambda *_: None)
+    assert made == "One. It [does hold][one].\n\nTwo."
 
 
 def test_the_answer_comes_first_and_is_read_in_a_minute() -> None:
     text = (main.HERE / "RESULTS.md").read_text(encoding="utf-8")
     prose = text[len("# Results\n") : text.index("## All verdicts")]
-    visible = re.sub(r"\]\([^)]*\)", "]", prose)
-    assert len(visible) < 25 * 120
+    visible = re.sub(r"\[([^\]]*)\](\([^)]*\)|\[[^\]]*\])", r"\1", prose)
+    assert len(visible) < 17 * 120
     assert "{" not in prose
+    for name in re.findall(r"\]\[(\w+)\]", prose):
+        assert f"\n[{name}]: ../docs/results/{name}.md\n" in text
 
 
 def test_quick_records_may_lack_a_number() -> None:
     def none(name: str, part: str) -> str:
         raise typer.BadParameter(f"{name} has no quote {part!r}")
 
-    made = answer.answered("It is {one.number} away.", CLAIMS, "{}".format, none, strict=False)
+    made = answer.answered("It is {one.number} away.", CLAIMS, none, strict=False)
     assert made == "It is (not measured yet) away."
     with pytest.raises(typer.BadParameter, match="one has no quote 'number'"):
-        answer.answered("It is {one.number} away.", CLAIMS, "{}".format, none)
+        answer.answered("It is {one.number} away.", CLAIMS, none)

@@ -46,16 +46,6 @@ def readme_commands() -> list[str]:
     return section.split("```console\n", 1)[1].split("```", 1)[0].splitlines()
 
 
-def customers(n: int = 100) -> str:
-    rng = np.random.default_rng(0)
-    lines = ["months,plan,calls,churn"]
-    for _ in range(n):
-        months, calls, plan = rng.integers(1, 60), rng.poisson(3), rng.choice(["basic", "plus", "family"])
-        churn = "yes" if calls - 0.05 * months + rng.normal() > 1.5 else "no"
-        lines.append(f"{months},{plan},{calls if rng.random() > 0.05 else ''},{churn}")
-    return "\n".join(lines) + "\n"
-
-
 def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def shell(command: str) -> tuple[int, str]:
         """Run a command in this process; real ones are started in test_cli_process."""
@@ -70,8 +60,6 @@ def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) 
             (here / path).write_text(result.stdout)
         return result.exit_code, result.stdout
 
-    (here / "customers.csv").write_text(customers())
-    (here / "new.csv").write_text(customers(20))
     commands, outputs = readme_commands(), {}
     assert {command.split()[0] for command in commands} == {"qsdp", "qsdp-check"}
     for command in commands:
@@ -83,25 +71,25 @@ def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) 
     assert answer.splitlines()[-1].startswith("yes: ")
     assert "exact" in answer
     assert "verified" in answer
-    assert len((here / "predictions.csv").read_text().splitlines()) == 21
+    assert len((here / "predictions.csv").read_text().splitlines()) == 443
     made = [
-        "customers-5000-3levels.qsdp",
-        "customers.c",
-        "customers.h",
-        "customers.html",
-        "customers.onnx",
-        "customers.qsdp",
-        "optimal.cert",
-        "optimal.qsdp",
+        "best.cert",
+        "best.qsdp",
+        "diabetes-100-3levels.qsdp",
+        "diabetes.c",
+        "diabetes.csv",
+        "diabetes.h",
+        "diabetes.html",
+        "diabetes.qsdp",
         "predictions.csv",
         "qsdp-bench",
     ]
-    assert sorted(path.name for path in here.iterdir()) == sorted([*made, "customers.csv", "new.csv"])
+    assert sorted(path.name for path in here.iterdir()) == made
 
-    content = bytearray((here / "optimal.cert").read_bytes())
+    content = bytearray((here / "best.cert").read_bytes())
     content[len(content) // 2] ^= 1
-    (here / "optimal.cert").write_bytes(content)
-    code, answer = shell("qsdp-check optimal.cert")
+    (here / "best.cert").write_bytes(content)
+    code, answer = shell("qsdp-check best.cert")
     assert code == 1
     assert answer.startswith("no: ")
 

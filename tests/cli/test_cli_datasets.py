@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_program import run
 
@@ -26,3 +28,23 @@ def test_datasets_without_a_download(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert {line.split()[0] for line in run("datasets").stdout.splitlines() if line.endswith("yes")} == {
         "breast-cancer-wisconsin", "diabetes", "iris", "wine", "digits", "ionosphere",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["breast-cancer-wisconsin", "diabetes", "iris"])
+def test_a_data_set_is_written_as_csv(name: str) -> None:
+    data = qsdp.datasets.load_dataset(name)
+    heading, *rows = csv.reader(run("datasets", name).stdout.splitlines())
+    assert heading == [*data.feature_names, "target"]
+    np.testing.assert_array_equal(np.array([row[:-1] for row in rows], dtype=float), data.X)
+    targets = [row[-1] for row in rows]
+    if data.task == "regression":
+        np.testing.assert_array_equal(np.array(targets, dtype=float), data.y)
+    else:
+        codes = np.unique(data.y, return_inverse=True)[1]
+        assert targets == [data.target_names[code] for code in codes]
+
+
+def test_an_unknown_data_set_is_refused() -> None:
+    result = run("datasets", "iri")
+    assert result.exit_code == 2
+    assert "'iri'" in result.stderr

@@ -187,12 +187,12 @@ def plot(records: Records) -> Any:
 
 
 def quotes(records: Records) -> dict[str, str]:
-    """Return the median distance from the bound of the smallest and of the largest sampled network."""
+    """Return the median distance to the bound, relative to the zero network, of the smallest and the largest sample."""
     found = {m: values(where(networks(records), name="paper", m=m), "above_bound") for m in (SIZES[0], SIZES[-1])}
     if not all(len(one) for one in found.values()):
         return {}
     few, many = (f"{100.0 * np.median(one):.2g} % with {m} neurons" for m, one in found.items())
-    return {"approach": f"{few}, {many}"}
+    return {"approach": f"from {few} to {many}"}
 
 
 #: Methods whose versions are stored with the records.

@@ -142,7 +142,8 @@ def quotes(records: Records) -> dict[str, str]:
     tops = {series: largest(records, series) for series in SERIES}
     if not all(tops.values()):
         return {}
-    return {"proven": ", ".join(f"{top.case['size']:,} {series}" for series, top in tops.items() if top)}
+    *first, last = (f"{top.case['size']:,} {series}" for series, top in tops.items() if top)
+    return {"proven": f"{', '.join(first)} or {last}"}
 
 
 def tables(records: Records) -> Sequence[Table]:

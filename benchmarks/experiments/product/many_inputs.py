@@ -255,8 +255,8 @@ def quotes(records: Records) -> dict[str, str]:
         what = "... and networks of ±1 weights from it, polished for the cross-entropy, the last one on all pixels"
         first = duration(own[0]["seconds"])
         found["networks"] = table_row(what, f"{shown} of the test images, the first in {first} of processor")
-        many = f"{own[0]['neurons']} neurons of ±1 weights in {own[0]['bits'] / 8e3:.0f} kB, polished in {first}"
-        found["short"] = table_row(f"**{100 * own[0]['test_accuracy']:.1f} %**", f"of the MNIST test images: {many}")
+        many = f"{own[0]['neurons']} neurons of ±1 weights in {own[0]['bits'] / 8e3:.0f} kB, polished for {first}"
+        found["short"] = table_row(f"**{100 * own[0]['test_accuracy']:.1f} %**", f"test accuracy on MNIST: {many}")
     return found
 
 
