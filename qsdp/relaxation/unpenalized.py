@@ -24,6 +24,8 @@ __all__ = ["orthogonal_dual", "vanishes"]
 
 #: Distance from the ends of the conjugate's domain, relative to the largest multiplier, from which an entry may move.
 _INSIDE = 1e-8
+#: Corrections of a dual vector.
+_CORRECTIONS = 6
 
 
 def vanishes(uppers: FloatArray, roundings: FloatArray) -> bool:
@@ -53,15 +55,23 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
     features = features[:, norms > 0.0] / norms[norms > 0.0]
     weights = instance.fit.weights
     roots = np.ones(n) if weights is None else np.sqrt(weights)
-    masks = _free(instance.fit, nu).T
-    # Coupled outputs share their free rows.
-    factors = [_Factor.of(features, mask, roots) for mask in masks[: instance.fit.n_parts]]
-    factors *= len(masks) // len(factors)
-    # The second correction removes the rounding of the first; later ones undo the clipping to the domain.
-    for _ in range(4):
+    free, factors = _free(instance.fit, nu), None
+    rounding = 8.0 * EPS * nu.shape[1] * float(np.abs(nu).max(initial=0.0))
+    # A correction without clipping is followed by one that removes its rounding.
+    for _ in range(_CORRECTIONS):
+        if factors is None:
+            # Coupled outputs share their free rows.
+            factors = [_Factor.of(features, mask, roots) for mask in free.T[: instance.fit.n_parts]]
+            factors *= len(free.T) // len(factors)
         images = features.T @ nu
         corrections = [factor.preimage(image) for factor, image in zip(factors, images.T, strict=True)]
-        nu = instance.fit.project(nu - np.stack(corrections, axis=1))
+        corrected = nu - np.stack(corrections, axis=1)
+        nu = instance.fit.project(corrected)
+        # Entries that would leave the domain stay at its end from here on.
+        clipped = np.abs(nu - corrected) > rounding
+        if clipped.any():
+            free &= ~(clipped.any(axis=1, keepdims=True) if instance.fit.loss.coupled else clipped)
+            factors = None
     return nu if np.all(np.isfinite(nu)) else None
 
 

@@ -105,3 +105,20 @@ def test_entries_at_the_ends_stay_there() -> None:
     np.testing.assert_array_equal(found[0::3], 0.0)
     np.testing.assert_array_equal(found[1::3], problem.targets[1::3])
     assert np.all(found[2::3] != nu[2::3])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_entries_that_a_correction_moves_out_of_the_domain_stay_at_its_end(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, 4))
+    features = monomials(X, False)
+    null = np.linalg.svd(features.T)[2][10:].T @ rng.standard_normal(20)
+    null /= np.abs(null).max()
+    problem = qsdp.TrainingProblem(X, np.sign(null), beta=0.0, loss="logistic")
+    # The correction ends at `null`, whose largest entry lies outside by less than it was moved inside.
+    away = -np.sign(null) * (np.abs(null) == 1.0)
+    moved = features @ np.linalg.lstsq(features, away, rcond=None)[0]
+    nu = orthogonal_dual(Instance.of(problem), (1.0 + 1e-9) * null[:, None] + 1e-7 * moved[:, None])
+    assert nu is not None
+    assert np.all(np.abs(nu) <= 1.0)
+    assert np.abs(features.T @ nu).max() < 1e-14
