@@ -28,8 +28,8 @@ axes[1].set_xlabel("time")
 
 # %%
 # By eye this is hard. A neuron has two filters of six signs and sees one half
-# of the series; the best of all such networks has most of the other 300 series
-# right.
+# of the series; the best of all such networks classifies most of the other 300
+# series correctly.
 
 windows = qsdp.encoding.Windows(size=6, segments=2)
 model = qsdp.QuantizedNetworkClassifier(
