@@ -3,7 +3,7 @@ Series: windows
 ===============
 
 :class:`qsdp.encoding.Windows` does for series what patches do for images. Two
-kinds of noisy oscillations are told apart here: some keep their frequency,
+kinds of noisy oscillations are to be distinguished: some keep their frequency,
 others drift to a higher one.
 """
 
