@@ -27,7 +27,7 @@ OBJECTIVES: dict[str, tuple[str, str, tuple[float, float]]] = {
     "straight-through": (MEASURED, "straight-through\ntraining", (-84, 46)),
     "backprop": (MEASURED, "backpropagation,\nrounded", (-92, 16)),
 }
-SIZE = {"figsize": (5.4, 4.2), "layout": "constrained", "dpi": 120}
+SIZE: dict[str, Any] = {"figsize": (5.4, 4.2), "layout": "constrained", "dpi": 120}
 
 
 def accuracy(records: Mapping[str, Records]) -> Any:
