@@ -119,6 +119,10 @@ _PLAIN = (
     "errata",
     "measurements",
     "results",
+    "tuning",
+    "tried",
+    "dependencies",
+    "releasing",
     "changelog",
 )
 html_sidebars = {page: [] for page in _PLAIN}

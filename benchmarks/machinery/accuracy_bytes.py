@@ -1,8 +1,8 @@
 """Accuracy against bytes: one picture for tables and one for images, from the records of several experiments.
 
-Series are labelled at their points. Those of this package are blue or green, those of other methods that we measured are
-grey, brown or purple, and results printed by others, which we did not run, are red crosses. The thin black steps are the
-front: the models for which no model shown is both as small and more accurate.
+Series are labelled at their points. Those of this package are blue or green, those of other methods that we measured
+are grey, brown or purple, and results printed by others, which we did not run, are red crosses. The thin black steps
+are the front: the models for which no model shown is both as small and more accurate.
 """
 
 from __future__ import annotations

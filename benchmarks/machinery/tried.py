@@ -1,4 +1,4 @@
-"""Quotes from the records of the campaigns for the page "What was tried against it" of the documentation."""
+"""Quotes from the records of the campaigns for the page "How it was tested" of the documentation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _figures(record: Mapping[str, Any]) -> Iterator[str]:
     if mended := record.get("mended"):
         steps = [one.get("step") or one.get("of") or one.get("bound") for one in mended]
         causes = Counter(f"{step}, {one.get('error', one['what'])}" for step, one in zip(steps, mended, strict=True))
-        yield "Mended on the way, in the library or the campaign, and gone when tried again: "
+        yield "Fixed during the campaign, in the library or the campaign itself: "
         yield "; ".join(f"{cause} ({count})" for cause, count in causes.items()) + "."
     yield from ("", "| | |", "|---|---|")
     for kind, counts in record["counts"].items():

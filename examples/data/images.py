@@ -2,7 +2,7 @@
 Images: proven convolutions
 ===========================
 
-Over images, a neuron is a pair of filters of signs whose product is averaged
+On images, a neuron is a pair of filters of signs whose product is averaged
 over a region. With ``refine="exact"`` the network is the best one of its kind,
 of any width, and the certificate says so.
 """
@@ -30,7 +30,7 @@ FiltersDisplay.from_estimator(model, n_shown=9, image=images[0])
 # %%
 # Each of the nine neurons that cost most has two filters of 3 x 3 signs and a
 # region of the image, which is blue. The title names the digit that the neuron
-# votes for. The digits that were held out are scored by all neurons together:
+# votes for. All neurons together score the digits that were held out:
 
 print(model.certificate_)
 print(f"accuracy on {len(images[1300:])} other images:", end=" ")
@@ -38,7 +38,7 @@ print(f"{model.score(images[1300:], digits[1300:]):.1%}")
 
 # %%
 # With a second layer of six bits, the network fits into a few hundred bytes.
-# The proof's bound holds for it, too, and tells what the rounding costs:
+# The proven bound holds for it, too, and shows what the rounding costs:
 
 problem = model.result_.problem
 rounded = qsdp.refit(model.network_, problem, alpha_bits=6)

@@ -48,7 +48,7 @@ class Framed:
 Framed()
 
 # %%
-# Whatever it shows is there in Python, too, such as the importances of columns:
+# Everything on it is also available in Python, such as column importances:
 
 model = qsdp.load(folder / "wine.qsdp")
 _, ax = plt.subplots(figsize=(7, 4), layout="constrained")

@@ -3,7 +3,7 @@ Series: windows
 ===============
 
 :class:`qsdp.encoding.Windows` does for series what patches do for images. Two
-kinds of noisy oscillations are told apart here: some keep their frequency,
+kinds of noisy oscillations are to be distinguished: some keep their frequency,
 others drift to a higher one.
 """
 
@@ -28,8 +28,8 @@ axes[1].set_xlabel("time")
 
 # %%
 # By eye this is hard. A neuron has two filters of six signs and sees one half
-# of the series; the best of all such networks has most of the other 300 series
-# right.
+# of the series; the best of all such networks classifies most of the other 300
+# series correctly.
 
 windows = qsdp.encoding.Windows(size=6, segments=2)
 model = qsdp.QuantizedNetworkClassifier(

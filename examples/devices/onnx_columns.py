@@ -38,9 +38,9 @@ labels = session.run(["label"], onnx_inputs(model, table[600:]))[0]
 print(f"{np.mean(labels == model.predict(table[600:])):.0%} of labels agree")
 
 # %%
-# Anything that can fill the three inputs can ask it. Here NumPy does, for a
-# visitor of each age in two of the towns. At every age, those of Rome are more
-# likely to leave, as in the data.
+# Any program that can fill three arrays can use it. Here NumPy does, for a
+# visitor of each age in two of the towns. At every age, visitors from Rome are
+# more likely to leave, as in the data.
 
 _, ax = plt.subplots(layout="constrained")
 for town, style in (("Rome", "-"), ("Oslo", "--")):

@@ -45,9 +45,9 @@ ax.axhline(-code.rounding_error[0], color="black")
 ax.set(xlabel="score of the model", ylabel="rounding error of the C code")
 
 # %%
-# No rounding leads beyond the black lines: they are not fitted to these rows
-# but proven from the weights when the code is written. Narrow integers make the
-# code small:
+# Rounding errors cannot exceed the black lines, which are not fitted to these
+# rows but proven from the weights when the code is written. Narrow integers
+# make the code small:
 
 compiler, size = ["cc"], "size"
 if shutil.which("avr-gcc"):

@@ -19,7 +19,19 @@ __all__ = ["holm", "markdown_of", "markdown_table", "percent", "print_report"]
 def print_report(
     experiment: Experiment, results: Results, console: Console | None = None, more: Iterable[str] = ()
 ) -> None:
-    """Print tables, further lines, and the footer."""
+    """Print the tables of an experiment, and a line on its cases and machines.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Experiment whose tables are printed.
+    results : Results
+        Records from which the tables are made.
+    console : rich.console.Console, optional
+        Where to print; standard output by default.
+    more : iterable of str, optional
+        Lines to print after the tables.
+    """
     console = console or Console()
     for table in _tables(experiment, results):
         drawn = RichTable(title=table.title, caption=table.note or None)
@@ -34,7 +46,21 @@ def print_report(
 
 
 def markdown_of(experiment: Experiment, results: Results, more: Iterable[str] = ()) -> str:
-    """Return the Markdown page of an experiment: description, footer, tables and further sections."""
+    """Return the Markdown page of an experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Its title, source, description and further sections are part of the page.
+    results : Results
+        Records from which its tables are made.
+    more : iterable of str, optional
+        Markdown to insert between the description and the tables.
+
+    Returns
+    -------
+    str
+    """
     parts = [f"# {experiment.title}", f"*{experiment.source}.*"]
     if experiment.description:
         parts.append(experiment.description)

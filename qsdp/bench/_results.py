@@ -104,8 +104,23 @@ class Results:
 def load_results(experiment: Experiment, path: Path, quick: bool | None = None) -> Results:
     """Return the records in a file for the current version of an experiment, or none if there is no file.
 
-    `quick` selects the records of a quick or of a full run; if None, those in the file are returned. `StorageError` is
-    raised if the file is damaged, has another format or belongs to another experiment.
+    Parameters
+    ----------
+    experiment : Experiment
+        Experiment to which the file belongs.
+    path : Path
+        File of the results.
+    quick : bool, optional
+        Whether to return the records of a quick or of a full run; by default, those in the file.
+
+    Returns
+    -------
+    Results
+
+    Raises
+    ------
+    StorageError
+        The file is damaged, has another format or belongs to another experiment.
     """
     if not path.is_file():
         return Results(experiment.name, experiment.version, bool(quick))

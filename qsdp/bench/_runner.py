@@ -39,17 +39,39 @@ def run_experiment(
     limit: int | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> tuple[Results, list[tuple[Case, str]]]:
-    """Measure the cases without a current record in a file, at most `limit`, and return all results and the failures.
+    """Measure the cases of an experiment that have no current record in a file.
 
     The file is written during the run. Its new records replace those of another version of the experiment, those of a
-    full run replace those of a quick run, and a stale record is replaced by a new one of its case. Failures are the
-    cases that raised an error, with the message; the next run tries them again. After Ctrl-C, the records of finished
-    cases are kept, a warning is issued, and the results have `interrupted` set to True.
+    full run replace those of a quick run, and a stale record is replaced by a new one of its case. After Ctrl-C, the
+    records of finished cases are kept, a warning is issued, and the results have `interrupted` set to True.
 
-    `n_jobs` cases are measured in parallel by a joblib back end: "loky" (the default), "threading", or one registered
-    with ``joblib.register_parallel_backend``. The back end must return each result as soon as it is ready, so that an
-    interrupt loses few of them. `about` describes the run beside the machine, such as its
-    "commit" or a "note", which the report shows.
+    Parameters
+    ----------
+    experiment : Experiment
+        What to measure.
+    path : Path
+        File of the results, which need not exist.
+    quick : bool, default=False
+        Measure the few small cases of ``experiment.cases(True)``.
+    n_jobs : int, optional
+        Number of cases that are measured in parallel; one by default.
+    backend : str, optional
+        joblib back end: "loky" (the default), "threading", or one registered with
+        ``joblib.register_parallel_backend``. It must return each result as soon as it is ready, so that an interrupt
+        loses few of them.
+    verbose : bool or int, default=True
+        Show progress.
+    limit : int, optional
+        Largest number of cases to measure.
+    about : mapping, optional
+        Description of the run, such as its "commit" or a "note", which is stored with the machine and shown by reports.
+
+    Returns
+    -------
+    results : Results
+        All records of the file, old and new.
+    failures : list of tuple (case, message)
+        Cases that raised an error; the next run tries them again.
 
     Raises
     ------

@@ -136,7 +136,7 @@ def _reason(network: BilinearNetwork, asked: int | None) -> str:
     if asked is not None:
         return f"{network.n_neurons} neurons, as --neurons asks"
     if per_output < MOST_NEURONS:
-        return f"{per_output} {each} match the relaxation, the limit of many neurons"
+        return f"{per_output} {each} match the relaxation; more add little"
     return f"{per_output} {each}, the largest number that is tried by default"
 
 

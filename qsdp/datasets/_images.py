@@ -87,8 +87,25 @@ def load_mnist(part: str = "train") -> Images:
 def load_fashion_mnist(part: str = "train") -> Images:
     """Load a part of Fashion-MNIST: 28 x 28 images of ten kinds of clothing.
 
-    The parts, shapes and errors are those of `load_mnist`. The files are those in ``$QSDP_DATA/fashion_mnist/``. The
-    labels 0 to 9 are T-shirt/top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag and ankle boot.
+    The files are those in ``$QSDP_DATA/fashion_mnist/``, or downloaded, as in `load_mnist`. The labels 0 to 9 are
+    T-shirt/top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag and ankle boot.
+
+    Parameters
+    ----------
+    part : {"train", "test"}, default "train"
+        The 60000 training images or the 10000 test images.
+
+    Returns
+    -------
+    images : ndarray of shape (n, 784), uint8
+        One row per image, as in `load_mnist`.
+    labels : ndarray of shape (n,), int64
+        The kinds of clothing.
+
+    Raises
+    ------
+    DatasetError
+        A file is not found, cannot be downloaded, or does not have the expected contents.
 
     Examples
     --------

@@ -84,6 +84,16 @@ def split_digits(n_train: int = 1200) -> tuple[FloatArray, npt.NDArray[np.intp],
     """Split scikit-learn's digits into ``X_train, y_train, X_test, y_test``, with pixels in [0, 1].
 
     The test set has 597 images, and the training set has the first `n_train` of the other 1200. The split is fixed.
+
+    Parameters
+    ----------
+    n_train : int, default=1200
+        Number of training images, at most 1200.
+
+    Returns
+    -------
+    X_train, y_train, X_test, y_test : ndarray
+        Pixels of shape (n, 64), and digits of shape (n,).
     """
     from sklearn.datasets import load_digits
 

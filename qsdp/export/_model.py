@@ -280,6 +280,16 @@ def _described(model: Any, encoder: Any) -> ModelDescription:
 def load_exportable(path: str | os.PathLike[str]) -> Any:
     """Load a model from a file of `qsdp fit` or of a network.
 
+    Parameters
+    ----------
+    path : path-like
+        File that `qsdp fit`, or `save` of an estimator or a network, has written.
+
+    Returns
+    -------
+    estimator or network
+        An argument of `to_c` and the other exports.
+
     Raises
     ------
     StorageError

@@ -89,7 +89,24 @@ def require_rows(n_samples: int) -> None:
 
 
 def row_batches(X: Any, y: Any, sample_weight: Any = None, *, rows: int = 2**16) -> Iterator[tuple[Any, ...]]:
-    """Yield arrays, for example memory-mapped ones, in batches of rows for `SufficientStatistics.from_batches`."""
+    """Yield arrays, for example memory-mapped ones, in batches of rows for `SufficientStatistics.from_batches`.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Data, of any type that slices by rows.
+    y : array of shape (n,) or (n, C)
+        Targets.
+    sample_weight : array of shape (n,), optional
+        Weights of the rows.
+    rows : int, default=65536
+        Number of rows in a batch.
+
+    Yields
+    ------
+    tuple
+        ``(X, y)`` or ``(X, y, sample_weight)`` of consecutive rows.
+    """
     rows = check_integer("rows", rows, minimum=1)
     for start in range(0, len(X), rows):
         yield tuple(part[start : start + rows] for part in (X, y, sample_weight) if part is not None)

@@ -116,8 +116,19 @@ def dask_batches(
 ) -> Callable[[], Iterator[tuple[Any, ...]]]:
     """Return a function that yields the rows of Dask collections chunk by chunk, for `qsdp.certify`.
 
-    Only one chunk at a time is transferred, and none is kept, so one machine can certify any number of rows. `blocks`
-    makes blocks of a chunk, as in `statistics_of_dask`.
+    Only one chunk at a time is transferred, and none is kept, so one machine can certify any number of rows.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        Dask collections, as in `statistics_of_dask`.
+    blocks : callable, optional
+        Function that makes `Blocks` of a chunk of X, as in `statistics_of_dask`.
+
+    Returns
+    -------
+    callable
+        Without arguments; every call starts a new pass over the rows.
     """
     return partial(RowChunks(X, y, sample_weight).stream, _encoder(blocks))
 

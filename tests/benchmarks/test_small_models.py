@@ -313,10 +313,12 @@ def test_table_and_quotes() -> None:
     assert sum(len(series.points) for series in panel.series) == len(good())
     assert study.EXPERIMENT.tables([]) == []
     found = study.quotes(made())
-    assert "boosted trees 87.0 %" in found["readme"]
-    assert "boosted trees 87.0 %" in found["short"]
+    assert re.search(r"^\| boosted trees; [^|]* \| 87.0 % \|", found["readme"], re.MULTILINE)
+    assert "boosted trees reach 87.0 %" in found["short"]
     # Numbers of one set, and means over all.
     rows = dict(re.findall(r"\| ([^|]+) \|[^|]*\| ([\d.]+) % \|", found["form"]))
     linear, network = (rows[name] for name in ("... in 8 bits", "8 polished neurons"))
-    assert re.search(rf"8 bits has {linear} % in [\d,]+ bits and 8 neurons {network} % in", found["linear"])
+    assert re.search(
+        rf"8 bits reaches {linear} % accuracy in [\d,]+ bits, 8 neurons {network} % accuracy in", found["linear"]
+    )
     assert len(found["form"].splitlines()) == len(models.SIZES) + 4

@@ -512,7 +512,8 @@ def test_sums_of_no_samples(change: dict[str, Any], tmp_path: Path, capsys: pyte
     assert answer(tmp_path / "c", capsys)[0] == 1
 
 
-@pytest.mark.parametrize("seed", range(150))
+# The campaign of the checker tries thousands.
+@pytest.mark.parametrize("seed", range(40))
 def test_no_random_change_is_accepted_with_a_false_bound(
     seed: int, saved: tuple[Path, Path, str, float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,7 @@
 
 The data are twelve sets of the UCI suite with up to 1600 rows, on ten of its splits. The reference is
 `QuantizedNetworkClassifier(encoding="standard")`. Everything except the change is the default, including beta "auto",
-which is chosen anew for every variant. The variant "auto" is the default encoding. Differences are paired by set and
+which is chosen again for every variant. The variant "auto" is the default encoding. Differences are paired by set and
 split. Verdicts compare the means over each set, because sets are independent and splits of one set are not.
 
 Each series is named after the change that it makes; "standard" is the reference. No constant column is appended to the

@@ -173,12 +173,13 @@ def quotes(records: Records) -> dict[str, str]:
         return {}
     points = points_of(grid)
     texts = {model: f"{100 * accuracy:.1f} %, {kilobits(bits)}" for model, (bits, accuracy) in points.items()}
-    splits = "ten splits (of the large three)"
-    what = f"{len(grid)} classification sets, nothing set, mean test accuracy over {splits} and bits"
-    boosting = f"boosted trees {texts['boosting']}, less accurate on {len(won(grid))} of the sets"
-    chosen = f"on the inputs that the network chose {texts[f'{DEFAULT} logistic']}"
-    logistic = f"logistic regression {texts['logistic']}, and {chosen}"
-    readme = table_row(what, f"`QuantizedNetworkClassifier()` {texts[DEFAULT]}; {boosting}; {logistic}")
+    named = {
+        DEFAULT: "`QuantizedNetworkClassifier()`",
+        "boosting": f"boosted trees; less accurate than the network on {len(won(grid))} of {len(grid)} sets",
+        "logistic": "logistic regression",
+        f"{DEFAULT} logistic": "logistic regression on the inputs that the network chose",
+    }
+    readme = "\n".join(table_row(words, *texts[model].split(", ")) for model, words in named.items())
     mean_of = f"mean test accuracy over {len(grid)} data sets with the defaults, in {kilobits(points[DEFAULT][0])}"
     short = table_row(
         f"**{100 * points[DEFAULT][1]:.1f} %**", f"{mean_of}; boosted trees reach {_in_words(texts['boosting'])}"

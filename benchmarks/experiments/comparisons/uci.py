@@ -46,12 +46,12 @@ def _pair_claim(records: Records, source: str, ours: str, theirs: str, words: st
 
 #: Methods in the README's row, and their names there.
 QUOTED = {
-    "qsdp-polish": "polished",
+    "qsdp-polish": "sampled from the relaxation, then polished",
     "backprop-matched": "trained in float, then quantized and polished",
     "straight-through": "straight-through",
-    "straight-through-refitted": "that refitted by `qsdp.refit`",
-    "backprop-rounded": "rounded",
-    "backprop": "float",
+    "straight-through-refitted": "straight-through, then refitted by `qsdp.refit`",
+    "backprop-rounded": "trained in float, then rounded",
+    "backprop": "trained in float, not quantized",
     "logistic-rounded": "logistic regression in 8 bits",
     "tree": "a decision tree",
     "boosting": "boosted trees",
@@ -65,14 +65,12 @@ def quotes(records: Records) -> dict[str, str]:
     summary = EXPERIMENT.tables(records)[0]
     places = [summary.headings.index(name) for name in ("test (%)", "bits")]
     found = {row[0]: [row[place] for place in places] for row in summary.rows}
-    numbers = f"{len({name for name, _ in splits})} classification sets, {len(splits)} splits"
-    cells = (
-        f"{name} {found[method][0]} %, {kilobits(int(found[method][1].replace(',', '')))}"
+    rows = (
+        table_row(name, f"{found[method][0]} %", kilobits(int(found[method][1].replace(",", ""))))
         for method, name in QUOTED.items()
         if method in methods
     )
-    what = f"{numbers}, 250 neurons of ±1 weights, mean test accuracy and bits"
-    return {"methods": table_row(what, "; ".join(cells))}
+    return {"methods": "\n".join(rows)}
 
 
 EXPERIMENT = Study(**{**vars(SUITE), "methods": versions_of(*ESTIMATORS, "distillation", "backprop"), "claims": claims})

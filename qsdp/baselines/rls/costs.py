@@ -44,6 +44,13 @@ class LayerCost:
 def dense_cost(n_in: int, n_out: int, batch_size: int, times: int = 1) -> LayerCost:
     r"""Return the costs of a fully connected layer: :math:`N (M T + N) N'` instead of :math:`N M T N'`.
 
+    Parameters
+    ----------
+    n_in, n_out : int >= 1
+        Numbers of inputs N and outputs N'.
+    batch_size, times : int >= 1
+        Samples M of a minibatch, and time steps T of a sample, which are more rows of the same product.
+
     Examples
     --------
     >>> cost = dense_cost(784, 512, 128)
@@ -61,6 +68,17 @@ def convolutional_cost(
 ) -> LayerCost:
     r"""Return the costs of a convolution: :math:`\hat C (M U V + \hat C) C'` instead of :math:`\hat C M U V C'`.
 
+    Parameters
+    ----------
+    in_channels, out_channels : int >= 1
+        Channels; :math:`\hat C` is the number of input channels times the entries of the kernel.
+    kernel : tuple of int
+        Height and width of the kernel.
+    positions : int >= 1
+        Positions U V of the output.
+    batch_size : int >= 1
+        Samples M of a minibatch.
+
     Examples
     --------
     >>> convolutional_cost(64, 64, (3, 3), 32 * 32, 128).space_ratio
@@ -71,6 +89,15 @@ def convolutional_cost(
 
 def recurrent_cost(n_in: int, n_out: int, batch_size: int, times: int, *, gates: int = 1) -> LayerCost:
     r"""Return the costs of a recurrent layer of n_out units; an LSTM has four gates.
+
+    Parameters
+    ----------
+    n_in, n_out : int >= 1
+        Numbers of inputs and of units.
+    batch_size, times : int >= 1
+        Samples of a minibatch, and time steps of a sample.
+    gates : int >= 1, default=1
+        Number of products with the inputs and with the previous outputs.
 
     Examples
     --------

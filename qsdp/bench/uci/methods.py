@@ -169,7 +169,7 @@ _TABLE = (
     _sampled("qsdp-beta-10", "the same with the paper's beta = 10, not chosen", 2500, beta=10.0),
     _sampled("qsdp-4-levels", "2500 sampled bilinear neurons, four levels", 2500, levels=4),
     _sampled("qsdp-polynomial", "2500 sampled neurons of the ReLU-like polynomial", 2500, activation="relu_like"),
-    _sampled("qsdp-refit", "2500 sampled, second layer chosen anew", 2500, refine="refit", **_WHOLE),
+    _sampled("qsdp-refit", "2500 sampled neurons with a new second layer", 2500, refine="refit", **_WHOLE),
     _sampled("qsdp-polish", "250 sampled, bits improved one by one", 250, refine="polish", time_limit=60.0, **_WHOLE),
     UCIMethod(
         "relaxation", "the relaxation's own quadratic form, float",
@@ -181,7 +181,7 @@ _TABLE = (
     _trained("straight-through", "250 bilinear neurons, binary in training, free second layer", StraightThrough,
              _RATES),
     UCIMethod(
-        "straight-through-refitted", "the network of 'straight-through', its second layer chosen anew",
+        "straight-through-refitted", "the network of 'straight-through' with a new second layer",
         lambda folds, seed: RefittedStraightThrough(_search(StraightThrough, _RATES)(folds, seed), seed),
         _network_bits, quantized=True, certify=lambda model, X, y: model.certificate(X, y), chosen=_choice,
         needs="torch",

@@ -83,11 +83,25 @@ def run(case: Case) -> dict[str, Any]:
 def uci_experiment(
     sets: Sequence[str] | None = None, methods: Sequence[str] | None = None, n_seeds: int | None = None
 ) -> Experiment:
-    """Return the suite, or a part of it: some of `SETS`, some of `METHODS`, `n_seeds` splits of every set.
+    """Return the UCI suite, or a part of it, as an experiment whose cases are a set, a method and a seed.
 
-    By default, the suite has all sets and methods and the splits of `N_SEEDS`; a quick run has three small sets, five
-    fast methods and one split. A case is a set, a method and a seed, in the order of `split_cases`. `InvalidInputError`
-    is raised if a name is unknown or the number is not positive.
+    A quick run has three small sets, five fast methods and one split.
+
+    Parameters
+    ----------
+    sets, methods : sequence of str, optional
+        Names in `SETS` and `METHODS`; all by default.
+    n_seeds : int, optional
+        Number of splits of every set; by default, that of `N_SEEDS`.
+
+    Returns
+    -------
+    Experiment
+
+    Raises
+    ------
+    InvalidInputError
+        A name is unknown, or the number is not positive.
     """
     chosen_sets = None if sets is None else _checked("sets", sets, SETS)
     chosen_methods = None if methods is None else _checked("methods", methods, METHODS)
