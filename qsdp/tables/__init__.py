@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from qsdp._utils.validation import check_integer
+from qsdp.encoding.notation import MARKERS
 from qsdp.exceptions import InvalidInputError
 from qsdp.tables.arrow import arrow_frames, arrow_size, kind
 from qsdp.tables.text import text_frames, text_size
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MISSING", "held_bytes", "read_table", "table_chunks"]
 
-#: Entries of text files that count as missing, unless others are named.
-MISSING = frozenset(
-    {"", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "-", "missing", "unknown"}
-)
+#: Entries of text files that count as missing, unless others are named; a point is missing only among numbers.
+MISSING = MARKERS - {"."}
 
 
 def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING) -> pandas.DataFrame:

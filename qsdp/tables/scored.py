@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
+from qsdp.encoding.frames import title
 from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.exceptions import InvalidInputError
-from qsdp.tables.frames import title
 from qsdp.tables.training import inputs_of, is_trained_on, split, targets_of, weights_of, with_target
 
 if TYPE_CHECKING:

@@ -26,8 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import warn
+from qsdp.encoding.frames import listing
 from qsdp.exceptions import InvalidInputError
-from qsdp.tables.frames import listing, named_frame
+from qsdp.tables.frames import named_frame
 
 if TYPE_CHECKING:
     import pandas

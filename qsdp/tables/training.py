@@ -17,13 +17,13 @@ from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.certificates import Certificate
 from qsdp.encoding.columns import as_numbers, column_notation, is_missing, odd_entries, place_of
-from qsdp.encoding.notation import BOOLEAN
+from qsdp.encoding.frames import require, title
+from qsdp.encoding.notation import BOOLEAN, MARKERS
 from qsdp.estimators.solution import Solution
 from qsdp.estimators.source import TableSource
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.problem import TrainingProblem
 from qsdp.tables import MISSING
-from qsdp.tables.frames import require, title
 
 if TYPE_CHECKING:
     import pandas
@@ -102,7 +102,7 @@ def source_of(
         raise InvalidInputError(f"target {target!r} of {title(table)} {what}; there is nothing to learn")
     if task == "regression" or (task == "auto" and numeric and len(classes) > 2):
         source = replace(source, notation=notation if numeric else "number")
-        numbers_of(known, target, source.notation)
+        numbers_of(with_target(source, known), target, source.notation)
     elif len(classes) > _MOST_CLASSES:
         some = list(zip(classes, counts, strict=True))[:_LISTED]
         shown = ", ".join(f"{str(label)!r} ({count})" for label, count in some)
@@ -129,8 +129,9 @@ def with_target(source: TableSource, table: pandas.DataFrame) -> pandas.DataFram
 
 def has_target(source: TableSource, table: pandas.DataFrame) -> npt.NDArray[np.bool_]:
     """Return a mask of the rows that have a target."""
-    known: npt.NDArray[np.bool_] = ~table[source.target].map(is_missing).to_numpy(dtype=bool)
-    return known
+    marks = frozenset() if source.notation is None else MARKERS
+    entries = table[source.target].tolist()
+    return np.array([not is_missing(one) and not (isinstance(one, str) and one in marks) for one in entries], bool)
 
 
 def split(source: TableSource, table: pandas.DataFrame) -> tuple[pandas.DataFrame, pandas.DataFrame]:

@@ -44,7 +44,7 @@ from qsdp.tables.training import (
         (["b", "c", "b", "a"], "auto", None),
         (["10", "9", "2.0", "2"], "classification", None),
         (["true", "false", "true", "false"], "auto", None),
-        (["1%", "2%", "3%", "4%"], "auto", "percent"),
+        (["1%", "2%", "3%", "4%"], "auto", "number in %"),
         (["1,5", "2,5", "3,5", "4"], "auto", "comma"),
         (["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"], "auto", "date"),
         ([1.0, 2.0, 3.0, 4.0], "auto", "number"),
