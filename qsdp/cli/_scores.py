@@ -29,10 +29,7 @@ def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
     Classes have the score of always predicting the largest one, that of a logistic regression on the same inputs and
     rows, the mean of their recalls and, for two, the area under the ROC curve.
     """
-    with warnings.catch_warnings():
-        # The fit has named the odd entries of these rows.
-        warnings.simplefilter("ignore", QSDPWarning)
-        fitted = ScoredRows.of(f"{rows.sampled}training rows", model, rows.train)
+    fitted = ScoredRows.of(f"{rows.sampled}training rows", model, rows.train, model.result_.rows.X)
     parts = [fitted] + ([ScoredRows.of(f"{rows.sampled}test rows", model, rows.test)] if len(rows.test) else [])
     number = rows.source.notation is not None
     figures = score_figures([(part.name, part.score()) for part in parts], number=number)

@@ -45,10 +45,11 @@ class ScoredRows:
     weights: FloatArray | None
 
     @classmethod
-    def of(cls, name: str, model: Any, table: pandas.DataFrame) -> ScoredRows:
-        """Collect the rows of a table with targets and, if present, weights."""
+    def of(cls, name: str, model: Any, table: pandas.DataFrame, X: FloatArray | None = None) -> ScoredRows:
+        """Collect the rows of a table with targets and, if present, weights; X are their inputs, if known."""
         weights = weights_of(model.table_, table) if model.table_.weights in table.columns else None
-        return cls(name, model, model.network_inputs(inputs_of(model, table)), truth_of(model, table), weights)
+        X = model.network_inputs(inputs_of(model, table)) if X is None else X
+        return cls(name, model, X, truth_of(model, table), weights)
 
     @cached_property
     def outputs(self) -> FloatArray:
