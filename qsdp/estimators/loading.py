@@ -23,7 +23,7 @@ from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, Quanti
 from qsdp.estimators.inputs import has_encoder, makes_blocks
 from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.saving import CV_NUMBERS, ENCODER_PARAMETERS, LABELS
-from qsdp.estimators.solution import TOLERANCE, Solution
+from qsdp.estimators.solution import Solution
 from qsdp.estimators.source import TableSource
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, StorageError
@@ -330,9 +330,6 @@ def _labels(state: Any) -> npt.NDArray[Any]:
 def _certificate(state: Any) -> Certificate:
     state = checked("certificate", state, _CERTIFICATE)
     objective = math.nan if state["objective"] is None else state["objective"]
-    # The bound is rounded down, the objective to nearest.
-    if state["lower_bound"] > objective * (1.0 + TOLERANCE):
-        raise StorageError("certificate: the lower bound is above the objective")
     return Certificate(state["lower_bound"], objective, state["bound_type"], state["arithmetic"])
 
 
