@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,6 +15,9 @@ __all__ = ["columns_of_training", "is_frame", "listing", "require", "title"]
 
 #: Number of names in a message.
 _LISTED = 20
+
+#: Names of columns that are the first row of a file without names.
+_DECIMAL = re.compile(r"-?\d+\.\d+")
 
 
 def is_frame(X: Any) -> bool:
@@ -34,6 +38,10 @@ def require(frame: Any, names: Iterable[str]) -> None:
         return
     close = difflib.get_close_matches(absent[0], columns, n=1)
     hint = f"; did you mean {close[0]!r}?" if close and len(absent) == 1 else ""
+    if len(columns) == 1:
+        hint = "; fields must be separated by commas, semicolons, tabs or bars"
+    elif any(map(_DECIMAL.fullmatch, columns)):
+        hint = "; the first line must name the columns"
     noun = "column" if len(absent) == 1 else "columns"
     raise InvalidInputError(f"{title(frame)} has no {noun} {listing(absent)}; it has {listing(columns)}{hint}")
 

@@ -142,9 +142,11 @@ _ORDERS = {
     "year first": [rf"(?P<year>\d{{4}})([./])(?P<month>\d{{1,2}})\2{_DAY}{_TIME}"],
     "day first": [rf"{_DAY}([./-])(?P<month>\d{{1,2}})\2{_YEAR}{_TIME}"],
     "month first": [rf"(?P<month>\d{{1,2}})([./-]){_DAY}\2{_YEAR}{_TIME}"],
+    "month": [r"(?P<year>\d{4})[-/](?P<month>\d\d)"],
     "month name": [
-        rf"{_WEEKDAY}{_DAY}(?:st|nd|rd|th)?[-/. ]\s?{_NAME}[-/, ]\s?(?P<year>\d{{4}}|(?<=-)\d\d){_TIME}",
+        rf"{_WEEKDAY}{_DAY}(?:st|nd|rd|th)?[-/. ]?\s?{_NAME}[-/, ]?\s?(?P<year>\d{{4}}|(?<=-)\d\d){_TIME}",
         rf"{_WEEKDAY}{_NAME} {_DAY}(?:st|nd|rd|th)?,? (?P<year>\d{{4}}){_TIME}",
+        rf"{_NAME}[-/ ](?P<year>\d{{4}})",
     ],
 }
 _CLOCK = r"(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d(?:\.\d+)?))?"
@@ -190,9 +192,10 @@ def _of_day(notation: str, text: str) -> float | None:
         return None
     name = parts["month"][:3].lower()
     parts["month"] = str(_MONTHS.index(name) + 1) if name in _MONTHS else parts["month"]
-    day, month, year, hour, minute, second = (
-        int(parts.get(name, 0)) for name in ("day", "month", "year", "hour", "minute", "second")
+    month, year, hour, minute, second = (
+        int(parts.get(name, 0)) for name in ("month", "year", "hour", "minute", "second")
     )
+    day = int(parts.get("day", 1))
     # Years of two digits as in POSIX: from 1969 to 2068.
     year += 0 if len(parts["year"]) == 4 else 1900 if year >= 69 else 2000
     when = datetime(year, month, day, _of_half(hour, parts), minute, second, tzinfo=timezone.utc)
@@ -226,6 +229,8 @@ _TIMES: dict[str, tuple[Callable[[str], float | None], Callable[[list[str]], boo
     **{notation: (partial(_of_span, notation), bool) for notation in _SPANS},
     "date": (_of_iso, bool),
     **{notation: (partial(_of_day, notation), bool) for notation in ("year first", "month name")},
+    # 2010-11 may be a pair of years.
+    "month": (partial(_of_day, "month"), lambda own: any(int(text[5:]) != int(text[2:4]) + 1 for text in own)),
     "day first": (partial(_of_day, "day first"), _are_days_first),
     "month first": (
         partial(_of_day, "month first"),
@@ -262,6 +267,7 @@ def example_of(notation: str) -> str:
         "year first": "2024/1/31",
         "day first": "31.1.2024",
         "month first": "1/31/2024",
+        "month": "2024-01",
         "month name": "31 Jan 2024",
     }.get(notation, "2024-01-31")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -14,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
-from qsdp._utils.validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice, warn
 from qsdp.certificates import Certificate
 from qsdp.encoding.columns import as_numbers, column_notation, is_missing, odd_entries, place_of
-from qsdp.encoding.frames import require, title
+from qsdp.encoding.frames import listing, require, title
 from qsdp.encoding.notation import BOOLEAN, MARKERS
 from qsdp.estimators.solution import Solution
 from qsdp.estimators.source import TableSource
@@ -111,6 +112,9 @@ def source_of(
             f"target {target!r} of {title(table)} has {len(classes)} classes, at most {_MOST_CLASSES} are possible: "
             f"{shown}, and {len(classes) - _LISTED} more{advice}"
         )
+    elif alike := [one for one, count in Counter(str(label).casefold() for label in classes).items() if count > 1]:
+        same = listing(str(label) for label in classes if str(label).casefold() == alike[0])
+        warn(f"target {target!r} of {title(table)}: the classes {same} differ only in upper and lower case")
     return source
 
 

@@ -55,6 +55,12 @@ from qsdp.exceptions import InvalidInputError, QSDPWarning
         (["2 Jan 1970", "1st February 1970", "Sat, 03 Jan 1970 12:00"], "month name", [1.0, 31.0, 2.5]),
         (["Jan 2, 1970", "December 31st, 1969", "Feb. 1 1970"], "month name", [1.0, -1.0, 31.0]),
         (["02-Jan-70", "31-DEC-69 6:00 PM"], "month name", [1.0, -0.25]),
+        (["02JAN1970", "1FEB1970"], "month name", [1.0, 31.0]),
+        (["Jan 1970", "February 1970"], "month name", [0.0, 31.0]),
+        (["1970-01", "1970-02"], "month", [0.0, 31.0]),
+        # Years of schools.
+        (["2010-11", "2011-12"], None, None),
+        (["2012-13", "2011-12"], None, None),
         (["PT1H30M", "P1DT0.5S", "-PT2M", "P2D"], "duration", [5400.0, 86400.5, -120.0, 172800.0]),
         (["2:30 PM", "12:05 am", "12:00:01.5 p.m."], "time of day", [52200.0, 300.0, 43201.5]),
         (["2pm", "11 AM"], "time of day", [50400.0, 39600.0]),
