@@ -196,7 +196,11 @@ def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: A
     """Return the lines of the summary about how rows and columns were read."""
     encoder, name = model.encoder_, rows.source.target
     used = [encoder.encoding_.columns[position] for position in encoder.encoding_.used]
-    numeric = [repr(column.name) for column in used if column.categories is None]
+    numeric = [
+        repr(column.name) + ("" if column.notation == "number" else f" ({column.notation})")
+        for column in used
+        if column.categories is None
+    ]
     categorical = [
         f"{column.name!r} ({len(column.categories)} values)" for column in used if column.categories is not None
     ]

@@ -119,7 +119,9 @@ def test_predict_writes_all_or_nothing(trained: Path, here: Path, monkeypatch: p
         raise OSError(28, "No space left on device", "p.csv")
 
     monkeypatch.setattr("qsdp.cli._streams.os.replace", fail)
-    assert "No space left" in refused("predict", trained / "label.qsdp", trained / "messy.csv", "--output", "p.csv")
+    (here / "new.csv").write_text("age,income [EUR],city,sex\n50,20000,Oslo,f\n")
+    assert "No space left" in refused("predict", trained / "label.qsdp", "new.csv", "--output", "p.csv")
+    (here / "new.csv").unlink()
     assert list(here.iterdir()) == []
 
 

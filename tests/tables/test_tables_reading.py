@@ -164,7 +164,7 @@ def test_comments_above_the_names_of_columns(tmp_path: Path, newline: str) -> No
     assert read.to_dict("list") == {"#id": ["1"], "b": ["2"]}
     assert read.index.tolist() == [3]
     for text in ("# nothing else", "#", "# a,b" + newline):
-        with pytest.raises(InvalidInputError, match="data.csv' (is empty|has a header line but no rows)"):
+        with pytest.raises(InvalidInputError, match=r"data\.csv' (is empty|has a header line but no rows)"):
             read_table(write(tmp_path, text))
 
 
