@@ -265,6 +265,18 @@ class Patches(MomentEncoder):
         for a, b in np.ndindex(self.regions, self.regions):
             yield p[:, rows[a] : rows[a + 1], columns[b] : columns[b + 1]].reshape(len(p), -1, p.shape[3])
 
+    def picture(self, signs: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], int]:
+        """Arrange the signs of a filter as an image, with the channels side by side; see `MomentEncoder.picture`."""
+        pixels = self.size**2 * self.image_shape_[2]
+        shape = (self.size, self.size, self.image_shape_[2])
+        image = signs[:pixels].reshape(shape).transpose(0, 2, 1).reshape(self.size, -1)
+        return image, int(signs[pixels]) if self._side > pixels else 0
+
+    @property
+    def regions_shape(self) -> tuple[int, int]:
+        """Rows and columns of regions."""
+        return self.regions, self.regions
+
     def _learned(self) -> dict[str, Any]:
         pixels = None if self._pixels is None else list(self._pixels)
         return {"image_shape": list(self.image_shape_), "constant": float(self.constant_), "pixels": pixels}

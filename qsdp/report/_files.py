@@ -71,7 +71,7 @@ def _of_network(network: Any) -> dict[str, Any]:
     return {
         "network": network,
         "form": isinstance(network, IntegerForm),
-        "stored_sizes": sizes_of(network) if isinstance(network, BilinearNetwork) else [],
+        "stored_sizes": sizes_of(network) if isinstance(network, (BilinearNetwork, BlockNetwork)) else [],
         **({"terms": None} if isinstance(network, BlockNetwork) else _terms(network)),
     }
 
