@@ -23,7 +23,11 @@ def report(
         Path, typer.Argument(metavar="MODEL", help="A saved model, or a network, a certificate or statistics.")
     ],
     data: Annotated[
-        Path | None, typer.Argument(metavar="[DATA.csv]", help="The training file, or another with the same columns.")
+        Path | None,
+        typer.Argument(
+            metavar="[DATA]",
+            help="The training file, or another with the same columns; .npz of X and y for estimators.",
+        ),
     ] = None,
     output: Annotated[
         list[Path] | None,
@@ -39,8 +43,8 @@ def report(
     An HTML page loads nothing from elsewhere, and computes predictions for rows that one sets in it. A card is Markdown
     with the YAML head that model repositories read. With the training file, the report distinguishes training and
     held-out rows, and shows gap and accuracy for other numbers of neurons. With another file, it scores the rows.
-    Without a file, it leaves out all that needs rows. Files of networks, certificates and statistics have no columns:
-    the report says what is in them, and what is not.
+    Without a file, it leaves out all that needs rows. Models of images and series show the filters of each region.
+    Files of networks, certificates and statistics have no columns: the report says what is in them, and what is not.
     """
     check_integer("--draws", draws, minimum=1)
     inputs = [model_file, *([] if data is None else [data])]

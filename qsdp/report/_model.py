@@ -96,10 +96,10 @@ def _judge_arrays(model: Any, data_file: str) -> Judged:
     try:
         with np.load(data_file, allow_pickle=False) as archive:
             X, y, weights = archive["X"], archive["y"], archive.get("sample_weight")
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError, TypeError):
         raise InvalidInputError(
             f"{data_file!r} must hold arrays X and y, as numpy.savez(path, X=X, y=y) writes them, since the model was "
-            f"saved in Python and does not know which column is its target: {error}"
+            "saved in Python and does not know which column is its target"
         ) from None
     if y.ndim != 1:
         raise InvalidInputError(f"{data_file!r}: y must be of shape (n,), as a report scores one target; got {y.shape}")

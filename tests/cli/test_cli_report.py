@@ -197,7 +197,7 @@ def test_files_without_a_table(here: Path) -> None:
         assert f"{name}.file" in card
         assert "predict new.csv" not in card
         refused_data = refused("report", path, "none.csv", "--output", "x.html")
-        assert "data are for models of `qsdp fit`" in " ".join(refused_data.split())
+        assert "data are for models; " in " ".join(refused_data.split())
     assert not (here / "x.html").exists()
 
 
