@@ -26,7 +26,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.report.figures import certificate_figures, network_fact
 from qsdp.tables import read_table
-from qsdp.tables.training import beta_of, problem_on
+from qsdp.tables.training import problem_on
 
 #: Relative gap below which no better dual vector is searched for and no warning is given.
 _CLOSED = 1e-6
@@ -95,7 +95,7 @@ def certify(
     print_facts(
         [
             ("data", f"{file}: {problem.n_samples} training rows, the same as those of {model_file}"),
-            network_fact(model.network_, beta_of(model), problem.loss.name),
+            network_fact(model.network_, model._trained_beta, problem.loss.name),
             ("saved", f"{path}, {rows}" if rows else str(path)),
             ("check", check),
         ]

@@ -11,9 +11,10 @@ import numpy as np
 import typer
 
 from qsdp._utils.memory import main_memory
+from qsdp._utils.summary import first_few
 from qsdp._utils.validation import check_choice, check_real
 from qsdp.cli import _flags as flags
-from qsdp.cli._reports import first_names, print_facts, print_figures, time_figure
+from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._rows import TrainingRows, rows_in_memory, sampled_rows
 from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import destination, interrupts, stage
@@ -25,7 +26,7 @@ from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.report.figures import Figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import MISSING, held_bytes
-from qsdp.tables.training import TASKS, beta_of
+from qsdp.tables.training import TASKS
 
 #: Number of distinct values of a number up to which it may be a class.
 _FEW_VALUES = 10
@@ -152,7 +153,7 @@ def report_fit(
     print_facts(
         [
             *_reading_facts(file, rows, drop, model),
-            network_fact(model.network_, beta_of(model), get_loss(model.loss).name),
+            network_fact(model.network_, model._trained_beta, get_loss(model.loss).name),
             *_refinement_facts(model.result_),
             ("saved", where),
         ]
@@ -213,15 +214,15 @@ def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: A
             meaning += f"; of {distinct} values: --task classification if they are classes"
     else:
         labels = [repr(str(label)) for label in model.classes_.tolist()]
-        meaning = f"{name!r}, {len(labels)} classes: {first_names(labels)}"
+        meaning = f"{name!r}, {len(labels)} classes: {first_few(labels)}"
         if model.network_.n_outputs == 1:
             meaning = f"{name!r}, classes {labels[0]} (-1) and {labels[1]} (+1)"
     facts = [
         ("data", f"{file}: {rows.counts}, d = {encoder.encoding_.width} encoded columns"),
         ("target", meaning),
         ("weights", _weights_fact(rows, model)),
-        ("numeric", first_names(numeric)),
-        ("categorical", first_names(categorical)),
-        ("dropped", first_names(dropped)),
+        ("numeric", first_few(numeric)),
+        ("categorical", first_few(categorical)),
+        ("dropped", first_few(dropped)),
     ]
     return [(label, text) for label, text in facts if text]

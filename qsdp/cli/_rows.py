@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsdp._utils.progress import NO_BAR, ProgressBar
+from qsdp._utils.summary import first_few
 from qsdp._utils.validation import warn
-from qsdp.cli._reports import first_names
 from qsdp.cli._streams import stage
 from qsdp.encoding.notation import unit_of
 from qsdp.estimators.collections import SAMPLE
@@ -105,7 +105,7 @@ class TrainingRows:
             if len(self.test):
                 encoder.transform(inputs_in(self.source, self.drop, self.test))
         if len(encoder.dropped_) == encoder.n_features_in_:
-            reasons = first_names([f"{name!r}: {reason}" for name, reason in encoder.dropped_.items()])
+            reasons = first_few([f"{name!r}: {reason}" for name, reason in encoder.dropped_.items()])
             raise InvalidInputError(
                 f"no column is left to learn from besides the target {self.source.target!r}; {reasons}"
             )

@@ -18,7 +18,7 @@ from qsdp.networks import Effects
 from qsdp.problem import TrainingProblem
 from qsdp.tables import read_table
 from qsdp.tables.scored import ScoredRows, scored_rows
-from qsdp.tables.training import evaluate, inputs_of, problem_on, split, weights_of, with_target
+from qsdp.tables.training import evaluate, inputs_of, split, weights_of, with_target
 
 __all__ = [
     "Judged",
@@ -82,11 +82,10 @@ def judge(model: Any, data_file: str | os.PathLike[str]) -> Judged:
     if source is None:
         return _judge_arrays(model, os.fspath(data_file))
     table = read_table(data_file, source.missing)
-    parts, trained = scored_rows(model, table)
-    problem = problem_on(model, table) if trained else None
+    parts, problem = scored_rows(model, table)
     if problem is not None and math.isnan(model.certificate_.objective):
         evaluate(model, problem)
-    rows = split(source, table)[0] if trained else with_target(source, table)
+    rows = with_target(source, table) if problem is None else split(source, table)[0]
     weights = weights_of(source, rows) if source.weights in rows.columns else None
     return Judged(model, parts, model.effects(inputs_of(model, rows), sample_weight=weights), problem)
 

@@ -20,7 +20,6 @@ from qsdp.certificates import Certificate
 from qsdp.encoding.columns import as_numbers, column_notation, is_missing, odd_entries, place_of
 from qsdp.encoding.frames import listing, require, title
 from qsdp.encoding.notation import BOOLEAN, MARKERS
-from qsdp.estimators.solution import Solution
 from qsdp.estimators.source import TableSource
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.problem import TrainingProblem
@@ -31,19 +30,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TASKS",
-    "beta_of",
     "coded_problem",
     "digest_of",
     "evaluate",
     "has_target",
     "inputs_in",
     "inputs_of",
-    "is_trained_on",
     "labels_of",
     "marked",
     "numbers_of",
+    "problem_if_trained",
     "problem_on",
-    "solution_of",
     "source_of",
     "split",
     "targets_of",
@@ -230,30 +227,17 @@ def inputs_in(source: TableSource, drop: Collection[str], table: pandas.DataFram
     return table[[name for name in table.columns if name not in {source.target, source.weights, *drop}]]
 
 
-def beta_of(model: Any) -> float:
-    """Return the beta of a model's training problem."""
-    return float(model._trained_beta)
-
-
-def solution_of(model: Any) -> Solution:
-    """Return the solution from which a model's networks are sampled."""
-    solution: Solution = model._solution_of_relaxation()
-    return solution
-
-
 def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
     """Rebuild the training problem of a model from its table; raise an error for another table."""
-    source = model.table_
-    if source.digest is None:
+    if model.table_.digest is None:
         raise InvalidInputError(
             f"the model was trained on statistics of a streamed file: {title(table)} is not compared; "
             "its objective and bound are those that `qsdp fit` found"
         )
-    training = split(source, table)[0]
-    labels = getattr(model, "classes_", np.zeros(0)).tolist()
-    known = not labels or set(labels).issuperset(targets_of(source, training, labels).tolist())
-    problem = coded_problem(model, training) if known else None
-    if problem is None or digest_of(problem) != source.digest:
+    # A column that is absent has an error of its own.
+    inputs_of(model, with_target(model.table_, table))
+    problem = problem_if_trained(model, table)
+    if problem is None:
         raise InvalidInputError(
             f"{title(table)} is not the file this model was trained on: its training rows differ; "
             "objective and bound are those of its own rows only"
@@ -261,21 +245,23 @@ def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
     return problem
 
 
-def evaluate(model: Any, problem: TrainingProblem) -> None:
-    """Certify the network of a model on its training problem (see `problem_on`), and store the certificate."""
-    model.certificate_ = Certificate(solution_of(model).bound_with(problem), problem.objective(model.network_))
-
-
-def is_trained_on(model: Any, table: pandas.DataFrame) -> bool:
-    """Whether this is the table on which a model was trained."""
+def problem_if_trained(model: Any, table: pandas.DataFrame) -> TrainingProblem | None:
+    """Rebuild the training problem of a model if this is the table on which it was trained; None for another table."""
     source = model.table_
     if source.digest is None or (source.weights is not None and source.weights not in table.columns):
-        return False
+        return None
     try:
-        return bool(digest_of(coded_problem(model, split(source, table)[0])) == source.digest)
+        problem = coded_problem(model, split(source, table)[0])
     except InvalidInputError:
-        # Labels or weights of another table may not be those of training.
-        return False
+        # Labels, weights or notations of another table may not be those of training.
+        return None
+    return problem if digest_of(problem) == source.digest else None
+
+
+def evaluate(model: Any, problem: TrainingProblem) -> None:
+    """Certify the network of a model on its training problem (see `problem_on`), and store the certificate."""
+    bound = model._solution_of_relaxation().bound_with(problem)
+    model.certificate_ = Certificate(bound, problem.objective(model.network_))
 
 
 def coded_problem(model: Any, training: pandas.DataFrame) -> TrainingProblem:

@@ -18,10 +18,9 @@ from qsdp.estimators.source import TableSource
 from qsdp.exceptions import InvalidInputError
 from qsdp.tables import read_table
 from qsdp.tables.training import (
-    beta_of,
     inputs_in,
     inputs_of,
-    is_trained_on,
+    problem_if_trained,
     problem_on,
     source_of,
     split,
@@ -195,8 +194,8 @@ def test_the_problem_on_its_table_is_that_of_the_fit(kind: str, tmp_path: Path) 
         np.testing.assert_array_equal(problem.y, fitted.y)
         assert problem.sample_weight is fitted.sample_weight is None
         assert problem.objective(one.network_) == model.certificate_.objective
-        assert beta_of(one) == fitted.beta
-        assert is_trained_on(one, rows_table())
+        assert one._trained_beta == fitted.beta
+        assert problem_if_trained(one, rows_table()) == problem
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -209,14 +208,14 @@ def test_another_table_has_another_problem(kind: str, tmp_path: Path) -> None:
         text.replace(",small,", ",tiny,").replace(",low", ",none").replace(".", ".1"),
     ):
         rows = read_table(write(tmp_path, other))
-        assert not is_trained_on(model, rows)
+        assert None is problem_if_trained(model, rows)
         with pytest.raises(InvalidInputError, match="not the file this model was trained on"):
             problem_on(model, rows)
     # Blanks and columns that are not used do not count.
     rows = read_table(
         write(tmp_path, text.replace(",", " , ").replace("size", "new,size", 1).replace("\n", "\n1,", 60))
     )
-    assert is_trained_on(model, rows)
+    assert problem_if_trained(model, rows) is not None
     with pytest.raises(InvalidInputError, match="has no column"):
         problem_on(model, table({"a": ["1"]}))
 
@@ -237,14 +236,14 @@ def test_a_column_of_weights_belongs_to_the_problem(tmp_path: Path) -> None:
     problem = problem_on(loaded, rows.assign(w=weights))
     np.testing.assert_array_equal(problem.sample_weight, fitted.sample_weight)
     assert problem.objective(loaded.network_) == model.certificate_.objective
-    assert not is_trained_on(loaded, rows)
-    assert not is_trained_on(loaded, rows.assign(w="1"))
+    assert None is problem_if_trained(loaded, rows)
+    assert None is problem_if_trained(loaded, rows.assign(w="1"))
 
 
 def test_streamed_rows_are_not_compared() -> None:
     model = trained("label")
     model.table_ = replace(model.table_, digest=None)
-    assert not is_trained_on(model, rows_table())
+    assert None is problem_if_trained(model, rows_table())
     with pytest.raises(InvalidInputError, match=r"statistics of a streamed file: .*data\.csv' is not compared"):
         problem_on(model, rows_table())
 
