@@ -37,7 +37,7 @@ _BOUND_TYPE_NOTES = {
 }
 _ARITHMETIC_NOTES = {
     "float": "with an allowance for rounding",
-    "verified": "guarded against all rounding",
+    "verified": "proven for any rounding",
 }
 
 
@@ -48,12 +48,12 @@ def certify(
         Path | None,
         typer.Option(metavar="CERT", help="Certificate file; MODEL.cert in the current folder by default."),
     ] = None,
-    bound_type: Annotated[str, typer.Option(help=f"Of the bound: {' | '.join(BOUND_TYPES)}.")] = "sdp",
+    bound_type: Annotated[str, typer.Option(help=f"Type of the bound: {' | '.join(BOUND_TYPES)}.")] = "sdp",
     verified: Annotated[
-        bool, typer.Option("--verified", metavar="", help="Guard the bound against all rounding.")
+        bool, typer.Option("--verified", metavar="", help="Prove the bound for any rounding of the arithmetic.")
     ] = False,
     time_limit: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Limit for --bound-type exact.")
+        float, typer.Option(metavar="SECONDS", help="Time limit of --bound-type exact.")
     ] = REFINEMENT_TIME,
     no_data: Annotated[
         bool,

@@ -67,26 +67,26 @@ def fit(
         str | None,
         typer.Option(metavar="TEXT,TEXT", help=f"Entries that count as missing; {', '.join(sorted(MISSING)[1:])}."),
     ] = None,
-    test_size: Annotated[float, typer.Option(help="Share of the rows held out for testing, 0 to < 1.")] = 0.2,
+    test_size: Annotated[float, typer.Option(help="Fraction of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: flags.Seed = flags.SEED,
     jobs: flags.Jobs = flags.JOBS,
     device: flags.Device = EstimatorOptions.device,
     memory: Annotated[
-        float, typer.Option(help="Share of the machine's memory that the rows may take; a larger file is streamed.")
+        float, typer.Option(help="Fraction of the machine's memory that the rows may use; a larger file is streamed.")
     ] = 0.25,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="MODEL.qsdp", help="Where to save the model; FILE.qsdp here by default."),
+        typer.Option(metavar="MODEL.qsdp", help="File of the model; FILE.qsdp in the current folder by default."),
     ] = None,
     force: flags.Force = False,
 ) -> None:
     """Train a network on a CSV or Parquet file, certify it and save it for `qsdp predict` and `qsdp.load`.
 
     Numbers are standardised or become bits, text becomes 0/1 columns, and missing entries are handled; the notation of
-    every column is decided once and kept. The target is a class or a number. --refine polish improves single bits of
-    the sampled neurons, refit chooses their weights anew and drops most of them, and exact continues to a network that
-    is proven globally optimal, if time allows. If interrupted during training, the command saves the best network so
-    far, whose certificate holds, as MODEL.partial.qsdp, and exits with 130.
+    every column is detected in training and stored. The target is a class or a number. --refine polish improves single
+    bits of the sampled neurons, refit optimises their weights again and drops most neurons, and exact continues to a
+    network that is proven globally optimal, if time allows. If interrupted during training, the command saves the best
+    network so far, with a valid certificate, as MODEL.partial.qsdp, and exits with 130.
 
     A file that is larger than --memory is streamed: the command reads a sample of its rows and, with a squared loss,
     statistics of all rows. If it is killed, the same command continues from the statistics last saved. With other
@@ -175,7 +175,7 @@ def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
         if result.exact.status != "optimal":
             text += f", not finished: {result.exact.status}"
     elif result.refine == "refit":
-        text = f"refit: {result.network.n_neurons} of the sampled neurons kept"
+        text = f"refit: {result.network.n_neurons} of the sampled neurons remain"
     elif result.refine == "polish":
         text = "polish: single weights of the sampled neurons improved"
     else:

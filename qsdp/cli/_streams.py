@@ -100,7 +100,7 @@ def _explain(error: Exception) -> tuple[str, int]:
 def interrupts() -> Iterator[list[int]]:
     """Record keyboard interrupts in a list, and raise them as usual.
 
-    Long functions catch them and return what they have: only the list tells such a result from a finished one.
+    Long functions catch them and return their best result so far; the list distinguishes it from a finished one.
     """
     received: list[int] = []
 
@@ -159,7 +159,7 @@ def print_out(renderable: Any) -> None:
 
 
 def destination(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Path:
-    """Return `path`, or raise an error if it cannot be written; called before any work."""
+    """Check that a file can be written, before any work, and return its path."""
     shown = repr(str(path))
     if path.is_dir():
         raise InvalidInputError(f"{shown} is a folder; give the name of a file with --output")

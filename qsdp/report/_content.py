@@ -118,7 +118,7 @@ def measures(judged: Judged) -> tuple[str, ...]:
 
 
 def leading(names: Sequence[str]) -> Sequence[str]:
-    """Return the names of the scores in a summary: all if classes are uneven, else the first."""
+    """Return the names of the scores in a summary: all if the classes are imbalanced, else the first."""
     return names[:1] if names[0] in {"R²", "accuracy"} else names
 
 

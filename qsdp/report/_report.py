@@ -31,7 +31,7 @@ _METRICS = {"R²": "r_squared", "AUC": "roc_auc", "balanced accuracy": "balanced
 
 @dataclass(frozen=True)
 class Report:
-    """Report on a model, as an HTML page for people and as a model card for model repositories.
+    """Report on a model, as an HTML page for readers and as a model card for model repositories.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Report:
     task : {"tabular-classification", "tabular-regression", "image-classification"} or None
         None for a file that is not a model, and for other models of images and series.
     scores : mapping of str to mapping of str to float
-        Scores by measure for each set of rows. The first measure is the one to look at: "R²" for numbers; for classes
+        Scores by measure for each set of rows. The first measure is the most informative one: "R²" for numbers; for classes
         "accuracy", or "AUC" or "balanced accuracy" if the largest class has at least twice the rows of the smallest.
     facts : mapping of str to object
         What the templates show.
@@ -54,9 +54,9 @@ class Report:
     facts: Mapping[str, Any]
 
     def to_html(self) -> str:
-        """Return a self-contained page for wide and narrow windows, in light and dark colours.
+        """Return a self-contained HTML page for wide and narrow windows, in light and dark colours.
 
-        The page of a model has a script that predicts rows as one sets them, see `qsdp.export.to_js`.
+        The page of a model of a table has a script that predicts rows which the reader enters, see `qsdp.export.to_js`.
         """
         return self.rendered(".html")
 

@@ -1,4 +1,4 @@
-"""Reading of tables from files as data frames, and their use for training and scoring."""
+"""Read tables from files as data frames, and use them for training and scoring."""
 
 from __future__ import annotations
 

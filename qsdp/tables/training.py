@@ -231,8 +231,8 @@ def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
     """Rebuild the training problem of a model from its table; raise an error for another table."""
     if model.table_.digest is None:
         raise InvalidInputError(
-            f"the model was trained on statistics of a streamed file: {title(table)} is not compared; "
-            "its objective and bound are those that `qsdp fit` found"
+            f"the model was trained on statistics of a streamed file: {title(table)} cannot be compared; "
+            "its objective and bound are those that `qsdp fit` printed"
         )
     # A column that is absent has an error of its own.
     inputs_of(model, with_target(model.table_, table))
@@ -240,7 +240,7 @@ def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
     if problem is None:
         raise InvalidInputError(
             f"{title(table)} is not the file this model was trained on: its training rows differ; "
-            "objective and bound are those of its own rows only"
+            "objective and bound refer to those rows only"
         )
     return problem
 
