@@ -85,8 +85,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         return load_network(path)
     if kind == _OLD_KIND:
         raise StorageError(
-            f"{os.fspath(path)!r} is a model of the command line before the first release, which is no longer supported: "
-            "train it again with `qsdp fit`"
+            f"{os.fspath(path)!r} is a model of the command line before the first release, which is no longer "
+            "supported: train it again with `qsdp fit`"
         )
     try:
         return _estimator(header, dict(arrays))

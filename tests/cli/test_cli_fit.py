@@ -138,7 +138,7 @@ def test_fit_and_refine(here: Path, options: list[Any]) -> None:
             assert "refine " in figure(text, "time")
             assert figure(text, "refined").startswith(
                 {
-                    "refit": f"refit: {kept} of the sampled neurons kept",
+                    "refit": f"refit: {kept} of the sampled neurons remain",
                     "polish": "polish: single weights of the sampled neurons improved",
                     "exact": f"exact: {kept} neurons after ",
                 }[refine]

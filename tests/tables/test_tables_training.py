@@ -244,7 +244,7 @@ def test_streamed_rows_are_not_compared() -> None:
     model = trained("label")
     model.table_ = replace(model.table_, digest=None)
     assert None is problem_if_trained(model, rows_table())
-    with pytest.raises(InvalidInputError, match=r"statistics of a streamed file: .*data\.csv' is not compared"):
+    with pytest.raises(InvalidInputError, match=r"statistics of a streamed file: .*data\.csv' cannot be compared"):
         problem_on(model, rows_table())
 
 
