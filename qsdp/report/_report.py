@@ -42,7 +42,8 @@ class Report:
         None for a file that is not a model, and for other models of images and series.
     scores : mapping of str to mapping of str to float
         Scores by measure for each set of rows. The first measure is the most informative one: "R²" for numbers; for
-        classes "accuracy", or "AUC" or "balanced accuracy" if the largest class has at least twice the rows of the smallest.
+        classes "accuracy", or "AUC" or "balanced accuracy" if the largest class has at least twice the rows of the
+        smallest.
     facts : mapping of str to object
         What the templates show.
     """
