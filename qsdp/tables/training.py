@@ -234,8 +234,9 @@ def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
             f"the model was trained on statistics of a streamed file: {title(table)} cannot be compared; "
             "its objective and bound are those that `qsdp fit` printed"
         )
-    # A column that is absent has an error of its own.
-    inputs_of(model, with_target(model.table_, table))
+    # Absent columns and invalid weights have errors of their own.
+    known = with_target(model.table_, table)
+    inputs_of(model, known), weights_of(model.table_, known)
     problem = problem_if_trained(model, table)
     if problem is None:
         raise InvalidInputError(

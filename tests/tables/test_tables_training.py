@@ -15,7 +15,7 @@ from table_files import KINDS, REFINED, fit_to, rows_csv, rows_table, table, tra
 
 import qsdp
 from qsdp.estimators.source import TableSource
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.tables import read_table
 from qsdp.tables.training import (
     inputs_in,
@@ -26,6 +26,7 @@ from qsdp.tables.training import (
     split,
     targets_of,
     weights_of,
+    with_target,
 )
 
 # -- what a table is used for ------------------------------------------------------------------------------
@@ -72,6 +73,22 @@ def test_targets_that_cannot_be_learned(entries: list[Any], task: str, message: 
     with pytest.raises(InvalidInputError) as caught:
         source_of(table({"x": ["1", "2", "3"], "y": entries}), "y", task=task)
     assert message in str(caught.value)
+
+
+def test_classes_that_differ_only_in_case_have_a_line() -> None:
+    labels = ["Yes", "no", "yes", "YES"]
+    with pytest.warns(QSDPWarning, match="'y' of 'data.csv': the classes 'YES', 'Yes', 'yes' differ only in"):
+        source_of(table({"x": list("1234"), "y": labels}), "y")
+
+
+def test_markers_of_missing_targets_count_among_numbers_only() -> None:
+    numbers = table({"x": list("12345"), "y": ["1", ".", "2.5", "3", "."]})
+    source = source_of(numbers, "y")
+    assert source.notation == "number"
+    assert targets_of(source, with_target(source, numbers)).tolist() == [1.0, 2.5, 3.0]
+    text = table({"x": list("1234"), "y": ["a", ".", "a", "."]})
+    source = source_of(text, "y")
+    assert targets_of(source, with_target(source, text)).tolist() == ["a", ".", "a", "."]
 
 
 def test_more_than_a_hundred_classes_are_refused_and_ten_listed() -> None:
