@@ -131,7 +131,7 @@ def say(message: str, style: str = "") -> None:
 
 @contextmanager
 def stage(name: str) -> Iterator[ProgressBar]:
-    """Show the progress of a stage on stderr while it runs; afterwards print its warnings, one per line.
+    """Show the progress of a stage on stderr while it runs; afterwards print its distinct warnings, one per line.
 
     Verbose calls inside it add their own lines below. The caller may report progress to the bar.
     """
@@ -141,9 +141,9 @@ def stage(name: str) -> Iterator[ProgressBar]:
             with progress(True, transient=True) as stages, stages.stage(name) as bar:
                 yield bar
         finally:
-            for warning in caught:
-                if issubclass(warning.category, QSDPWarning):
-                    say(f"Warning: {warning.message}", "yellow")
+            texts = [str(one.message) for one in caught if issubclass(one.category, QSDPWarning)]
+            for text in dict.fromkeys(texts):
+                say(f"Warning: {text}", "yellow")
 
 
 def print_out(renderable: Any) -> None:

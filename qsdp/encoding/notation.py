@@ -104,7 +104,7 @@ def _digits(text: str) -> str:
 def unit_of(text: str) -> str | None:
     """Return the unit of a number, empty if it has none; None for other texts."""
     found = _QUANTITY.fullmatch(text.translate(_SAME))
-    if found is None or not re.search(r"\d", found["digits"]) or (found["before"] and found["after"]):
+    if found is None or not found["digits"].strip(".,") or (found["before"] and found["after"]):
         return None
     return str(found["before"] or found["after"])
 
@@ -276,7 +276,9 @@ def notation_of(texts: Sequence[str]) -> str | None:
     """Detect the notation of a text column without missing entries; None if it is categorical."""
     if _all_floats(texts) is not None:
         return "number"
-    counts = Counter(text.translate(_SAME) for text in texts)
+    counts: Counter[str] = Counter()
+    for text, count in Counter(texts).items():
+        counts[text.translate(_SAME)] += count
     if {text.lower() for text in counts} <= _TRUTH.keys():
         return BOOLEAN
 

@@ -155,11 +155,11 @@ def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterato
             raise InvalidInputError(
                 f"{name!r}, line {first}: names of columns must be distinct; repeated: {listing(repeated)}"
             )
-        body, begins = _rows(name, first, header, records), True
+        body = _rows(name, first, header, records)
         while some := list(islice(body, rows)):
             entries = list(zip(*(fields for _, fields in some), strict=True))
             for place in (place for place, label in enumerate(header) if not label):
-                _check_unnamed(name, place, entries[place], warns=begins)
+                _check_unnamed(name, place, entries[place])
             columns = {label: column for label, column in zip(header, entries, strict=True) if label}
             objects = {
                 label: _objects([None if entry in missing else entry for entry in column])
@@ -172,7 +172,6 @@ def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterato
                 if not missing.isdisjoint(column)
             }
             yield frame
-            begins = False
 
 
 def _objects(entries: list[str | None]) -> npt.NDArray[np.object_]:
@@ -181,7 +180,7 @@ def _objects(entries: list[str | None]) -> npt.NDArray[np.object_]:
     return column
 
 
-def _check_unnamed(name: str, place: int, entries: Sequence[str], *, warns: bool) -> None:
+def _check_unnamed(name: str, place: int, entries: Sequence[str]) -> None:
     """Check that a column without a name may be left out: it is empty, or the first one and numbers the rows."""
     if not any(entries):
         return
@@ -191,8 +190,7 @@ def _check_unnamed(name: str, place: int, entries: Sequence[str], *, warns: bool
             f"{name!r}: every column needs a name; number {place + 1} has none, and is not an index: it holds "
             f"{entry!r:.60}"
         )
-    if warns:
-        warn(f"{name!r}: left out the first column, a data frame's index without a name")
+    warn(f"{name!r}: left out the first column, a data frame's index without a name")
 
 
 def _leading(text: str) -> tuple[int, str]:
