@@ -101,8 +101,10 @@ def column_notation(column: Any, name: str) -> str | None:
         return "date"
     present = [entry for entry in entries.tolist() if not is_missing(entry)]
     texts = [entry.strip() for entry in present if isinstance(entry, str)]
-    if texts and len(texts) == len(present):
-        texts = [text for text in texts if text not in MARKERS]
+    others = [entry for entry in present if not isinstance(entry, str)]
+    if texts and all(_is_number(entry) and not isinstance(entry, (bool, np.bool_)) for entry in others):
+        # Numbers beside text, as in columns that pandas read in parts, are read as if they were text.
+        texts = [*(text for text in texts if text not in MARKERS), *(repr(_float(entry)) for entry in others)]
         notation = notation_of(texts) if texts else None
         if texts and notation is None and (why := ambiguous(texts)) is not None:
             raise InvalidInputError(f"column {name!r} holds {why}")

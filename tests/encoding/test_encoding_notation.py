@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import warnings
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -202,6 +203,18 @@ def test_names_of_notations_are_checked():
     assert all(map(is_notation, ["comma in US$", "date", "time of day", "thousands in sq ft", "number in %"]))
     wrong = ("boolean", "percent", "comma in ", "comma in 5", "date in kg", "comma in a\nb", "number in " + "k" * 20)
     assert not any(map(is_notation, wrong))
+
+
+def test_numbers_beside_text_are_numbers_if_the_text_is():
+    values = [1, 2.5, np.int64(7), Decimal("0.25"), "4.5", " n/a", None, 1e-7]
+    column = TableEncoder("standard").fit(pd.DataFrame({"x": pd.Series(values, dtype=object)})).encoding_.columns[0]
+    assert (column.notation, column.categories) == ("number", None)
+    np.testing.assert_array_equal(
+        as_numbers(pd.Series(values, dtype=object), "x"), [1.0, 2.5, 7.0, 0.25, 4.5, np.nan, np.nan, 1e-7]
+    )
+    for other in ("red", "4.5 kg", True):
+        mixed = pd.DataFrame({"x": pd.Series([1, 2, "3", other], dtype=object)})
+        assert TableEncoder().fit(mixed).encoding_.columns[0].categories is not None
 
 
 def test_rows_are_encoded_alike_whatever_other_rows_a_table_has():
