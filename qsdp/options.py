@@ -56,8 +56,10 @@ Chosen = TypeVar("Chosen", bound="TrainingOptions")
 
 
 def _check_loss(name: str, value: Any) -> None:
-    if not isinstance(value, Loss):
+    if isinstance(value, str):
         check_choice(name, value, LOSSES)
+    else:
+        get_loss(value)
 
 
 def _check_activation(name: str, value: Any) -> None:

@@ -7,16 +7,23 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["write_into", "write_together", "write_whole", "writing_whole"]
+__all__ = ["check_path", "write_into", "write_together", "write_whole", "writing_whole"]
+
+
+def check_path(path: Any, name: str = "path") -> str:
+    """Return a path as text; raise InvalidTypeError for integers, which `open` would take for open files."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise InvalidTypeError(f"{name} must be text or a pathlib.Path; got {path!r:.60}")
+    return os.fsdecode(path)
 
 
 def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
     """Write a file atomically, replacing an existing one."""
-    write_together({Path(path): contents})
+    write_together({Path(check_path(path)): contents})
 
 
 def write_together(files: Mapping[Path, bytes]) -> None:
@@ -41,7 +48,7 @@ def write_into(directory: str | os.PathLike[str], files: Mapping[str, bytes], *,
     InvalidInputError
         One of the files exists and `force` is False.
     """
-    paths = [Path(directory) / name for name in files]
+    paths = [Path(check_path(directory, "directory")) / name for name in files]
     for path in paths:
         if path.exists() and not force:
             raise InvalidInputError(f"{str(path)!r} exists; overwrite it with force=True")

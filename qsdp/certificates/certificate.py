@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -52,7 +53,7 @@ class Certificate(Summarized, Gap):
         absolute sums no larger than that of this network; for others it is lower by the excess times the pricing
         values, which are about 1e-16 of their terms. A verified bound is then 0.
     objective : float
-        Objective (24) of the certified network.
+        Objective (24) of the certified network; nan if it is not known, as after `resample` without the training data.
     bound_type : {"sdp", "exact"}
         Whether pricing values were bounded by the semidefinite relaxation, or their maximum was computed exactly.
     arithmetic : {"float", "verified"}
@@ -67,6 +68,15 @@ class Certificate(Summarized, Gap):
     bound_type: str = "sdp"
     arithmetic: str = "float"
     proof: Proof | RowsProof | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_choice("bound_type", self.bound_type, BOUND_TYPES)
+        if not math.isfinite(self.lower_bound) or math.isinf(self.objective):
+            raise InvalidInputError(f"bound and objective must be finite; got {self.lower_bound}, {self.objective}")
+        if self.lower_bound > self.objective + ROUNDING * abs(self.objective):
+            raise InvalidInputError(
+                f"lower_bound must be at most the objective, {self.objective:g}; got {self.lower_bound:g}"
+            )
 
     @property
     def nu(self) -> FloatArray | None:

@@ -75,7 +75,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.files import write_whole
+from qsdp._utils.files import check_path, write_whole
 from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
@@ -315,6 +315,7 @@ def read_proof(
     FileNotFoundError, IsADirectoryError, PermissionError
         As from `open`.
     """
+    path = check_path(path)
     contents = Path(path).read_bytes()
     try:
         arrays = _arrays_of(contents)

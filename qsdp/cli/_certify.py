@@ -26,7 +26,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.report.figures import certificate_figures, network_fact
 from qsdp.tables import read_table
-from qsdp.tables.training import beta_of, problem_on
+from qsdp.tables.training import problem_on
 
 #: Relative gap below which no better dual vector is searched for and no warning is given.
 _CLOSED = 1e-6
@@ -37,7 +37,7 @@ _BOUND_TYPE_NOTES = {
 }
 _ARITHMETIC_NOTES = {
     "float": "with an allowance for rounding",
-    "verified": "guarded against all rounding",
+    "verified": "proven for any rounding",
 }
 
 
@@ -48,12 +48,12 @@ def certify(
         Path | None,
         typer.Option(metavar="CERT", help="Certificate file; MODEL.cert in the current folder by default."),
     ] = None,
-    bound_type: Annotated[str, typer.Option(help=f"Of the bound: {' | '.join(BOUND_TYPES)}.")] = "sdp",
+    bound_type: Annotated[str, typer.Option(help=f"Type of the bound: {' | '.join(BOUND_TYPES)}.")] = "sdp",
     verified: Annotated[
-        bool, typer.Option("--verified", metavar="", help="Guard the bound against all rounding.")
+        bool, typer.Option("--verified", metavar="", help="Prove the bound for any rounding of the arithmetic.")
     ] = False,
     time_limit: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Limit for --bound-type exact.")
+        float, typer.Option(metavar="SECONDS", help="Time limit of --bound-type exact.")
     ] = REFINEMENT_TIME,
     no_data: Annotated[
         bool,
@@ -95,7 +95,7 @@ def certify(
     print_facts(
         [
             ("data", f"{file}: {problem.n_samples} training rows, the same as those of {model_file}"),
-            network_fact(model.network_, beta_of(model), problem.loss.name),
+            network_fact(model.network_, model._trained_beta, problem.loss.name),
             ("saved", f"{path}, {rows}" if rows else str(path)),
             ("check", check),
         ]

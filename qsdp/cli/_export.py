@@ -23,7 +23,7 @@ def export(
     ],
     to: Annotated[str, typer.Option("--to", help=f"Format: {' | '.join(FORMATS)}.")],
     output: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Output file; MODEL with the format's ending by default.")
+        Path | None, typer.Option(metavar="PATH", help="Output file; MODEL with the suffix of the format by default.")
     ] = None,
     width: Annotated[
         int | None, typer.Option(help="Bits of the widest accumulator of C: 16 | 32 | 64; 64 by default.")
@@ -52,8 +52,8 @@ def export(
     qonnx: a network alone, with inputs of 8-bit integers, for hls4ml and FINN.
 
     verilog: modules for models whose inputs are bits, such as those of `qsdp fit --encoding thresholds`. One module
-    takes the columns as fixed-point words, one takes the bits of thresholds, categories and missing entries. The head
-    of the file says which is which.
+    takes the columns as fixed-point words, one takes the bits of thresholds, categories and missing entries. The header
+    of the file describes both.
     """
     form = FORMATS[check_choice("--to", to, FORMATS)]
     requested = {"width": width, "column_width": column_width, "example": example or None}

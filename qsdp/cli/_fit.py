@@ -11,9 +11,10 @@ import numpy as np
 import typer
 
 from qsdp._utils.memory import main_memory
+from qsdp._utils.summary import first_few
 from qsdp._utils.validation import check_choice, check_real
 from qsdp.cli import _flags as flags
-from qsdp.cli._reports import first_names, print_facts, print_figures, time_figure
+from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._rows import TrainingRows, rows_in_memory, sampled_rows
 from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import destination, interrupts, stage
@@ -25,7 +26,7 @@ from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.report.figures import Figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import MISSING, held_bytes
-from qsdp.tables.training import TASKS, beta_of
+from qsdp.tables.training import TASKS
 
 #: Number of distinct values of a number up to which it may be a class.
 _FEW_VALUES = 10
@@ -66,26 +67,26 @@ def fit(
         str | None,
         typer.Option(metavar="TEXT,TEXT", help=f"Entries that count as missing; {', '.join(sorted(MISSING)[1:])}."),
     ] = None,
-    test_size: Annotated[float, typer.Option(help="Share of the rows held out for testing, 0 to < 1.")] = 0.2,
+    test_size: Annotated[float, typer.Option(help="Fraction of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: flags.Seed = flags.SEED,
     jobs: flags.Jobs = flags.JOBS,
     device: flags.Device = EstimatorOptions.device,
     memory: Annotated[
-        float, typer.Option(help="Share of the machine's memory that the rows may take; a larger file is streamed.")
+        float, typer.Option(help="Fraction of the machine's memory that the rows may use; a larger file is streamed.")
     ] = 0.25,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="MODEL.qsdp", help="Where to save the model; FILE.qsdp here by default."),
+        typer.Option(metavar="MODEL.qsdp", help="File of the model; FILE.qsdp in the current folder by default."),
     ] = None,
     force: flags.Force = False,
 ) -> None:
     """Train a network on a CSV or Parquet file, certify it and save it for `qsdp predict` and `qsdp.load`.
 
     Numbers are standardised or become bits, text becomes 0/1 columns, and missing entries are handled; the notation of
-    every column is decided once and kept. The target is a class or a number. --refine polish improves single bits of
-    the sampled neurons, refit chooses their weights anew and drops most of them, and exact continues to a network that
-    is proven globally optimal, if time allows. If interrupted during training, the command saves the best network so
-    far, whose certificate holds, as MODEL.partial.qsdp, and exits with 130.
+    every column is detected in training and stored. The target is a class or a number. --refine polish improves single
+    bits of the sampled neurons, refit optimises their weights again and drops most neurons, and exact continues to a
+    network that is proven globally optimal, if time allows. If interrupted during training, the command saves the best
+    network so far, with a valid certificate, as MODEL.partial.qsdp, and exits with 130.
 
     A file that is larger than --memory is streamed: the command reads a sample of its rows and, with a squared loss,
     statistics of all rows. If it is killed, the same command continues from the statistics last saved. With other
@@ -152,7 +153,7 @@ def report_fit(
     print_facts(
         [
             *_reading_facts(file, rows, drop, model),
-            network_fact(model.network_, beta_of(model), get_loss(model.loss).name),
+            network_fact(model.network_, model._trained_beta, get_loss(model.loss).name),
             *_refinement_facts(model.result_),
             ("saved", where),
         ]
@@ -174,7 +175,7 @@ def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
         if result.exact.status != "optimal":
             text += f", not finished: {result.exact.status}"
     elif result.refine == "refit":
-        text = f"refit: {result.network.n_neurons} of the sampled neurons kept"
+        text = f"refit: {result.network.n_neurons} of the sampled neurons remain"
     elif result.refine == "polish":
         text = "polish: single weights of the sampled neurons improved"
     else:
@@ -196,7 +197,11 @@ def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: A
     """Return the lines of the summary about how rows and columns were read."""
     encoder, name = model.encoder_, rows.source.target
     used = [encoder.encoding_.columns[position] for position in encoder.encoding_.used]
-    numeric = [repr(column.name) for column in used if column.categories is None]
+    numeric = [
+        repr(column.name) + ("" if column.notation == "number" else f" ({column.notation})")
+        for column in used
+        if column.categories is None
+    ]
     categorical = [
         f"{column.name!r} ({len(column.categories)} values)" for column in used if column.categories is not None
     ]
@@ -209,15 +214,15 @@ def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: A
             meaning += f"; of {distinct} values: --task classification if they are classes"
     else:
         labels = [repr(str(label)) for label in model.classes_.tolist()]
-        meaning = f"{name!r}, {len(labels)} classes: {first_names(labels)}"
+        meaning = f"{name!r}, {len(labels)} classes: {first_few(labels)}"
         if model.network_.n_outputs == 1:
             meaning = f"{name!r}, classes {labels[0]} (-1) and {labels[1]} (+1)"
     facts = [
         ("data", f"{file}: {rows.counts}, d = {encoder.encoding_.width} encoded columns"),
         ("target", meaning),
         ("weights", _weights_fact(rows, model)),
-        ("numeric", first_names(numeric)),
-        ("categorical", first_names(categorical)),
-        ("dropped", first_names(dropped)),
+        ("numeric", first_few(numeric)),
+        ("categorical", first_few(categorical)),
+        ("dropped", first_few(dropped)),
     ]
     return [(label, text) for label, text in facts if text]

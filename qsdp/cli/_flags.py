@@ -58,7 +58,7 @@ LOSS, BETA, ACTIVATION = (str(getattr(EstimatorOptions, name)) for name in ("los
 
 
 def load_model(path: Path) -> Any:
-    """Return the estimator that `qsdp fit` saved; another file raises an error that says what it holds."""
+    """Load an estimator that `qsdp fit` saved; for another file, raise an error that names its contents."""
     from qsdp.estimators import load
 
     model = load(path)

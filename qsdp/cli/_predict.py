@@ -29,7 +29,7 @@ from qsdp.losses import get_loss
 from qsdp.report.figures import show_score
 from qsdp.tables import table_chunks
 from qsdp.tables.scored import truth_of
-from qsdp.tables.training import has_target, inputs_of
+from qsdp.tables.training import has_target
 
 if TYPE_CHECKING:
     import pandas
@@ -76,13 +76,14 @@ def _write_predictions(model: Any, file: Path, stream: Any, bar: ProgressBar) ->
     """Write the predictions of all rows; return a line with the score on rows that have a target, or an empty line."""
     source, done = model.table_, 0
     sums: FloatArray | None = _NO_ROWS
-    rows = max(256, CACHE_FLOATS // (len(model.feature_names_in_) + 1))
-    for table in table_chunks(file, rows, source.missing):
+    batch = max(256, CACHE_FLOATS // (len(model.feature_names_in_) + 1))
+    for table in table_chunks(file, batch, source.missing):
         with warnings.catch_warnings():
             if done:
                 # Warnings about the first rows are not repeated for every batch.
                 warnings.simplefilter("ignore", QSDPWarning)
-            outputs = model.network_.predict(model.network_inputs(inputs_of(model, table)))
+            rows = table.drop(columns=[source.target, source.weights], errors="ignore")
+            outputs = model.network_.predict(model.network_inputs(rows))
             stream.write(_prediction_csv(model, outputs, header=not done).encode())
             if sums is not None and source.target in table.columns:
                 sums = _added(sums, model, table, outputs)

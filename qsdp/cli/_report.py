@@ -23,24 +23,26 @@ def report(
         Path, typer.Argument(metavar="MODEL", help="A saved model, or a network, a certificate or statistics.")
     ],
     data: Annotated[
-        Path | None, typer.Argument(metavar="[DATA.csv]", help="The training file, or another with the same columns.")
+        Path | None,
+        typer.Argument(
+            metavar="[DATA]",
+            help="The training file, or another with the same columns; .npz of X and y for estimators.",
+        ),
     ] = None,
     output: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="PATH", help="A page, .html, or a model card, .md; repeat it for both. MODEL.html by default."
-        ),
+        typer.Option(metavar="PATH", help="Page (.html) or model card (.md); may be repeated. MODEL.html by default."),
     ] = None,
-    draws: Annotated[int, typer.Option(help="Networks that are sampled for each number of neurons.")] = 5,
+    draws: Annotated[int, typer.Option(help="Number of networks sampled for each number of neurons.")] = 5,
     force: Force = False,
 ) -> None:
     """Write a report of a model: certificate, accuracy, size, effects of columns, encoding, provenance.
 
-    An HTML page loads nothing from elsewhere, and computes predictions for rows that one sets in it. A card is Markdown
-    with the YAML head that model repositories read. With the training file, the report distinguishes training and
+    An HTML page loads nothing from elsewhere, and predicts rows that its reader enters. A card is Markdown with the
+    YAML header that model repositories read. With the training file, the report distinguishes training and
     held-out rows, and shows gap and accuracy for other numbers of neurons. With another file, it scores the rows.
-    Without a file, it leaves out all that needs rows. Files of networks, certificates and statistics have no columns:
-    the report says what is in them, and what is not.
+    Without a file, it leaves out all that needs rows. Models of images and series show the filters of each region.
+    Files of networks, certificates and statistics have no columns: the report says what is in them, and what is not.
     """
     check_integer("--draws", draws, minimum=1)
     inputs = [model_file, *([] if data is None else [data])]

@@ -9,9 +9,8 @@ from rich.text import Text
 
 from qsdp.cli._streams import print_out
 from qsdp.pipeline import QSDPResult
-from qsdp.report.figures import Figure, show_score
+from qsdp.report.figures import Figure
 
-_MAX_LISTED = 12
 #: Widths of the columns before the notes of a report.
 _LABEL_WIDTH, _FIGURE_WIDTH = 12, 13
 
@@ -38,17 +37,7 @@ def print_figures(figures: Sequence[Figure]) -> None:
     print_out(grid)
 
 
-def score_figures(scores: Sequence[tuple[str, float]], *, number: bool) -> list[Figure]:
-    label = "R^2" if number else "accuracy"
-    return [(label if i == 0 else "", show_score(score, number=number), rows) for i, (rows, score) in enumerate(scores)]
-
-
 def time_figure(result: QSDPResult) -> Figure:
     # Stages that would read 0.00 are left out.
     stages = [f"{stage} {seconds:.2f}" for stage, seconds in result.timings.items() if seconds >= 0.005]
     return "time", f"{sum(result.timings.values()):.2f} s", ", ".join(stages)
-
-
-def first_names(names: Sequence[str]) -> str:
-    more = f", ... ({len(names)} in all)" if len(names) > _MAX_LISTED else ""
-    return ", ".join(names[:_MAX_LISTED]) + more

@@ -15,7 +15,7 @@ from qsdp.losses import get_loss
 from qsdp.problem import check_levels
 from qsdp.report.figures import bound_figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import read_table
-from qsdp.tables.training import beta_of, evaluate, problem_on, solution_of
+from qsdp.tables.training import evaluate, problem_on
 
 
 def resample(
@@ -51,14 +51,14 @@ def resample(
     path = destination(output or default, force=force, inputs=[] if data is None else [data])
     with stage(f"Sampling {neurons} neurons"):
         model = load_model(model_file)
-        solution = solution_of(model)
+        solution = model._solution_of_relaxation()
         check_neurons(neurons, solution.n_outputs)
         model.resample(neurons, seed, levels=levels)
         if data is not None:
             evaluate(model, problem_on(model, read_table(data, model.table_.missing)))
         model.save(path)
     certificate = model.certificate_
-    print_facts([network_fact(model.network_, beta_of(model), get_loss(model.loss).name), ("saved", str(path))])
+    print_facts([network_fact(model.network_, model._trained_beta, get_loss(model.loss).name), ("saved", str(path))])
     if data is None:
         note = f"carried over from {solution.levels} levels; --data may raise it"
         carried = model.network_.levels != solution.levels

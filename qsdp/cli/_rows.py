@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsdp._utils.progress import NO_BAR, ProgressBar
+from qsdp._utils.summary import first_few
 from qsdp._utils.validation import warn
-from qsdp.cli._reports import first_names
 from qsdp.cli._streams import stage
+from qsdp.encoding.notation import unit_of
 from qsdp.estimators.collections import SAMPLE
 from qsdp.estimators.source import TableSource
 from qsdp.exceptions import InvalidInputError, QSDPWarning
@@ -39,6 +40,9 @@ __all__ = ["TrainingRows", "rows_in_memory", "sampled_rows"]
 
 #: Number of rows that are read at once.
 _ROWS = 2**14
+
+#: Number of distinct numbers above which a column of numbers and text has a warning.
+_NUMBERS = 10
 
 
 @dataclass(eq=False)
@@ -91,21 +95,25 @@ class TrainingRows:
             )
 
     def _check_inputs(self) -> None:
-        """Raise an error with the reasons if no column can be an input."""
+        """Raise an error if no column can be an input, with the reasons, or if entries of the test rows are invalid."""
         from qsdp.encoding import TableEncoder
 
-        columns, reasons = inputs_in(self.source, self.drop, self.train), []
-        for name in columns.columns:
-            with warnings.catch_warnings():
-                # The fit repeats them.
-                warnings.simplefilter("ignore", QSDPWarning)
-                reason = TableEncoder().fit(columns[[name]]).dropped_.get(name)
-            if reason is None:
-                return
-            reasons.append(f"{name!r}: {reason}")
-        raise InvalidInputError(
-            f"no column is left to learn from besides the target {self.source.target!r}; {first_names(reasons)}"
-        )
+        with warnings.catch_warnings():
+            # The fit repeats them.
+            warnings.simplefilter("ignore", QSDPWarning)
+            encoder = TableEncoder("standard").fit(inputs_in(self.source, self.drop, self.train))
+            if len(self.test):
+                encoder.transform(inputs_in(self.source, self.drop, self.test))
+        if len(encoder.dropped_) == encoder.n_features_in_:
+            reasons = first_few([f"{name!r}: {reason}" for name, reason in encoder.dropped_.items()])
+            raise InvalidInputError(
+                f"no column is left to learn from besides the target {self.source.target!r}; {reasons}"
+            )
+        for column in encoder.encoding_.columns:
+            texts = [one for one in column.categories or () if isinstance(one, str)]
+            odd = [one for one in texts if unit_of(one) != ""]
+            if odd and len(texts) - len(odd) > max(len(odd), _NUMBERS):
+                warn(f"column {column.name!r} is text, not numbers, because of entries such as {odd[0]!r:.60}")
 
     @property
     def classes(self) -> list[Any]:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.cli._reports import score_figures
 from qsdp.cli._rows import TrainingRows
 from qsdp.exceptions import QSDPWarning
 from qsdp.report.figures import Figure, show_score
@@ -29,13 +28,12 @@ def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
     Classes have the score of always predicting the largest one, that of a logistic regression on the same inputs and
     rows, the mean of their recalls and, for two, the area under the ROC curve.
     """
-    with warnings.catch_warnings():
-        # The fit has named the odd entries of these rows.
-        warnings.simplefilter("ignore", QSDPWarning)
-        fitted = ScoredRows.of(f"{rows.sampled}training rows", model, rows.train)
+    fitted = ScoredRows.of(f"{rows.sampled}training rows", model, rows.train, model.result_.rows.X)
     parts = [fitted] + ([ScoredRows.of(f"{rows.sampled}test rows", model, rows.test)] if len(rows.test) else [])
     number = rows.source.notation is not None
-    figures = score_figures([(part.name, part.score()) for part in parts], number=number)
+    label = "R^2" if number else "accuracy"
+    figures = [(label, show_score(part.score(), number=number), part.name) for part in parts]
+    figures[1:] = [("", *figure[1:]) for figure in figures[1:]]
     return figures if number else figures + _of_classes(fitted, model.result_.rows.sample_weight, parts[-1])
 
 

@@ -100,7 +100,7 @@ def _explain(error: Exception) -> tuple[str, int]:
 def interrupts() -> Iterator[list[int]]:
     """Record keyboard interrupts in a list, and raise them as usual.
 
-    Long functions catch them and return what they have: only the list tells such a result from a finished one.
+    Long functions catch them and return their best result so far; the list distinguishes it from a finished one.
     """
     received: list[int] = []
 
@@ -131,7 +131,7 @@ def say(message: str, style: str = "") -> None:
 
 @contextmanager
 def stage(name: str) -> Iterator[ProgressBar]:
-    """Show the progress of a stage on stderr while it runs; afterwards print its warnings, one per line.
+    """Show the progress of a stage on stderr while it runs; afterwards print its distinct warnings, one per line.
 
     Verbose calls inside it add their own lines below. The caller may report progress to the bar.
     """
@@ -141,9 +141,9 @@ def stage(name: str) -> Iterator[ProgressBar]:
             with progress(True, transient=True) as stages, stages.stage(name) as bar:
                 yield bar
         finally:
-            for warning in caught:
-                if issubclass(warning.category, QSDPWarning):
-                    say(f"Warning: {warning.message}", "yellow")
+            texts = [str(one.message) for one in caught if issubclass(one.category, QSDPWarning)]
+            for text in dict.fromkeys(texts):
+                say(f"Warning: {text}", "yellow")
 
 
 def print_out(renderable: Any) -> None:
@@ -159,7 +159,7 @@ def print_out(renderable: Any) -> None:
 
 
 def destination(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Path:
-    """Return `path`, or raise an error if it cannot be written; called before any work."""
+    """Check that a file can be written, before any work, and return its path."""
     shown = repr(str(path))
     if path.is_dir():
         raise InvalidInputError(f"{shown} is a folder; give the name of a file with --output")

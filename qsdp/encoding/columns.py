@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import check_unmasked
-from qsdp.encoding.notation import BOOLEAN, DATES, ambiguous, notation_of, parsed, truth
+from qsdp.encoding.frames import is_frame
+from qsdp.encoding.notation import BOOLEAN, DATES, MARKERS, ambiguous, notation_of, parsed, truth
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "as_table",
     "chosen_columns",
     "column_notation",
-    "is_frame",
     "is_missing",
     "is_symbolic",
     "odd_entries",
@@ -41,11 +41,6 @@ _SECOND, _DAY = 1e6, 86400e6
 #: Types of dates, times of day and durations, which are converted to numbers of days or seconds.
 _DURATIONS = (datetime.time, datetime.timedelta, np.timedelta64)
 _TIMES = (datetime.date, np.datetime64, *_DURATIONS)
-
-
-def is_frame(X: Any) -> bool:
-    """Whether X is a data frame of pandas or polars, whose columns have individual types."""
-    return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_column"))
 
 
 def as_table(X: Any) -> Any:
@@ -106,10 +101,12 @@ def column_notation(column: Any, name: str) -> str | None:
         return "date"
     present = [entry for entry in entries.tolist() if not is_missing(entry)]
     texts = [entry.strip() for entry in present if isinstance(entry, str)]
-    if texts and len(texts) == len(present):
-        texts = [text for text in texts if text]
+    others = [entry for entry in present if not isinstance(entry, str)]
+    if texts and all(_is_number(entry) and not isinstance(entry, (bool, np.bool_)) for entry in others):
+        # Numbers beside text, as in columns that pandas read in parts, are read as if they were text.
+        texts = [*(text for text in texts if text not in MARKERS), *(repr(_float(entry)) for entry in others)]
         notation = notation_of(texts) if texts else None
-        if notation is None and (why := ambiguous(texts)) is not None:
+        if texts and notation is None and (why := ambiguous(texts)) is not None:
             raise InvalidInputError(f"column {name!r} holds {why}")
         return notation
     if present and all(isinstance(entry, datetime.date) for entry in present):
@@ -133,9 +130,9 @@ def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[
     if entries.dtype.kind in "biuf":
         numbers: npt.NDArray[np.float64] = entries.astype(np.float64)
     else:
-        listed = entries.tolist()
+        listed = [_bare(entry) for entry in entries.tolist()]
         texts = [place for place, entry in enumerate(listed) if isinstance(entry, str)]
-        read = dict(zip(texts, parsed([listed[place].strip() for place in texts], notation).tolist(), strict=True))
+        read = dict(zip(texts, parsed([listed[place] for place in texts], notation).tolist(), strict=True))
         numbers = np.array(
             [read[place] if place in read else _number(entry, name, notation) for place, entry in enumerate(listed)],
             dtype=np.float64,
@@ -153,12 +150,12 @@ def place_of(column: Any, row: int) -> str:
 
 
 def odd_entries(column: Any, numbers: npt.NDArray[np.float64]) -> list[tuple[int, str]]:
-    """Return (row, text) of the entries of a column that could not be parsed as numbers."""
+    """Return (row, text) of the entries of a column that could not be parsed as numbers, without missing ones."""
     entries = _entries(column)
     if entries.dtype.kind not in "OUT":
         return []
     rows = np.flatnonzero(np.isnan(numbers)).tolist()
-    return [(row, entries[row]) for row in rows if isinstance(entries[row], str) and entries[row].strip()]
+    return [(row, entries[row]) for row in rows if isinstance(_bare(entries[row]), str)]
 
 
 def as_symbols(column: Any, name: str, notation: str | None = None) -> npt.NDArray[np.object_]:
@@ -243,6 +240,14 @@ def _is_symbol(entry: Any) -> bool:
     return not (isinstance(entry, (float, Number, *_TIMES)) or is_missing(entry) or _is_number(entry)) and _has_text(
         entry
     )
+
+
+def _bare(entry: Any) -> Any:
+    """Strip blanks from a text; None for texts that stand for missing numbers."""
+    if not isinstance(entry, str):
+        return entry
+    text = entry.strip()
+    return None if text in MARKERS else text
 
 
 def _is_hashable(entry: Any) -> bool:

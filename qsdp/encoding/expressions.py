@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qsdp._utils.stored import Checks, checked, is_list, is_number, is_positive, is_text
-from qsdp.encoding.notation import BOOLEAN, NOTATIONS
+from qsdp.encoding.notation import BOOLEAN, is_notation
 from qsdp.exceptions import StorageError
 
 __all__ = ["KINDS", "Expression", "InputColumn", "Symbol", "stored_column", "stored_expression"]
@@ -29,8 +29,8 @@ class InputColumn:
     categories : tuple or None
         Symbols in the training set, with None if some were missing; None unless the column holds symbols.
     notation : str or None
-        Format of numbers, dates or booleans that are written as text, such as "thousands", "percent", "day first" or
-        "boolean"; None if there are none.
+        Format of numbers, dates or booleans that are written as text, such as "thousands", "number in %", "day first"
+        or "boolean"; None if there are none.
     """
 
     name: str
@@ -134,7 +134,7 @@ _COLUMN_CHECKS: Checks = {
     "name": is_text,
     "fill": lambda value: value is None or is_number(value),
     "categories": _are_categories,
-    "notation": lambda value: value is None or (type(value) is str and value in {*NOTATIONS, BOOLEAN}),
+    "notation": lambda value: value is None or (type(value) is str and (value == BOOLEAN or is_notation(value))),
 }
 _EXPRESSION_CHECKS: Checks = {
     "position": lambda value: type(value) is int and value >= 0,

@@ -35,8 +35,9 @@ _EXTREME = 100.0
 #: Maximum number of thresholds of all columns together.
 _MOST_BITS = 240
 
-#: Fraction of distinct texts above which a column is an identifier, which does not generalise to other rows.
-_IDENTIFIES = 0.9
+#: Fraction of distinct texts above which a column is an identifier, which does not generalise to other rows, and number
+#: of texts up to which that may be chance.
+_IDENTIFIES, _FEW = 0.9, 20
 
 #: Name of the encoding that is chosen on held-out rows.
 AUTO = "auto"
@@ -150,7 +151,7 @@ class EncodingRule:
         """Return the number of distinct texts if a column is an identifier (nearly all are distinct), else 0."""
         texts = [entry for entry in entries.tolist() if isinstance(entry, str)]
         distinct = len(set(texts))
-        return distinct if distinct > max(self.max_categories, _IDENTIFIES * len(texts)) else 0
+        return distinct if distinct > max(min(_FEW, self.max_categories), _IDENTIFIES * len(texts)) else 0
 
     def _of_symbols(self, column: InputColumn, position: int) -> Iterator[Expression]:
         categories = column.categories or ()

@@ -115,6 +115,15 @@ class MomentEncoder(BlockEncoder):
     def _relearn(self, state: dict[str, Any]) -> None:
         """Set these attributes from a file, or raise StorageError."""
 
+    def picture(self, signs: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], int]:
+        """Arrange the signs of a filter as a picture, and return it with the sign of the constant, 0 without one."""
+        return signs[None, : self._side], 0
+
+    @property
+    def regions_shape(self) -> tuple[int, int]:
+        """Rows and columns in which the blocks are arranged: regions of images; lags and segments of series."""
+        return 1, self._n_blocks
+
     @property
     @abstractmethod
     def _side(self) -> int:

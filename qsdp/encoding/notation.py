@@ -1,12 +1,12 @@
 """Detection and parsing of numbers, dates, times and booleans in text columns, with one notation per column.
 
 A column has a notation if nearly all entries can be parsed in it and at least one of them is unambiguous: "1,234" alone
-is 1234 in some countries and 1.234 in others.
+is 1234 in some countries and 1.234 in others. The notation of a number is its style and, if every entry names one, its
+unit: "comma in €" for 1.234,50 €.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,33 +18,230 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["BOOLEAN", "DATES", "NOTATIONS", "ambiguous", "notation_of", "parsed", "truth"]
+__all__ = [
+    "BOOLEAN",
+    "DATES",
+    "DURATIONS",
+    "MARKERS",
+    "ambiguous",
+    "example_of",
+    "is_notation",
+    "notation_of",
+    "parsed",
+    "truth",
+    "unit_of",
+]
 
-_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-#: Words for NaN and infinity: a column of numbers that contains them is rejected rather than treated as categories.
+#: Texts that stand for missing entries: always in text files, elsewhere where the other entries are numbers.
+MARKERS = frozenset(
+    {"", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "-", "missing", "unknown", "."}
+)
+
+#: Characters replaced before parsing: the minus sign, and separators of thousands other than commas and points.
+_SAME = str.maketrans({"\N{MINUS SIGN}": "-", **dict.fromkeys("'\u2019\u00a0\u2007\u2009\u202f", " ")})
+
+# -- numbers -----------------------------------------------------------------------------------------------
+
+_CURRENCY = "$¢£¤¥฿\u20a0-\u20cf"
+_UNIT = rf"(?:[^\W\d_]|[%‰°/·\u2032\u2033\"{_CURRENCY}])"
+#: A number of any style with an optional unit: a currency before it, or anything without digits after it. Parentheses
+#: or a minus sign at the end make it negative, as accountants and some business software write it.
+_QUANTITY = re.compile(
+    rf"(?P<open>\()?(?P<sign>[+-]?)(?P<before>[A-Z]{{0,3}}[{_CURRENCY}]|USD|EUR|GBP|CHF|JPY|)\ ?(?P<inner>[+-]?)"
+    r"(?P<digits>(?:\d{1,3}(?:\ \d{3})+(?!\d)|\d)?[\d.,]*(?:(?<=[\d.,])[eE][+-]?\d+)?)"
+    rf"\ ?(?P<after>(?:{_UNIT}(?:(?:{_UNIT}|\ ){{0,10}}{_UNIT})?\.?)?)(?P<last>-?)(?(open)\))",
+)
+#: Words for infinity: a column of numbers that contains them is rejected rather than treated as categories.
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-_WHOLE = re.compile(r"[+-]?\d+")
-_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
-_COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d+,|[+-]?\d{1,3}(\.\d{3})+,\d*")
-_PERCENT = re.compile(rf"({_PLAIN.pattern})\s?%")
-_PERCENT_SIGN = re.compile(r"\s?%$")
-_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?")
-_TIME = r"(?:\s+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?)?"
-_YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})([./])(?P<month>\d{{1,2}})\2(?P<day>\d{{1,2}}){_TIME}")
+
+_EXPONENT = r"([eE][+-]?\d+)?"
+_PLAIN = re.compile(rf"(\d+\.?\d*|\.\d+){_EXPONENT}")
+_WITH_COMMAS = re.compile(r"\d{1,3}(,\d{3})+(\.\d*)?")
+_COMMA = re.compile(rf"(\d*,\d+|\d+,?|\d{{1,3}}(\.\d{{3}})+(,\d*)?){_EXPONENT}")
+
+#: Powers of ten of units that are fractions.
+_FRACTIONS = {"%": -2, "‰": -3}
+
+
+def _is_grouped(digits: str) -> bool:
+    return _PLAIN.fullmatch(digits) is not None or (_WITH_COMMAS.fullmatch(digits) is not None and digits[0] != "0")
+
+
+def _are_grouped(own: list[str]) -> bool:
+    with_comma, plain = ([digits for digits in own if ("," in digits) == has] for has in (True, False))
+    if any(digits.count(",") > 1 or "." in digits for digits in with_comma):
+        return True
+    # Next to 900 or 12.5, 1,234 is not a decimal number: all numbers with a comma would have three decimals.
+    return bool(with_comma and plain) and all(float(digits) < 1000.0 for digits in plain)
+
+
+def _are_commas(own: list[str]) -> bool:
+    certain = (
+        not _WITH_COMMAS.fullmatch(digits) or digits.startswith("0,") if "," in digits else digits.count(".") > 1
+        for digits in own
+    )
+    return any(certain)
+
+
+#: For each style, in the order of trial: whether digits match, whether digits match no other, and the decimal number.
+_STYLES: dict[str, tuple[Callable[[str], bool], Callable[[list[str]], bool], Callable[[str], str]]] = {
+    "number": (lambda digits: _PLAIN.fullmatch(digits) is not None, bool, str),
+    "thousands": (_is_grouped, _are_grouped, lambda digits: digits.replace(",", "")),
+    "comma": (
+        lambda digits: _COMMA.fullmatch(digits) is not None,
+        _are_commas,
+        lambda digits: digits.replace(".", "").replace(",", "."),
+    ),
+}
+
+
+def _digits(text: str) -> str:
+    """Return the digits and separators of a number, without spaces between thousands; empty for other texts."""
+    found = _QUANTITY.fullmatch(text)
+    return "" if found is None else found["digits"].replace(" ", "")
+
+
+def unit_of(text: str) -> str | None:
+    """Return the unit of a number, empty if it has none; None for other texts."""
+    found = _QUANTITY.fullmatch(text.translate(_SAME))
+    if found is None or not found["digits"].strip(".,") or (found["before"] and found["after"]):
+        return None
+    return str(found["before"] or found["after"])
+
+
+def _number(style: str, unit: str, text: str) -> float | None:
+    """Parse a number, which may be written plainly and without its unit in another file than that of the training."""
+    found, here = _QUANTITY.fullmatch(text), unit_of(text)
+    if found is None or here not in {unit, ""}:
+        return float(text) if _INFINITE.fullmatch(text) else None
+    fits, _, decimal = _STYLES[style]
+    digits = _digits(text)
+    if not fits(digits):
+        decimal = str
+        if not _PLAIN.fullmatch(digits):
+            return None
+    mantissa, _, exponent = decimal(digits).lower().partition("e")
+    # The nearest float of the decimal number, not of its quotient.
+    size = float(f"{mantissa}e{int(exponent or 0) + _FRACTIONS.get(here, 0)}")
+    minus = "-" in found["sign"] + found["inner"] + found["last"] or bool(found["open"])
+    return -size if minus else size
+
+
+# -- dates, times and durations ----------------------------------------------------------------------------
+
+_TIME = r"(?:,?\s+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?)?"
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d{1,9})?\s?(Z|UTC|GMT|[+-]\d\d:?\d\d)?)?")
 #: Short years after points need two digits before each of them: 1.2.10 is a version of software.
 _YEAR = r"(?P<year>\d{4}|(?<=[/-])\d\d|(?<=\d\d\.\d\d\.)\d\d)"
-_DAY_FIRST = re.compile(rf"(?P<day>\d{{1,2}})([./-])(?P<month>\d{{1,2}})\2{_YEAR}{_TIME}")
-_MONTH_FIRST = re.compile(rf"(?P<month>\d{{1,2}})([./-])(?P<day>\d{{1,2}})\2{_YEAR}{_TIME}")
-#: Hours and minutes, with seconds and days if any; as Python and pandas print times of day and durations.
-_DURATION = re.compile(
-    r"((?P<days>[+-]?\d+) days?,? )?(?P<sign>[+-]?)(?P<hours>\d+):(?P<minutes>[0-5]\d)(:(?P<seconds>[0-5]\d(\.\d+)?))?"
-)
-_DOTTED = re.compile(r"[+-]?\d{1,3}(\.\d{3}){2,}")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAME = rf"(?P<month>(?:{'|'.join(_MONTHS)})[a-z]*)\.?"
+_DAY = r"(?P<day>\d{1,2})"
+_WEEKDAY = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? )?"
+#: Orders of day, month and year.
+_ORDERS = {
+    "year first": [rf"(?P<year>\d{{4}})([./])(?P<month>\d{{1,2}})\2{_DAY}{_TIME}"],
+    "day first": [rf"{_DAY}([./-])(?P<month>\d{{1,2}})\2{_YEAR}{_TIME}"],
+    "month first": [rf"(?P<month>\d{{1,2}})([./-]){_DAY}\2{_YEAR}{_TIME}"],
+    "month": [r"(?P<year>\d{4})[-/](?P<month>\d\d)"],
+    "month name": [
+        rf"{_WEEKDAY}{_DAY}(?:st|nd|rd|th)?[-/. ]?\s?{_NAME}[-/, ]?\s?(?P<year>\d{{4}}|(?<=-)\d\d){_TIME}",
+        rf"{_WEEKDAY}{_NAME} {_DAY}(?:st|nd|rd|th)?,? (?P<year>\d{{4}}){_TIME}",
+        rf"{_NAME}[-/ ](?P<year>\d{{4}})",
+    ],
+}
+_CLOCK = r"(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d(?:\.\d+)?))?"
+#: Durations as Python and pandas print them, times of day, and durations of ISO 8601 without months and years.
+_SPANS = {
+    "duration": [
+        rf"(?:(?P<days>[+-]?\d+) days?,? )?(?P<sign>[+-]?)(?P<hours>\d+):{_CLOCK}",
+        r"(?P<sign>[+-]?)P(?=.*\d)(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
+        r"(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?",
+    ],
+    "time of day": [rf"(?P<hours>0?[1-9]|1[0-2])(?::{_CLOCK})?\s?(?P<half>[AaPp])\.?[Mm]\.?"],
+}
+_PATTERNS = {
+    notation: [re.compile(pattern, re.IGNORECASE if notation == "month name" else 0) for pattern in patterns]
+    for notation, patterns in (_ORDERS | _SPANS).items()
+}
+
+#: Notations of dates, and of durations and times of day.
+DATES, DURATIONS = frozenset({"date", *_ORDERS}), frozenset(_SPANS)
+
+_SECONDS_OF_DAY = 86400
+
+
+def _parts(notation: str, text: str) -> dict[str, str] | None:
+    """Return the named parts of a date or a duration that are present; None if the text does not match."""
+    found = next(filter(None, (pattern.fullmatch(text) for pattern in _PATTERNS[notation])), None)
+    return None if found is None else {name: part for name, part in found.groupdict().items() if part}
+
+
+def _of_iso(text: str) -> float | None:
+    found = _ISO.fullmatch(text)
+    if found is None:
+        return None
+    day, time, fraction, zone = found.groups(default="")
+    zone = "" if zone in {"Z", "UTC", "GMT"} else zone
+    when = datetime.fromisoformat(f"{day}T{time or '00:00'}{zone}")
+    aware = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
+    return (aware.timestamp() + float(f"0{fraction}")) / _SECONDS_OF_DAY
+
+
+def _of_day(notation: str, text: str) -> float | None:
+    if (parts := _parts(notation, text)) is None:
+        return None
+    name = parts["month"][:3].lower()
+    parts["month"] = str(_MONTHS.index(name) + 1) if name in _MONTHS else parts["month"]
+    month, year, hour, minute, second = (
+        int(parts.get(name, 0)) for name in ("month", "year", "hour", "minute", "second")
+    )
+    day = int(parts.get("day", 1))
+    # Years of two digits as in POSIX: from 1969 to 2068.
+    year += 0 if len(parts["year"]) == 4 else 1900 if year >= 69 else 2000
+    when = datetime(year, month, day, _of_half(hour, parts), minute, second, tzinfo=timezone.utc)
+    return when.timestamp() / _SECONDS_OF_DAY
+
+
+def _of_half(hour: int, parts: dict[str, str]) -> int:
+    """Return the hour of the day of an hour that may be of the morning or of the afternoon."""
+    return hour % 12 + (12 if parts["half"] in "Pp" else 0) if "half" in parts else hour
+
+
+def _of_span(notation: str, text: str) -> float | None:
+    if (parts := _parts(notation, text)) is None:
+        return None
+    # Exact until the end, so that text and typed columns hold the same floats.
+    hours = _of_half(int(parts.get("hours", 0)), parts)
+    clock = 3600 * hours + 60 * Decimal(parts.get("minutes", 0)) + Decimal(parts.get("seconds", 0))
+    days = _SECONDS_OF_DAY * Decimal(parts.get("days", 0))
+    if "sign" in parts and text[1:2] == "P":
+        return float(-(days + clock) if parts["sign"] == "-" else days + clock)
+    return float(days + (-clock if parts.get("sign") == "-" else clock))
+
+
+def _are_days_first(own: list[str]) -> bool:
+    # Points separate a day from the month after it; otherwise, a day above 12 decides.
+    return any("." in text.split()[0] or _read("month first", text) is None for text in own)
+
+
+#: Parsers of dates and durations, in the order of trial, and whether texts match no other.
+_TIMES: dict[str, tuple[Callable[[str], float | None], Callable[[list[str]], bool]]] = {
+    **{notation: (partial(_of_span, notation), bool) for notation in _SPANS},
+    "date": (_of_iso, bool),
+    **{notation: (partial(_of_day, notation), bool) for notation in ("year first", "month name")},
+    # 2010-11 may be a pair of years.
+    "month": (partial(_of_day, "month"), lambda own: any(int(text[5:]) != int(text[2:4]) + 1 for text in own)),
+    "day first": (partial(_of_day, "day first"), _are_days_first),
+    "month first": (
+        partial(_of_day, "month first"),
+        lambda own: any(_read("day first", text) is None for text in own),
+    ),
+}
+
+# -- columns -----------------------------------------------------------------------------------------------
 
 #: Maximum fraction of unparsable entries in a column of numbers, and minimum number of distinct numbers next to them.
 _ODD, _DISTINCT = 0.05, 10
-
-_DAY = 86400.0
 
 #: Notation of a column of truth values.
 BOOLEAN = "boolean"
@@ -52,18 +249,57 @@ BOOLEAN = "boolean"
 _TRUTH = {"true": True, "false": False}
 
 
+def is_notation(text: str) -> bool:
+    """Whether a text is a notation of numbers, dates, times or durations."""
+    style, separator, unit = text.partition(" in ")
+    return text in _TIMES or (style in _STYLES and (not separator or (unit != "" and unit_of(f"1 {unit}") == unit)))
+
+
+def example_of(notation: str) -> str:
+    """Return an example of a notation for messages."""
+    style, _, unit = notation.partition(" in ")
+    number = {"number": "1234.5", "thousands": "1,234.5", "comma": "1.234,5"}.get(style)
+    if number is not None:
+        return f"{number} {unit}".strip()
+    return {
+        "duration": "1:30:00",
+        "time of day": "2:30 PM",
+        "year first": "2024/1/31",
+        "day first": "31.1.2024",
+        "month first": "1/31/2024",
+        "month": "2024-01",
+        "month name": "31 Jan 2024",
+    }.get(notation, "2024-01-31")
+
+
 def notation_of(texts: Sequence[str]) -> str | None:
     """Detect the notation of a text column without missing entries; None if it is categorical."""
     if _all_floats(texts) is not None:
         return "number"
-    counts = Counter(texts)
+    counts: Counter[str] = Counter()
+    for text, count in Counter(texts).items():
+        counts[text.translate(_SAME)] += count
     if {text.lower() for text in counts} <= _TRUTH.keys():
         return BOOLEAN
-    for notation, (fits, certain, _) in NOTATIONS.items():
-        own = [text for text in counts if fits(text)]
-        share = sum(counts[text] for text in own) / max(len(texts), 1)
-        if own and certain(own) and (share == 1.0 or (share >= 1.0 - _ODD and len(own) >= _DISTINCT)):
+
+    def fits(own: list[str]) -> bool:
+        share = sum(counts[text] for text in own) / len(texts)
+        return share == 1.0 or (share >= 1.0 - _ODD and len(own) >= _DISTINCT)
+
+    for notation, (_, are_certain) in _TIMES.items():
+        own = [text for text in counts if _read(notation, text) is not None]
+        if own and fits(own) and are_certain(own):
             return notation
+    quantities: dict[str, list[str]] = {}
+    for text in counts:
+        if (unit := unit_of(text)) is not None:
+            quantities.setdefault(unit, []).append(text)
+    for unit, quantity in quantities.items():
+        for style, (matches, are_certain, _) in _STYLES.items():
+            own = [text for text in quantity if matches(_digits(text))]
+            infinite = [] if unit else [text for text in counts if _INFINITE.fullmatch(text)]
+            if own and fits(own + infinite) and are_certain([_digits(text) for text in own]):
+                return f"{style} in {unit}" if unit else style
     return None
 
 
@@ -75,24 +311,23 @@ def parsed(texts: Sequence[str], notation: str) -> FloatArray:
     """
     if notation == "number" and (numbers := _all_floats(texts)) is not None:
         return numbers
-    fits, _, read = NOTATIONS[notation]
-
-    def number(text: str) -> float:
-        if fits(text):
-            try:
-                return read(text)
-            except ValueError:
-                return np.nan
-        # The same column may be written plainly in another file.
-        return float(text) if notation not in DATES and _PLAIN.fullmatch(text) else np.nan
-
-    known = {text: number(text) for text in set(texts)}
-    return np.array([known[text] for text in texts], dtype=np.float64)
+    known = {text: _read(notation, text.translate(_SAME)) for text in set(texts)}
+    return np.array([np.nan if (one := known[text]) is None else one for text in texts], dtype=np.float64)
 
 
 def truth(text: str) -> bool | str:
-    """Parse a boolean such as "yes"; return other texts unchanged."""
+    """Parse a boolean, "true" or "false" in any case; return other texts unchanged."""
     return _TRUTH.get(text.lower(), text)
+
+
+def _read(notation: str, text: str) -> float | None:
+    """Parse a text in a notation; None if it does not match."""
+    style, _, unit = notation.partition(" in ")
+    try:
+        return _number(style, unit, text) if style in _STYLES else _TIMES[notation][0](text)
+    except ValueError:
+        # No calendar has this day.
+        return None
 
 
 def _all_floats(texts: Sequence[str]) -> FloatArray | None:
@@ -107,123 +342,12 @@ def _all_floats(texts: Sequence[str]) -> FloatArray | None:
         return None
 
 
-def _is_plain(text: str) -> bool:
-    return (_PLAIN.fullmatch(text) or _INFINITE.fullmatch(text)) is not None
-
-
-def _is_grouped(text: str) -> bool:
-    return _is_plain(text) or (_GROUPED.fullmatch(text) is not None and text.lstrip("+-")[0] != "0")
-
-
-def _are_grouped(own: list[str]) -> bool:
-    with_comma, plain = ([text for text in own if ("," in text) == has] for has in (True, False))
-    if any(text.count(",") > 1 or "." in text for text in with_comma):
-        return True
-    # Next to 900 or 12.5, 1,234 is not a decimal number: all numbers with a comma would have three decimals.
-    return bool(with_comma and plain) and all(abs(float(text)) < 1000.0 for text in plain)
-
-
-def _is_comma(text: str) -> bool:
-    return (_COMMA.fullmatch(text) or _WHOLE.fullmatch(text)) is not None
-
-
-def _are_commas(own: list[str]) -> bool:
-    with_comma = [text for text in own if "," in text]
-    return any(not _GROUPED.fullmatch(text) or text.lstrip("+-").startswith("0,") for text in with_comma)
-
-
-def _of_comma(text: str) -> float:
-    return float(text.replace(".", "").replace(",", "."))
-
-
-def _of_percent(text: str) -> float:
-    # The nearest float of the decimal number, not of its quotient.
-    plain = text.rstrip("% ")
-    return float(plain + "e-2") if "e" not in plain.lower() else float(plain) / 100.0
-
-
-def _bare(text: str) -> str:
-    """Remove a percent sign."""
-    return _PERCENT_SIGN.sub("", text)
-
-
-def _of_duration(text: str) -> float:
-    parts = _DURATION.fullmatch(text)
-    assert parts is not None
-    # Exact until the end, so that text and typed columns hold the same floats.
-    clock = 3600 * Decimal(parts["hours"]) + 60 * Decimal(parts["minutes"]) + Decimal(parts["seconds"] or 0)
-    return float(86400 * Decimal(parts["days"] or 0) + (-clock if parts["sign"] == "-" else clock))
-
-
-def _of_date(text: str) -> float:
-    day, _, rest = text.partition(".")
-    zone = re.sub(r"^\d*", "", rest)
-    fraction = rest.removesuffix(zone)
-    when = datetime.fromisoformat((day + zone).replace("Z", "+00:00"))
-    aware = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
-    return (aware.timestamp() + (float(f"0.{fraction}") if fraction else 0.0)) / _DAY
-
-
-def _is_day(order: re.Pattern[str], text: str) -> bool:
-    try:
-        return order.fullmatch(text) is not None and math.isfinite(_of_day(order, text))
-    except ValueError:
-        return False
-
-
-def _of_day(order: re.Pattern[str], text: str) -> float:
-    parts = order.fullmatch(text)
-    assert parts is not None
-    year, month, day, hour, minute, second = (
-        int(parts[name] or 0) for name in ("year", "month", "day", "hour", "minute", "second")
-    )
-    if parts["half"]:
-        hour = hour % 12 + (12 if parts["half"] in "Pp" else 0)
-    # Years of two digits as in POSIX: from 1969 to 2068.
-    year += 0 if len(parts["year"]) == 4 else 1900 if year >= 69 else 2000
-    return datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc).timestamp() / _DAY
-
-
-#: For each notation, in the order of trial: whether a text matches, whether texts match no other, and the parser.
-NOTATIONS: dict[str, tuple[Callable[[str], bool], Callable[[list[str]], bool], Callable[[str], float]]] = {
-    "number": (_is_plain, lambda own: not all(map(_INFINITE.fullmatch, own)), float),
-    "thousands": (_is_grouped, _are_grouped, lambda text: float(text.replace(",", ""))),
-    "comma": (_is_comma, _are_commas, _of_comma),
-    "percent": (lambda text: _PERCENT.fullmatch(text) is not None, lambda own: True, _of_percent),
-    "comma percent": (
-        lambda text: "%" in text and _is_comma(_bare(text)),
-        lambda own: _are_commas([_bare(text) for text in own]),
-        lambda text: _of_percent(text.replace(".", "").replace(",", ".")),
-    ),
-    "duration": (lambda text: _DURATION.fullmatch(text) is not None, lambda own: True, _of_duration),
-    "date": (lambda text: _ISO.fullmatch(text) is not None, lambda own: True, _of_date),
-    "year first": (partial(_is_day, _YEAR_FIRST), lambda own: True, partial(_of_day, _YEAR_FIRST)),
-    # Points separate a day from the month after it; otherwise, a day above 12 decides.
-    "day first": (
-        partial(_is_day, _DAY_FIRST),
-        lambda own: any("." in text.split()[0] or not _is_day(_MONTH_FIRST, text) for text in own),
-        partial(_of_day, _DAY_FIRST),
-    ),
-    "month first": (
-        partial(_is_day, _MONTH_FIRST),
-        lambda own: any(not _is_day(_DAY_FIRST, text) for text in own),
-        partial(_of_day, _MONTH_FIRST),
-    ),
-}
-
-#: Notations of dates.
-DATES = frozenset({"date", "year first", "day first", "month first"})
-
-
 def ambiguous(texts: Sequence[str]) -> str | None:
     """Describe the possible meanings of an ambiguous column and a remedy; None if the column is categorical."""
-    if not texts:
-        return None
-    if all(map(_DAY_FIRST.fullmatch, texts)):
+    if all(map(_PATTERNS["day first"][0].fullmatch, texts)):
         return f"dates whose day and month are not certain, such as {texts[0]!r}; write them as 2024-01-31"
-    others = [text for text in texts if not _is_plain(text)]
-    if all(_GROUPED.fullmatch(_bare(text)) for text in others):
+    digits = {text: _digits(text.translate(_SAME)) for text in texts if unit_of(text) is not None}
+    others = [text for text, one in digits.items() if not _PLAIN.fullmatch(one)]
+    if others and len(digits) == len(set(texts)) and all(_WITH_COMMAS.fullmatch(digits[text]) for text in others):
         return f"numbers whose commas separate thousands or decimals, such as {others[0]!r}; write 1234 or 1.234"
-    if all(map(_DOTTED.fullmatch, others)):
-        return f"numbers with points between thousands, such as {others[0]!r}; write 1234.5"
     return None

@@ -10,16 +10,26 @@ import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.parallel import chunks
-from qsdp._utils.stored import Checks, checked, is_count, is_list, is_number
-from qsdp._utils.validation import FloatArray, check_integer, check_real
+from qsdp._utils.stored import Checks, checked, is_count, is_list, is_number, is_text
+from qsdp._utils.validation import FloatArray, check_integer, check_real, warn
 from qsdp.encoding.moments import MomentEncoder, in_cache
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["Patches"]
 
+#: Factors between the largest pixels of images and of those of training that mean another scale, such as 0 to 1 for
+#: 0 to 255. Dark images are in between; half and double do not matter.
+_DARKER, _BRIGHTER = 32.0, 2.0
+
+#: Number of images whose pixels are compared.
+_COMPARED = 1000
+
 _LEARNED: Checks = {
     "image_shape": lambda value: is_list(value) and len(value) == 3 and all(map(is_count, value)),
     "constant": lambda value: is_number(value) and value >= 0.0,
+    "pixels": lambda value: (
+        value is None or (is_list(value) and len(value) == 3 and is_text(value[0]) and all(map(is_number, value[1:])))
+    ),
 }
 
 
@@ -90,6 +100,7 @@ class Patches(MomentEncoder):
 
     image_shape_: tuple[int, int, int]
     constant_: float
+    _pixels: tuple[str, float, float] | None
 
     def __init__(
         self,
@@ -129,13 +140,27 @@ class Patches(MomentEncoder):
             _check_finite(images)
         if fitted:
             self._dtype(images)
+            self._warn_of_scale(images[:: -(-len(images) // _COMPARED)])
         return images
+
+    def _warn_of_scale(self, images: npt.NDArray[Any]) -> None:
+        """Warn if pixels are of another scale than those of training; files of older versions do not know theirs."""
+        if self._pixels is None:
+            return
+        (kind, low, high), (kind_here, low_here, high_here) = self._pixels, _pixels(images)
+        size, here = max(-low, high), max(-low_here, high_here)
+        if here > _BRIGHTER * size or 0.0 < here < size / _DARKER or (low >= 0.0 and low_here < -size / _DARKER):
+            warn(
+                f"X holds images of {kind_here} from {low_here:g} to {high_here:g}, but those of training were {kind} "
+                f"from {low:g} to {high:g}; scale them as in training"
+            )
 
     def _learn(self, samples: npt.NDArray[Any]) -> None:
         self._check_parameters()
         self.image_shape_ = samples.shape[1:]
         self._check_regions()
-        low, high = float(samples.min()), float(samples.max())
+        self._pixels = _pixels(samples)
+        _, low, high = self._pixels
         largest = max(abs(low - self.centre), abs(high - self.centre))
         self.constant_ = largest if self.constant is None else check_real("constant", self.constant)
         self.n_features_in_ = int(np.prod(self.image_shape_))
@@ -240,15 +265,34 @@ class Patches(MomentEncoder):
         for a, b in np.ndindex(self.regions, self.regions):
             yield p[:, rows[a] : rows[a + 1], columns[b] : columns[b + 1]].reshape(len(p), -1, p.shape[3])
 
+    def picture(self, signs: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], int]:
+        """Arrange the signs of a filter as an image, with the channels side by side; see `MomentEncoder.picture`."""
+        pixels = self.size**2 * self.image_shape_[2]
+        shape = (self.size, self.size, self.image_shape_[2])
+        image = signs[:pixels].reshape(shape).transpose(0, 2, 1).reshape(self.size, -1)
+        return image, int(signs[pixels]) if self._side > pixels else 0
+
+    @property
+    def regions_shape(self) -> tuple[int, int]:
+        """Rows and columns of regions."""
+        return self.regions, self.regions
+
     def _learned(self) -> dict[str, Any]:
-        return {"image_shape": list(self.image_shape_), "constant": float(self.constant_)}
+        pixels = None if self._pixels is None else list(self._pixels)
+        return {"image_shape": list(self.image_shape_), "constant": float(self.constant_), "pixels": pixels}
 
     def _relearn(self, state: dict[str, Any]) -> None:
-        fields = checked("encoder", state, _LEARNED)
+        fields = checked("encoder", {"pixels": None, **state}, _LEARNED)
         self._check_parameters()
         self.image_shape_, self.constant_ = tuple(fields["image_shape"]), fields["constant"]
+        self._pixels = None if fields["pixels"] is None else tuple(fields["pixels"])
         self._check_regions()
         self.n_features_in_ = int(np.prod(self.image_shape_))
+
+
+def _pixels(images: npt.NDArray[Any]) -> tuple[str, float, float]:
+    """Return the type, the smallest and the largest pixel of images."""
+    return str(images.dtype), float(images.min()), float(images.max())
 
 
 def _checked_shape(shape: Any) -> tuple[int, ...] | None:

@@ -19,13 +19,13 @@ from qsdp.encoding.columns import (
     as_table,
     chosen_columns,
     column_notation,
-    is_frame,
     odd_entries,
     place_of,
 )
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import EncodingRule
-from qsdp.encoding.notation import BOOLEAN, DATES
+from qsdp.encoding.frames import columns_of_training, is_frame
+from qsdp.encoding.notation import BOOLEAN, DATES, DURATIONS, example_of
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["TableEncoder", "ThresholdEncoder"]
@@ -104,16 +104,28 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         return raw
 
     def _read(self, column: Any, name: str, notation: str | None) -> npt.NDArray[Any]:
-        """Convert a column to numbers or symbols, and warn of text that cannot be parsed as a number."""
+        """Convert a column to numbers or symbols, and warn of text that cannot be parsed as a number.
+
+        Raises
+        ------
+        InvalidInputError
+            More than half of the entries cannot be parsed: the column is written in another way than in training.
+        """
         if notation is None or notation == BOOLEAN:
             return as_symbols(column, name, notation)
         numbers = as_numbers(column, name, notation)
         if odd := odd_entries(column, numbers):
             row, text = odd[0]
-            kind = "dates" if notation in DATES else "durations" if notation == "duration" else "numbers"
+            kind = "dates" if notation in DATES else "durations" if notation in DURATIONS else "numbers"
+            known = f"column {name!r} holds {kind}"
+            such = f"such as {text!r:.60} in {place_of(column, row)}"
+            if len(odd) > np.count_nonzero(~np.isnan(numbers)):
+                raise InvalidInputError(
+                    f"{known} written like {example_of(notation)!r}, in which most of its entries here cannot be read, "
+                    f"{such}; write the column as in training, or fit the model to a table that is written like this"
+                )
             self._report(
-                f"column {name!r} holds {kind}, but {len(odd)} of {len(numbers)} entries are not {kind}, such as "
-                f"{text!r:.60} in {place_of(column, row)}; they count as missing"
+                f"{known}, but {len(odd)} of {len(numbers)} entries are not {kind}, {such}; they count as missing"
             )
         return numbers
 
@@ -126,6 +138,8 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
 
     def _raw_columns(self, X: Any, fitting: bool) -> list[Any]:
         """Split an array, nested lists or a data frame into columns, with entries of any type."""
+        if not fitting:
+            X = columns_of_training(X, self, self.encoding_.used)
         if is_frame(X):
             self._checked(X, skip_check_array=True, reset=fitting)
             if 0 in X.shape:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.stored import Checks, checked, is_list, is_number, is_positive
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_numbers, check_real
@@ -192,6 +193,16 @@ class Windows(MomentEncoder):
             edges = [-(-r * count // self.segments) for r in range(self.segments + 1)]
             for first, last in pairwise(edges):
                 yield windows[:, first:last]
+
+    def picture(self, signs: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], int]:
+        """Arrange the signs of a filter as channels by times; see `MomentEncoder.picture`."""
+        count = self.size * self.n_features_in_
+        return signs[:count].reshape(self.size, -1).T, int(signs[count]) if self._side > count else 0
+
+    @property
+    def regions_shape(self) -> tuple[int, int]:
+        """Numbers of lags and of segments."""
+        return len(self._checked_lags), self.segments
 
     def _learned(self) -> dict[str, Any]:
         return {"mean": self.mean_.tolist(), "scale": self.scale_.tolist()}

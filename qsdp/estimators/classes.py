@@ -104,7 +104,7 @@ def check_label_columns(y: npt.NDArray[Any], loss: Loss) -> None:
         if np.all(entries == entries[0]):
             raise InvalidInputError(
                 f"y must have zeros and ones in every column for the {loss.name} loss; column {column} holds only "
-                f"{entries[0]:g} among the rows of positive weight: leave it out, or take loss='squared'"
+                f"{entries[0]:g} among the rows of positive weight: leave it out, or use loss='squared'"
             )
 
 

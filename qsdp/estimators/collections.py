@@ -37,13 +37,13 @@ def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any
     chunks: RowBatches | RowChunks
     if isinstance(X, RowBatches):
         if y is not None or sample_weight is not None:
-            raise InvalidTypeError("X in batches comes with its targets and weights: y and sample_weight must be None")
+            raise InvalidTypeError("X in batches contains its targets and weights: y and sample_weight must be None")
         chunks = X
     elif is_collection(X):
         chunks = RowChunks(X, y, sample_weight)
     else:
         if is_collection(y):
-            raise InvalidTypeError(f"X must be a Dask collection, as y is; got {type(X).__name__}")
+            raise InvalidTypeError(f"X must be a Dask collection, since y is one; got {type(X).__name__}")
         return X, y, sample_weight, {}
     rows, n_samples = chunks.sample(SAMPLE, _SEED, missing=missing)
     return rows.X, rows.y, rows.weights, {"chunks": chunks, "stands_for": n_samples / len(rows)}

@@ -30,7 +30,7 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.encoding.columns import is_frame
+from qsdp.encoding.frames import is_frame
 from qsdp.estimators.classes import are_objects
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.folds import PathPlan, Split, plan_paths

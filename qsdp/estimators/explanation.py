@@ -81,7 +81,7 @@ class Explained:
         """
         check_is_fitted(self)
         if X is None and sample_weight is not None:
-            raise InvalidInputError("sample_weight needs X; the training data have weights of their own")
+            raise InvalidInputError("sample_weight requires X, since the training data have their own weights")
         return self._effects(self._form(self.target_scaling_), X, sample_weight, names)
 
     def contributions(self, X: Any) -> FloatArray:

@@ -23,7 +23,7 @@ from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, Quanti
 from qsdp.estimators.inputs import has_encoder, makes_blocks
 from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.saving import CV_NUMBERS, ENCODER_PARAMETERS, LABELS
-from qsdp.estimators.solution import TOLERANCE, Solution
+from qsdp.estimators.solution import Solution
 from qsdp.estimators.source import TableSource
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, StorageError
@@ -85,8 +85,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         return load_network(path)
     if kind == _OLD_KIND:
         raise StorageError(
-            f"{os.fspath(path)!r} is a model of a command line before the first release, which is not read any more: "
-            "fit it again with `qsdp fit`"
+            f"{os.fspath(path)!r} is a model of the command line before the first release, which is no longer "
+            "supported: train it again with `qsdp fit`"
         )
     try:
         return _estimator(header, dict(arrays))
@@ -163,7 +163,7 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     names = state["feature_names"]
     if names is not None:
         if len(names) != model.n_features_in_:
-            raise StorageError(f"there are {len(names)} names of {model.n_features_in_} columns")
+            raise StorageError(f"there are {len(names)} names for {model.n_features_in_} columns")
         model.feature_names_in_ = np.array(names, dtype=object)
     model.encoder_ = _encoder(state["encoder"], model)
     model.constant_ = state["constant"]
@@ -172,7 +172,9 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     model.network_ = read(state["network"], own)
     width = _check_width(model)
     if not makes_blocks(model.encoder_) and get_activation(model.activation) != model.network_.activation:
-        raise StorageError(f"the network has another activation than the estimator, {model.network_.activation!r}")
+        raise StorageError(
+            f"the activation of the network, {model.network_.activation!r}, differs from that of the estimator"
+        )
     model.certificate_ = _certificate(state["certificate"])
     model.provenance_, model._refined = state["provenance"], state["refined"]
     _read_targets(model, state, arrays)
@@ -185,13 +187,13 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     if state["table"] is not None:
         model.table_ = TableSource.from_state(state["table"])
         if model._solution is None:
-            raise StorageError("table: an estimator fitted to a table has the solution of its relaxation")
+            raise StorageError("table: the solution of the relaxation is missing")
         if (model.table_.notation is None) != hasattr(model, "classes_"):
-            raise StorageError("table: numbers have a notation, and classes have none")
+            raise StorageError("table: a target has a notation if, and only if, it is a number")
         if names is None or {model.table_.target, model.table_.weights} & set(names):
-            raise StorageError("table: the columns need names, and neither the target nor the weights is one of them")
+            raise StorageError("table: columns must have names, which differ from those of target and weights")
     if arrays:
-        raise StorageError(f"there is no place for the arrays {sorted(arrays)}")
+        raise StorageError(f"unexpected arrays {sorted(arrays)}")
     return model
 
 
@@ -213,9 +215,9 @@ def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[A
     for name in solution.arrays():
         del arrays[name]
     if solution.activation != activation:
-        raise StorageError(f"relaxation: its activation is not that of the network, {activation!r}")
+        raise StorageError(f"relaxation: its activation differs from that of the network, {activation!r}")
     if solution.levels == levels and solution.best_bound != model.certificate_.lower_bound:
-        raise StorageError("certificate: the lower bound is not that of the relaxation")
+        raise StorageError("certificate: the lower bound differs from that of the relaxation")
     return solution
 
 
@@ -226,7 +228,7 @@ def _moments(encoder: Any, width: int, arrays: dict[str, npt.NDArray[Any]]) -> I
     groups = range(width) if encoder is None else [one.position for one in encoder.encoding_.expressions]
     moments = InputMoments(*(_array(arrays, f"moments.{name}", None) for name in ("mean", "within")))
     if not moments.fits(groups):
-        raise StorageError("the moments are not those of the inputs")
+        raise StorageError("the moments do not fit the inputs")
     return moments
 
 
@@ -235,11 +237,11 @@ def _check_width(model: Any) -> int:
     if makes_blocks(model.encoder_):
         expected, layout = model.encoder_.layout_, getattr(model.network_, "layout", None)
         if layout is None or (layout.sizes, layout.linear) != (expected.sizes, expected.linear):
-            raise StorageError("the network is not one on the blocks of the encoder")
+            raise StorageError("the blocks of the network differ from those of the encoder")
         return 0
     width: int = model.n_features_in_ if model.encoder_ is None else model.encoder_.encoding_.width
     if model.network_.n_inputs != width + model._appends_constant:
-        raise StorageError(f"the network has {model.network_.n_inputs} inputs, the encoding makes {width}")
+        raise StorageError(f"the network has {model.network_.n_inputs} inputs, but the encoding returns {width}")
     return width
 
 
@@ -283,7 +285,7 @@ def _read_scores(model: Any, numbers: dict[str, Any], arrays: dict[str, npt.NDAr
         model.betas_, model.scores_ = _array(arrays, "cv.betas_", None), arrays.pop("cv.scores_")
         # A beta that was not reached in some fold has no score.
         if model.scores_.dtype != np.float64 or len(model.scores_) != len(model.betas_):
-            raise StorageError("there must be scores for every beta")
+            raise StorageError("every beta must have scores")
 
 
 def _encoder(state: Any, model: Any) -> TableEncoder | BlockEncoder | None:
@@ -330,9 +332,6 @@ def _labels(state: Any) -> npt.NDArray[Any]:
 def _certificate(state: Any) -> Certificate:
     state = checked("certificate", state, _CERTIFICATE)
     objective = math.nan if state["objective"] is None else state["objective"]
-    # The bound is rounded down, the objective to nearest.
-    if state["lower_bound"] > objective * (1.0 + TOLERANCE):
-        raise StorageError("certificate: the lower bound is above the objective")
     return Certificate(state["lower_bound"], objective, state["bound_type"], state["arithmetic"])
 
 

@@ -26,8 +26,9 @@ from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight,
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.blocks import Blocks
 from qsdp.certificates import Certificate
-from qsdp.encoding.columns import as_table, is_frame
+from qsdp.encoding.columns import as_table
 from qsdp.encoding.fitting import AUTO
+from qsdp.encoding.frames import columns_of_training, is_frame
 from qsdp.estimators.choices import choose_encoder
 from qsdp.estimators.collections import rows_here, train_on_collections
 from qsdp.estimators.explanation import Explained
@@ -38,6 +39,7 @@ from qsdp.estimators.inputs import (
     fit_encoder,
     has_encoder,
     makes_blocks,
+    used_columns,
     uses_transformer,
 )
 from qsdp.estimators.options import EstimatorOptions
@@ -463,6 +465,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         """Check and return rows of the user's table; an encoder of blocks checks its samples itself."""
         if makes_blocks(self.encoding):
             return X
+        X = columns_of_training(X, self, used_columns(self.encoder_))
         if self._takes_frames and is_frame(X):
             validate_data(self, X, skip_check_array=True, reset=False)
             return X

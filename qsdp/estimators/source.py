@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from qsdp._utils.stored import Checks, checked, is_list, is_number, is_text
-from qsdp.encoding.notation import NOTATIONS
+from qsdp.encoding.notation import is_notation
 from qsdp.exceptions import StorageError
 
 __all__ = ["TableSource"]
@@ -59,7 +59,7 @@ class TableSource:
 _CHECKS: Checks = {
     "target": is_text,
     "weights": lambda value: value is None or is_text(value),
-    "notation": lambda value: value is None or (is_text(value) and value in NOTATIONS),
+    "notation": lambda value: value is None or (is_text(value) and is_notation(value)),
     "missing": lambda value: is_list(value) and all(map(is_text, value)),
     "seed": lambda value: type(value) is int and value >= 0,
     "test_size": lambda value: is_number(value) and 0.0 <= value < 1.0,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp.encoding import Expression, InputColumn
-from qsdp.encoding.notation import BOOLEAN, DATES
+from qsdp.encoding.notation import BOOLEAN, DATES, DURATIONS
 from qsdp.export._model import ModelDescription
 from qsdp.export._products import has_neurons, products
 from qsdp.networks import BilinearNetwork, IntegerForm, QuadraticForm
@@ -22,8 +22,7 @@ _DIGITS = 12
 
 _UNITS = {
     **dict.fromkeys(DATES, "days since 1970-01-01"),
-    **dict.fromkeys(("percent", "comma percent"), "fraction, 0.125 for 12.5%"),
-    "duration": "seconds",
+    **dict.fromkeys(DURATIONS, "seconds"),
 }
 
 
@@ -151,8 +150,11 @@ def _type(column: InputColumn) -> str | None:
 
 
 def unit_of(column: InputColumn) -> str | None:
-    """Return the unit of a numeric column if its notation requires one, such as dates and percentages; else None."""
-    return None if column.categories is not None else _UNITS.get(column.notation or "")
+    """Return the unit of a numeric column if its notation has one, such as dates and percentages; else None."""
+    if column.categories is not None or column.notation is None:
+        return None
+    unit = column.notation.partition(" in ")[2]
+    return "fraction, 0.125 for 12.5%" if unit == "%" else unit or _UNITS.get(column.notation)
 
 
 def _ranges(description: ModelDescription) -> dict[int, list[float]]:

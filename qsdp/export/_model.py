@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_matrix
 from qsdp.encoding import Encoding
-from qsdp.encoding.columns import as_numbers, as_symbols, is_frame
+from qsdp.encoding.columns import as_numbers, as_symbols
+from qsdp.encoding.frames import is_frame
 from qsdp.encoding.steps import identity, through_steps
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant

@@ -6,6 +6,7 @@ Every objective is a SUM over samples, never a mean.
 from __future__ import annotations
 
 from qsdp._utils.validation import check_choice
+from qsdp.exceptions import InvalidTypeError
 from qsdp.losses._base import ClassLoss, Curvature, Linearization, Loss
 from qsdp.losses._cross_entropy import CrossEntropy
 from qsdp.losses._data_fit import DataFit
@@ -51,4 +52,9 @@ def get_loss(loss: str | Loss) -> Loss:
     """
     if isinstance(loss, Loss):
         return loss
+    if not isinstance(loss, str):
+        raise InvalidTypeError(
+            f"loss must be one of {', '.join(map(repr, sorted(LOSSES)))}, or an instance of a subclass of "
+            f"qsdp.losses.Loss, such as Huber(delta=0.5); got {loss!r:.60}"
+        )
     return LOSSES[check_choice("loss", loss, LOSSES)]()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from qsdp._utils.files import check_path
 from qsdp._utils.stored import Checks, checked, is_activation, is_count
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
@@ -40,6 +41,7 @@ def load_network(path: str | os.PathLike[str]) -> Any:
     StorageError
         The file is damaged or does not hold a network of qsdp.
     """
+    path = check_path(path)
     with open(path, "rb") as stream:
         compact = stream.read(len(MAGIC)) == MAGIC
     kind, header, arrays = ("", {}, {}) if compact else read_archive(path, *NETWORK_KINDS, ESTIMATOR_KIND)
@@ -53,7 +55,7 @@ def load_network(path: str | os.PathLike[str]) -> Any:
             arrays = {name.removeprefix("network."): arrays[name] for name in own}
         return _READERS[kind](header, arrays)
     except (KeyError, TypeError, InvalidInputError, StorageError) as error:
-        raise StorageError(f"{os.fspath(path)!r} is not a valid network: {error}") from None
+        raise StorageError(f"{path!r} is not a valid network: {error}") from None
 
 
 def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from qsdp._utils.files import write_whole
+from qsdp._utils.files import check_path, write_whole
 from qsdp.exceptions import StorageError
 
 __all__ = [
@@ -74,34 +74,33 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
     FileNotFoundError, IsADirectoryError, PermissionError
         The file cannot be opened.
     """
+    path = check_path(path)
     with open(path, "rb"):
         pass  # a file that cannot be read raises the operating system's own error, with its name
     try:
-        with safe_open(os.fspath(path), framework="np") as archive:
+        with safe_open(path, framework="np") as archive:
             metadata = archive.metadata() or {}
             arrays = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118 (not a mapping)
     except (SafetensorError, OSError, ValueError, TypeError, AttributeError, MemoryError) as error:
-        raise StorageError(f"{os.fspath(path)!r} is not a qsdp file or is damaged: {error}") from None
+        raise StorageError(f"{path!r} is not a qsdp file or is damaged: {error}") from None
     fields = _texts(metadata.get(_ENTRY, ""))
     if fields.get("format") != _FORMAT:
-        raise StorageError(f"{os.fspath(path)!r} is not a qsdp file (no qsdp header)")
+        raise StorageError(f"{path!r} is not a qsdp file (no qsdp header)")
     if fields.get("version") != _VERSION:
-        raise StorageError(
-            f"{os.fspath(path)!r} has format version {fields.get('version')!r:.60}; expected {_VERSION!r}"
-        )
+        raise StorageError(f"{path!r} has format version {fields.get('version')!r:.60}; expected {_VERSION!r}")
     kind = fields.get("kind", "")
     if kind not in kinds:
         expected = " or ".join(repr(one) for one in kinds)
-        raise StorageError(f"{os.fspath(path)!r} holds a {kind!r:.60}; expected a {expected}")
+        raise StorageError(f"{path!r} holds a {kind!r:.60}; expected a {expected}")
     text = fields.get("header", "")
     if fields.get("sha256") != _digest(kind, text, arrays):
-        raise StorageError(f"{os.fspath(path)!r} is damaged: its contents do not match their digest")
+        raise StorageError(f"{path!r} is damaged: its contents do not match their digest")
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise StorageError(f"{os.fspath(path)!r} is damaged: {error}") from None
+        raise StorageError(f"{path!r} is damaged: {error}") from None
     if not isinstance(header, dict):
-        raise StorageError(f"{os.fspath(path)!r} is damaged: its header is not a mapping")
+        raise StorageError(f"{path!r} is damaged: its header is not a mapping")
     return kind, header, arrays
 
 

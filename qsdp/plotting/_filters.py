@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_integer
@@ -126,7 +125,7 @@ class FiltersDisplay(Display):
         for place, (j, c) in enumerate(self.neurons_.tolist()):
             x, y = width * (place % _ROW), -height * (place // _ROW)
             for k, signs in enumerate((self.network.U[j], self.network.V[j])):
-                filtered, constant = self._filter(signs)
+                filtered, constant = self.encoder.picture(signs)
                 self._picture(ax, (filtered > 0).astype(float), x + 1.3 * k, y, **style)
                 if constant:
                     shade = "white" if constant > 0 else "black"
@@ -143,20 +142,6 @@ class FiltersDisplay(Display):
         rows = -(-max(len(self.neurons_), 1) // _ROW)
         ax.set_xlim(-0.1, width * min(_ROW, max(len(self.neurons_), 1)) - 0.2)
         ax.set_ylim(-height * (rows - 1) - 0.1, 1.45)
-
-    def _filter(self, signs: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], int]:
-        """Arrange the signs of a filter as an image, and separate the sign of the constant."""
-        encoder = self.encoder
-        side = encoder.layout_.side
-        if isinstance(encoder, Patches):
-            shape: tuple[int, ...] = (encoder.size, encoder.size, encoder.image_shape_[2])
-            pixels = int(np.prod(shape))
-            picture = signs[:pixels].reshape(shape).transpose(0, 2, 1).reshape(encoder.size, -1)
-        else:
-            assert isinstance(encoder, Windows)
-            pixels = encoder.size * encoder.n_features_in_
-            picture = signs[:pixels].reshape(encoder.size, encoder.n_features_in_).T
-        return picture, int(signs[pixels]) if side > pixels else 0
 
     def _region(self, ax: Axes, block: int, x: float, y: float, colour: str) -> None:
         """Draw the region over which the product of the filters is averaged."""

@@ -12,7 +12,8 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_integer, check_matrix, check_real
-from qsdp.encoding.columns import as_numbers, as_symbols, is_frame, is_symbolic
+from qsdp.encoding.columns import as_numbers, as_symbols, is_symbolic
+from qsdp.encoding.frames import is_frame
 from qsdp.exceptions import InvalidInputError
 from qsdp.plotting._canvas import COLOURS, MARKERS, Display
 

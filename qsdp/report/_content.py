@@ -14,16 +14,16 @@ from qsdp._utils.summary import first_few, format_bits, format_count, format_num
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
 from qsdp.encoding import Encoding, Expression
-from qsdp.networks import BilinearNetwork, Effects
+from qsdp.estimators.inputs import makes_blocks
+from qsdp.estimators.source import TableSource
+from qsdp.networks import BilinearNetwork, BlockNetwork, Effects
 from qsdp.report._charts import curve, scatter
+from qsdp.report._filters import filters_of
 from qsdp.report._model import (
     Judged,
     column_names,
     loss_and_beta,
     options_of,
-    refinement_of,
-    solution_of,
-    table_of,
 )
 from qsdp.report.figures import WITHOUT_PERCENT, show_measure, stored_sizes
 from qsdp.sampling import sample_network
@@ -52,26 +52,24 @@ def facts_of_model(model: Any, judged: Judged | None, n_draws: int) -> dict[str,
         class_names(model),
         model.encoder_,
     )
-    source = table_of(model)
+    source, blocks = getattr(model, "table_", None), makes_blocks(encoder)
     kind = ("any of {} labels" if getattr(model, "_several", False) else "one of {} classes").format(len(classes or ()))
     kind = kind if classes else "a number" if network.n_outputs == 1 else f"{network.n_outputs} numbers"
     # Columns without an input are those not used, with their reasons.
     encoding = encoder.encoding_.trimmed() if hasattr(encoder, "encoding_") else None
     columns = [] if encoding is None else _columns(encoding)
-    activation = network.activation
     inputs = f"{network.n_inputs}, made of {len(columns)} columns" if columns else str(network.n_inputs)
     facts = {
         "neurons": f"{network.n_neurons:,}",
         "inputs": inputs,
         "outputs": f"{network.n_outputs}, for {kind}" + (f": {first_few(classes)}" if classes else ""),
-        "first-layer weights": "binary" if network.levels == 2 else f"{network.levels} levels",
-        "second-layer weights": "one magnitude for each output" if network.shared_alpha else "free",
-        "activation": activation_name(activation) + ("" if activation is None else f": {activation}"),
+        **(dict(network._summary().rows[1:2]) if blocks else _facts_of_weights(network)),
         "loss": loss_and_beta(model),
     }
     importances = None if judged else getattr(model, "feature_importances_", None)
     return {
         "network": network,
+        "levels": getattr(network, "levels", 2),
         "certificate": certificate,
         "known": not math.isnan(certificate.objective),
         "classes": classes,
@@ -80,19 +78,29 @@ def facts_of_model(model: Any, judged: Judged | None, n_draws: int) -> dict[str,
         "size": format_count(network.n_neurons, network.n_inputs, network.n_outputs),
         "network_facts": list(facts.items()),
         "stored_sizes": sizes_of(network),
-        "refined": refinement_of(model),
+        "refined": model.refined_,
+        "filters": filters_of(model) if blocks else [],
         "columns": columns,
         "width": None if encoding is None else encoding.width,
-        "dropped": [] if encoder is None else list(encoder.dropped_.items()),
+        "dropped": list(getattr(encoder, "dropped_", {}).items()),
         "options": options_of(model),
         "trained_with": getattr(model, "provenance_", {}),
         "judged": _judged_facts(judged, n_draws) if judged else None,
-        "effects": _effects(judged.effects, judged.parts[0].name) if judged else None,
+        "effects": _effects(judged.effects, judged.parts[0].name) if judged and judged.effects else None,
         "importances": [] if importances is None else _bars(column_names(model), importances),
     }
 
 
-def sizes_of(network: BilinearNetwork) -> list[tuple[str, str]]:
+def _facts_of_weights(network: BilinearNetwork) -> dict[str, str]:
+    activation = network.activation
+    return {
+        "first-layer weights": "binary" if network.levels == 2 else f"{network.levels} levels",
+        "second-layer weights": "one magnitude for each output" if network.shared_alpha else "free",
+        "activation": activation_name(activation) + ("" if activation is None else f": {activation}"),
+    }
+
+
+def sizes_of(network: BilinearNetwork | BlockNetwork) -> list[tuple[str, str]]:
     """Return the bits of a network and of equivalent forms."""
     return [(what, format_bits(bits)) for what, bits in stored_sizes(network)]
 
@@ -110,7 +118,7 @@ def measures(judged: Judged) -> tuple[str, ...]:
 
 
 def leading(names: Sequence[str]) -> Sequence[str]:
-    """Return the names of the scores in a summary: all if classes are uneven, else the first."""
+    """Return the names of the scores in a summary: all if the classes are imbalanced, else the first."""
     return names[:1] if names[0] in {"R²", "accuracy"} else names
 
 
@@ -131,7 +139,7 @@ def _is_uneven(judged: Judged) -> bool:
 
 def _judged_facts(judged: Judged, n_draws: int) -> dict[str, Any]:
     model, rows, names = judged.model, judged.parts[-1], measures(judged)
-    classes, source = class_names(model), table_of(model)
+    classes, source = class_names(model), getattr(model, "table_", TableSource("y"))
     scores = [[show_measure(name, measured(part, name)) for name in names] for part in judged.parts]
     table = [[part.name, str(len(part.truth)), *row] for part, row in zip(judged.parts, scores, strict=True)]
     facts = {
@@ -141,8 +149,8 @@ def _judged_facts(judged: Judged, n_draws: int) -> dict[str, Any]:
         "uneven": len(leading(names)) > 1,
         "table": table,
         "header": ["rows", "number", *names],
-        "weighted_by": None if rows.weights is None else source.weights,
-        **_sizes(judged, names[0], n_draws),
+        "weighted_by": None if rows.weights is None else source.weights or "sample_weight",
+        **_sizes(judged, names[0], n_draws, source.seed),
     }
     if classes is None:
         return facts | _residuals(rows, source.target)
@@ -198,19 +206,21 @@ def _residuals(rows: Any, name: str) -> dict[str, Any]:
 # -- other sizes -------------------------------------------------------------------------------------------
 
 
-def _sizes(judged: Judged, measure: str, n_draws: int) -> dict[str, Any]:
+def _sizes(judged: Judged, measure: str, n_draws: int, seed: int) -> dict[str, Any]:
     """Return gaps and a score of networks of other sizes, sampled from the same solution.
 
     Gaps need the problem of the training.
     """
     model, rows, network = judged.model, judged.parts[-1], judged.model.network_
-    rng, bound = np.random.default_rng(table_of(model).seed), model.certificate_.lower_bound
-    covariance = solution_of(model).covariance(network.levels, network.output_shape)
+    rng, bound, solution = np.random.default_rng(seed), model.certificate_.lower_bound, model._solution_of_relaxation()
+    if solution is None:
+        return {"sizes": []}
+    covariance = solution.covariance(getattr(network, "levels", 2), network.output_shape)
     sizes = [size for size in _SIZES if size >= network.n_outputs]
     drawn = [
         [sample_network(covariance, size, rng, allocation=model.allocation) for _ in range(n_draws)] for size in sizes
     ]
-    refined, here = refinement_of(model), float(network.n_neurons)
+    refined, here = model.refined_, float(network.n_neurons)
     texts = {
         "x_label": "number of neurons",
         "caption": f"mean and range of {n_draws} sampled networks",

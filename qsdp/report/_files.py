@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import qsdp
+from qsdp._utils.files import check_path
 from qsdp._utils.summary import format_number
 from qsdp.certificates import Certificate, load_certificate
 from qsdp.certificates.proof import Proof
@@ -42,6 +43,7 @@ def load_file(path: str | os.PathLike[str]) -> Any:
     StorageError
         The file is damaged, has another version or is not a file of qsdp.
     """
+    path = check_path(path)
     with open(path, "rb") as file:
         begins = file.read(len(_CERTIFICATE))
     if begins == _CERTIFICATE:
@@ -69,7 +71,7 @@ def _of_network(network: Any) -> dict[str, Any]:
     return {
         "network": network,
         "form": isinstance(network, IntegerForm),
-        "stored_sizes": sizes_of(network) if isinstance(network, BilinearNetwork) else [],
+        "stored_sizes": sizes_of(network) if isinstance(network, (BilinearNetwork, BlockNetwork)) else [],
         **({"terms": None} if isinstance(network, BlockNetwork) else _terms(network)),
     }
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 import os
+import zipfile
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from qsdp._utils.numeric import ROUNDING
+from qsdp.estimators.inputs import makes_blocks
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.networks import Effects
 from qsdp.problem import TrainingProblem
 from qsdp.tables import read_table
 from qsdp.tables.scored import ScoredRows, scored_rows
-from qsdp.tables.training import evaluate, inputs_of, problem_on, split, weights_of, with_target
+from qsdp.tables.training import evaluate, inputs_of, split, weights_of, with_target
 
 __all__ = [
     "Judged",
@@ -21,9 +26,6 @@ __all__ = [
     "judge",
     "loss_and_beta",
     "options_of",
-    "refinement_of",
-    "solution_of",
-    "table_of",
 ]
 
 #: Options that do not concern the model.
@@ -39,31 +41,26 @@ class Judged:
     model : estimator
     parts : list of ScoredRows
         Training and test rows, or all rows of another table.
-    effects : Effects
-        Effects of the columns on the rows of the first part.
+    effects : Effects or None
+        Effects of the columns on the rows of the first part; None for images and series.
     problem : TrainingProblem or None
-        None if the table is not the one of the training.
+        None if the rows are not those of the training.
     """
 
     model: Any
     parts: list[ScoredRows]
-    effects: Effects
+    effects: Effects | None
     problem: TrainingProblem | None
-
-
-def solution_of(model: Any) -> Any:
-    """Return the relaxation's solution, from which networks are sampled, or None if the model has none."""
-    return model._solution_of_relaxation()
 
 
 def loss_and_beta(model: Any) -> str:
     """Return the loss and the beta of the problem as text."""
-    return get_loss(model.loss).name + (f", beta {model._trained_beta:g}" if solution_of(model) else "")
+    return get_loss(model.loss).name + f", beta {model._trained_beta:g}"
 
 
 def options_of(model: Any) -> list[tuple[str, str]]:
     """Return the training options of a model as texts by name."""
-    source, solution = table_of(model), solution_of(model)
+    source, solution = getattr(model, "table_", None), model._solution_of_relaxation()
     facts = []
     if source is not None:
         weights = [str(one) for one in (source.weights, getattr(model, "class_weight", None)) if one]
@@ -74,35 +71,43 @@ def options_of(model: Any) -> list[tuple[str, str]]:
     return [*facts, *((name.replace("_", " "), str(value)) for name, value in options.items())]
 
 
-def refinement_of(model: Any) -> str:
-    """Return how the network was refined after sampling."""
-    return str(model.refined_)
-
-
 def column_names(model: Any) -> list[str]:
     """Return the names of a model's input columns."""
     return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])]
 
 
-def table_of(model: Any) -> Any:
-    """Return the description of the table that a model was trained on, or None if it was trained on arrays."""
-    return getattr(model, "table_", None)
-
-
 def judge(model: Any, data_file: str | os.PathLike[str]) -> Judged:
     """Evaluate a model on the rows of a file; if it was trained on them, compute its objective as well."""
-    source = table_of(model)
+    source = getattr(model, "table_", None)
     if source is None:
-        raise InvalidInputError(
-            "the model was saved in Python and does not know which column is its target: data are for models of "
-            "`qsdp fit`"
-        )
+        return _judge_arrays(model, os.fspath(data_file))
     table = read_table(data_file, source.missing)
-    parts, trained = scored_rows(model, table)
-    problem = problem_on(model, table) if trained else None
+    parts, problem = scored_rows(model, table)
     if problem is not None and math.isnan(model.certificate_.objective):
         evaluate(model, problem)
-    rows = split(source, table)[0] if trained else with_target(source, table)
+    rows = with_target(source, table) if problem is None else split(source, table)[0]
     weights = weights_of(source, rows) if source.weights in rows.columns else None
-    effects = model.effects(inputs_of(model, rows), sample_weight=weights)
-    return Judged(model, parts, effects, problem)
+    return Judged(model, parts, model.effects(inputs_of(model, rows), sample_weight=weights), problem)
+
+
+def _judge_arrays(model: Any, data_file: str) -> Judged:
+    """Evaluate a model that was saved in Python on arrays X, y and maybe sample_weight."""
+    try:
+        with np.load(data_file, allow_pickle=False) as archive:
+            X, y, weights = archive["X"], archive["y"], archive.get("sample_weight")
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError, TypeError):
+        raise InvalidInputError(
+            f"{data_file!r} must hold arrays X and y, as numpy.savez(path, X=X, y=y) writes them, since the model was "
+            "saved in Python and does not know which column is its target"
+        ) from None
+    if y.ndim != 1:
+        raise InvalidInputError(f"{data_file!r}: y must be of shape (n,), as a report scores one target; got {y.shape}")
+    problem = model.training_problem(X, y, weights)
+    known = np.ones(len(y), dtype=bool) if weights is None else weights > 0.0
+    classes = getattr(model, "classes_", None)
+    truth = model.target_scaling_.encode(y[known]) if classes is None else np.searchsorted(classes, y[known])
+    trained = math.isclose(problem.objective(model.network_), model.certificate_.objective, rel_tol=ROUNDING)
+    name = "training rows" if trained else "rows"
+    rows = ScoredRows(name, model, problem.X, truth, None if weights is None else weights[known])
+    effects = None if makes_blocks(model.encoder_) else model.effects(X, sample_weight=weights)
+    return Judged(model, [rows], effects, problem if trained else None)

@@ -12,12 +12,13 @@ from typing import Any
 
 from qsdp._utils.files import write_whole
 from qsdp._utils.validation import check_integer
+from qsdp.encoding import Patches
+from qsdp.estimators.inputs import makes_blocks
 from qsdp.estimators.provenance import versions
 from qsdp.exceptions import InvalidInputError
-from qsdp.networks import BlockNetwork
 from qsdp.report._content import facts_of_model, measured, measures
 from qsdp.report._files import facts_of_file, load_file
-from qsdp.report._model import judge, table_of
+from qsdp.report._model import judge
 from qsdp.report._rendering import RENDERINGS, render
 from qsdp.report._trial import script_of
 from qsdp.tables.scored import class_names
@@ -30,18 +31,19 @@ _METRICS = {"R²": "r_squared", "AUC": "roc_auc", "balanced accuracy": "balanced
 
 @dataclass(frozen=True)
 class Report:
-    """Report on a model, as an HTML page for people and as a model card for model repositories.
+    """Report on a model, as an HTML page for readers and as a model card for model repositories.
 
     Attributes
     ----------
     name : str
         Name of the model's file, without the suffix.
     kind : {"model", "network", "certificate", "statistics"}
-    task : {"tabular-classification", "tabular-regression"} or None
-        None for a file that is not a model.
+    task : {"tabular-classification", "tabular-regression", "image-classification"} or None
+        None for a file that is not a model, and for other models of images and series.
     scores : mapping of str to mapping of str to float
-        Scores by measure for each set of rows. The first measure is the one to look at: "R²" for numbers; for classes
-        "accuracy", or "AUC" or "balanced accuracy" if the largest class has at least twice the rows of the smallest.
+        Scores by measure for each set of rows. The first measure is the most informative one: "R²" for numbers; for
+        classes "accuracy", or "AUC" or "balanced accuracy" if the largest class has at least twice the rows of the
+        smallest.
     facts : mapping of str to object
         What the templates show.
     """
@@ -53,9 +55,9 @@ class Report:
     facts: Mapping[str, Any]
 
     def to_html(self) -> str:
-        """Return a self-contained page for wide and narrow windows, in light and dark colours.
+        """Return a self-contained HTML page for wide and narrow windows, in light and dark colours.
 
-        The page of a model has a script that predicts rows as one sets them, see `qsdp.export.to_js`.
+        The page of a model of a table has a script that predicts rows which the reader enters, see `qsdp.export.to_js`.
         """
         return self.rendered(".html")
 
@@ -89,8 +91,9 @@ def make_report(
     model_file : str or path-like
         A file of `qsdp fit`, of an estimator's `save`, or of a network, a certificate or statistics.
     data_file : str or path-like, optional
-        Table with columns and target, for a model of `qsdp fit`. With the table used for training, the report tells
-        training rows from held-out rows and computes gaps. With another table, it scores all rows. Without a table, it
+        Table with columns and target, for a model of `qsdp fit`. For an estimator that was saved in Python, arrays X, y
+        and maybe sample_weight as `numpy.savez` writes them. With the data used for training, the report tells
+        training rows from held-out rows and computes gaps. With other data, it scores all rows. Without data, it
         leaves out accuracy, other sizes and effects.
     n_draws : int, default=5
         Number of networks sampled for each size, to show gap and accuracy against the number of neurons.
@@ -100,8 +103,8 @@ def make_report(
     StorageError
         The file is damaged, has another version or is not a file of qsdp.
     InvalidInputError
-        The data lack a column or the target, or no row has a known target. Or data are given for a file that does not
-        name its columns and its target.
+        The data lack a column or the target, or no row has a known target. Or data are given for a file of another
+        kind.
     """
     n_draws = check_integer("n_draws", n_draws, minimum=1)
     stored, name = load_file(model_file), Path(model_file).stem
@@ -112,15 +115,9 @@ def make_report(
         kind, found = plain
         if data_file is not None:
             raise InvalidInputError(
-                f"data are for models of `qsdp fit`, which know their columns; {os.fspath(model_file)!r} is a file of "
-                f"{kind}"
+                f"data are for models; {os.fspath(model_file)!r} is a file of {kind}, without the meaning of its inputs"
             )
         return Report(name, kind, None, {}, facts | found | {"files": [_digested(kind, model_file)]})
-    if isinstance(stored.network_, BlockNetwork):
-        raise InvalidInputError(
-            f"{os.fspath(model_file)!r} is a model of images or series, of which there is no report yet; "
-            "`model.network_.save` writes a file of its network, of which there is one"
-        )
     model, judged = stored, None
     files, scores = [_digested("model", model_file)], dict[str, dict[str, float]]()
     if data_file is not None:
@@ -131,11 +128,18 @@ def make_report(
         }
         files.append(_digested("data", data_file))
         facts |= {"data": Path(data_file).name, "data_type": Path(data_file).suffix[1:]}
-    if getattr(table_of(model), "digest", None):
-        files.append(("training rows, encoded", "", table_of(model).digest))
+    if digest := getattr(getattr(model, "table_", None), "digest", None):
+        files.append(("training rows, encoded", "", digest))
     facts |= facts_of_model(model, judged, n_draws) | {"files": files, "script": script_of(model)}
-    task = "tabular-regression" if class_names(model) is None else "tabular-classification"
-    return Report(name, "model", task, scores, facts)
+    return Report(name, "model", _task(model), scores, facts)
+
+
+def _task(model: Any) -> str | None:
+    """Return the name of the task in model repositories, which have none for numbers predicted from images."""
+    what = "regression" if class_names(model) is None else "classification"
+    if not makes_blocks(model.encoder_):
+        return f"tabular-{what}"
+    return "image-classification" if isinstance(model.encoder_, Patches) and what == "classification" else None
 
 
 def _digested(what: str, path: str | os.PathLike[str]) -> tuple[str, str, str]:

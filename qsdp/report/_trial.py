@@ -18,13 +18,14 @@ _CONTROLS = 12
 
 
 def script_of(model: Any) -> str | None:
-    """Return an estimator as JavaScript with controls for its columns, or None if `to_js` cannot export it."""
+    """Return an estimator as JavaScript with controls for its columns, or None without columns or a script."""
     try:
         description = describe(model)
+        if description.encoding is None:
+            return None
         module = to_js(description)
     except ExportError:
         return None
-    assert description.encoding is not None
     used, columns = description.encoding.used, description.encoding.columns
     importances = getattr(model, "feature_importances_", np.zeros(len(columns)))
     by_effect = sorted(used, key=lambda place: -float(importances[place]))

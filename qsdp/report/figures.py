@@ -5,7 +5,7 @@ from __future__ import annotations
 from qsdp._utils.summary import format_share
 from qsdp.activations import activation_name
 from qsdp.certificates import Certificate
-from qsdp.networks import BilinearNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork
 
 __all__ = [
     "SINGLE",
@@ -67,8 +67,10 @@ def size_figures(network: BilinearNetwork) -> list[Figure]:
     return [("" if k else "size", f"{bits:,} bits", f"as {what}") for k, (what, bits) in enumerate(sizes)]
 
 
-def stored_sizes(network: BilinearNetwork) -> list[tuple[str, int]]:
+def stored_sizes(network: BilinearNetwork | BlockNetwork) -> list[tuple[str, int]]:
     """Return the names of a network and its equivalent forms, with the number of bits of each."""
+    if isinstance(network, BlockNetwork):
+        return [(f"{network.n_neurons:,} neurons", network.n_bits)]
     shared = network.shared_alpha
     D = int(network.U.shape[1])
     return [

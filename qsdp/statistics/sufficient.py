@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.arrays import check_device
+from qsdp._utils.files import check_path
 from qsdp._utils.parallel import WORK_FLOATS, chunks
 from qsdp._utils.progress import progress
 from qsdp._utils.stored import is_text
@@ -509,7 +510,7 @@ def load_or_create(
     InvalidInputError
         The checkpoint keeps a different number of rows, or its rows have a different encoding.
     """
-    if checkpoint is None or not os.path.exists(checkpoint):
+    if checkpoint is None or not os.path.exists(check_path(checkpoint, "checkpoint")):
         return kind(max_memory=max_memory, keep=keep, random_state=random_state, encoding=encoding, device=device)
     statistics = kind.load(checkpoint, max_memory=max_memory, device=device)
     for name, value in (("keep", keep), ("encoding", encoding)):

@@ -1,4 +1,4 @@
-"""Reading of tables from files as data frames, and their use for training and scoring."""
+"""Read tables from files as data frames, and use them for training and scoring."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from qsdp._utils.files import check_path
 from qsdp._utils.validation import check_integer
+from qsdp.encoding.notation import MARKERS
 from qsdp.exceptions import InvalidInputError
 from qsdp.tables.arrow import arrow_frames, arrow_size, kind
 from qsdp.tables.text import text_frames, text_size
@@ -16,10 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MISSING", "held_bytes", "read_table", "table_chunks"]
 
-#: Entries of text files that count as missing, unless others are named.
-MISSING = frozenset(
-    {"", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "-", "missing", "unknown"}
-)
+#: Entries of text files that count as missing, unless others are named; a point is missing only among numbers.
+MISSING = MARKERS - {"."}
 
 
 def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING) -> pandas.DataFrame:
@@ -56,8 +56,8 @@ def table_chunks(
 ) -> Iterator[pandas.DataFrame]:
     """Read a file like `read_table`, but yield data frames of `rows` rows (None: a single one)."""
     rows = None if rows is None else check_integer("rows", rows, minimum=1)
-    name, form = os.fspath(path), kind(path)
-    empty = True
+    name = check_path(path)
+    form, empty = kind(name), True
     for table in text_frames(name, rows, frozenset(missing)) if form is None else arrow_frames(name, form, rows):
         empty = False
         yield table
@@ -67,5 +67,6 @@ def table_chunks(
 
 def held_bytes(path: str | os.PathLike[str]) -> int:
     """Estimate the bytes of memory that a file takes as a data frame; 0 for a pipe, whose size is unknown."""
-    name, form = os.fspath(path), kind(path)
+    name = check_path(path)
+    form = kind(name)
     return text_size(name) if form is None else arrow_size(name, form)

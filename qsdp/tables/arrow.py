@@ -125,8 +125,9 @@ def _column(column: Any) -> npt.NDArray[Any]:
         kind = kind.value_type
         column = column.cast(kind)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        # Half-precision numbers cannot be cast directly.
-        wide = column.cast(pa.float32()) if types.is_float16(kind) else column
+        # Half-precision numbers cannot be cast directly, and casts of decimals do not round correctly.
+        through = pa.float32() if types.is_float16(kind) else pa.string() if types.is_decimal(kind) else kind
+        wide = column.cast(through)
         numbers: FloatArray = np.array(wide.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         return numbers
     if types.is_timestamp(kind):

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
+from qsdp.encoding.frames import title
 from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.exceptions import InvalidInputError
-from qsdp.tables.frames import title
-from qsdp.tables.training import inputs_of, is_trained_on, split, targets_of, weights_of, with_target
+from qsdp.problem import TrainingProblem
+from qsdp.tables.training import inputs_of, problem_if_trained, split, targets_of, weights_of, with_target
 
 if TYPE_CHECKING:
     import pandas
@@ -45,10 +46,11 @@ class ScoredRows:
     weights: FloatArray | None
 
     @classmethod
-    def of(cls, name: str, model: Any, table: pandas.DataFrame) -> ScoredRows:
-        """Collect the rows of a table with targets and, if present, weights."""
+    def of(cls, name: str, model: Any, table: pandas.DataFrame, X: FloatArray | None = None) -> ScoredRows:
+        """Collect the rows of a table with targets and, if present, weights; X are their inputs, if known."""
         weights = weights_of(model.table_, table) if model.table_.weights in table.columns else None
-        return cls(name, model, model.network_inputs(inputs_of(model, table)), truth_of(model, table), weights)
+        X = model.network_inputs(inputs_of(model, table)) if X is None else X
+        return cls(name, model, X, truth_of(model, table), weights)
 
     @cached_property
     def outputs(self) -> FloatArray:
@@ -56,10 +58,13 @@ class ScoredRows:
         outputs: FloatArray = self.model.network_.predict(self.X)
         return outputs
 
+    def _outputs(self, network: Any) -> FloatArray:
+        """Return the outputs of a network (default: the model's)."""
+        return self.outputs if network is None or network is self.model.network_ else network.predict(self.X)
+
     def score(self, network: Any = None) -> float:
         """Compute the accuracy, or R^2 (NaN for a constant true target), of a network (default: the model's)."""
-        outputs = self.outputs if network is None or network is self.model.network_ else network.predict(self.X)
-        return score_of(self.model, outputs, self.truth, self.weights)
+        return score_of(self.model, self._outputs(network), self.truth, self.weights)
 
     def values(self) -> FloatArray:
         """Return the predicted class scores, or the predicted numbers in the units of the target."""
@@ -88,10 +93,10 @@ class ScoredRows:
 
     def _known(self, network: Any) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray | None]:
         """Return true classes, scores of classes and weights of the rows whose class was seen in training."""
-        outputs = self.outputs if network is None or network is self.model.network_ else network.predict(self.X)
         known = self.truth >= 0
         weights = None if self.weights is None else self.weights[known]
-        return self.truth[known].astype(np.intp), self.model.target_scaling_.decode(outputs)[known], weights
+        values = self.model.target_scaling_.decode(self._outputs(network)[known])
+        return self.truth[known].astype(np.intp), values, weights
 
     def true_values(self) -> FloatArray:
         """Return the true numbers, in the units of the target."""
@@ -100,10 +105,12 @@ class ScoredRows:
 
     def confusion(self) -> npt.NDArray[np.intp]:
         """Compute the confusion matrix (C, C): rows by true and by predicted class, without unknown classes."""
-        n_classes = len(self.model.classes_)
-        counts = np.zeros((n_classes, n_classes), dtype=np.intp)
-        known = self.truth >= 0
-        np.add.at(counts, (self.truth[known].astype(np.intp), choose_classes(self.values())[known]), 1)
+        from sklearn.metrics import confusion_matrix
+
+        truth, values, _ = self._known(None)
+        counts: npt.NDArray[np.intp] = confusion_matrix(
+            truth, choose_classes(values), labels=range(len(self.model.classes_))
+        )
         return counts
 
     def common_class(self) -> tuple[int, float]:
@@ -112,10 +119,6 @@ class ScoredRows:
         known = self.truth >= 0
         totals = np.bincount(self.truth[known].astype(np.intp), weights[known], minlength=1)
         return int(totals.argmax()), float(totals.max() / weights.sum())
-
-    def common_share(self) -> float:
-        """Return the (weighted) fraction of the most frequent class, the accuracy of a constant prediction."""
-        return self.common_class()[1]
 
 
 def class_names(model: Any) -> list[str] | None:
@@ -143,13 +146,14 @@ def score_of(model: Any, outputs: FloatArray, truth: FloatArray, weights: FloatA
     return 1.0 - error / spread if spread > 0.0 else math.nan
 
 
-def scored_rows(model: Any, table: pandas.DataFrame) -> tuple[list[ScoredRows], bool]:
-    """Return training and test rows if the model was trained on the table, else all rows; and which case applies."""
-    trained = is_trained_on(model, table)
-    if trained:
-        named = dict(zip(("training rows", "test rows"), split(model.table_, table), strict=True))
-    else:
-        named = {"rows": with_target(model.table_, table)}
-        if not len(named["rows"]):
+def scored_rows(model: Any, table: pandas.DataFrame) -> tuple[list[ScoredRows], TrainingProblem | None]:
+    """Return training and test rows with the training problem if the model was trained on the table, else all rows."""
+    problem = problem_if_trained(model, table)
+    if problem is None:
+        rows = with_target(model.table_, table)
+        if not len(rows):
             raise InvalidInputError(f"{title(table)} has no row in which the target {model.table_.target!r} is known")
-    return [ScoredRows.of(name, model, part) for name, part in named.items() if len(part)], trained
+        return [ScoredRows.of("rows", model, rows)], None
+    train, test = split(model.table_, table)
+    parts = [ScoredRows.of("training rows", model, train, problem.X)]
+    return parts + ([ScoredRows.of("test rows", model, test)] if len(test) else []), problem

@@ -17,7 +17,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
@@ -26,8 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import warn
+from qsdp.encoding.frames import listing
 from qsdp.exceptions import InvalidInputError
-from qsdp.tables.frames import listing, named_frame
+from qsdp.tables.frames import named_frame
 
 if TYPE_CHECKING:
     import pandas
@@ -38,6 +39,18 @@ _DELIMITERS = ",;\t|"
 #: Readers of compressed files by their first bytes.
 _COMPRESSED: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 _ZIP = b"PK\x03\x04"
+#: Patterns at the start of files that are not tables of text.
+_OTHERS = {
+    rb"\xd0\xcf\x11\xe0": "a workbook or document of Microsoft Office",
+    rb"SQLite format": "a database of SQLite",
+    rb"\x93NUMPY": "an array of NumPy",
+    rb"\x89HDF": "an HDF5 file",
+    rb"\x28\xb5\x2f\xfd": "compressed by Zstandard",
+    rb'\s*(\{\s*"|\[\s*[\[{])': "JSON",
+    rb"(?i)\s*<(!doctype|html|\?xml|table)": "HTML or XML",
+    rb"(?i)\s*@relation": "an ARFF file",
+}
+_INSTEAD = ", not a table as CSV, Parquet, Arrow or Feather; save it as CSV"
 #: Byte-order marks, longer ones first, and the number of bytes at the start of a file that determine its encoding.
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -91,6 +104,8 @@ def _plain(name: str, file: BinaryIO) -> BinaryIO:
     except zipfile.BadZipFile as error:
         raise InvalidInputError(f"{name!r} is damaged or incomplete: {error}") from None
     members = [one for one in archive.namelist() if not one.endswith("/") and not one.startswith("__MACOSX/")]
+    if "[Content_Types].xml" in members:
+        raise InvalidInputError(f"{name!r} is a workbook{_INSTEAD}")
     if len(members) != 1:
         raise InvalidInputError(f"{name!r} must hold one file, as a table in a zip archive; it holds {len(members)}")
     return cast(BinaryIO, archive.open(members[0]))
@@ -98,6 +113,9 @@ def _plain(name: str, file: BinaryIO) -> BinaryIO:
 
 def _encoding(name: str, start: bytes) -> str:
     """Detect the encoding of a file from its first bytes."""
+    plain = start.removeprefix(codecs.BOM_UTF8)
+    if what := next((what for pattern, what in _OTHERS.items() if re.match(pattern, plain)), None):
+        raise InvalidInputError(f"{name!r} is {what}{_INSTEAD}")
     for mark, encoding in _MARKS.items():
         if start.startswith(mark):
             return encoding
@@ -124,30 +142,25 @@ def _not_text(name: str, error: UnicodeDecodeError) -> str:
 def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterator[pandas.DataFrame]:
     """Yield the rows of a text file as data frames of `rows` rows, or all in one if None."""
     with _opened(name) as stream:
-        start = stream.read(_SAMPLE)
-        # Excel reads a first line "sep=;" as the delimiter.
-        named = re.match(r"\s*sep=(.)\r?\n", start)
-        delimiter = named[1] if named else _delimiter(start)
+        above, delimiter = _leading(stream.read(_SAMPLE))
         stream.seek(0)
-        records = _records(name, stream, delimiter)
-        line, header = next(records, (0, []))
-        if named:
-            line, header = next(records, (0, []))
+        for _ in range(above):
+            stream.readline()
+        records = _records(name, stream, delimiter, above + 1)
+        first, header = next(records, (0, []))
         if not header:
             raise InvalidInputError(f"{name!r} is empty; its first line must name the columns")
-        # A data frame's index is written as a first column without a name.
-        unnamed = len(header) > 1 and not header[0]
-        _check_header(f"{name!r}, line {line}", header[unnamed:])
-        while some := list(islice(records, rows)):
-            for line, fields in some:
-                if len(fields) != len(header):
-                    raise InvalidInputError(
-                        f"{name!r}, line {line}: {len(fields)} fields; the header has {len(header)}"
-                    )
-            if unnamed:
-                _check_index(name, [fields[0] for _, fields in some])
-            columns = dict(zip(header, zip(*(fields for _, fields in some), strict=True), strict=True))
-            columns = {label: column for label, column in columns.items() if label}
+        repeated = [label for label, count in Counter(filter(None, header)).items() if count > 1]
+        if repeated:
+            raise InvalidInputError(
+                f"{name!r}, line {first}: names of columns must be distinct; repeated: {listing(repeated)}"
+            )
+        body = _rows(name, first, header, records)
+        while some := list(islice(body, rows)):
+            entries = list(zip(*(fields for _, fields in some), strict=True))
+            for place in (place for place, label in enumerate(header) if not label):
+                _check_unnamed(name, place, entries[place])
+            columns = {label: column for label, column in zip(header, entries, strict=True) if label}
             objects = {
                 label: _objects([None if entry in missing else entry for entry in column])
                 for label, column in columns.items()
@@ -167,46 +180,74 @@ def _objects(entries: list[str | None]) -> npt.NDArray[np.object_]:
     return column
 
 
-def _check_index(name: str, entries: list[str]) -> None:
-    """Warn that an unnamed first column is ignored as an index; raise an error unless it numbers the rows."""
-    if not all(map(str.isdecimal, entries)) or len(set(entries)) < len(entries):
+def _check_unnamed(name: str, place: int, entries: Sequence[str]) -> None:
+    """Check that a column without a name may be left out: it is empty, or the first one and numbers the rows."""
+    if not any(entries):
+        return
+    if place or not all(map(str.isdecimal, entries)) or len(set(entries)) < len(entries):
+        entry = next(filter(None, entries))
         raise InvalidInputError(
-            f"{name!r}: every column needs a name; number 1 has none, and is not an index: it holds {entries[0]!r:.60}"
+            f"{name!r}: every column needs a name; number {place + 1} has none, and is not an index: it holds "
+            f"{entry!r:.60}"
         )
     warn(f"{name!r}: left out the first column, a data frame's index without a name")
 
 
-def _records(name: str, stream: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    reader, line = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True), 1
+def _leading(text: str) -> tuple[int, str]:
+    """Return the number of lines above the header, which are blank or comments, and the delimiter of the fields."""
+    lines = re.split(r"\r\n|\r|\n", text)
+    above = next((number for number, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
+    # Excel reads a first line "sep=;" as the delimiter.
+    if named := re.fullmatch(r"\s*sep=(.)", lines[above]):
+        return above + 1, named[1]
+    delimiter = _delimiter(lines[above:])
+    last = lines[above - 1] if above else ""
+    # The name of the first column may begin with "#".
+    return above - (not last.startswith("# ") and last.count(delimiter) == lines[above].count(delimiter) > 0), delimiter
+
+
+def _records(name: str, stream: TextIO, delimiter: str, line: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the first line and the fields of each record that is not blank."""
+    reader, above = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True), line
     try:
         for raw in reader:
             fields = list(map(str.strip, raw))
             if len(fields) > 1 or any(fields):
                 yield line, fields
-            line = reader.line_num + 1
+            line = reader.line_num + above
     except csv.Error as error:
         raise InvalidInputError(f"{name!r}, line {line}: not valid CSV: {error}") from None
 
 
-def _delimiter(text: str) -> str:
+def _rows(
+    name: str, first: int, header: list[str], records: Iterator[tuple[int, list[str]]]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records below the header, checked to have as many fields; first is the line of the header."""
+    for line, fields in records:
+        # Some programs write a delimiter after the last field.
+        own = fields if any(fields[len(header) :]) else fields[: len(header)]
+        if own == header:
+            warn(f"{name!r}, line {line}: left out, since it repeats the header")
+        elif len(own) == len(header):
+            yield line, own
+        else:
+            names = ", ".join(header)
+            remedy = "; remove what is above the names of the columns" if len(header) == 1 else ""
+            raise InvalidInputError(
+                f"{name!r}, line {line}: {len(own)} fields; the header in line {first}, {names!r:.60}, has "
+                f"{len(header)}{remedy}"
+            )
+
+
+def _delimiter(lines: list[str]) -> str:
     # The sniffer is unreliable unless restricted, so it may choose only among the delimiters in the header.
-    sample = text.lstrip("\r\n ")
-    header = re.sub('"[^"]*"', "", (sample.splitlines() or [""])[0])
+    header = re.sub('"[^"]*"', "", lines[0])
     candidates = [delimiter for delimiter in _DELIMITERS if delimiter in header]
     likely = max(candidates, key=header.count, default=",")
     if len(candidates) < 2:
         return likely
     try:
-        sniffed = csv.Sniffer().sniff(sample, "".join(candidates)).delimiter
+        sniffed = csv.Sniffer().sniff("\n".join(lines), "".join(candidates)).delimiter
     except csv.Error:
         return likely
     return sniffed if sniffed in candidates else likely
-
-
-def _check_header(where: str, header: list[str]) -> None:
-    unnamed = [str(number) for number, name in enumerate(header, start=1) if not name]
-    if unnamed:
-        raise InvalidInputError(f"{where}: every column needs a name; number {', '.join(unnamed)} has none")
-    repeated = [name for name, count in Counter(header).items() if count > 1]
-    if repeated:
-        raise InvalidInputError(f"{where}: names of columns must be distinct; repeated: {listing(repeated)}")

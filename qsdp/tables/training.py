@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -14,35 +15,32 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
-from qsdp._utils.validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice, warn
 from qsdp.certificates import Certificate
 from qsdp.encoding.columns import as_numbers, column_notation, is_missing, odd_entries, place_of
-from qsdp.encoding.notation import BOOLEAN
-from qsdp.estimators.solution import Solution
+from qsdp.encoding.frames import listing, require, title
+from qsdp.encoding.notation import BOOLEAN, MARKERS
 from qsdp.estimators.source import TableSource
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.problem import TrainingProblem
 from qsdp.tables import MISSING
-from qsdp.tables.frames import require, title
 
 if TYPE_CHECKING:
     import pandas
 
 __all__ = [
     "TASKS",
-    "beta_of",
     "coded_problem",
     "digest_of",
     "evaluate",
     "has_target",
     "inputs_in",
     "inputs_of",
-    "is_trained_on",
     "labels_of",
     "marked",
     "numbers_of",
+    "problem_if_trained",
     "problem_on",
-    "solution_of",
     "source_of",
     "split",
     "targets_of",
@@ -102,7 +100,7 @@ def source_of(
         raise InvalidInputError(f"target {target!r} of {title(table)} {what}; there is nothing to learn")
     if task == "regression" or (task == "auto" and numeric and len(classes) > 2):
         source = replace(source, notation=notation if numeric else "number")
-        numbers_of(known, target, source.notation)
+        numbers_of(with_target(source, known), target, source.notation)
     elif len(classes) > _MOST_CLASSES:
         some = list(zip(classes, counts, strict=True))[:_LISTED]
         shown = ", ".join(f"{str(label)!r} ({count})" for label, count in some)
@@ -111,6 +109,9 @@ def source_of(
             f"target {target!r} of {title(table)} has {len(classes)} classes, at most {_MOST_CLASSES} are possible: "
             f"{shown}, and {len(classes) - _LISTED} more{advice}"
         )
+    elif alike := [one for one, count in Counter(str(label).casefold() for label in classes).items() if count > 1]:
+        same = listing(str(label) for label in classes if str(label).casefold() == alike[0])
+        warn(f"target {target!r} of {title(table)}: the classes {same} differ only in upper and lower case")
     return source
 
 
@@ -129,8 +130,9 @@ def with_target(source: TableSource, table: pandas.DataFrame) -> pandas.DataFram
 
 def has_target(source: TableSource, table: pandas.DataFrame) -> npt.NDArray[np.bool_]:
     """Return a mask of the rows that have a target."""
-    known: npt.NDArray[np.bool_] = ~table[source.target].map(is_missing).to_numpy(dtype=bool)
-    return known
+    marks = frozenset() if source.notation is None else MARKERS
+    entries = table[source.target].tolist()
+    return np.array([not is_missing(one) and not (isinstance(one, str) and one in marks) for one in entries], bool)
 
 
 def split(source: TableSource, table: pandas.DataFrame) -> tuple[pandas.DataFrame, pandas.DataFrame]:
@@ -225,52 +227,42 @@ def inputs_in(source: TableSource, drop: Collection[str], table: pandas.DataFram
     return table[[name for name in table.columns if name not in {source.target, source.weights, *drop}]]
 
 
-def beta_of(model: Any) -> float:
-    """Return the beta of a model's training problem."""
-    return float(model._trained_beta)
-
-
-def solution_of(model: Any) -> Solution:
-    """Return the solution from which a model's networks are sampled."""
-    solution: Solution = model._solution_of_relaxation()
-    return solution
-
-
 def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
     """Rebuild the training problem of a model from its table; raise an error for another table."""
-    source = model.table_
-    if source.digest is None:
+    if model.table_.digest is None:
         raise InvalidInputError(
-            f"the model was trained on statistics of a streamed file: {title(table)} is not compared; "
-            "its objective and bound are those that `qsdp fit` found"
+            f"the model was trained on statistics of a streamed file: {title(table)} cannot be compared; "
+            "its objective and bound are those that `qsdp fit` printed"
         )
-    training = split(source, table)[0]
-    labels = getattr(model, "classes_", np.zeros(0)).tolist()
-    known = not labels or set(labels).issuperset(targets_of(source, training, labels).tolist())
-    problem = coded_problem(model, training) if known else None
-    if problem is None or digest_of(problem) != source.digest:
+    # Absent columns and invalid weights have errors of their own.
+    known = with_target(model.table_, table)
+    inputs_of(model, known), weights_of(model.table_, known)
+    problem = problem_if_trained(model, table)
+    if problem is None:
         raise InvalidInputError(
             f"{title(table)} is not the file this model was trained on: its training rows differ; "
-            "objective and bound are those of its own rows only"
+            "objective and bound refer to those rows only"
         )
     return problem
 
 
-def evaluate(model: Any, problem: TrainingProblem) -> None:
-    """Certify the network of a model on its training problem (see `problem_on`), and store the certificate."""
-    model.certificate_ = Certificate(solution_of(model).bound_with(problem), problem.objective(model.network_))
-
-
-def is_trained_on(model: Any, table: pandas.DataFrame) -> bool:
-    """Whether this is the table on which a model was trained."""
+def problem_if_trained(model: Any, table: pandas.DataFrame) -> TrainingProblem | None:
+    """Rebuild the training problem of a model if this is the table on which it was trained; None for another table."""
     source = model.table_
     if source.digest is None or (source.weights is not None and source.weights not in table.columns):
-        return False
+        return None
     try:
-        return bool(digest_of(coded_problem(model, split(source, table)[0])) == source.digest)
+        problem = coded_problem(model, split(source, table)[0])
     except InvalidInputError:
-        # Labels or weights of another table may not be those of training.
-        return False
+        # Labels, weights or notations of another table may not be those of training.
+        return None
+    return problem if digest_of(problem) == source.digest else None
+
+
+def evaluate(model: Any, problem: TrainingProblem) -> None:
+    """Certify the network of a model on its training problem (see `problem_on`), and store the certificate."""
+    bound = model._solution_of_relaxation().bound_with(problem)
+    model.certificate_ = Certificate(bound, problem.objective(model.network_))
 
 
 def coded_problem(model: Any, training: pandas.DataFrame) -> TrainingProblem:

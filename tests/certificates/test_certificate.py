@@ -216,6 +216,24 @@ def test_gaps_by_hand(lower: float, objective: float, gap: float, share: float) 
     assert certificate.relative_gap == share
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((2.0, 1.0), "lower_bound must be at most the objective, 1; got 2"),
+        ((-1.0, -1.1), "at most the objective"),
+        ((math.nan, 1.0), "must be finite; got nan, 1.0"),
+        ((math.inf, math.inf), "must be finite"),
+        ((1.0, 2.0, "convex"), "bound_type must be one of 'exact', 'sdp'"),
+    ],
+)
+def test_bounds_that_cannot_be_are_refused(arguments: Any, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        Certificate(*arguments)
+    # A difference by rounding is none, and the objective of a network sampled without the data is not known.
+    assert Certificate(1.0 + 1e-12, 1.0).lower_bound > 1.0
+    assert math.isnan(Certificate(1.0, math.nan).gap)
+
+
 def test_text() -> None:
     certificate = Certificate(lower_bound=3.0, objective=4.0)
     assert str(certificate) == "objective 4, global optimum >= 3 (sdp bound), gap 1 (25 %)"

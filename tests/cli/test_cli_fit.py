@@ -14,7 +14,7 @@ from cli_program import FIT_LABEL, FIT_PRICE, figure, messy, number, refused, ru
 import qsdp
 from qsdp.pipeline import run_pipeline
 from qsdp.tables import read_table
-from qsdp.tables.training import beta_of, problem_on
+from qsdp.tables.training import problem_on
 
 
 def test_fit_reports_how_it_read_the_file(here: Path) -> None:
@@ -37,7 +37,7 @@ def test_fit_reports_how_it_read_the_file(here: Path) -> None:
     problem = problem_on(model, read_table("messy.csv"))
     assert model.network_.n_neurons in {8, 16, 32, 64, 128}
     assert (model.loss, model.network_.lifted) == ("squared", True)
-    assert 0.0 < problem.beta == beta_of(model) < 0.3 * qsdp.beta_max(problem)
+    assert 0.0 < problem.beta == model._trained_beta < 0.3 * qsdp.beta_max(problem)
     assert problem.objective(model.network_) == model.certificate_.objective
     assert sorted(path.name for path in here.iterdir()) == ["messy.csv", "messy.qsdp"]
 
@@ -138,7 +138,7 @@ def test_fit_and_refine(here: Path, options: list[Any]) -> None:
             assert "refine " in figure(text, "time")
             assert figure(text, "refined").startswith(
                 {
-                    "refit": f"refit: {kept} of the sampled neurons kept",
+                    "refit": f"refit: {kept} of the sampled neurons remain",
                     "polish": "polish: single weights of the sampled neurons improved",
                     "exact": f"exact: {kept} neurons after ",
                 }[refine]

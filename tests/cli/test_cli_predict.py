@@ -26,11 +26,13 @@ def test_predict_equals_the_model_in_memory(trained: Path, here: Path, target: s
         assert list(rows[0]) == ["prediction", "score"]
         assert [row["prediction"] for row in rows] == list(model.predict(inputs_of(model, table)))
         assert [float(row["score"]) for row in rows] == model.decision_function(inputs_of(model, table)).tolist()
-        assert re.fullmatch(r"accuracy [\d.]+ % on 117 rows with 'label'\n", result.stderr)
+        ignored, score = result.stderr.splitlines()
+        assert ignored.endswith("messy.csv': ignored the columns that were not used in training: 'id', 'price'")
+        assert re.fullmatch(r"accuracy [\d.]+ % on 117 rows with 'label'", score)
     else:
         assert list(rows[0]) == ["prediction"]
         assert [float(row["prediction"]) for row in rows] == list(model.predict(inputs_of(model, table)))
-        assert re.fullmatch(r"R\^2 0\.\d+ on 120 rows with 'price'\n", result.stderr)
+        assert re.fullmatch(r"Warning: .* 'id', 'label'\nR\^2 0\.\d+ on 120 rows with 'price'\n", result.stderr)
     saved = run("predict", trained / f"{target}.qsdp", trained / "messy.csv", "--output", "p.csv")
     assert (saved.exit_code, saved.stdout) == (0, "")
     assert (here / "p.csv").read_text() == result.stdout
@@ -70,7 +72,8 @@ def test_predict_finds_columns_by_name(trained: Path, here: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     result = run("predict", trained / "label.qsdp", "other.csv")
-    assert (result.exit_code, result.stderr) == (0, "")
+    line = "Warning: 'other.csv': ignored the columns that were not used in training: 'new'\n"
+    assert (result.exit_code, result.stderr) == (0, line)
     assert result.stdout == run("predict", trained / "label.qsdp", trained / "messy.csv").stdout
 
 
@@ -116,7 +119,9 @@ def test_predict_writes_all_or_nothing(trained: Path, here: Path, monkeypatch: p
         raise OSError(28, "No space left on device", "p.csv")
 
     monkeypatch.setattr("qsdp.cli._streams.os.replace", fail)
-    assert "No space left" in refused("predict", trained / "label.qsdp", trained / "messy.csv", "--output", "p.csv")
+    (here / "new.csv").write_text("age,income [EUR],city,sex\n50,20000,Oslo,f\n")
+    assert "No space left" in refused("predict", trained / "label.qsdp", "new.csv", "--output", "p.csv")
+    (here / "new.csv").unlink()
     assert list(here.iterdir()) == []
 
 

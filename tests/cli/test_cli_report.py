@@ -71,11 +71,11 @@ def test_page_and_card(trained: Path, here: Path, target: str, file: str) -> Non
     assert not re.search(r"https?:|\bsrc=|url\(|@import|\bon\w+=|\bimport\b", text)
     certificate, network = model.certificate_, model.network_
     share = f"{100 * certificate.relative_gap:.3g} %"
-    parts, trained_on = scored_rows(model, table)
+    parts, problem = scored_rows(model, table)
     shown = [f"{certificate.lower_bound:.6g}", f"{certificate.objective:.6g}", share, f"{network.n_bits:,} bits"]
     shown += [f"{network.form_bits:,} bits", model.table_.digest, "seed 0", *model.encoder_.dropped_]
     assert [one for one in shown if one not in page.words] == []
-    assert trained_on
+    assert problem.objective(network) == certificate.objective
     assert [one.name for one in parts] == ["training rows", "test rows"]
     # A report is a function of its files.
     again = make_report(trained / f"{target}.qsdp", trained / file, n_draws=2)
@@ -197,7 +197,7 @@ def test_files_without_a_table(here: Path) -> None:
         assert f"{name}.file" in card
         assert "predict new.csv" not in card
         refused_data = refused("report", path, "none.csv", "--output", "x.html")
-        assert "data are for models of `qsdp fit`" in " ".join(refused_data.split())
+        assert "data are for models; " in " ".join(refused_data.split())
     assert not (here / "x.html").exists()
 
 

@@ -13,7 +13,7 @@ from cli_program import figure, refused, run
 import qsdp
 from qsdp.cli._rows import rows_in_memory
 from qsdp.exceptions import InvalidInputError
-from qsdp.tables import MISSING
+from qsdp.tables import MISSING, read_table
 from qsdp.tables.training import split
 
 COLUMNS: dict[str, Any] = {
@@ -137,6 +137,63 @@ def test_a_few_odd_entries_of_a_number_column_are_missing_and_named(here: Path) 
     message = "column 'x' holds numbers, but 1 of 48 entries are not numbers, such as 'about 7' in line 9; they"
     assert result.stderr.count(message) == 1
     assert figure(result.stdout, "numeric") == "'x'"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [("inf", "column 'x' contains infinity in line "), ("1e999", "column 'x' contains infinity in line ")],
+)
+def test_test_rows_are_checked_before_training(
+    here: Path, monkeypatch: pytest.MonkeyPatch, entry: str, message: str
+) -> None:
+    place = held_out(60)[3]
+    entries = [entry if k == place else str(k) for k in range(60)]
+    (here / "data.csv").write_text("x,y\n" + "".join(f"{one},{'ab'[k > 30]}\n" for k, one in enumerate(entries)))
+    monkeypatch.setattr("qsdp.estimators.QuantizedNetworkClassifier.fit", lambda *_: pytest.fail("trained"))
+    assert f"{message}{place + 2};" in refused("fit", "data.csv", "--target", "y", *FAST)
+
+
+def test_training_rows_are_encoded_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "data.csv").write_text("x,y\n" + "".join(f"{k},{'ab'[k > 30]}\n" for k in range(60)))
+    sizes: list[int] = []
+    encode = qsdp.encoding.Encoding.encode
+    monkeypatch.setattr(
+        "qsdp.encoding.Encoding.encode", lambda one, table, *rest: (sizes.append(len(table[0])), encode(one, table))[1]
+    )
+    result = run("fit", "data.csv", "--target", "y", *FAST)
+    assert result.exit_code == 0
+    # Once for the scale of the rows, once for their inputs, and the test rows for the check and for the scores.
+    assert sorted(sizes) == [12, 12, 48, 48]
+    model = qsdp.load("data.qsdp")
+    train, _ = split(model.table_, read_table("data.csv"))
+    assert figure(result.stdout, "accuracy").startswith(f"{100 * model.score(train[['x']], train['y']):.1f} % ")
+
+
+def test_numbers_among_which_limits_make_text_have_a_line(here: Path) -> None:
+    entries = ["<0.1" if k % 4 == 0 else f"{k % 20}.5" for k in range(80)]
+    rows = "".join(f"{one},{['12 kg', '3 lb'][k % 2]},{k}\n" for k, one in enumerate(entries))
+    (here / "data.csv").write_text(f"limit,unit,y\n{rows}")
+    result = run("fit", "data.csv", "--target", "y", *FAST)
+    line = "Warning: column 'limit' is text, not numbers, because of entries such as '<0.1'\n"
+    assert (result.exit_code, result.stderr.count(line), result.stderr.count("is text, not numbers")) == (0, 1, 1)
+
+
+def test_another_notation_than_in_training_is_one_error(here: Path) -> None:
+    rows = [(f"{k}.234,5", f"{k % 7} kg", k) for k in range(60)]
+    (here / "data.csv").write_text("a;b;y\n" + "".join(f"{a};{b};{y}\n" for a, b, y in rows))
+    result = run("fit", "data.csv", "--target", "y", *FAST)
+    assert figure(result.stdout, "numeric") == "'a' (comma), 'b' (number in kg)"
+    (here / "new.csv").write_text("b;a\n" + "".join(f"{k % 7} kg;{k},234.5\n" for k in range(20)))
+    message = refused("predict", "data.qsdp", "new.csv", "--output", "p.csv")
+    assert (
+        "column 'a' holds numbers written like '1.234,5', in which most of its entries here cannot be read" in message
+    )
+    assert "such as '0,234.5' in line 2; write the column as in training" in message
+    assert not (here / "p.csv").exists()
+    (here / "new.csv").write_text("b;a;other\n" + "".join(f"{k % 7} kg;{k}.234,5;1\n" for k in range(20)))
+    result = run("predict", "data.qsdp", "new.csv")
+    assert result.stderr == "Warning: 'new.csv': ignored the columns that were not used in training: 'other'\n"
+    assert result.stdout == "\n".join(run("predict", "data.qsdp", "data.csv").stdout.split("\n")[:21]) + "\n"
 
 
 def test_versions_of_software_are_categories(here: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn.base import clone
 import qsdp
 import qsdp_check
 from qsdp.encoding import Patches, Union, Windows
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (9, 8, 9, 2)).astype(np.uint8)
@@ -123,6 +124,32 @@ def test_parts_and_batches_are_those_of_the_whole() -> None:
         statistics.partial_fit(encoder.transform(images[some]), y[some])
     from_batches = qsdp.TrainingProblem.from_statistics(statistics, beta=1.0)
     assert qsdp.beta_max(from_batches) == pytest.approx(qsdp.beta_max(qsdp.TrainingProblem(whole, y, beta=1.0)))
+
+
+def test_images_of_another_scale_are_named() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (20, 6, 6)).astype(np.uint8)
+    images[0, 0, :2] = 0, 255
+    encoder = Patches(2, regions=1).fit(images)
+    restored = Patches(2, regions=1)
+    restored.restore(encoder.to_state())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Images may be dark, black, or of another type.
+        for same in (images[3:4], images // 20, 0 * images, images.astype(np.float64), images.astype(np.int16)):
+            encoder.transform(same)
+        # Files of older versions do not know the pixels of their training.
+        old = Patches(2, regions=1)
+        old.restore({name: value for name, value in encoder.to_state().items() if name != "pixels"})
+        old.transform(images / 255.0)
+    for other, here in (
+        (images / 255.0, "float64 from 0 to 1"),
+        (images > 127, "uint8 from 0 to 1"),
+        (images.astype(np.uint16) * 257, "uint16 from 0 to 65535"),
+        (images.astype(np.int16) - 128, "int16 from -128 to 127"),
+    ):
+        for one in (encoder, restored, Union([Patches(2, regions=1)]).fit(images)):
+            with pytest.warns(QSDPWarning, match=f"X holds images of {here}, but those of training were uint8 from 0"):
+                one.transform(other)
 
 
 def test_learned_values_and_clones() -> None:

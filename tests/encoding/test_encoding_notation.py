@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import warnings
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from qsdp.encoding import TableEncoder
 from qsdp.encoding.columns import as_numbers
-from qsdp.encoding.notation import notation_of, parsed
+from qsdp.encoding.notation import is_notation, notation_of, parsed
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 
 
@@ -24,8 +26,8 @@ from qsdp.exceptions import InvalidInputError, QSDPWarning
         (["1,234.5", "12", "1,234,567"], "thousands", [1234.5, 12.0, 1234567.0]),
         (["1,5", "0,25", "7"], "comma", [1.5, 0.25, 7.0]),
         (["1.234,5", "7,0"], "comma", [1234.5, 7.0]),
-        (["5%", "12.5 %", "-3%"], "percent", [0.05, 0.125, -0.03]),
-        (["37,1%", "5 %", "1.000,5 %"], "comma percent", [0.371, 0.05, 10.005]),
+        (["5%", "12.5 %", "-3%"], "number in %", [0.05, 0.125, -0.03]),
+        (["37,1%", "5 %", "1.000,5 %"], "comma in %", [0.371, 0.05, 10.005]),
         (["0:57:53", "12:00:00.25"], "duration", [3473.0, 43200.25]),
         (["7:30", "23:05"], "duration", [27000.0, 83100.0]),
         (["0 days 00:00:01.500000", "-1 days +23:00:00", "1 day, 0:00:02"], "duration", [1.5, -3600.0, 86402.0]),
@@ -38,7 +40,46 @@ from qsdp.exceptions import InvalidInputError, QSDPWarning
         (["13/1/1970", "1/2/1970"], "day first", [12.0, 31.0]),
         (["1/13/1970 6:00 PM", "2/1/70 12:00 AM"], "month first", [12.75, 31.0]),
         (["1,234", "900", "12.5"], "thousands", [1234.0, 900.0, 12.5]),
+        (["1.234.567", "2.500", "999,00"], "comma", [1234567.0, 2500.0, 999.0]),
+        (["1,5e-3", "2,0E+3"], "comma", [0.0015, 2000.0]),
+        (["1 234,5", "2\u202f000", "7"], "comma", [1234.5, 2000.0, 7.0]),
+        (["1'234.50", "1\u2009000", "\N{MINUS SIGN}3"], "number", [1234.5, 1000.0, -3.0]),
+        (["$1,234.50", "-$3", "$-0.5", "($7)"], "thousands in $", [1234.5, -3.0, -0.5, -7.0]),
+        (["1.234,50 €", "-3,1€"], "comma in €", [1234.5, -3.1]),
+        (["-£3", "£1.5"], "number in £", [-3.0, 1.5]),
+        (["USD 12", "USD 1,300.25"], "thousands in USD", [12.0, 1300.25]),
+        (["(1,234)", "5.50", "900", "12-"], "thousands", [-1234.0, 5.5, 900.0, -12.0]),
+        (["12 kg", "13.5kg"], "number in kg", [12.0, 13.5]),
+        (["35°C", "-2 °C"], "number in °C", [35.0, -2.0]),
+        (["5 sq ft", "6.5 sq ft"], "number in sq ft", [5.0, 6.5]),
+        (["2‰", "2.5‰"], "number in ‰", [0.002, 0.0025]),
+        (["2 Jan 1970", "1st February 1970", "Sat, 03 Jan 1970 12:00"], "month name", [1.0, 31.0, 2.5]),
+        (["Jan 2, 1970", "December 31st, 1969", "Feb. 1 1970"], "month name", [1.0, -1.0, 31.0]),
+        (["02-Jan-70", "31-DEC-69 6:00 PM"], "month name", [1.0, -0.25]),
+        (["02JAN1970", "1FEB1970"], "month name", [1.0, 31.0]),
+        (["Jan 1970", "February 1970"], "month name", [0.0, 31.0]),
+        (["1970-01", "1970-02"], "month", [0.0, 31.0]),
+        # Years of schools.
+        (["2010-11", "2011-12"], None, None),
+        (["2012-13", "2011-12"], None, None),
+        (["PT1H30M", "P1DT0.5S", "-PT2M", "P2D"], "duration", [5400.0, 86400.5, -120.0, 172800.0]),
+        (["2:30 PM", "12:05 am", "12:00:01.5 p.m."], "time of day", [52200.0, 300.0, 43201.5]),
+        (["2pm", "11 AM"], "time of day", [50400.0, 39600.0]),
+        (["1970-01-02 00:00:00 UTC", "1970-01-01 00:00:00.5 +0100"], "date", [1.0, (0.5 - 3600.0) / 86400.0]),
         (["true", "False", "TRUE"], "boolean", None),
+        # One unit and one way to write the time of day for the whole column.
+        (["12 kg", "13 lb"], None, None),
+        (["12 kg", "13"], None, None),
+        (["$5", "5 €"], None, None),
+        (["2:30 PM", "14:30"], None, None),
+        # Codes, ranges, ordinals, and units with numbers.
+        (["Q1", "Q2"], None, None),
+        (["10-20", "20-30"], None, None),
+        (["1st", "2nd"], None, None),
+        (["5 of 6", "4 of 6"], None, None),
+        (["P", "PT"], None, None),
+        (["(5", "6"], None, None),
+        (["31 Feb 2024", "2 Jan 2024"], None, None),
         (["red", "5", "blue"], None, None),
         (["5%", "10%", "none"], None, None),
         (["1_000", "2"], None, None),
@@ -65,7 +106,7 @@ def test_notations(texts, notation, numbers):
         (["13/02/2024", "02/13/2024"], "day and month are not certain"),
         (["1,234%", "5,678 %"], "commas separate thousands or decimals, such as '1,234%'"),
         (["1,234", "5000"], "commas separate thousands or decimals"),
-        (["1.234.567", "5"], "points between thousands"),
+        (["$1,234", "$5,678"], "commas separate thousands or decimals, such as .\\$1,234"),
     ],
 )
 def test_what_cannot_be_told_is_refused_with_a_remedy(texts, message):
@@ -91,15 +132,20 @@ def test_days_are_the_same_in_every_order_of_their_numbers(days):
 
 @given(st.lists(st.floats(-1e15, 1e15, allow_nan=False), min_size=1, max_size=20))
 def test_numbers_are_rounded_correctly(values):
-    for notation, write in (("number", repr), ("thousands", lambda v: f"{v:,}"), ("percent", lambda v: f"{v!r}%")):
-        texts = [write(value) for value in values]
-        exact = [float(f"{value!r}e-2") if "e" not in repr(value) else value / 100.0 for value in values]
-        np.testing.assert_array_equal(parsed(texts, notation), exact if notation == "percent" else values)
+    for notation, write in (
+        ("number", repr),
+        ("thousands", lambda value: f"{value:,}"),
+        ("comma", lambda value: f"{value:,}".translate(str.maketrans(",.", ".,"))),
+        ("comma in €", lambda value: f"{value:,}".translate(str.maketrans(",.", "\u202f,")) + " €"),
+        ("number in %", lambda value: f"{value!r}%"),
+    ):
+        exact = [float(Fraction(repr(value)) / 100) for value in values] if "%" in notation else values
+        np.testing.assert_array_equal(parsed([write(value) for value in values], notation), exact)
 
 
 def test_a_few_odd_entries_of_a_number_column_are_missing_and_named():
-    column = [str(k) for k in range(97)] + ["n/a", "see note", "n/a"]
-    with pytest.warns(QSDPWarning, match="3 of 100 entries are not numbers, such as 'n/a' in row 97; they count"):
+    column = [str(k) for k in range(97)] + ["n.a.", "see note", "n/a"]
+    with pytest.warns(QSDPWarning, match="2 of 100 entries are not numbers, such as 'n.a.' in row 97; they count"):
         encoder = TableEncoder("standard").fit(pd.DataFrame({"x": column, "y": np.arange(100.0)}))
     assert encoder.get_feature_names_out().tolist() == ["x", "x is missing", "y"]
     for kind, entries in (
@@ -111,8 +157,64 @@ def test_a_few_odd_entries_of_a_number_column_are_missing_and_named():
         ):
             TableEncoder("standard").fit(pd.DataFrame({"x": [*entries, "soon"]}))
     # In a column of few numbers, other entries make categories.
-    few = TableEncoder().fit(pd.DataFrame({"x": ["1", "2", "n/a", "1", "2"]}))
-    assert few.encoding_.columns[0].categories == ("1", "2", "n/a")
+    few = TableEncoder().fit(pd.DataFrame({"x": ["1", "2", "none of them", "1", "2"]}))
+    assert few.encoding_.columns[0].categories == ("1", "2", "none of them")
+
+
+@pytest.mark.parametrize("mark", [".", "?", "n/a", "-", " NA "])
+def test_markers_of_missing_entries_count_among_numbers_only(mark):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        numbers = TableEncoder("standard").fit(pd.DataFrame({"x": ["1", mark, "2", mark, mark]}))
+    column = numbers.encoding_.columns[0]
+    assert (column.notation, column.fill, column.categories) == ("number", 1.5, None)
+    assert numbers.get_feature_names_out().tolist() == ["x", "x is missing"]
+    text = TableEncoder().fit(pd.DataFrame({"x": ["a", mark, "b", "a", mark]}))
+    assert mark in text.encoding_.columns[0].categories
+
+
+WRITTEN = {
+    "comma": ([f"{k}.234,5" for k in range(1, 9)], [f"{k},234.5" for k in range(1, 9)], "1.234,5"),
+    "number": ([str(k) for k in range(8)], [f"no {k}" for k in range(8)], "1234.5"),
+    "number in kg": ([f"{k} kg" for k in range(8)], [f"{k} lb" for k in range(8)], "1234.5 kg"),
+    "day first": ([f"{k}.1.2024" for k in range(13, 21)], [f"1/{k}/2024" for k in range(13, 21)], "31.1.2024"),
+    "duration": ([f"{k}:30" for k in range(8)], [f"{k + 1} PM" for k in range(8)], "1:30:00"),
+}
+
+
+@pytest.mark.parametrize("notation", WRITTEN)
+@pytest.mark.parametrize("handle_unknown", ["warn", "ignore"])
+def test_another_notation_than_in_training_is_an_error_with_a_remedy(notation, handle_unknown):
+    train, other, example = WRITTEN[notation]
+    encoder = TableEncoder("standard", handle_unknown=handle_unknown).fit(pd.DataFrame({"x": train}))
+    assert encoder.encoding_.columns[0].notation == notation
+    message = f"column 'x' holds .* like '{example}'.* such as '{other[0]}' in row 0; write the column as in training"
+    with pytest.raises(InvalidInputError, match=message):
+        encoder.transform(pd.DataFrame({"x": other}))
+    half = pd.DataFrame({"x": [*train[:4], *other[:4]]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", QSDPWarning)
+        np.testing.assert_array_equal(encoder.transform(half)[:4], encoder.transform(pd.DataFrame({"x": train}))[:4])
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        encoder.transform(half.iloc[1:])
+
+
+def test_names_of_notations_are_checked():
+    assert all(map(is_notation, ["comma in US$", "date", "time of day", "thousands in sq ft", "number in %"]))
+    wrong = ("boolean", "percent", "comma in ", "comma in 5", "date in kg", "comma in a\nb", "number in " + "k" * 20)
+    assert not any(map(is_notation, wrong))
+
+
+def test_numbers_beside_text_are_numbers_if_the_text_is():
+    values = [1, 2.5, np.int64(7), Decimal("0.25"), "4.5", " n/a", None, 1e-7]
+    column = TableEncoder("standard").fit(pd.DataFrame({"x": pd.Series(values, dtype=object)})).encoding_.columns[0]
+    assert (column.notation, column.categories) == ("number", None)
+    np.testing.assert_array_equal(
+        as_numbers(pd.Series(values, dtype=object), "x"), [1.0, 2.5, 7.0, 0.25, 4.5, np.nan, np.nan, 1e-7]
+    )
+    for other in ("red", "4.5 kg", True):
+        mixed = pd.DataFrame({"x": pd.Series([1, 2, "3", other], dtype=object)})
+        assert TableEncoder().fit(mixed).encoding_.columns[0].categories is not None
 
 
 def test_rows_are_encoded_alike_whatever_other_rows_a_table_has():

@@ -18,7 +18,6 @@ import qsdp_check
 from qsdp.encoding import Patches, Union, Windows
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.storage import read_archive, write_archive
-from qsdp.report import make_report
 
 DIGITS = load_digits()
 IMAGES, LABELS = DIGITS.images.astype(np.uint8)[:500], DIGITS.target[:500]
@@ -198,8 +197,6 @@ def test_the_problem_is_the_same_after_loading(fitted: Any, tmp_path: Path) -> N
     assert one.beta == fitted.result_.problem.beta
     assert one.objective(fitted.network_) == two.objective(loaded.network_)
     assert two.objective(loaded.network_) == pytest.approx(loaded.certificate_.objective, rel=1e-12)
-    with pytest.raises(InvalidInputError, match="is a model of images or series, of which there is no report yet"):
-        make_report(tmp_path / "model")
 
 
 @pytest.mark.parametrize("evaluate", ["relaxation", "network"])

@@ -143,7 +143,7 @@ def test_every_type_of_column(tables, tmp_path, engine, encoding):
 
 
 @needs_node
-@pytest.mark.parametrize("notation", ["thousands", "comma", "percent"])
+@pytest.mark.parametrize("notation", ["thousands", "comma", "number in %"])
 def test_text_is_not_parsed(tmp_path, notation):
     """Numbers in a notation of text are given as numbers; percentages as fractions."""
     rng = np.random.default_rng(1)
@@ -151,15 +151,15 @@ def test_text_is_not_parsed(tmp_path, notation):
     written = {
         "thousands": [f"{value:,.2f}" for value in number],
         "comma": [f"{value:.2f}".replace(".", ",") for value in number],
-        "percent": [f"{value:.2f}%" for value in number],
+        "number in %": [f"{value:.2f}%" for value in number],
     }[notation]
     frame = pd.DataFrame({"amount": written, "other": rng.normal(size=80)})
     values = parsed(written, notation)
     model = QuantizedNetworkRegressor(**NUMBERS).fit(frame, values)
     rows = [{"amount": value, "other": other} for value, other in zip(values.tolist(), frame["other"], strict=True)]
     module = check(model, frame, rows, tmp_path)
-    assert ("fraction, 0.125 for 12.5%" in module.source) == (notation == "percent")
-    assert ("Fraction, 0.125 for 12.5%." in module.declarations) == (notation == "percent")
+    assert ("fraction, 0.125 for 12.5%" in module.source) == (notation == "number in %")
+    assert ("Fraction, 0.125 for 12.5%." in module.declarations) == (notation == "number in %")
     (error,) = call(module, [["predict", {"amount": written[0], "other": 1.0}]], tmp_path)
     assert error == f'column "amount" must be a finite number or null; got {json.dumps(written[0])}'
 

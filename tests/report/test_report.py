@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 import qsdp
+from qsdp.encoding import Patches, Union, Windows
 from qsdp.exceptions import InvalidInputError
 from qsdp.report import make_report
 from qsdp.report._charts import Axis, curve, scatter
@@ -105,8 +107,115 @@ def test_saved_estimators_have_reports(saved: Path, name: str) -> None:
         assert f"{100.0 * max(model.feature_importances_):.1f} %" in text
     assert report.task == ("tabular-classification" if hasattr(model, "classes_") else "tabular-regression")
     assert report.scores == {}
-    with pytest.raises(InvalidInputError, match="does not know which column is its target"):
-        make_report(path, "none.csv")
+    np.savez(saved / "part.npz", X=np.ones((2, 3)))
+    (saved / "table.csv").write_text("a,b\n1,2\n")
+    for data in ("part.npz", "table.csv"):
+        with pytest.raises(InvalidInputError, match=r"must hold arrays X and y, as numpy\.savez\(path, X=X, y=y\)"):
+            make_report(path, saved / data)
+
+
+@pytest.mark.filterwarnings("ignore:the certified gap is")
+def test_estimators_saved_in_python_are_scored_on_arrays(saved: Path) -> None:
+    rng = np.random.default_rng(0)
+    # As in the fixture, after its table.
+    _ = rng.standard_normal(80), rng.choice(["<i>x</i>", "y|`"], 80)
+    X, y = rng.standard_normal((60, 3)), rng.standard_normal(60)
+    model = qsdp.load(saved / "arrays.qsdp")
+    np.savez(saved / "train.npz", X=X, y=y)
+    np.savez(saved / "weighted.npz", X=X[:30], y=y[:30], sample_weight=np.arange(30.0))
+    report = make_report(saved / "arrays.qsdp", saved / "train.npz", n_draws=1)
+    assert report.scores["training rows"]["R²"] == pytest.approx(model.score(X, y), rel=1e-12)
+    assert "relative gap" in report.facts["judged"]["sizes_header"]
+    assert [bar[0] for bar in report.facts["effects"]["bars"]] == sorted(
+        ["x0", "x1", "x2"], key=lambda name: -model.effects(X).importances[int(name[1])]
+    )
+    report = make_report(saved / "arrays.qsdp", saved / "weighted.npz", n_draws=1)
+    score = model.score(X[1:30], y[1:30], np.arange(1.0, 30.0))
+    assert report.scores["rows"]["R²"] == pytest.approx(score, rel=1e-12)
+    assert "Rows are weighted by the column <code>sample_weight</code>" in report.to_html()
+    assert "relative gap" not in report.facts["judged"]["sizes_header"]
+    np.savez(saved / "two.npz", X=X, y=np.ones((60, 2)))
+    with pytest.raises(InvalidInputError, match=r"y must be of shape \(n,\), as a report scores one target; got"):
+        make_report(saved / "two.qsdp", saved / "two.npz")
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with models of images and series, and arrays."""
+    folder = tmp_path_factory.mktemp("pictures")
+    images, digits = load_digits().images.astype(np.uint8), load_digits().target
+    np.savez(folder / "train.npz", X=images[:150], y=digits[:150])
+    np.savez(folder / "test.npz", X=images[150:200], y=digits[150:200])
+    settings = {"beta": "5%", "refine": "none", "random_state": 0}
+    encoder = Union([Patches(3, regions=2), Patches(2, regions=1, constant=0)])
+    for name, one in (("images", Patches(3, regions=2)), ("union", encoder)):
+        model = qsdp.QuantizedNetworkClassifier(60, encoding=one, **settings)
+        model.fit(images[:150], digits[:150]).save(folder / f"{name}.qsdp")
+    speeds = np.linspace(0.1, 0.5, 40)
+    series = np.sin(np.arange(30) * speeds[:, None])
+    np.savez(folder / "series.npz", X=series, y=speeds)
+    regressor = qsdp.QuantizedNetworkRegressor(20, encoding=Windows(4, segments=2, lags=(1, 3)), **settings)
+    regressor.fit(series, speeds).save(folder / "series.qsdp")
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore:the certified gap is")
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("images", None), ("images", "train"), ("images", "test"), ("union", "test"), ("series", "series")],
+)
+def test_models_of_images_and_series_have_reports(pictures: Path, name: str, data: str | None) -> None:
+    model = qsdp.load(pictures / f"{name}.qsdp")
+    report = make_report(pictures / f"{name}.qsdp", None if data is None else pictures / f"{data}.npz", n_draws=1)
+    assert report.task == {"images": "image-classification", "union": None, "series": None}[name]
+    page, card = report.to_html(), report.to_card()
+    for text in (page, card):
+        assert f"{model.certificate_.lower_bound:.6g}" in text
+        assert f"{model.certificate_.objective:.6g}" in text
+        assert f"{model.network_.n_bits:,} bits" in text
+        assert "qsdp predict" not in text
+    # There is no form, and nothing runs.
+    assert not re.search("<script|<form|Effects and interactions|Encoding of columns", page)
+    filters = report.facts["filters"]
+    regions = [region for one in filters for region in one["regions"]]
+    names = {
+        "images": ["row 1, column 1", "row 1, column 2", "row 2, column 1", "row 2, column 2"],
+        "series": ["lag 1, segment 1", "lag 1, segment 2", "lag 3, segment 1", "lag 3, segment 2"],
+    }
+    names["union"] = [*names["images"], "row 1, column 1"]
+    assert [region["name"] for region in regions] == names[name]
+    assert [int(region["count"]) for region in regions] == np.bincount(
+        model.network_.block, minlength=len(regions)
+    ).tolist()
+    assert sum(float(region["share"].removesuffix(" %")) for region in regions) == pytest.approx(100.0, abs=0.5)
+    if data is not None:
+        with np.load(pictures / f"{data}.npz") as arrays:
+            score = model.score(arrays["X"], arrays["y"])
+        rows = "rows" if data == "test" else "training rows"
+        assert report.scores[rows]["R²" if name == "series" else "accuracy"] == pytest.approx(score, rel=1e-12)
+        assert ("relative gap" in report.facts["judged"]["sizes_header"]) == (data != "test")
+
+
+def test_pictures_are_those_of_the_signs(pictures: Path) -> None:
+    model = qsdp.load(pictures / "union.qsdp")
+    network, encoder = model.network_, model.encoder_
+    first, second = make_report(pictures / "union.qsdp").facts["filters"]
+    prices = np.abs(network.output_weights) * encoder.layout_.prices[network.block][:, None]
+    for block, region in enumerate([*first["regions"], *second["regions"]]):
+        mine = np.flatnonzero(network.block == block)
+        largest = mine[np.argsort(-prices[mine].max(axis=1), kind="stable")[:4]]
+        size, constant = (3, True) if block < 4 else (2, False)
+        assert len(region["neurons"]) == len(largest)
+        for (u, v, text), j in zip(region["neurons"], largest, strict=True):
+            for picture, signs in ((u, network.U[j]), (v, network.V[j])):
+                assert (picture["width"], picture["height"]) == (size, size)
+                assert picture["constant"] == (signs[9] if constant else 0)
+                drawn = -np.ones((size, size), dtype=int)
+                for x, y in re.findall(r"M(\d+) (\d+)h1v1h-1z", picture["path"]):
+                    drawn[int(y), int(x)] = 1
+                np.testing.assert_array_equal(drawn.ravel(), signs[: size**2])
+            output = int(prices[j].argmax())
+            assert text == f"{output}: {np.sign(network.output_weights[j, output]) * prices[j, output]:+.2g}"
 
 
 def without_script(page: str) -> str:

@@ -25,7 +25,7 @@ N_ROWS = 160
 NOTATIONS = {
     "count": "number",
     "size": "number",
-    "rate": "percent",
+    "rate": "number in %",
     "income": "thousands",
     "member": "boolean",
     "since": "date",

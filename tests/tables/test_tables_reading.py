@@ -9,8 +9,10 @@ import lzma
 import os
 import sys
 import threading
+import warnings
 import zipfile
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_files import write
 
+from qsdp.encoding.frames import require
 from qsdp.exceptions import InvalidInputError, MissingPackageError, QSDPWarning
 from qsdp.tables import MISSING, held_bytes, read_table, table_chunks
 
@@ -103,9 +106,11 @@ def test_missing_entries_are_counted_and_may_be_named(tmp_path: Path) -> None:
         ("", "data.csv' is empty"),
         ("\n \n", "data.csv' is empty"),
         ("a,b\n", "has a header line but no rows"),
-        ("a,b\n1,2\n\n1,2,3\n", "data.csv', line 4: 3 fields; the header has 2"),
+        ("a,b\n1,2\n\n1,2,3\n", "data.csv', line 4: 3 fields; the header in line 1, 'a, b', has 2"),
+        ("My report\n\na,b\n1,2\n", "header in line 1, 'My report', has 1; remove what is above the names"),
         ("a,b\n1\n", "line 2: 1 fields"),
-        ("a,,b,\n1,2,3,4\n", "line 1: every column needs a name; number 2, 4 has none"),
+        ("a,,b,\n1,,3,\n1,2,3,4\n", "every column needs a name; number 2 has none, and is not an index: it holds '2'"),
+        ("a,b\n1,2,,x\n", "line 2: 4 fields"),
         ("a,b,a\n1,2,3\n", "repeated: 'a'"),
         ('a,b\n1,"2\n3,4\n', "line 2: not valid CSV"),
         ('a,b\n1,"2"3\n', "line 2: not valid CSV"),
@@ -117,6 +122,79 @@ def test_unreadable_files(tmp_path: Path, text: str | bytes, message: str) -> No
     with pytest.raises(InvalidInputError) as caught:
         read_table(write(tmp_path, text))
     assert message in str(caught.value)
+
+
+OTHERS = {
+    "JSON": [
+        b'{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n',
+        b'\xef\xbb\xbf[\n  {"a": 1}\n]',
+        gzip.compress(b"[[1, 2], [3, 4]]"),
+    ],
+    "HTML or XML": [b"<!DOCTYPE html>\n<table>", b"<?xml version='1.0'?>", b" <TABLE>"],
+    "an ARFF file": [b"@RELATION iris\n@ATTRIBUTE a REAL\n"],
+    "a workbook": [zipped(b"<x/>", "[Content_Types].xml", "xl/workbook.xml")],
+    "a workbook or document of Microsoft Office": [b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)],
+    "a database of SQLite": [b"SQLite format 3\0" + bytes(99)],
+    "an array of NumPy": [b"\x93NUMPY\x01\x00v\x00"],
+    "an HDF5 file": [b"\x89HDF\r\n\x1a\n"],
+    "compressed by Zstandard": [b"\x28\xb5\x2f\xfd\x24\x00"],
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_files_of_other_formats_are_named(tmp_path: Path, what: str) -> None:
+    for contents in OTHERS[what]:
+        with pytest.raises(InvalidInputError, match=rf"data\.csv' is {what}, not a table as CSV, .*; save it as CSV"):
+            read_table(write(tmp_path, contents))
+
+
+def test_names_and_texts_in_brackets_are_no_json(tmp_path: Path) -> None:
+    assert list(read_table(write(tmp_path, "[a],[b]\n1,2\n")).columns) == ["[a]", "[b]"]
+    assert list(read_table(write(tmp_path, "{a},b\n1,2\n")).columns) == ["{a}", "b"]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_comments_above_the_names_of_columns(tmp_path: Path, newline: str) -> None:
+    lines = ["# made by hand, on", "#a,b", "", "sep=;", "a,1;#b", "1;# 2", "# 3;4"]
+    read = read_table(write(tmp_path, newline.join(lines) + newline))
+    assert read.to_dict("list") == {"a,1": ["1", "# 3"], "#b": ["# 2", "4"]}
+    assert read.index.tolist() == [6, 7]
+    # A name may begin as a comment does.
+    read = read_table(write(tmp_path, newline.join(["# made by hand", "#id;b", "1;2", ""])))
+    assert read.to_dict("list") == {"#id": ["1"], "b": ["2"]}
+    assert read.index.tolist() == [3]
+    for text in ("# nothing else", "#", "# a,b" + newline):
+        with pytest.raises(InvalidInputError, match=r"data\.csv' (is empty|has a header line but no rows)"):
+            read_table(write(tmp_path, text))
+
+
+def test_delimiters_after_the_last_field_and_columns_without_entries(tmp_path: Path) -> None:
+    for text in ("a,b,\n1,2,\n3,4,\n", "a,b\n1,2,,\n3,4,\n", ",a,,b\n,1,,2\n,3,,4\n"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            read = read_table(write(tmp_path, text))
+        assert read.to_dict("list") == {"a": ["1", "3"], "b": ["2", "4"]}
+
+
+def test_a_repeated_header_is_left_out_with_a_line(tmp_path: Path) -> None:
+    part = "a,b\n" + "".join(f"{k},x\n" for k in range(5))
+    path = write(tmp_path, part + part)
+    with pytest.warns(QSDPWarning, match=r"data\.csv', line 7: left out, since it repeats the header"):
+        read = read_table(path)
+    assert read["a"].tolist() == list("0123401234")
+    with pytest.warns(QSDPWarning, match="line 7: left out"):
+        pd.testing.assert_frame_equal(pd.concat(table_chunks(path, 3)), read)
+
+
+def test_hints_for_columns_that_are_not_there(tmp_path: Path) -> None:
+    for text, hint in (
+        ("a b y\n1 2 x\n", "it has 'a b y'; fields must be separated by commas, semicolons, tabs or bars"),
+        ("0.5,red,yes\n0.25,blue,no\n", "it has '0.5', 'red', 'yes'; the first line must name the columns"),
+        ("a,label,Y\n1,2,3\n", "it has 'a', 'label', 'Y'$"),
+        ("a,label,yy\n1,2,3\n", "'yy'; did you mean 'yy'"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"has no column 'y'; .*{hint}"):
+            require(read_table(write(tmp_path, text)), ["y"])
 
 
 @settings(max_examples=40, deadline=None)
@@ -187,7 +265,7 @@ def test_parquet_and_arrow_keep_their_types(tmp_path: Path) -> None:
         "t": pa.array(["a ", "?", None]),
         "c": pa.array(["u", "v", "u"]).dictionary_encode(),
         "b": pa.array([True, False, None]),
-        "d": pa.array([1, 2, 3], pa.decimal128(5, 2)),
+        "d": pa.array([Decimal("3550194.034801"), None, Decimal("-0.1")], pa.decimal128(20, 6)),
         "when": pa.array([0, 86_400_000, None], pa.timestamp("ms")),
         "day": pa.array([0, 1, None], pa.date32()),
     }
@@ -206,7 +284,7 @@ def test_parquet_and_arrow_keep_their_types(tmp_path: Path) -> None:
         assert read["t"].tolist() == ["a", "?", None]
         assert read["c"].tolist() == ["u", "v", "u"]
         assert read["b"].tolist() == [True, False, None]
-        assert read["d"].tolist() == [1.0, 2.0, 3.0]
+        np.testing.assert_array_equal(read["d"], [3550194.034801, np.nan, -0.1])
         assert read["when"].tolist() == [pd.Timestamp(0), pd.Timestamp(86_400_000_000_000), pd.NaT]
         assert [str(day) for day in read["day"]] == ["1970-01-01", "1970-01-02", "None"]
         assert [len(part) for part in table_chunks(tmp_path / name, 2)] == [2, 1]

@@ -13,7 +13,7 @@ from table_files import KINDS, fit_to, rows_table, trained
 import qsdp
 from qsdp.exceptions import InvalidInputError
 from qsdp.tables.scored import ScoredRows, score_of, scored_rows, truth_of
-from qsdp.tables.training import inputs_of, split
+from qsdp.tables.training import inputs_of, problem_on, split
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -29,7 +29,7 @@ def test_scores_are_those_of_scikit_learn(kind: str) -> None:
         return
     assert scored.score() == accuracy_score(written, predicted)
     np.testing.assert_array_equal(scored.confusion(), confusion_matrix(written, predicted, labels=model.classes_))
-    assert scored.common_share() == written.value_counts().max() / len(rows)
+    assert scored.common_class()[1] == written.value_counts().max() / len(rows)
     np.testing.assert_allclose(
         model.decision_function(inputs_of(model, rows)).reshape(len(rows), -1)[:, -1],
         scored.values().reshape(len(rows), -1)[:, -1]
@@ -48,7 +48,7 @@ def test_weights_of_rows_count_in_scores() -> None:
         if target == "label":
             assert scored.score() == pytest.approx(accuracy_score(rows[target], predicted, sample_weight=weights))
             shares = [weights[rows[target] == label].sum() for label in ("big", "small")]
-            assert scored.common_share() == pytest.approx(max(shares) / weights.sum())
+            assert scored.common_class()[1] == pytest.approx(max(shares) / weights.sum())
         else:
             expected = r2_score(rows[target].astype(float), predicted, sample_weight=weights)
             assert scored.score() == pytest.approx(expected, rel=1e-12)
@@ -74,12 +74,13 @@ def test_a_constant_truth_has_no_score() -> None:
 
 def test_the_parts_of_the_training_table_or_all_rows() -> None:
     model, rows = trained("label"), rows_table()
-    (train, test), was_trained = scored_rows(model, rows)
-    assert (train.name, test.name, was_trained) == ("training rows", "test rows", True)
+    (train, test), problem = scored_rows(model, rows)
+    assert (train.name, test.name) == ("training rows", "test rows")
+    assert problem == problem_on(model, rows)
     parts = split(model.table_, rows)
     np.testing.assert_array_equal(train.X, model.network_inputs(inputs_of(model, parts[0])))
     np.testing.assert_array_equal(test.X, model.network_inputs(inputs_of(model, parts[1])))
-    (others,), was_trained = scored_rows(model, rows[:20])
-    assert (others.name, len(others.X), was_trained) == ("rows", 20, False)
+    (others,), problem = scored_rows(model, rows[:20])
+    assert (others.name, len(others.X), problem) == ("rows", 20, None)
     with pytest.raises(InvalidInputError, match=r"data\.csv' has no row in which the target 'label' is known"):
         scored_rows(model, rows[:3].assign(label=None))

@@ -15,18 +15,18 @@ from table_files import KINDS, REFINED, fit_to, rows_csv, rows_table, table, tra
 
 import qsdp
 from qsdp.estimators.source import TableSource
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.tables import read_table
 from qsdp.tables.training import (
-    beta_of,
     inputs_in,
     inputs_of,
-    is_trained_on,
+    problem_if_trained,
     problem_on,
     source_of,
     split,
     targets_of,
     weights_of,
+    with_target,
 )
 
 # -- what a table is used for ------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ from qsdp.tables.training import (
         (["b", "c", "b", "a"], "auto", None),
         (["10", "9", "2.0", "2"], "classification", None),
         (["true", "false", "true", "false"], "auto", None),
-        (["1%", "2%", "3%", "4%"], "auto", "percent"),
+        (["1%", "2%", "3%", "4%"], "auto", "number in %"),
         (["1,5", "2,5", "3,5", "4"], "auto", "comma"),
         (["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"], "auto", "date"),
         ([1.0, 2.0, 3.0, 4.0], "auto", "number"),
@@ -73,6 +73,22 @@ def test_targets_that_cannot_be_learned(entries: list[Any], task: str, message: 
     with pytest.raises(InvalidInputError) as caught:
         source_of(table({"x": ["1", "2", "3"], "y": entries}), "y", task=task)
     assert message in str(caught.value)
+
+
+def test_classes_that_differ_only_in_case_have_a_line() -> None:
+    labels = ["Yes", "no", "yes", "YES"]
+    with pytest.warns(QSDPWarning, match="'y' of 'data.csv': the classes 'YES', 'Yes', 'yes' differ only in"):
+        source_of(table({"x": list("1234"), "y": labels}), "y")
+
+
+def test_markers_of_missing_targets_count_among_numbers_only() -> None:
+    numbers = table({"x": list("12345"), "y": ["1", ".", "2.5", "3", "."]})
+    source = source_of(numbers, "y")
+    assert source.notation == "number"
+    assert targets_of(source, with_target(source, numbers)).tolist() == [1.0, 2.5, 3.0]
+    text = table({"x": list("1234"), "y": ["a", ".", "a", "."]})
+    source = source_of(text, "y")
+    assert targets_of(source, with_target(source, text)).tolist() == ["a", ".", "a", "."]
 
 
 def test_more_than_a_hundred_classes_are_refused_and_ten_listed() -> None:
@@ -195,8 +211,8 @@ def test_the_problem_on_its_table_is_that_of_the_fit(kind: str, tmp_path: Path) 
         np.testing.assert_array_equal(problem.y, fitted.y)
         assert problem.sample_weight is fitted.sample_weight is None
         assert problem.objective(one.network_) == model.certificate_.objective
-        assert beta_of(one) == fitted.beta
-        assert is_trained_on(one, rows_table())
+        assert one._trained_beta == fitted.beta
+        assert problem_if_trained(one, rows_table()) == problem
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -209,14 +225,14 @@ def test_another_table_has_another_problem(kind: str, tmp_path: Path) -> None:
         text.replace(",small,", ",tiny,").replace(",low", ",none").replace(".", ".1"),
     ):
         rows = read_table(write(tmp_path, other))
-        assert not is_trained_on(model, rows)
+        assert None is problem_if_trained(model, rows)
         with pytest.raises(InvalidInputError, match="not the file this model was trained on"):
             problem_on(model, rows)
     # Blanks and columns that are not used do not count.
     rows = read_table(
         write(tmp_path, text.replace(",", " , ").replace("size", "new,size", 1).replace("\n", "\n1,", 60))
     )
-    assert is_trained_on(model, rows)
+    assert problem_if_trained(model, rows) is not None
     with pytest.raises(InvalidInputError, match="has no column"):
         problem_on(model, table({"a": ["1"]}))
 
@@ -237,15 +253,15 @@ def test_a_column_of_weights_belongs_to_the_problem(tmp_path: Path) -> None:
     problem = problem_on(loaded, rows.assign(w=weights))
     np.testing.assert_array_equal(problem.sample_weight, fitted.sample_weight)
     assert problem.objective(loaded.network_) == model.certificate_.objective
-    assert not is_trained_on(loaded, rows)
-    assert not is_trained_on(loaded, rows.assign(w="1"))
+    assert None is problem_if_trained(loaded, rows)
+    assert None is problem_if_trained(loaded, rows.assign(w="1"))
 
 
 def test_streamed_rows_are_not_compared() -> None:
     model = trained("label")
     model.table_ = replace(model.table_, digest=None)
-    assert not is_trained_on(model, rows_table())
-    with pytest.raises(InvalidInputError, match=r"statistics of a streamed file: .*data\.csv' is not compared"):
+    assert None is problem_if_trained(model, rows_table())
+    with pytest.raises(InvalidInputError, match=r"statistics of a streamed file: .*data\.csv' cannot be compared"):
         problem_on(model, rows_table())
 
 
