@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -23,7 +23,7 @@ from qsdp.networks import BlockForm, BlockNetwork
 from qsdp.networks.compact import integer_weights
 from qsdp.networks.storage import bits_of_integers
 
-__all__ = ["BlockIntegers", "BlockLayout", "BlockModel", "block_model", "check_encoder"]
+__all__ = ["BlockIntegers", "BlockLayout", "BlockModel", "block_model", "check_encoder", "largest_entries"]
 
 #: Minimum and maximum number of bits of factors between outputs.
 _FACTOR_DIGITS = 6, 31
@@ -48,8 +48,8 @@ class BlockIntegers:
     factors : ndarray of shape (C,)
     bias : tuple of int
     unit, error, rounding_error : ndarray of shape (C,)
-        Factors from outputs to scores, and bounds on their distance from the model's scores, for the values that entries
-        stand for and for entries before rounding.
+        Factors from outputs to scores, and bounds on their distance from the model's scores: for the values that
+        entries stand for, and for entries before rounding.
     sums, totals : int
         Bounds on the magnitudes of the sums over neurons, and of outputs.
     """
@@ -132,6 +132,11 @@ class BlockModel:
         return self.samples.encoder
 
     @property
+    def series(self) -> Series | None:
+        """The series that the model takes; None for images."""
+        return self.samples if isinstance(self.samples, Series) else None
+
+    @property
     def inputs(self) -> Inputs | None:
         """Map from fixed-point numbers of a sample of a series to integers; None for images."""
         return self.samples.inputs
@@ -184,6 +189,8 @@ def block_model(
     length: int | None = None,
     scales: Mapping[str, float] | None = None,
     column_width: int | None = None,
+    most: int = 255,
+    digits: Sequence[int] = DIGITS,
 ) -> BlockModel:
     """Convert a network on byte images or series to integers, in the smaller layout whose sums fit.
 
@@ -191,7 +198,7 @@ def block_model(
     ----------
     description : ModelDescription
     width : {16, 32, 64}
-        Bits of the widest accumulator allowed. Entries of series take the most digits with which all sums fit.
+        Bits of the widest accumulator allowed.
     layout : {"auto", "neurons", "form"}
     length : int, optional
         Number of samples of a series.
@@ -199,6 +206,10 @@ def block_model(
         Scale of each channel, by name; see `to_c`.
     column_width : {16, 32}, optional
         Bits of the entries of series; 16 by default.
+    most : int, default=255
+        The largest pixel.
+    digits : sequence of int
+        Numbers of bits of what must be rounded, tried in this order until all sums fit.
 
     Raises
     ------
@@ -209,11 +220,13 @@ def block_model(
     encoder = check_encoder(description, series=length is not None)
     found: list[BlockLayout | None] = []
     of_series = isinstance(encoder, qsdp.encoding.Windows)
-    for digits in DIGITS if of_series else DIGITS[:1]:
+    for number in digits:
         samples: Images | Series = (
-            series_of(description, length or 0, scales, column_width or 16, digits) if of_series else images_of(encoder)
+            series_of(description, length or 0, scales, column_width or 16, number)
+            if of_series
+            else images_of(encoder, most)
         )
-        integers = _integers(description, samples, width, digits)
+        integers = _integers(description, samples, width, number)
         found = [one(samples, integers) for name, one in _LAYOUTS.items() if layout in {"auto", name}]
         fitting = [one for one in found if one is not None and one.sum_width <= width]
         if fitting:
@@ -237,7 +250,7 @@ def _integers(description: ModelDescription, samples: Images | Series, width: in
     if isinstance(network, BlockForm):
         neurons, own = None, network.scales
         forms = (network.integers * layout.counts).astype(np.int64)
-        integers = np.add.reduceat(np.abs(forms) * _largest_entries(samples), layout.starts[:-1], axis=1)
+        integers = np.add.reduceat(np.abs(forms) * largest_entries(samples), layout.starts[:-1], axis=1)
         exact, lost = own[:, None] * integers, np.zeros(integers.shape)
     else:
         assert isinstance(network, BlockNetwork)
@@ -252,7 +265,9 @@ def _integers(description: ModelDescription, samples: Images | Series, width: in
     least, most = _FACTOR_DIGITS
     unit, factors = _common(scales, description.decision, min(max(spare, least), most))
     bias = tuple(round(Fraction(b) / Fraction(u)) for b, u in zip(offset.tolist(), unit.tolist(), strict=True))
-    error = factor * weight * (lost @ (1.0 / samples.divisors) + exact @ np.abs(1.0 / samples.divisors - gains / common))
+    error = (
+        factor * weight * (lost @ (1.0 / samples.divisors) + exact @ np.abs(1.0 / samples.divisors - gains / common))
+    )
     error += np.abs(scales - factors * unit) * sums + np.abs(offset - np.array(bias) * unit)
     # Scales and units are floats.
     error += 8.0 * EPS * (scales * sums + np.abs(offset))
@@ -260,7 +275,16 @@ def _integers(description: ModelDescription, samples: Images | Series, width: in
     slack = 1.0 + ROUNDING
     rounded, rounding = (slack * (error + factor * one) for one in _input_errors(network, samples))
     return BlockIntegers(
-        forms, neurons, gains, factors, bias, unit, rounded, rounding, int(sums.max() * slack), int(totals.max() * slack)
+        forms,
+        neurons,
+        gains,
+        factors,
+        bias,
+        unit,
+        rounded,
+        rounding,
+        int(sums.max() * slack),
+        int(totals.max() * slack),
     )
 
 
@@ -281,7 +305,7 @@ def _gains(divisors: IntArray, digits: int) -> tuple[IntArray, int]:
     return np.rint(common / divisors).astype(np.int64), common
 
 
-def _largest_entries(samples: Images | Series) -> FloatArray:
+def largest_entries(samples: Images | Series) -> FloatArray:
     """Bound the magnitudes of the packed sums of products, of shape (P,)."""
     layout, vector = samples.encoder.layout_, samples.vector
     return np.asarray(samples.counts[layout.block] * vector[layout.first] * vector[layout.second])
@@ -332,9 +356,7 @@ def _as_neurons(samples: Images | Series, integers: BlockIntegers) -> BlockLayou
     groups = len(samples.order) * integers.n_outputs
     counts = np.bincount(block * integers.n_outputs + output, minlength=groups)
     reach = _upper(samples.counts * samples.vector.sum() ** 2)
-    return BlockLayout(
-        "neurons", np.packbits(bits), n_bits, low, counts, reach, max(integers.sums, integers.totals)
-    )
+    return BlockLayout("neurons", np.packbits(bits), n_bits, low, counts, reach, max(integers.sums, integers.totals))
 
 
 def _as_form(samples: Images | Series, integers: BlockIntegers) -> BlockLayout:
@@ -344,7 +366,7 @@ def _as_form(samples: Images | Series, integers: BlockIntegers) -> BlockLayout:
     low, n_bits = _range(entries)
     by_block = [entries[:, layout.starts[r] : layout.starts[r + 1]].ravel() for r in samples.order]
     bits = bits_of_integers(np.concatenate(by_block) - low, n_bits)
-    largest, gains = _largest_entries(samples), integers.gains[layout.block]
+    largest, gains = largest_entries(samples), integers.gains[layout.block]
     sums = float((np.abs(integers.forms) * gains @ largest).max() + max(abs(low), 2**n_bits) * int(gains.max()))
     products = _upper(2.0 * largest)
     sum_bound = max(int(sums * (1.0 + ROUNDING)), integers.totals, products)

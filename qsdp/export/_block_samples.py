@@ -40,14 +40,21 @@ class Images:
     Attributes
     ----------
     encoder : Patches
+    most : int
+        The largest pixel; the smallest is zero.
     """
 
     encoder: Patches
+    most: int = _BYTE
 
-    #: Pixels are bytes, and nothing is rounded.
-    input_range = (0, _BYTE)
+    #: Pixels are integers, and nothing is rounded.
     inputs = None
     unit = 1.0
+
+    @property
+    def input_range(self) -> tuple[int, int]:
+        """Smallest and largest pixel."""
+        return 0, self.most
 
     @property
     def n_columns(self) -> int:
@@ -72,14 +79,14 @@ class Images:
     @property
     def constant(self) -> int:
         """Last entry of a vector; 0 if there is none."""
-        return int(self.encoder.constant_) * self.encoder.downsample**2
+        return int(self.encoder.constant_ * self.encoder.downsample**2)
 
     @cached_property
     def vector(self) -> FloatArray:
         """Bounds of the magnitudes of the entries of a vector, of shape (N,)."""
         area = self.encoder.downsample**2
         centre = int(self.encoder.centre) * area
-        largest = np.full(self.encoder.layout_.side, float(max(abs(centre), abs(_BYTE * area - centre))))
+        largest = np.full(self.encoder.layout_.side, float(max(abs(centre), abs(self.most * area - centre))))
         if self.constant:
             largest[-1] = self.constant
         return largest
@@ -92,9 +99,9 @@ class Images:
     def columns(self, X: Any) -> npt.NDArray[np.uint8]:
         """Return images as flat rows of bytes, shape (n, pixels)."""
         images = self.encoder.samples(X)
-        wrong = (images != np.rint(images)) | (images < 0) | (images > _BYTE)
+        wrong = (images != np.rint(images)) | (images < 0) | (images > self.most)
         if np.any(wrong):
-            raise InvalidInputError(f"X must hold integers from 0 to {_BYTE}; found {images[wrong][0]:g}")
+            raise InvalidInputError(f"X must hold integers from 0 to {self.most}; found {images[wrong][0]:g}")
         return images.reshape(len(images), -1).astype(np.uint8)
 
     def products(self, columns: npt.NDArray[Any]) -> IntArray:
@@ -203,7 +210,9 @@ class Series:
         series = self.encoder.samples(X)
         for number, one in enumerate(series):
             if one.shape[1] != self.length:
-                raise InvalidInputError(f"series must have {self.length} samples; got {one.shape[1]} in series {number}")
+                raise InvalidInputError(
+                    f"series must have {self.length} samples; got {one.shape[1]} in series {number}"
+                )
         flat = np.asarray(series, dtype=np.float64).transpose(1, 0, 2).reshape(self.channels, -1)
         fixed = fixed_columns(self.description, list(flat), self.inputs.scales, self.most)
         return fixed.reshape(-1, self.n_columns)
@@ -222,7 +231,7 @@ class Series:
                 for first, end in pairwise(edges):
                     # Sums of products of integers are exact in double precision.
                     part = vectors[:, first:end]
-                    sums = np.matmul(part.transpose(0, 2, 1), part)[:, *pairs]
+                    sums = np.matmul(part.transpose(0, 2, 1), part)[:, pairs[0], pairs[1]]
                     rows[some, layout.starts[block] : layout.starts[block + 1]] = sums
                     block += 1
         return rows
@@ -235,12 +244,12 @@ class Series:
         return np.concatenate([*parts, *last], axis=2)
 
 
-def images_of(encoder: Patches) -> Images:
+def images_of(encoder: Patches, most: int = _BYTE) -> Images:
     """Return the integer vectors of images; raise ExportError if centre or constant are not integers."""
     for name in ("centre", "constant_"):
         if not float(value := getattr(encoder, name)).is_integer():
             raise ExportError(f"{name} of the encoder must be an integer; got {value:g}")
-    return Images(encoder)
+    return Images(encoder, most)
 
 
 def series_of(
@@ -264,7 +273,9 @@ def _encoding_of(encoder: Windows, scales: Mapping[str, float] | None, most: int
     names = [f"channel {number}" for number in range(encoder.n_features_in_)]
     by_user = checked_scales(scales, names)
     expressions = []
-    for place, (name, mean, scale) in enumerate(zip(names, encoder.mean_.tolist(), encoder.scale_.tolist(), strict=True)):
+    for place, (name, mean, scale) in enumerate(
+        zip(names, encoder.mean_.tolist(), encoder.scale_.tolist(), strict=True)
+    ):
         reach = _REACH * scale if encoder.standardize else math.inf
         end = math.inf if encoder.standardize and name not in by_user else float(most / by_user.get(name, Fraction(1)))
         # The nearest fixed-point number of a limit is at most the largest one.

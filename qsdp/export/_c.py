@@ -15,10 +15,9 @@ from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_i
 from qsdp.exceptions import InvalidInputError
 from qsdp.export import _c_templates as templates
 from qsdp.export._block_model import BlockModel, block_model, check_encoder
-from qsdp.export._block_samples import Series
+from qsdp.export._c_blocks import push_declaration, state_type
 from qsdp.export._c_compiled import CompiledModel, compile_model
 from qsdp.export._c_example import EXAMPLE, example_source
-from qsdp.export._c_blocks import push_declaration, state_type
 from qsdp.export._c_source import c_source, entry_points
 from qsdp.export._c_text import column_type, comment, identifiers, initializer, string
 from qsdp.export._fixed_point import factor_of
@@ -166,11 +165,11 @@ def to_c(
     scales : mapping of str to float, optional
         Scale of each column, by name. The fixed-point number of an entry is the integer nearest to the entry times the
         scale. The default is a power of ten: as far as 2^20 steps and `column_width` allow, it divides the range of a
-        number into at least 6554 steps and keeps one decimal more than the thresholds. Channels of series have the names
+        number into at least 6554 steps and keeps one decimal more than the thresholds. Channels of series are named
         "channel 0", "channel 1" and so on; 1 is the scale of a sensor whose integers the model was trained on.
     column_width : {16, 32}, optional
-        Bits of the columns of an estimator; 32 by default, and 16 for series. 16 makes the code smaller, most of all on 8-bit machines.
-        Decimals that do not fit are rounded; ``rounding_error`` bounds the effect.
+        Bits of the columns of an estimator; 32 by default, and 16 for series. 16 makes the code smaller, most of all on
+        8-bit machines. Decimals that do not fit are rounded; ``rounding_error`` bounds the effect.
     width : {16, 32, 64}
         Bits of the widest accumulator allowed. Numbers that are not exact in integers are rounded to between 6 and 15
         bits: the maximum with which every sum provably fits.
@@ -205,9 +204,9 @@ def to_c(
     bilinear or purely quadratic activation are exact, too, if the bias is also such a multiple.
 
     Series arrive sample by sample: ``NAME_push(state, column)`` takes a sample of all channels, and returns -1 or, with
-    the last sample of a series, the class. All it remembers is in a state of fixed size, which begins as zeros, and the
-    next sample begins the next series. Outputs are in ``state->output`` then. Channels that the encoder standardises are
-    clipped at 16 standard deviations, between which the bounds hold.
+    the last sample of a series, the class; outputs are in ``state->output`` then. All that it remembers is in a state
+    of fixed size, which begins as zeros, and the next sample begins the next series. Channels that the encoder
+    standardises are clipped at 16 standard deviations, between which the bounds hold.
 
     Examples
     --------
@@ -228,16 +227,25 @@ def to_c(
         )
     packed = check_flag("packed", packed)
     description = describe(model, encoder=encoder, blocks=True)
-    of_columns = {"scales": scales, "column_width": column_width}
     found: IntegerModel | BlockModel
     if is_on_blocks(description.network):
-        _check_blocks(description, {"input_range": input_range, **of_columns}, length, packed)
+        of_columns = {"input_range": input_range, "scales": scales, "column_width": column_width}
+        _check_blocks(description, of_columns, length, packed)
         kind = check_choice("layout", layout, ["auto", *LAYOUTS])
-        found = block_model(description, width=check_width(width), layout=kind, length=length, **of_columns)
+        found = block_model(
+            description,
+            width=check_width(width),
+            layout=kind,
+            length=length,
+            scales=scales,
+            column_width=column_width,
+        )
     else:
         if length is not None:
             raise InvalidInputError("length is for a network on series, whose encoding is qsdp.encoding.Windows")
-        found = integer_model(description, input_range=input_range, width=width, layout=layout, **of_columns)
+        found = integer_model(
+            description, input_range=input_range, scales=scales, column_width=column_width, width=width, layout=layout
+        )
     source = c_source(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n", packed=packed)
     return CSource(name, _header(found, name, packed), source, found, packed)
 
@@ -267,8 +275,9 @@ def _check_blocks(description: ModelDescription, of_columns: dict[str, Any], len
 
 def _header(model: IntegerModel | BlockModel, name: str, packed: bool) -> str:
     upper = name.upper()
-    series = isinstance(model, BlockModel) and isinstance(model.samples, Series)
-    state, push = ("", "") if not series else (state_type(model, name), f"{push_declaration(model, name)};\n")
+    state = push = ""
+    if isinstance(model, BlockModel) and model.series:
+        state, push = state_type(model, model.series, name), f"{push_declaration(model, model.series, name)};\n"
     macros = [f"#define {upper}_{key} {value}" for key, value in _values(model).items()]
     declarations = "".join(f"{one};\n" for one in entry_points(model, name))
     return (
@@ -336,13 +345,13 @@ def _stored(model: IntegerModel | BlockModel, packed: bool) -> str:
 
 
 def _input_facts(model: IntegerModel | BlockModel, name: str) -> list[str]:
-    if isinstance(model, BlockModel) and isinstance(model.samples, Series):
+    if model.series is not None:
+        ends = "the class" if model.description.decision in {"sign", "argmax"} else "0"
         return [
-            f"Columns are the entries of a series of {model.samples.length} samples: the channels of the first, then those of",
-            f"the second. {name}_push takes one sample after another. It returns -1 until the last one of a series and",
-            f"{'the class' if model.description.decision in {'sign', 'argmax'} else '0'} with it; the outputs are in the "
-            "state then. An entry is the nearest integer to scale",
-            "times the value of a channel, see the macros, and no entry may be missing. Bounds hold unless it is clipped.",
+            f"Columns are a series of {model.series.length} samples: channels of the first, then those of the second.",
+            f"{name}_push takes one sample after another. It returns -1 until the last one of a series, and {ends}",
+            "with it; the outputs are in the state then. An entry is the nearest integer to scale times the value of a",
+            "channel, see the macros, and must not be missing. Bounds hold unless it is clipped.",
         ]
     if isinstance(model, BlockModel):
         sides = " x ".join(str(side) for side in model.encoder.image_shape_)
@@ -389,7 +398,7 @@ def _column_macros(model: IntegerModel | BlockModel, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:
+def _ends(model: IntegerModel | BlockModel, inputs: Inputs, position: int) -> str:
     """Describe the limits at which a column is clipped; empty unless the column is a numeric input."""
     assert model.description.encoding is not None
     numbers = inputs.numbers

@@ -98,7 +98,7 @@ static ${projection} neuron(const ${projection} *sum, ${position} at)
 """)
 
 _TERMS = Template("""\
-/* Adds the terms of a block, whose weights begin at a bit, to the outputs; those of the next one begin at the result. */
+/* Adds the terms of a block to the outputs; its weights begin at a bit, and those of the next one at the result. */
 static ${position} terms(${kind}${projection} *sum, ${counter} block, ${position} at, ${total} *output)
 {
     ${counter} i${declared};
@@ -236,9 +236,9 @@ _CHOICE = {
 }
 
 
-def push_declaration(model: BlockModel, name: str) -> str:
+def push_declaration(model: BlockModel, series: Series, name: str) -> str:
     """Return the declaration of the function that takes a sample of a series, without semicolon."""
-    return f"int32_t {name}_push({name}_state *state, const {column_type(model)} column[{model.samples.channels}])"
+    return f"int32_t {name}_push({name}_state *state, const {column_type(model)} column[{series.channels}])"
 
 
 def block_functions(model: BlockModel, name: str, tables: Tables, outputs: str) -> list[str]:
@@ -250,12 +250,11 @@ def block_functions(model: BlockModel, name: str, tables: Tables, outputs: str) 
         functions.append(_NEURON.substitute(types))
     functions.append(_terms(model, types, tables))
     network = model.network
-    series = isinstance(model.samples, Series)
-    output, index = ("state->output", "i") if series else ("output", "k")
+    output, index = ("state->output", "i") if model.series else ("output", "k")
     value, total = f"{output}[{index}]", str(types["total"])
     result = scaled_sum(value, index, network.factors.tolist(), network.bias, tables, total)
     finish = "" if result == value else _FINISH.substitute(types, output=output, result=result, k=index)
-    return [*functions, *(_of_series if series else _of_images)(model, types, tables, finish, outputs)]
+    return [*functions, *(_of_series if model.series else _of_images)(model, types, tables, finish, outputs)]
 
 
 def _terms(model: BlockModel, types: dict[str, object], tables: Tables) -> str:
@@ -280,9 +279,7 @@ def _terms(model: BlockModel, types: dict[str, object], tables: Tables) -> str:
     return _TERMS.substitute(types, **fields, declared=declared, before=before, after=after)
 
 
-def _of_images(
-    model: BlockModel, types: dict[str, object], tables: Tables, finish: str, outputs: str
-) -> list[str]:
+def _of_images(model: BlockModel, types: dict[str, object], tables: Tables, finish: str, outputs: str) -> list[str]:
     """Write the C functions that read the patches of an image and evaluate all regions."""
     ends: dict[str, str] = {}
     for name, values, index in zip(("row", "column"), model.encoder.edges, ("top", "left"), strict=True):
@@ -292,11 +289,10 @@ def _of_images(
     return [_patch(model, types), _IMAGE.substitute(types, **ends, finish=finish, regions=regions, declared=outputs)]
 
 
-def _of_series(
-    model: BlockModel, types: dict[str, object], tables: Tables, finish: str, outputs: str
-) -> list[str]:
+def _of_series(model: BlockModel, types: dict[str, object], tables: Tables, finish: str, outputs: str) -> list[str]:
     """Write the C functions that take the samples of a series, one after another or all."""
-    series, encoder, name = model.samples, model.encoder, str(types["name"])
+    series, encoder, name = model.series, model.encoder, str(types["name"])
+    assert series is not None
     fields = {
         "span": max(series.reaches) + 1,
         "reach": tables.entry("reach", series.reaches, "lag"),
@@ -314,11 +310,11 @@ def _of_series(
     last = f"        x[{model.encoder.layout_.side - 1}] = {literal(series.constant)};\n" if encoder.constant else ""
     choice = Template(_CHOICE[model.description.decision]).substitute(types)
     return [
-        *encoding_functions(model.inputs, types, tables, f"{name.upper()}_MISSING"),
+        *encoding_functions(series.inputs, types, tables, f"{name.upper()}_MISSING"),
         _PUSH.substitute(
             types,
             **fields,
-            declared_push=push_declaration(model, name),
+            declared_push=push_declaration(model, series, name),
             skipped=skipped,
             constant=last,
             finish=finish,
@@ -328,11 +324,11 @@ def _of_series(
     ]
 
 
-def state_type(model: BlockModel, name: str) -> str:
+def state_type(model: BlockModel, series: Series, name: str) -> str:
     """Write the C type of the state of a series."""
     types, layout = _types(model), model.layout
-    ring = (max(model.samples.reaches) + 1) * model.samples.channels
-    sums, outputs = len(model.samples.lags) * int(str(types["entries"])), model.network.n_outputs
+    ring = (max(series.reaches) + 1) * series.channels
+    sums, outputs = len(series.lags) * int(str(types["entries"])), model.network.n_outputs
     bits = ring * _input_width(model) + sums * layout.projection_width + outputs * layout.sum_width
     return _STATE.substitute(types, name=name, ring=ring, bytes=bits // 8 + 12)
 
@@ -346,7 +342,7 @@ def _types(model: BlockModel) -> dict[str, object]:
     samples, layout = model.samples, model.layout
     side, blocks, C = samples.encoder.layout_.side, samples.encoder.layout_.n_blocks, model.network.n_outputs
     entries = side * (side + 1) // 2
-    series = isinstance(samples, Series)
+    series = model.series
     shape = [] if series else [2 * end for end in (*samples.encoder.image_shape_[:2], samples.encoder.size)]
     return {
         "x": signed(_input_width(model)),
@@ -360,7 +356,7 @@ def _types(model: BlockModel) -> dict[str, object]:
         "side": side,
         "entries": entries,
         "blocks": blocks,
-        **({"channels": samples.channels, "lags": len(samples.lags), "column": column_type(model)} if series else {}),
+        **({"channels": series.channels, "lags": len(series.lags), "column": column_type(model)} if series else {}),
     }
 
 

@@ -129,9 +129,7 @@ def example_rows(model: IntegerModel | BlockModel) -> IntArray:
         low, high = (np.full(d, end, dtype=np.int64) for end in model.input_range)
         holes, missing = np.zeros(d, dtype=np.bool_), 0
     else:
-        # A series has the spans of its channels in every sample.
-        samples = d // model.description.n_columns
-        low, high, holes = (np.tile(one, samples) for one in _spans(model, model.inputs))
+        low, high, holes = _spans(model, model.inputs, d // model.description.n_columns)
         missing = -model.inputs.most - 1
     rows: IntArray = rng.integers(low, high, size=(_ROWS, d), endpoint=True)
     rows[1], rows[2] = low, high
@@ -140,7 +138,9 @@ def example_rows(model: IntegerModel | BlockModel) -> IntArray:
     return rows
 
 
-def _spans(model: IntegerModel | BlockModel, inputs: Inputs) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
+def _spans(
+    model: IntegerModel | BlockModel, inputs: Inputs, n_samples: int
+) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
     """Return the smallest and largest test entries of columns, and a mask of columns that may have missing entries."""
     encoding = model.description.encoding
     assert encoding is not None
@@ -153,7 +153,8 @@ def _spans(model: IntegerModel | BlockModel, inputs: Inputs) -> tuple[IntArray, 
             spans.append((0, 0, False))
         else:
             spans.append((*_span(inputs, position, scale), column.fill is not None))
-    low, high, holes = zip(*spans, strict=True)
+    # A series has the spans of its channels in every sample.
+    low, high, holes = zip(*spans * n_samples, strict=True)
     return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64), np.array(holes, dtype=np.bool_)
 
 

@@ -174,9 +174,7 @@ def bit_readers(
     return readers
 
 
-def scaled_sum(
-    value: str, index: str, factors: Sequence[int], bias: Sequence[int], tables: Tables, total: str
-) -> str:
+def scaled_sum(value: str, index: str, factors: Sequence[int], bias: Sequence[int], tables: Tables, total: str) -> str:
     """Write an output as an expression of its sum, with the name `value`: times a factor, plus a bias."""
     factor, added = (tables.entry(name, one, index, total) for name, one in (("factor", factors), ("bias", bias)))
     scaled = value if factor == "1" else f"{value} * {factor}"
