@@ -17,6 +17,7 @@ from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._block_samples import Images, Series, images_of, series_of
 from qsdp.export._integer_model import DIGITS, Inputs
+from qsdp.export._integer_network import common_unit
 from qsdp.export._layout import type_width
 from qsdp.export._model import ModelDescription
 from qsdp.networks import BlockForm, BlockNetwork
@@ -293,8 +294,12 @@ def _second_layer(alpha: FloatArray, digits: int) -> tuple[IntArray, FloatArray]
     try:
         return integer_weights(alpha)
     except InvalidInputError:
-        own = np.abs(alpha).max(axis=0) / (2**digits - 1)
-        return np.rint(alpha / np.where(own > 0.0, own, 1.0)).astype(np.int64), own
+        sizes = np.abs(alpha)
+        units = [common_unit(one[one > 0.0], digits) if one.any() else 1.0 for one in sizes.T]
+        own = np.array(
+            [one if one else most / (2**digits - 1) for one, most in zip(units, sizes.max(axis=0), strict=True)]
+        )
+        return np.rint(alpha / own).astype(np.int64), own
 
 
 def _gains(divisors: IntArray, digits: int) -> tuple[IntArray, int]:
