@@ -296,9 +296,8 @@ def _second_layer(alpha: FloatArray, digits: int) -> tuple[IntArray, FloatArray]
     except InvalidInputError:
         sizes = np.abs(alpha)
         units = [common_unit(one[one > 0.0], digits) if one.any() else 1.0 for one in sizes.T]
-        own = np.array(
-            [one if one else most / (2**digits - 1) for one, most in zip(units, sizes.max(axis=0), strict=True)]
-        )
+        finest = sizes.max(axis=0) / (2**digits - 1)
+        own = np.array([one or other for one, other in zip(units, finest.tolist(), strict=True)])
         return np.rint(alpha / own).astype(np.int64), own
 
 
