@@ -18,7 +18,7 @@ from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._block_samples import Images, Series, images_of, series_of
 from qsdp.export._integer_model import DIGITS, Inputs
 from qsdp.export._integer_network import common_unit
-from qsdp.export._layout import type_width
+from qsdp.export._layout import Widths
 from qsdp.export._model import ModelDescription
 from qsdp.networks import BlockForm, BlockNetwork
 from qsdp.networks.compact import integer_weights
@@ -73,7 +73,7 @@ class BlockIntegers:
 
 
 @dataclass(frozen=True, eq=False)
-class BlockLayout:
+class BlockLayout(Widths):
     """Storage layout of a network: packed bits, and the widths of the integers that evaluate it.
 
     Attributes
@@ -97,16 +97,6 @@ class BlockLayout:
     counts: IntArray
     projection_bound: int
     sum_bound: int
-
-    @property
-    def projection_width(self) -> int:
-        """Bits of the integers of products and values of neurons."""
-        return max(type_width(self.projection_bound), 16)
-
-    @property
-    def sum_width(self) -> int:
-        """Bits of the integers of sums and outputs."""
-        return max(type_width(self.sum_bound), self.projection_width)
 
 
 @dataclass(frozen=True, eq=False)
