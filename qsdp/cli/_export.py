@@ -29,6 +29,9 @@ def export(
         int | None, typer.Option(help="Bits of the widest accumulator of C: 16 | 32 | 64; 64 by default.")
     ] = None,
     column_width: Annotated[int | None, typer.Option(help="Bits of the columns of C: 16 | 32; 32 by default.")] = None,
+    length: Annotated[
+        int | None, typer.Option(help="Samples of a series, for C of a model whose encoding is Windows.")
+    ] = None,
     example: Annotated[
         bool,
         typer.Option(
@@ -42,21 +45,22 @@ def export(
     c: C99 of integers without library calls, as PATH.c and PATH.h; PATH.h explains the numbers. The code includes the
     encoding of columns and the decision between classes. The code of a network alone reads 16-bit integers. With
     --example, a program main.c is added, which evaluates a few rows and exits with status 0 only if all outputs equal
-    those of Python.
+    those of Python. That of a model of images reads bytes; that of a model of series takes --length samples, one after
+    another.
 
     js: a module of JavaScript for browsers and Node, with its types, as PATH.js and PATH.d.ts. It predicts, gives
     probabilities and explains predictions from rows as JSON has them.
 
     onnx: a graph from columns to labels and probabilities in double precision; for a network alone, one of integers.
 
-    qonnx: a network alone, with inputs of 8-bit integers, for hls4ml and FINN.
+    qonnx: a network alone, with inputs of 8-bit integers, or a model of images, for hls4ml and FINN.
 
     verilog: modules for models whose inputs are bits, such as those of `qsdp fit --encoding thresholds`. One module
     takes the columns as fixed-point words, one takes the bits of thresholds, categories and missing entries. The header
     of the file describes both.
     """
     form = FORMATS[check_choice("--to", to, FORMATS)]
-    requested = {"width": width, "column_width": column_width, "example": example or None}
+    requested = {"width": width, "column_width": column_width, "length": length, "example": example or None}
     options = {name: value for name, value in requested.items() if value is not None}
     if unknown := [name for name in options if name not in form.options]:
         raise InvalidInputError(f"--{unknown[0].replace('_', '-')} is not an option of --to {to}")

@@ -138,6 +138,11 @@ class Windows(MomentEncoder):
     def _count(self, length: int, lag: int) -> int:
         return int((length - (self.size - 1) * lag - 1) // self.stride + 1)
 
+    def edges(self, length: int) -> list[list[int]]:
+        """First windows of the segments of a series of `length` values, followed by the number of windows, by lag."""
+        counts = [self._count(length, lag) for lag in self._checked_lags]
+        return [[-(-r * count // self.segments) for r in range(self.segments + 1)] for count in counts]
+
     def _check_parameters(self) -> None:
         check_flag("standardize", self.standardize)
         check_real("constant", self.constant)
@@ -182,15 +187,13 @@ class Windows(MomentEncoder):
     def _vectors(self, some: Any) -> Iterator[FloatArray]:
         x = (np.asarray(some, dtype=np.float64) - self.mean_[:, None]) / self.scale_[:, None]
         n, channels, length = x.shape
-        for lag in self._checked_lags:
-            count = self._count(length, lag)
-            windows = np.empty((n, count, self._side))
+        for lag, edges in zip(self._checked_lags, self.edges(length), strict=True):
+            windows = np.empty((n, edges[-1], self._side))
             for k in range(self.size):
-                end = k * lag + self.stride * (count - 1) + 1
+                end = k * lag + self.stride * (edges[-1] - 1) + 1
                 windows[..., k * channels : (k + 1) * channels] = x[:, :, k * lag : end : self.stride].swapaxes(1, 2)
             if self.constant:
                 windows[..., -1] = self.constant
-            edges = [-(-r * count // self.segments) for r in range(self.segments + 1)]
             for first, last in pairwise(edges):
                 yield windows[:, first:last]
 

@@ -1,11 +1,12 @@
-"""Integer models of networks on image patches, with proven bounds of every sum."""
+"""Integer models of networks on images and series, with proven bounds of every sum."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,29 +15,27 @@ import qsdp.encoding
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.export._layout import type_width
+from qsdp.export._block_samples import Images, Series, images_of, series_of
+from qsdp.export._integer_model import DIGITS, Inputs
+from qsdp.export._integer_network import common_unit
+from qsdp.export._layout import Widths
 from qsdp.export._model import ModelDescription
 from qsdp.networks import BlockForm, BlockNetwork
 from qsdp.networks.compact import integer_weights
 from qsdp.networks.storage import bits_of_integers
 
-if TYPE_CHECKING:
-    from qsdp.encoding import Patches
-
-__all__ = ["BlockIntegers", "BlockLayout", "BlockModel", "block_model"]
-
-#: Bits of second-layer weights that are not small multiples of a scale.
-_DIGITS = 15
+__all__ = ["BlockIntegers", "BlockLayout", "BlockModel", "block_model", "check_encoder", "largest_entries"]
 
 #: Minimum and maximum number of bits of factors between outputs.
 _FACTOR_DIGITS = 6, 31
 
-_BYTE = 255
+#: Bits of the factors of blocks that are means over different numbers of windows.
+_GAIN_DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class BlockIntegers:
-    r"""Integer second layer: scores are `unit` times :math:`F_c \sum_j q_{jc}\, u_j^T M_{r_j} v_j + B_c`.
+    r"""Integer second layer: scores are `unit` times :math:`F_c \sum_j q_{jc} G_{r_j} u_j^T M_{r_j} v_j + B_c`.
 
     Attributes
     ----------
@@ -45,20 +44,25 @@ class BlockIntegers:
     neurons : tuple of ndarray, or None
         Signs U and V of shape (t, N), blocks and outputs of shape (t,), and weights q of shape (t,) of the terms, by
         block and output; None for a form.
+    gains : ndarray of shape (R,)
+        Factors of the sums of each block.
     factors : ndarray of shape (C,)
     bias : tuple of int
-    unit, error : ndarray of shape (C,)
-        Factors from outputs to scores, and bounds on their distance from the model's scores.
+    unit, error, rounding_error : ndarray of shape (C,)
+        Factors from outputs to scores, and bounds on their distance from the model's scores: for the values that
+        entries stand for, and for entries before rounding.
     sums, totals : int
         Bounds on the magnitudes of the sums over neurons, and of outputs.
     """
 
     forms: IntArray
     neurons: tuple[IntArray, IntArray, IntArray, IntArray, IntArray] | None
+    gains: IntArray
     factors: IntArray
     bias: tuple[int, ...]
     unit: FloatArray
     error: FloatArray
+    rounding_error: FloatArray
     sums: int
     totals: int
 
@@ -67,14 +71,9 @@ class BlockIntegers:
         """Number of outputs C."""
         return len(self.bias)
 
-    @property
-    def rounding_error(self) -> FloatArray:
-        """Same as `error`, since pixels are integers and are not rounded."""
-        return self.error
-
 
 @dataclass(frozen=True, eq=False)
-class BlockLayout:
+class BlockLayout(Widths):
     """Storage layout of a network: packed bits, and the widths of the integers that evaluate it.
 
     Attributes
@@ -99,55 +98,58 @@ class BlockLayout:
     projection_bound: int
     sum_bound: int
 
-    @property
-    def projection_width(self) -> int:
-        """Bits of the integers of products and values of neurons."""
-        return max(type_width(self.projection_bound), 16)
-
-    @property
-    def sum_width(self) -> int:
-        """Bits of the integers of sums and outputs."""
-        return max(type_width(self.sum_bound), self.projection_width)
-
 
 @dataclass(frozen=True, eq=False)
 class BlockModel:
-    """Integer model of a network on patches, which computes exactly what its C code does.
+    """Integer model of a network on images or series, which computes exactly what its C code does.
 
     Attributes
     ----------
     description : ModelDescription
+        That of a sample, with a column for each channel, for series.
+    samples : Images or Series
     network : BlockIntegers
     layout : BlockLayout
     """
 
     description: ModelDescription
+    samples: Images | Series
     network: BlockIntegers
     layout: BlockLayout
 
-    #: Pixels are bytes, and no column is rounded.
-    input_range = (0, _BYTE)
-    inputs = None
+    @property
+    def encoder(self) -> Any:
+        """Encoder of the images or series."""
+        return self.samples.encoder
 
     @property
-    def encoder(self) -> Patches:
-        """Encoder of the images."""
-        encoder: Patches = self.description.blocks
-        return encoder
+    def series(self) -> Series | None:
+        """The series that the model takes; None for images."""
+        return self.samples if isinstance(self.samples, Series) else None
 
-    def columns(self, X: Any) -> npt.NDArray[np.uint8]:
-        """Return images as flat rows of bytes, shape (n, pixels)."""
-        images = self.encoder.samples(X)
-        wrong = (images != np.rint(images)) | (images < 0) | (images > _BYTE)
-        if np.any(wrong):
-            raise InvalidInputError(f"X must hold integers from 0 to {_BYTE}; found {images[wrong][0]:g}")
-        return images.reshape(len(images), -1).astype(np.uint8)
+    @property
+    def inputs(self) -> Inputs | None:
+        """Map from fixed-point numbers of a sample of a series to integers; None for images."""
+        return self.samples.inputs
+
+    @property
+    def input_range(self) -> tuple[int, int]:
+        """Smallest and largest entry that the model takes."""
+        return self.samples.input_range
+
+    @property
+    def n_columns(self) -> int:
+        """Number of entries of an image or series."""
+        return self.samples.n_columns
+
+    def columns(self, X: Any) -> npt.NDArray[Any]:
+        """Return images as flat rows of bytes, or series as rows of fixed-point numbers, sample after sample."""
+        return self.samples.columns(X)
 
     def outputs(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Compute the integer outputs (n, C) of flat rows of pixels."""
-        images = np.asarray(columns).astype(np.uint8).reshape(-1, *self.encoder.image_shape_)
-        products = self.encoder.encoded(images).astype(np.int64)
-        sums = products @ self.network.forms.T
+        """Compute the integer outputs (n, C) for the result of `columns`."""
+        gains = self.network.gains[self.encoder.layout_.block]
+        sums = self.samples.products(columns) @ (self.network.forms * gains).T
         outputs: npt.NDArray[Any] = sums * self.network.factors + np.array(self.network.bias)
         return outputs
 
@@ -157,102 +159,157 @@ class BlockModel:
         return scores
 
 
-@dataclass(frozen=True, eq=False)
-class _PatchBounds:
-    """Bounds of the integers of an encoder, for pixels that are bytes: of packed entries, and of neurons by block."""
-
-    encoder: Patches
-
-    @cached_property
-    def vector(self) -> FloatArray:
-        """Bounds of the entries of a patch, of shape (N,)."""
-        encoder, area = self.encoder, self.encoder.downsample**2
-        centre = int(encoder.centre) * area
-        pixels = max(abs(centre), abs(_BYTE * area - centre))
-        largest = np.full(encoder.layout_.side, float(pixels))
-        if encoder.constant_:
-            largest[-1] = int(encoder.constant_) * area
-        return largest
-
-    @cached_property
-    def neurons(self) -> FloatArray:
-        """Bounds of the values of neurons, by block, of shape (R,)."""
-        return np.asarray(self.encoder.positions * self.vector.sum() ** 2)
-
-    @cached_property
-    def entries(self) -> FloatArray:
-        """Bounds of the packed entries, of shape (P,)."""
-        layout = self.encoder.layout_
-        return np.asarray(self.encoder.positions[layout.block] * self.vector[layout.first] * self.vector[layout.second])
-
-
-def patches_of(description: ModelDescription) -> Patches:
-    """Return the encoder of a network on images; raise ExportError if there is none, or another one."""
+def check_encoder(description: ModelDescription, *, series: bool = False) -> Any:
+    """Return the encoder of a network on images or, if allowed, series; raise ExportError for another one or none."""
     encoder = description.blocks
     if encoder is None:
-        raise ExportError("a network on blocks without an estimator needs encoder, the fitted Patches of its images")
-    if not isinstance(encoder, qsdp.encoding.Patches):
-        raise ExportError(f"only networks on Patches can be exported; got {encoder!r:.60}")
+        raise ExportError("a network on blocks without an estimator needs encoder, the fitted one of its samples")
+    kinds = (qsdp.encoding.Patches, qsdp.encoding.Windows) if series else (qsdp.encoding.Patches,)
+    if not isinstance(encoder, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        more = "; series are exported by to_c only" if isinstance(encoder, qsdp.encoding.Windows) else ""
+        raise ExportError(f"only networks on {names} can be exported; got {encoder!r:.60}{more}")
     return encoder
 
 
-def block_model(description: ModelDescription, *, width: int, layout: str) -> BlockModel:
-    """Convert a network on patches of byte images to integers, in the smaller layout whose sums fit.
+def block_model(
+    description: ModelDescription,
+    *,
+    width: int,
+    layout: str,
+    length: int | None = None,
+    scales: Mapping[str, float] | None = None,
+    column_width: int | None = None,
+    most: int = 255,
+    digits: Sequence[int] = DIGITS,
+) -> BlockModel:
+    """Convert a network on byte images or series to integers, in the smaller layout whose sums fit.
+
+    Parameters
+    ----------
+    description : ModelDescription
+    width : {16, 32, 64}
+        Bits of the widest accumulator allowed.
+    layout : {"auto", "neurons", "form"}
+    length : int, optional
+        Number of samples of a series.
+    scales : mapping of str to float, optional
+        Scale of each channel, by name; see `to_c`.
+    column_width : {16, 32}, optional
+        Bits of the entries of series; 16 by default.
+    most : int, default=255
+        The largest pixel.
+    digits : sequence of int
+        Numbers of bits of what must be rounded, tried in this order until all sums fit.
 
     Raises
     ------
     ExportError
-        The encoder is not `Patches`, its centre or constant are not integers, or sums do not fit into `width` bits.
+        The encoder is neither `Patches` nor, with a length, `Windows`, its centre or constant are not integers, or sums
+        do not fit into `width` bits.
     """
-    encoder = patches_of(description)
-    for name in ("centre", "constant_"):
-        if not float(value := getattr(encoder, name)).is_integer():
-            raise ExportError(f"{name} of the encoder must be an integer; got {value:g}")
-    bounds = _PatchBounds(encoder)
-    integers = _integers(description, bounds, width)
-    found = [one(encoder, integers, bounds) for name, one in _LAYOUTS.items() if layout in {"auto", name}]
-    fitting = [one for one in found if one is not None and one.sum_width <= width]
-    if not fitting:
-        if not any(found):
-            raise ExportError(f"layout must be 'form' for a form of integers; got {layout!r}")
-        raise ExportError(f"the sums do not fit into the {width} bits of width: take a larger width or fewer neurons")
-    return BlockModel(description, integers, min(fitting, key=lambda one: one.table.size + one.counts.size))
+    encoder = check_encoder(description, series=length is not None)
+    found: list[BlockLayout | None] = []
+    of_series = isinstance(encoder, qsdp.encoding.Windows)
+    for number in digits:
+        samples: Images | Series = (
+            series_of(description, length or 0, scales, column_width or 16, number)
+            if of_series
+            else images_of(encoder, most)
+        )
+        integers = _integers(description, samples, width, number)
+        found = [one(samples, integers) for name, one in _LAYOUTS.items() if layout in {"auto", name}]
+        fitting = [one for one in found if one is not None and one.sum_width <= width]
+        if fitting:
+            smallest = min(fitting, key=lambda one: one.table.size + one.counts.size)
+            # Columns of series are described like those of a table.
+            return BlockModel(getattr(samples, "description", description), samples, integers, smallest)
+    if not any(found):
+        raise ExportError(f"layout must be 'form' for a form of integers; got {layout!r}")
+    raise ExportError(f"the sums do not fit into the {width} bits of width: take a larger width or fewer neurons")
 
 
-def _integers(description: ModelDescription, bounds: _PatchBounds, width: int) -> BlockIntegers:
-    """Quantize the second layer to integers, exactly if the weights are small multiples of one scale per output."""
+def _integers(description: ModelDescription, samples: Images | Series, width: int, digits: int) -> BlockIntegers:
+    """Quantize the second layer to integers, exactly if the weights are small multiples of one scale per output.
+
+    Other weights, and the factors of blocks whose numbers of windows differ, have at most so many digits.
+    """
     network, offset, factor = description.network, description.offset, description.factor
-    layout = bounds.encoder.layout_
+    layout = samples.encoder.layout_
+    gains, common = _gains(samples.divisors, min(digits, _GAIN_DIGITS))
+    weight = samples.unit**2
     if isinstance(network, BlockForm):
-        neurons, scales = None, network.scales * factor
+        neurons, own = None, network.scales
         forms = (network.integers * layout.counts).astype(np.int64)
-        sums = np.abs(forms) @ bounds.entries
-        lost = np.zeros(len(offset))
+        integers = np.add.reduceat(np.abs(forms) * largest_entries(samples), layout.starts[:-1], axis=1)
+        exact, lost = own[:, None] * integers, np.zeros(integers.shape)
     else:
         assert isinstance(network, BlockNetwork)
         alpha = network.output_weights
-        try:
-            weights, own = integer_weights(alpha)
-        except InvalidInputError:
-            own = np.abs(alpha).max(axis=0) / (2**_DIGITS - 1)
-            weights = np.rint(alpha / np.where(own > 0.0, own, 1.0)).astype(np.int64)
-        reach, scales = bounds.neurons[network.block], own * factor
-        lost = factor * (np.abs(alpha - weights * own).T @ reach)
-        sums = np.abs(weights).T @ reach
-        neurons = _sorted(network, weights)
-        forms = _forms(network, weights)
+        weights, own = _second_layer(alpha, digits)
+        # Bounds of the values of neurons, by output and block.
+        reach = (network.block == np.arange(layout.n_blocks)[:, None]).T * (samples.counts * samples.vector.sum() ** 2)
+        integers, exact, lost = (np.abs(one).T @ reach for one in (weights, alpha, alpha - weights * own))
+        neurons, forms = _sorted(network, weights, samples.order), _forms(network, weights)
+    sums, scales = integers @ gains, own * factor * (weight / common)
     spare = width - 2 - int(sums.max()).bit_length()
     least, most = _FACTOR_DIGITS
     unit, factors = _common(scales, description.decision, min(max(spare, least), most))
     bias = tuple(round(Fraction(b) / Fraction(u)) for b, u in zip(offset.tolist(), unit.tolist(), strict=True))
-    error = lost + np.abs(scales - factors * unit) * sums + np.abs(offset - np.array(bias) * unit)
+    error = (
+        factor * weight * (lost @ (1.0 / samples.divisors) + exact @ np.abs(1.0 / samples.divisors - gains / common))
+    )
+    error += np.abs(scales - factors * unit) * sums + np.abs(offset - np.array(bias) * unit)
     # Scales and units are floats.
-    error += 4.0 * EPS * (scales * sums + np.abs(offset))
+    error += 8.0 * EPS * (scales * sums + np.abs(offset))
     totals = sums * factors + np.abs(np.array(bias, dtype=np.float64))
     slack = 1.0 + ROUNDING
+    rounded, rounding = (slack * (error + factor * one) for one in _input_errors(network, samples))
     return BlockIntegers(
-        forms, neurons, factors, bias, unit, error * slack, int(sums.max() * slack), int(totals.max() * slack)
+        forms,
+        neurons,
+        gains,
+        factors,
+        bias,
+        unit,
+        rounded,
+        rounding,
+        int(sums.max() * slack),
+        int(totals.max() * slack),
     )
+
+
+def _second_layer(alpha: FloatArray, digits: int) -> tuple[IntArray, FloatArray]:
+    """Return second-layer weights as integers times scales, rounded unless they are exactly that."""
+    try:
+        return integer_weights(alpha)
+    except InvalidInputError:
+        sizes = np.abs(alpha)
+        units = [common_unit(one[one > 0.0], digits) if one.any() else 1.0 for one in sizes.T]
+        finest = sizes.max(axis=0) / (2**digits - 1)
+        own = np.array([one or other for one, other in zip(units, finest.tolist(), strict=True)])
+        return np.rint(alpha / own).astype(np.int64), own
+
+
+def _gains(divisors: IntArray, digits: int) -> tuple[IntArray, int]:
+    """Write the inverses of numbers as small integers over a common one, exactly if these are small enough."""
+    smallest, common = int(divisors.min()), math.lcm(*divisors.tolist())
+    if common >= smallest << digits:
+        common = smallest * (2**digits - 1)
+    return np.rint(common / divisors).astype(np.int64), common
+
+
+def largest_entries(samples: Images | Series) -> FloatArray:
+    """Bound the magnitudes of the packed sums of products, of shape (P,)."""
+    layout, vector = samples.encoder.layout_, samples.vector
+    return np.asarray(samples.counts[layout.block] * vector[layout.first] * vector[layout.second])
+
+
+def _input_errors(network: Any, samples: Images | Series) -> list[FloatArray]:
+    """Bound the errors of outputs for vectors z + e: 2 e'Sz + e'Se, for exact entries and for rounded ones."""
+    layout, z = samples.encoder.layout_, samples.vector
+    S = np.abs(layout.matrices(network.entries / layout.counts)).reshape(-1, layout.n_blocks, layout.side, layout.side)
+    return [samples.unit**2 * ((S @ (2.0 * z + e)) @ e).sum(axis=1) for e in samples.errors]
 
 
 def _forms(network: BlockNetwork, weights: IntArray) -> IntArray:
@@ -262,13 +319,16 @@ def _forms(network: BlockNetwork, weights: IntArray) -> IntArray:
     return np.asarray(np.rint(weights.T @ vectors), dtype=np.int64)
 
 
-def _sorted(network: BlockNetwork, weights: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
-    """Sort the terms of the sums over neurons by block and output; a neuron of several outputs is several terms."""
+def _sorted(
+    network: BlockNetwork, weights: IntArray, order: list[int]
+) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
+    """Sort the terms of the sums over neurons by block, in an order, and output; a neuron may have several terms."""
     neuron, output = np.nonzero(weights)
-    order = np.lexsort((output, network.block[neuron]))
-    neuron, output = neuron[order], output[order]
+    block = np.argsort(order)[network.block[neuron]]
+    by_block = np.lexsort((output, block))
+    neuron, output = neuron[by_block], output[by_block]
     U, V = (side[neuron].astype(np.int64) for side in (network.U, network.V))
-    return U, V, network.block[neuron], output, weights[neuron, output]
+    return U, V, block[by_block], output, weights[neuron, output]
 
 
 def _common(scales: FloatArray, decision: str, digits: int) -> tuple[FloatArray, IntArray]:
@@ -280,29 +340,29 @@ def _common(scales: FloatArray, decision: str, digits: int) -> tuple[FloatArray,
     return np.full(len(scales), unit), np.rint(used / unit).astype(np.int64)
 
 
-def _as_neurons(encoder: Patches, integers: BlockIntegers, bounds: _PatchBounds) -> BlockLayout | None:
+def _as_neurons(samples: Images | Series, integers: BlockIntegers) -> BlockLayout | None:
     if integers.neurons is None:
         return None
     U, V, block, output, weights = integers.neurons
     low, n_bits = _range(weights)
     signs = (np.concatenate([U, V], axis=1) > 0).astype(np.uint8)
     bits = np.concatenate([signs, bits_of_integers(weights - low, n_bits)], axis=1)
-    groups = encoder.layout_.n_blocks * integers.n_outputs
+    groups = len(samples.order) * integers.n_outputs
     counts = np.bincount(block * integers.n_outputs + output, minlength=groups)
-    return BlockLayout(
-        "neurons", np.packbits(bits), n_bits, low, counts, _upper(bounds.neurons), max(integers.sums, integers.totals)
-    )
+    reach = _upper(samples.counts * samples.vector.sum() ** 2)
+    return BlockLayout("neurons", np.packbits(bits), n_bits, low, counts, reach, max(integers.sums, integers.totals))
 
 
-def _as_form(encoder: Patches, integers: BlockIntegers, bounds: _PatchBounds) -> BlockLayout:
-    layout = encoder.layout_
+def _as_form(samples: Images | Series, integers: BlockIntegers) -> BlockLayout:
+    layout = samples.encoder.layout_
     # Entries off the diagonal count twice, which the products take over: those of neurons of signs are even.
     entries = integers.forms // layout.counts.astype(np.int64)
     low, n_bits = _range(entries)
-    by_block = [entries[:, layout.starts[r] : layout.starts[r + 1]].ravel() for r in range(layout.n_blocks)]
+    by_block = [entries[:, layout.starts[r] : layout.starts[r + 1]].ravel() for r in samples.order]
     bits = bits_of_integers(np.concatenate(by_block) - low, n_bits)
-    sums = float((np.abs(integers.forms) @ bounds.entries).max() + max(abs(low), 2**n_bits))
-    products = _upper(2.0 * bounds.entries)
+    largest, gains = largest_entries(samples), integers.gains[layout.block]
+    sums = float((np.abs(integers.forms) * gains @ largest).max() + max(abs(low), 2**n_bits) * int(gains.max()))
+    products = _upper(2.0 * largest)
     sum_bound = max(int(sums * (1.0 + ROUNDING)), integers.totals, products)
     return BlockLayout("form", np.packbits(bits), n_bits, low, np.zeros(0, dtype=np.int64), products, sum_bound)
 

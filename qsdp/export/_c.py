@@ -11,18 +11,19 @@ from typing import Any
 
 from qsdp._utils.files import write_into
 from qsdp._utils.summary import Summarized, Summary
-from qsdp._utils.validation import FloatArray, check_choice, check_flag
+from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer
 from qsdp.exceptions import InvalidInputError
 from qsdp.export import _c_templates as templates
-from qsdp.export._block_model import BlockModel, block_model
+from qsdp.export._block_model import BlockModel, block_model, check_encoder
+from qsdp.export._c_blocks import push_declaration, state_type
 from qsdp.export._c_compiled import CompiledModel, compile_model
 from qsdp.export._c_example import EXAMPLE, example_source
-from qsdp.export._c_source import c_source, column_type, entry_points
-from qsdp.export._c_text import comment, identifiers, initializer, string
+from qsdp.export._c_source import c_source, entry_points
+from qsdp.export._c_text import column_type, comment, identifiers, initializer, string
 from qsdp.export._fixed_point import factor_of
 from qsdp.export._integer_model import Inputs, IntegerModel, check_width, integer_model
 from qsdp.export._layout import LAYOUTS
-from qsdp.export._model import describe, described, is_on_blocks
+from qsdp.export._model import ModelDescription, describe, described, is_on_blocks
 
 __all__ = ["CSource", "to_c"]
 
@@ -115,7 +116,7 @@ class CSource(Summarized):
         return compile_model(self.name, self.files(), self.model, compiler, "-O2" if self.packed else "-O3")
 
     def _summary(self) -> Summary:
-        return Summary(f"CSource {self.name!r}", [("columns", str(self.model.description.n_columns)), *self.facts()])
+        return Summary(f"CSource {self.name!r}", [("columns", str(self.model.n_columns)), *self.facts()])
 
     def facts(self) -> list[tuple[str, str]]:
         """Return a readable summary of weights, sums and bounds, as pairs of label and text."""
@@ -146,6 +147,7 @@ def to_c(
     layout: str = "auto",
     packed: bool = True,
     encoder: Any = None,
+    length: int | None = None,
 ) -> CSource:
     """Export a model to C99 code without floats, allocation or library calls.
 
@@ -154,8 +156,8 @@ def to_c(
     model : network, estimator, pipeline or model of `qsdp fit`
         A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm` takes integer inputs. A fitted
         `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, alone or at the end of a pipeline, takes columns:
-        fixed-point numbers and codes of categories. One whose encoding is `qsdp.encoding.Patches`, or a `BlockNetwork`
-        or `BlockForm` with its `encoder`, takes images of bytes.
+        fixed-point numbers and codes of categories. One whose encoding is `qsdp.encoding.Patches` or `Windows`, or a
+        `BlockNetwork` or `BlockForm` with its `encoder`, takes images of bytes, or series of 16-bit integers.
     name : str, default="qsdp_model"
         Name of the files and prefix of functions and macros; a C identifier.
     input_range : (int, int), optional
@@ -163,10 +165,11 @@ def to_c(
     scales : mapping of str to float, optional
         Scale of each column, by name. The fixed-point number of an entry is the integer nearest to the entry times the
         scale. The default is a power of ten: as far as 2^20 steps and `column_width` allow, it divides the range of a
-        number into at least 6554 steps and keeps one decimal more than the thresholds.
+        number into at least 6554 steps and keeps one decimal more than the thresholds. Channels of series are named
+        "channel 0", "channel 1" and so on; 1 is the scale of a sensor whose integers the model was trained on.
     column_width : {16, 32}, optional
-        Bits of the columns of an estimator; 32 by default. 16 makes the code smaller, most of all on 8-bit machines.
-        Decimals that do not fit are rounded; ``rounding_error`` bounds the effect.
+        Bits of the columns of an estimator; 32 by default, and 16 for series. 16 makes the code smaller, most of all on
+        8-bit machines. Decimals that do not fit are rounded; ``rounding_error`` bounds the effect.
     width : {16, 32, 64}
         Bits of the widest accumulator allowed. Numbers that are not exact in integers are rounded to between 6 and 15
         bits: the maximum with which every sum provably fits.
@@ -176,8 +179,10 @@ def to_c(
     packed : bool, default=True
         Whether weights are packed into bits. Otherwise they are stored as the narrowest integers that hold them, of at
         least 8 bits, which suits processors with vector instructions. Networks on images are always packed.
-    encoder : Patches, optional
+    encoder : Patches or Windows, optional
         The fitted encoder of a network on blocks alone, such as one that `qsdp.refit` rounded to a few bits.
+    length : int, optional
+        Number of samples of a series, for a network on series.
 
     Raises
     ------
@@ -197,6 +202,11 @@ def to_c(
     apart than the bounds in the header. Second-layer weights are exact if they are multiples of the smallest one that
     fit into the bits of rounding (see `width`), as weights of equal magnitude do. Then outputs for integer inputs and a
     bilinear or purely quadratic activation are exact, too, if the bias is also such a multiple.
+
+    Series arrive sample by sample: ``NAME_push(state, column)`` takes a sample of all channels, and returns -1 or, with
+    the last sample of a series, the class; outputs are in ``state->output`` then. All that it remembers is in a state
+    of fixed size, which begins as zeros, and the next sample begins the next series. Channels that the encoder
+    standardises are clipped at 16 standard deviations, between which the bounds hold.
 
     Examples
     --------
@@ -219,15 +229,20 @@ def to_c(
     description = describe(model, encoder=encoder, blocks=True)
     found: IntegerModel | BlockModel
     if is_on_blocks(description.network):
-        columns = {"input_range": input_range, "scales": scales, "column_width": column_width}
-        if given := [name for name, value in columns.items() if value is not None]:
-            raise InvalidInputError(f"{given[0]} is not for a network on images, which takes bytes")
-        if not packed:
-            raise InvalidInputError("packed must be True for a network on images")
+        of_columns = {"input_range": input_range, "scales": scales, "column_width": column_width}
+        _check_blocks(description, of_columns, length, packed)
+        kind = check_choice("layout", layout, ["auto", *LAYOUTS])
         found = block_model(
-            description, width=check_width(width), layout=check_choice("layout", layout, ["auto", *LAYOUTS])
+            description,
+            width=check_width(width),
+            layout=kind,
+            length=length,
+            scales=scales,
+            column_width=column_width,
         )
     else:
+        if length is not None:
+            raise InvalidInputError("length is for a network on series, whose encoding is qsdp.encoding.Windows")
         found = integer_model(
             description, input_range=input_range, scales=scales, column_width=column_width, width=width, layout=layout
         )
@@ -235,23 +250,51 @@ def to_c(
     return CSource(name, _header(found, name, packed), source, found, packed)
 
 
+def _check_blocks(description: ModelDescription, of_columns: dict[str, Any], length: int | None, packed: bool) -> None:
+    """Refuse arguments that are not for a network on images or series, or missing."""
+    encoder = check_encoder(description, series=True)
+    series = hasattr(encoder, "lags")
+    refused = {"input_range": of_columns["input_range"]} if series else {**of_columns, "length": length}
+    if given := [name for name, value in refused.items() if value is not None]:
+        what = "series, whose samples have scales" if series else "images, which takes bytes"
+        raise InvalidInputError(f"{given[0]} is not for a network on {what}")
+    if not packed:
+        raise InvalidInputError("packed must be True for a network on images or series")
+    if not series:
+        return
+    if of_columns["column_width"] not in {None, 16, 32}:
+        raise InvalidInputError(f"column_width must be 16 or 32; got {of_columns['column_width']!r:.60}")
+    if length is None:
+        raise InvalidInputError("length, the number of samples of a series, is needed for a network on series")
+    windows = [edges[-1] for edges in encoder.edges(check_integer("length", length, minimum=1, maximum=2**16))]
+    if min(windows) < encoder.segments:
+        raise InvalidInputError(
+            f"length must be so large that each of {encoder.segments} segments has a window; got {length}"
+        )
+
+
 def _header(model: IntegerModel | BlockModel, name: str, packed: bool) -> str:
     upper = name.upper()
+    state = push = ""
+    if isinstance(model, BlockModel) and model.series:
+        state, push = state_type(model, model.series, name), f"{push_declaration(model, model.series, name)};\n"
     macros = [f"#define {upper}_{key} {value}" for key, value in _values(model).items()]
     declarations = "".join(f"{one};\n" for one in entry_points(model, name))
     return (
         f"{comment(_facts(model, name, packed))}\n#ifndef {upper}_H\n#define {upper}_H\n\n#include <stdint.h>\n\n"
         + "\n".join(macros)
-        + f"\n\n{_column_macros(model, name)}{_C_LINKAGE}{declarations}{_END_OF_C_LINKAGE}\n#endif\n"
+        + f"\n\n{_column_macros(model, name)}{state}{_C_LINKAGE}{push}{declarations}{_END_OF_C_LINKAGE}\n#endif\n"
     )
 
 
 def _values(model: IntegerModel | BlockModel) -> dict[str, str]:
     """Compute the values of macros: sizes, bounds, and the names of columns and classes."""
     network, description = model.network, model.description
-    values = {"COLUMNS": str(description.n_columns), "OUTPUTS": str(network.n_outputs)}
+    values = {"COLUMNS": str(model.n_columns), "OUTPUTS": str(network.n_outputs)}
     bounds = {"UNIT": network.unit, "ERROR": network.error}
     if model.inputs is not None:
+        if description.n_columns < model.n_columns:
+            values["CHANNELS"] = str(description.n_columns)
         values["MISSING"] = f"{column_type(model).removesuffix('_t').upper()}_MIN"
         bounds["ROUNDING"] = network.rounding_error
     for name, numbers in bounds.items():
@@ -302,6 +345,14 @@ def _stored(model: IntegerModel | BlockModel, packed: bool) -> str:
 
 
 def _input_facts(model: IntegerModel | BlockModel, name: str) -> list[str]:
+    if model.series is not None:
+        ends = "the class" if model.description.decision in {"sign", "argmax"} else "0"
+        return [
+            f"Columns are a series of {model.series.length} samples: channels of the first, then those of the second.",
+            f"{name}_push takes one sample after another. It returns -1 until the last one of a series, and {ends}",
+            "with it; the outputs are in the state then. An entry is the nearest integer to scale times the value of a",
+            "channel, see the macros, and must not be missing. Bounds hold unless it is clipped.",
+        ]
     if isinstance(model, BlockModel):
         sides = " x ".join(str(side) for side in model.encoder.image_shape_)
         return [f"Columns are the pixels of an image of {sides}, rows first: bytes, channels next to each other."]
@@ -347,7 +398,7 @@ def _column_macros(model: IntegerModel | BlockModel, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:
+def _ends(model: IntegerModel | BlockModel, inputs: Inputs, position: int) -> str:
     """Describe the limits at which a column is clipped; empty unless the column is a numeric input."""
     assert model.description.encoding is not None
     numbers = inputs.numbers

@@ -1,15 +1,25 @@
-"""C source of networks on image patches: sums of products of pixels by region, then neurons or quadratic forms."""
+"""C source of networks on images and series: sums of products by block, then neurons or quadratic forms."""
 
 from __future__ import annotations
 
 from string import Template
 
-from qsdp.export import _c_templates as templates
 from qsdp.export._block_model import BlockModel
-from qsdp.export._c_text import Tables, class_type, counter_type, literal, signed, unsigned_literal
+from qsdp.export._block_samples import Series
+from qsdp.export._c_encoding import encoding_functions
+from qsdp.export._c_text import (
+    Tables,
+    bit_readers,
+    class_type,
+    column_type,
+    counter_type,
+    literal,
+    scaled_sum,
+    signed,
+)
 from qsdp.export._layout import type_width
 
-__all__ = ["block_functions"]
+__all__ = ["block_functions", "push_declaration", "state_type"]
 
 _PATCH = Template("""\
 /* The pixels of the patch in a row and column of patches${with_constant}. */
@@ -34,30 +44,18 @@ ${constant}}
 
 _ADD = "value = (${x})(value + image[${index}]);\n"
 
-_PRODUCTS = Template("""\
-/* Sums of products over the patches of a region, of the upper triangle row by row. */
-static void products(const uint8_t *image, ${counter} region, ${projection} *sum)
+_ADD_PRODUCTS = Template("""\
+/* Adds the products of two entries of a vector, of the upper triangle row by row. */
+static void add(const ${x} *x, ${projection} *sum)
 {
-    const ${counter} top = region / ${regions}, left = region % ${regions};
-    ${x} x[${side}];
-    ${counter} row, column, i, j;
-    ${projection} *entry = sum;
+    ${counter} i, j;
 
-    for (i = 0; i < ${entries}; i++) {
-        sum[i] = 0;
-    }
-    for (row = ${row_edge}; row < ${next_row_edge}; row++) {
-        for (column = ${column_edge}; column < ${next_column_edge}; column++) {
-            patch(image, row, column, x);
-            entry = sum;
-            for (i = 0; i < ${side}; i++) {
-                for (j = i; j < ${side}; j++, entry++) {
-                    *entry = (${projection})(*entry + (${projection})x[i] * x[j]);
-                }
-            }
+    for (i = 0; i < ${side}; i++) {
+        for (j = i; j < ${side}; j++, sum++) {
+            *sum = (${projection})(*sum + (${projection})x[i] * x[j]);
         }
     }
-${doubled}}
+}
 """)
 
 _DOUBLED = Template("""\
@@ -99,101 +97,266 @@ static ${projection} neuron(const ${projection} *sum, ${position} at)
 }
 """)
 
-_EVALUATE = Template("""\
-static void evaluate(const uint8_t *image, ${total} *output)
+_TERMS = Template("""\
+/* Adds the terms of a block to the outputs; its weights begin at a bit, and those of the next one at the result. */
+static ${position} terms(${kind}${projection} *sum, ${counter} block, ${position} at, ${total} *output)
+{
+    ${counter} i${declared};
+    ${output_counter} k;
+
+${before}\
+    for (k = 0; k < ${C}; k++) {
+        for (i = 0; i < ${count}; i++, at = (${position})(at + ${step})) {
+            const ${total} weight = (${total})(((${total})${number} + ${low})${gain});
+
+            output[k] = (${total})(output[k] + weight * ${value});
+        }
+${after}    }
+    return at;
+}
+""")
+
+_IMAGE = Template("""\
+${declared}
 {
     ${projection} sum[${entries}];
+    ${x} x[${side}];
     ${position} at = 0;
-    ${counter} region, i;
-    ${output_counter} k;${declared}
+    ${counter} region, row, beside, i;
+    ${output_counter} k;
 
     for (k = 0; k < ${C}; k++) {
         output[k] = 0;
     }
     for (region = 0; region < ${blocks}; region++) {
-        products(image, region, sum);
-        for (k = 0; k < ${C}; k++) {
-${body}        }
+        const ${counter} top = region / ${regions}, left = region % ${regions};
+
+        for (i = 0; i < ${entries}; i++) {
+            sum[i] = 0;
+        }
+        for (row = ${row_edge}; row < ${next_row_edge}; row++) {
+            for (beside = ${column_edge}; beside < ${next_column_edge}; beside++) {
+                patch(column, row, beside, x);
+                add(x, sum);
+            }
+        }
+        at = terms(sum, region, at, output);
     }
 ${finish}}
 """)
 
-_TERM = Template("""\
-            for (i = 0; i < ${count}; i++, at = (${position})(at + ${step})) {
-                const ${total} weight = (${total})${number} + ${low};
+#: A sample completes at most one window of each lag; the last window of a segment completes a block.
+_PUSH = Template("""\
+${declared_push}
+{
+    ${x} x[${side}];
+    uint32_t lag, i, j;
 
-                output[k] = (${total})(output[k] + weight * ${value});
+    if (state->time == 0) {
+        for (i = 0; i < ${C}; i++) {
+            state->output[i] = 0;
+        }
+        state->block = state->at = 0;
+    }
+    encode(column, state->x + state->time % ${span} * ${channels});
+    for (lag = 0; lag < ${lags}; lag++) {
+        const uint32_t first = (uint32_t)(state->time - ${reach}), next = (uint32_t)(first / ${stride} + 1);
+
+${skipped}\
+        for (i = 0; i < ${size}; i++) {
+            for (j = 0; j < ${channels}; j++) {
+                x[i * ${channels} + j] = state->x[(first + i * ${lag}) % ${span} * ${channels} + j];
             }
+        }
+${constant}\
+        add(x, state->sum[lag]);
+        if (next * ${segments} / ${windows} != (next - 1) * ${segments} / ${windows}) {
+            const ${counter} block = (${counter})state->block++;
+
+            state->at = (uint32_t)terms(state->sum[lag], block, (${position})state->at, state->output);
+            for (i = 0; i < ${entries}; i++) {
+                state->sum[lag][i] = 0;
+            }
+        }
+    }
+    if (++state->time < ${length}) {
+        return -1;
+    }
+    state->time = 0;
+${finish}${choice}}
+""")
+
+#: A whole series; its state ends with it.
+_SERIES = Template("""\
+${declared_outputs}
+{
+    ${name}_state state = {0};
+    uint32_t time;
+    ${output_counter} k;
+
+    for (time = 0; time < ${length}; time++, column += ${channels}) {
+        (void)${name}_push(&state, column);
+    }
+    for (k = 0; k < ${C}; k++) {
+        output[k] = state.output[k];
+    }
+}
+""")
+
+#: Fields of the state; zeros are its beginning.
+_STATE = Template("""\
+/* What is stored between samples, ${bytes} bytes or a few more; before the first sample, all zeros. */
+typedef struct {
+    ${x} x[${ring}];
+    ${projection} sum[${lags}][${entries}];
+    ${total} output[${C}];
+    uint32_t time, block, at;
+} ${name}_state;
+
 """)
 
 _FINISH = Template("""\
-    for (k = 0; k < ${C}; k++) {
-        output[k] = (${total})(${result});
+    for (${k} = 0; ${k} < ${C}; ${k}++) {
+        ${output}[${k}] = (${total})(${result});
     }
 """)
 
+_CHOICE = {
+    "none": "    return 0;\n",
+    "labels": "    return 0;\n",
+    "sign": "    return state->output[0] > 0;\n",
+    "argmax": """\
+    for (i = 0, j = 1; j < ${C}; j++) {
+        if (state->output[j] > state->output[i]) {
+            i = j;
+        }
+    }
+    return (int32_t)i;
+""",
+}
 
-def block_functions(model: BlockModel, tables: Tables) -> list[str]:
-    """Write the C functions that evaluate a network on patches, and declare their tables."""
-    layout, network, encoder = model.layout, model.network, model.encoder
-    types = _types(model)
-    width = (layout.n_bits + 14) // 8
-    tables.add("packed", [*layout.table.tolist(), *[0] * (width - 1)])
-    functions = []
-    if layout.name == "neurons" or layout.n_bits == 1:
-        functions.append(templates.BIT.substitute(types))
-    if layout.n_bits > 1:
-        kind = next(bits for bits in (16, 32, 64) if 8 * width <= bits)
-        mask, spare = unsigned_literal(2**layout.n_bits - 1), 8 * width - layout.n_bits
-        functions.append(
-            templates.NUMBER.substitute(types, number=f"uint{kind}_t", n_bytes=width, spare=spare, mask=mask)
-        )
-    functions.append(_patch(model, types))
+
+def push_declaration(model: BlockModel, series: Series, name: str) -> str:
+    """Return the declaration of the function that takes a sample of a series, without semicolon."""
+    return f"int32_t {name}_push({name}_state *state, const {column_type(model)} column[{series.channels}])"
+
+
+def block_functions(model: BlockModel, name: str, tables: Tables, outputs: str) -> list[str]:
+    """Write the C functions up to that of the outputs, of this declaration, and declare their tables."""
+    types = {**_types(model), "name": name}
+    single = model.layout.name == "neurons" or model.layout.n_bits == 1
+    functions = [*bit_readers(model.layout, types, tables, single=single), _ADD_PRODUCTS.substitute(types)]
+    if model.layout.name == "neurons":
+        functions.append(_NEURON.substitute(types))
+    functions.append(_terms(model, types, tables))
+    network = model.network
+    output, index = ("state->output", "i") if model.series else ("output", "k")
+    value, total = f"{output}[{index}]", str(types["total"])
+    result = scaled_sum(value, index, network.factors.tolist(), network.bias, tables, total)
+    finish = "" if result == value else _FINISH.substitute(types, output=output, result=result, k=index)
+    return [*functions, *(_of_series if model.series else _of_images)(model, types, tables, finish, outputs)]
+
+
+def _terms(model: BlockModel, types: dict[str, object], tables: Tables) -> str:
+    """Write the C function that adds the terms of a block."""
+    layout, samples = model.layout, model.samples
+    number, declared, before, after = "bit" if layout.n_bits == 1 else "number", "", "", ""
+    gain = tables.entry("gain", model.network.gains[samples.order].tolist(), "block", str(types["total"]))
+    if layout.name == "neurons":
+        signs = 2 * samples.encoder.layout_.side
+        fields = {"kind": "const ", "step": signs + layout.n_bits, "value": "neuron(sum, at)"}
+        fields |= {"number": f"{number}(({types['position']})(at + {signs}))"}
+        fields["count"] = tables.entry("count", layout.counts.tolist(), "group")
+        if "[group]" in str(fields["count"]):
+            declared, after = f", group = ({types['counter']})(block * {types['C']})", "        group++;\n"
+    else:
+        fields = {"kind": "", "step": layout.n_bits, "value": "sum[i]", "number": f"{number}(at)"}
+        fields["count"] = types["entries"]
+        declared, before = f", j;\n    {types['projection']} *entry", _DOUBLED.substitute(types)
+    if not after and "block" not in gain:
+        before = f"    (void)block;\n{before}"
+    fields |= {"gain": "" if gain == "1" else f" * {gain}", "low": literal(layout.low)}
+    return _TERMS.substitute(types, **fields, declared=declared, before=before, after=after)
+
+
+def _of_images(model: BlockModel, types: dict[str, object], tables: Tables, finish: str, outputs: str) -> list[str]:
+    """Write the C functions that read the patches of an image and evaluate all regions."""
     ends: dict[str, str] = {}
-    for name, values, index in zip(("row", "column"), encoder.edges, ("top", "left"), strict=True):
+    for name, values, index in zip(("row", "column"), model.encoder.edges, ("top", "left"), strict=True):
         edge = tables.entry(f"{name}_edge", values, "{}")
         ends |= {f"{name}_edge": edge.format(index), f"next_{name}_edge": edge.format(f"{index} + 1")}
-    doubled = _DOUBLED.substitute(types) if layout.name == "form" else ""
-    functions.append(_PRODUCTS.substitute(types, **ends, doubled=doubled))
-    number, declared = ("bit" if layout.n_bits == 1 else "number"), ""
-    if layout.name == "neurons":
-        functions.append(_NEURON.substitute(types))
-        signs = 2 * encoder.layout_.side
-        step = signs + layout.n_bits
-        count = tables.entry("count", layout.counts.tolist(), "group")
-        value, number = "neuron(sum, at)", f"{number}(({types['position']})(at + {signs}))"
-        if count.startswith("count["):
-            declared = f"\n    {counter_type(layout.counts.size)} group = 0;"
-    else:
-        count, step, value, number = str(types["entries"]), layout.n_bits, "sum[i]", f"{number}(at)"
-    body = _TERM.substitute(types, count=count, step=step, value=value, number=number, low=literal(layout.low))
-    if declared:
-        body += "            group++;\n"
-    result = _result(network.factors.tolist(), network.bias, tables, str(types["total"]))
-    finish = "" if result == "output[k]" else _FINISH.substitute(types, result=result)
-    functions.append(_EVALUATE.substitute(types, declared=declared, body=body, finish=finish))
-    return functions
+    regions = model.encoder.regions
+    return [_patch(model, types), _IMAGE.substitute(types, **ends, finish=finish, regions=regions, declared=outputs)]
+
+
+def _of_series(model: BlockModel, types: dict[str, object], tables: Tables, finish: str, outputs: str) -> list[str]:
+    """Write the C functions that take the samples of a series, one after another or all."""
+    series, encoder, name = model.series, model.encoder, str(types["name"])
+    assert series is not None
+    fields = {
+        "span": max(series.reaches) + 1,
+        "reach": tables.entry("reach", series.reaches, "lag"),
+        "lag": tables.entry("distance", series.lags, "lag"),
+        "windows": tables.entry("windows", [edges[-1] for edges in series.edges], "lag"),
+        "stride": encoder.stride,
+        "segments": encoder.segments,
+        "size": encoder.size,
+        "length": series.length,
+    }
+    # The window of the first sample, or each one, may be complete.
+    unless = [f"state->time < {fields['reach']}"] * any(series.reaches)
+    unless += [f"first % {encoder.stride} != 0"] * (encoder.stride > 1)
+    skipped = f"        if ({' || '.join(unless)}) {{\n            continue;\n        }}\n" if unless else ""
+    last = f"        x[{model.encoder.layout_.side - 1}] = {literal(series.constant)};\n" if encoder.constant else ""
+    choice = Template(_CHOICE[model.description.decision]).substitute(types)
+    return [
+        *encoding_functions(series.inputs, types, tables, f"{name.upper()}_MISSING"),
+        _PUSH.substitute(
+            types,
+            **fields,
+            declared_push=push_declaration(model, series, name),
+            skipped=skipped,
+            constant=last,
+            finish=finish,
+            choice=choice,
+        ),
+        _SERIES.substitute(types, length=series.length, declared_outputs=outputs),
+    ]
+
+
+def state_type(model: BlockModel, series: Series, name: str) -> str:
+    """Write the C type of the state of a series."""
+    types, layout = _types(model), model.layout
+    ring = (max(series.reaches) + 1) * series.channels
+    sums, outputs = len(series.lags) * int(str(types["entries"])), model.network.n_outputs
+    bits = ring * _input_width(model) + sums * layout.projection_width + outputs * layout.sum_width
+    return _STATE.substitute(types, name=name, ring=ring, bytes=bits // 8 + 12)
+
+
+def _input_width(model: BlockModel) -> int:
+    """Return the bits of the entries of vectors."""
+    return max(type_width(int(model.samples.vector.max())), 16)
 
 
 def _types(model: BlockModel) -> dict[str, object]:
-    encoder, layout = model.encoder, model.layout
-    side, area = encoder.layout_.side, encoder.downsample**2
-    centre = abs(int(encoder.centre)) * area
-    largest = max(255 * area + centre, int(encoder.constant_) * area)
-    counts = [*encoder.image_shape_[:2], side * (side + 1) // 2, encoder.layout_.n_blocks, encoder.size * 2]
+    samples, layout = model.samples, model.layout
+    side, blocks, C = samples.encoder.layout_.side, samples.encoder.layout_.n_blocks, model.network.n_outputs
+    entries = side * (side + 1) // 2
+    series = model.series
+    shape = [] if series else [2 * end for end in (*samples.encoder.image_shape_[:2], samples.encoder.size)]
     return {
-        "x": signed(max(type_width(largest), 16)),
+        "x": signed(_input_width(model)),
         "projection": signed(layout.projection_width),
         "total": signed(layout.sum_width),
         "position": counter_type(8 * layout.table.size + 64),
-        "counter": counter_type(max(*counts, int(layout.counts.max(initial=0)), 2 * max(encoder.image_shape_))),
-        "output_counter": counter_type(model.network.n_outputs),
-        "class_type": class_type(model.network.n_outputs),
-        "C": model.network.n_outputs,
+        "counter": counter_type(max(*shape, entries, blocks * C, samples.encoder.layout_.side, *layout.counts, 1)),
+        "output_counter": counter_type(C),
+        "class_type": class_type(C),
+        "C": C,
         "side": side,
-        "entries": side * (side + 1) // 2,
-        "blocks": encoder.layout_.n_blocks,
-        "regions": encoder.regions,
+        "entries": entries,
+        "blocks": blocks,
+        **({"channels": series.channels, "lags": len(series.lags), "column": column_type(model)} if series else {}),
     }
 
 
@@ -234,11 +397,3 @@ def _patch(model: BlockModel, types: dict[str, object]) -> str:
         constant=f"    *x = {literal(constant)};\n" if constant else "",
         with_constant=", and a constant" if constant else "",
     )
-
-
-def _result(factors: list[int], bias: tuple[int, ...], tables: Tables, total: str) -> str:
-    """Write output k as an expression of its sum: times a factor, plus a bias."""
-    factor = tables.entry("factor", factors, "k", total)
-    added = tables.entry("bias", bias, "k", total)
-    result = "output[k]" if factor == "1" else f"output[k] * {factor}"
-    return result if added == "0" else f"{result} + {added}"

@@ -19,7 +19,7 @@ from qsdp._utils.outputs import squeezed
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export._block_model import BlockModel
-from qsdp.export._c_source import column_type, output_type
+from qsdp.export._c_text import column_type, output_type
 from qsdp.export._integer_model import IntegerModel
 
 __all__ = ["FLAGS", "CompiledModel", "compile_model", "find_compiler"]
@@ -63,7 +63,7 @@ class CompiledModel:
         """Compute the integer outputs of shape (n, C) for integer columns within the input range, as on the device."""
         low, high = self.model.input_range
         given = np.asarray(columns)
-        d = self.model.description.n_columns
+        d = self.model.n_columns
         if given.dtype.kind not in "iu" or given.shape[1:] != (d,):
             raise InvalidInputError(f"columns must be integers of shape (n, {d}); got {given.dtype} {given.shape}")
         if given.size and not low <= given.min() <= given.max() <= high:
@@ -112,7 +112,7 @@ def compile_model(
         name=name,
         x=column_type(model),
         total=output_type(model),
-        columns=model.description.n_columns,
+        columns=model.n_columns,
         C=model.network.n_outputs,
     )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

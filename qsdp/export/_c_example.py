@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import IntArray
 from qsdp.export._block_model import BlockModel
-from qsdp.export._c_source import column_type, output_type
-from qsdp.export._c_text import bare, class_type, comment, identifiers, initializer
+from qsdp.export._c_text import bare, class_type, column_type, comment, identifiers, initializer, output_type
 from qsdp.export._integer_model import Inputs, IntegerModel
 
 __all__ = ["EXAMPLE", "example_rows", "example_source"]
@@ -125,21 +124,23 @@ def example_source(model: IntegerModel | BlockModel, name: str) -> str:
 
 def example_rows(model: IntegerModel | BlockModel) -> IntArray:
     """Generate rows spread over the ranges and categories of the columns, of shape (n, number of columns)."""
-    rng, d = np.random.default_rng(0), model.description.n_columns
+    rng, d = np.random.default_rng(0), model.n_columns
     if model.inputs is None:
         low, high = (np.full(d, end, dtype=np.int64) for end in model.input_range)
         holes, missing = np.zeros(d, dtype=np.bool_), 0
     else:
-        low, high, holes = _spans(model, model.inputs)
+        low, high, holes = _spans(model, model.inputs, d // model.description.n_columns)
         missing = -model.inputs.most - 1
-    rows = rng.integers(low, high, size=(_ROWS, d), endpoint=True)
+    rows: IntArray = rng.integers(low, high, size=(_ROWS, d), endpoint=True)
     rows[1], rows[2] = low, high
     rows[3] = np.where(holes, missing, rows[3])
     rows[4:] = np.where(holes & (rng.random((_ROWS - 4, d)) < _MISSING), missing, rows[4:])
     return rows
 
 
-def _spans(model: IntegerModel, inputs: Inputs) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
+def _spans(
+    model: IntegerModel | BlockModel, inputs: Inputs, n_samples: int
+) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
     """Return the smallest and largest test entries of columns, and a mask of columns that may have missing entries."""
     encoding = model.description.encoding
     assert encoding is not None
@@ -152,7 +153,8 @@ def _spans(model: IntegerModel, inputs: Inputs) -> tuple[IntArray, IntArray, npt
             spans.append((0, 0, False))
         else:
             spans.append((*_span(inputs, position, scale), column.fill is not None))
-    low, high, holes = zip(*spans, strict=True)
+    # A series has the spans of its channels in every sample.
+    low, high, holes = zip(*spans * n_samples, strict=True)
     return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64), np.array(holes, dtype=np.bool_)
 
 
@@ -169,14 +171,14 @@ def _span(inputs: Inputs, position: int, scale: Fraction) -> tuple[int, int]:
     return max(min(ends) - beyond, -inputs.most), min(max(ends) + beyond, inputs.most)
 
 
-def _entries(model: IntegerModel, name: str, row: IntArray) -> str:
+def _entries(model: IntegerModel | BlockModel, name: str, row: IntArray) -> str:
     """Write the entries of a row as C expressions: macros of numbers, and codes of categories."""
     encoding, inputs = model.description.encoding, model.inputs
     assert encoding is not None
     assert inputs is not None
     texts = []
-    names = identifiers(column.name for column in encoding.columns)
-    for identifier, scale, value in zip(names, inputs.scales, row.tolist(), strict=True):
+    names, samples = identifiers(column.name for column in encoding.columns), len(row) // len(encoding.columns)
+    for identifier, scale, value in zip(names * samples, inputs.scales * samples, row.tolist(), strict=True):
         number = bare(value) if scale is None else f"{name.upper()}_FIXED_{identifier}({float(value / scale)!r})"
         texts.append(f"        {number},")
     return "\n".join(texts)

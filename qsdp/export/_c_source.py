@@ -6,29 +6,26 @@ from qsdp.export import _c_templates as templates
 from qsdp.export._block_model import BlockModel
 from qsdp.export._c_blocks import block_functions
 from qsdp.export._c_encoding import encoding_functions
-from qsdp.export._c_text import Tables, class_type, counter_type, literal, signed, unsigned_literal
+from qsdp.export._c_text import (
+    Tables,
+    bit_readers,
+    class_type,
+    column_type,
+    counter_type,
+    literal,
+    output_type,
+    scaled_sum,
+    signed,
+)
 from qsdp.export._integer_model import IntegerModel
 from qsdp.export._layout import NetworkLayout, type_width
 
-__all__ = ["c_source", "column_type", "entry_points", "output_type"]
-
-
-def column_type(model: IntegerModel | BlockModel) -> str:
-    """Return the C type of the columns."""
-    if isinstance(model, BlockModel):
-        return "uint8_t"
-    low, high = model.input_range
-    return signed(type_width(max(-low - 1, high, 1)))
-
-
-def output_type(model: IntegerModel | BlockModel) -> str:
-    """Return the C type of the outputs."""
-    return signed(model.layout.sum_width)
+__all__ = ["c_source", "entry_points"]
 
 
 def entry_points(model: IntegerModel | BlockModel, name: str) -> list[str]:
     """Write the declarations of the public C functions, without semicolons."""
-    columns = f"const {column_type(model)} column[{model.description.n_columns}]"
+    columns = f"const {column_type(model)} column[{model.n_columns}]"
     C = model.network.n_outputs
     found = [f"void {name}_outputs({columns}, {output_type(model)} output[{C}])"]
     if model.description.decision == "labels":
@@ -42,14 +39,13 @@ def c_source(model: IntegerModel | BlockModel, name: str, head: str, *, packed: 
     """Write the source file, with weights packed into bits or in the narrowest type; `head` is its first comment."""
     tables = Tables()
     outputs, *decisions = entry_points(model, name)
-    alone = f"{outputs}\n{{\n    evaluate(column, output);\n}}\n"
     if isinstance(model, BlockModel):
-        functions = [*block_functions(model, tables), alone]
+        functions = block_functions(model, name, tables, outputs)
     else:
         types = _types(model)
         functions = _network(model, types, tables, packed)
         if model.inputs is None:
-            functions.append(alone)
+            functions.append(f"{outputs}\n{{\n    evaluate(column, output);\n}}\n")
         else:
             functions += encoding_functions(model.inputs, types, tables, f"{name.upper()}_MISSING")
             functions.append(templates.OUTPUTS.substitute(types, declared=outputs))
@@ -68,7 +64,11 @@ def _network(model: IntegerModel, types: dict[str, object], tables: Tables, pack
     """Write the C functions that evaluate a network at integer inputs."""
     functions = []
     if packed:
-        functions += _readers(model, types, tables)
+        layout, shifted = model.layout, _is_shifted(model.layout)
+        # Single bits that end with a byte read the next one.
+        spare = int(layout.numbers.size % 8 == 0) if shifted else None
+        single = (layout.n_bits == 1 or bool(layout.signs)) and not shifted
+        functions += bit_readers(layout, types, tables, single=single, spare=spare)
     else:
         tables.add("weights", model.layout.numbers.ravel().tolist())
     evaluation = _form if model.layout.name == "form" else _neurons
@@ -93,24 +93,6 @@ def _types(model: IntegerModel) -> dict[str, object]:
         "m": len(network.left),
         "C": network.n_outputs,
     }
-
-
-def _readers(model: IntegerModel, types: dict[str, object], tables: Tables) -> list[str]:
-    """Write the C functions that read packed bits and numbers, and declare the packed table."""
-    layout = model.layout
-    # A number of n bits may begin with the last bit of a byte; single bits that end with a byte read the next one.
-    n_bytes, shifted = (layout.n_bits + 14) // 8, _is_shifted(layout)
-    more = int(layout.numbers.size % 8 == 0) if shifted else n_bytes - 1 if layout.n_bits > 1 else 0
-    tables.add("packed", [*layout.table.tolist(), *[0] * more])
-    single = (layout.n_bits == 1 or layout.signs) and not shifted
-    readers = [templates.BIT.substitute(types)] if single else []
-    if layout.n_bits > 1:
-        width = next(width for width in (16, 32, 64) if 8 * n_bytes <= width)
-        mask, spare = unsigned_literal(2**layout.n_bits - 1), 8 * n_bytes - layout.n_bits
-        readers.append(
-            templates.NUMBER.substitute(types, number=f"uint{width}_t", n_bytes=n_bytes, spare=spare, mask=mask)
-        )
-    return readers
 
 
 def _neurons(model: IntegerModel, types: dict[str, object], tables: Tables, packed: bool) -> list[str]:
@@ -179,10 +161,7 @@ def _projection(model: IntegerModel, signed_kappa: str) -> str:
 
 def _scaled_sum(model: IntegerModel, tables: Tables) -> str:
     """Write output k as an expression of the sum over its neurons, times their common factor, plus a bias."""
-    factor = tables.entry("factor", model.network.factors.tolist(), "k", output_type(model))
-    bias = tables.entry("bias", model.network.bias, "k", output_type(model))
-    total = "sum" if factor == "1" else f"sum * {factor}"
-    return total if bias == "0" else f"{total} + {bias}"
+    return scaled_sum("sum", "k", model.network.factors.tolist(), model.network.bias, tables, output_type(model))
 
 
 def _form(model: IntegerModel, types: dict[str, object], tables: Tables, packed: bool) -> list[str]:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from qsdp.export import _c_templates as templates
+from qsdp.export._layout import type_width
 
 __all__ = [
     "Tables",
     "bare",
+    "bit_readers",
     "class_type",
+    "column_type",
     "comment",
     "counter_type",
     "identifiers",
     "initializer",
     "literal",
+    "output_type",
+    "scaled_sum",
     "signed",
     "string",
     "table_type",
-    "unsigned_literal",
 ]
 
 _WIDTH = 100
@@ -33,7 +39,7 @@ def literal(value: int) -> str:
     return f"({text})" if value < 0 else text
 
 
-def unsigned_literal(value: int) -> str:
+def _unsigned(value: int) -> str:
     """Write an integer >= 0 as an unsigned C expression."""
     return f"{value}u" if value < 2**16 else f"{value}ul" if value < 2**32 else f"UINT64_C({value})"
 
@@ -136,3 +142,40 @@ class Tables:
         lines.append(line.rstrip(", "))
         body = "\n".join(f"    {one}" for one in lines)
         self.declared.append(f"QSDP_TABLE {table_type(numbers)} {name}[{len(numbers)}] = {{\n{body}\n}};\n")
+
+
+def column_type(model: Any) -> str:
+    """Return the C type of the columns of an integer model; pixels are bytes."""
+    low, high = model.input_range
+    return "uint8_t" if low == 0 and model.description.blocks else signed(type_width(max(-low - 1, high, 1)))
+
+
+def output_type(model: Any) -> str:
+    """Return the C type of the outputs of an integer model."""
+    return signed(model.layout.sum_width)
+
+
+def bit_readers(
+    layout: Any, types: Mapping[str, object], tables: Tables, *, single: bool, spare: int | None = None
+) -> list[str]:
+    """Write the C functions that read packed bits, if single ones are read, and numbers, and declare their table.
+
+    The table ends in `spare` more bytes; by default, as many as a number may begin before and end behind.
+    """
+    # A number of n bits may begin with the last bit of a byte.
+    n_bytes = (layout.n_bits + 14) // 8
+    tables.add("packed", [*layout.table.tolist(), *[0] * (n_bytes - 1 if spare is None else spare)])
+    readers = [templates.BIT.substitute(types)] if single else []
+    if layout.n_bits > 1:
+        width = next(width for width in (16, 32, 64) if 8 * n_bytes <= width)
+        mask, behind = _unsigned(2**layout.n_bits - 1), 8 * n_bytes - layout.n_bits
+        fields = {"number": f"uint{width}_t", "n_bytes": n_bytes, "spare": behind, "mask": mask}
+        readers.append(templates.NUMBER.substitute(types, **fields))
+    return readers
+
+
+def scaled_sum(value: str, index: str, factors: Sequence[int], bias: Sequence[int], tables: Tables, total: str) -> str:
+    """Write an output as an expression of its sum, with the name `value`: times a factor, plus a bias."""
+    factor, added = (tables.entry(name, one, index, total) for name, one in (("factor", factors), ("bias", bias)))
+    scaled = value if factor == "1" else f"{value} * {factor}"
+    return scaled if added == "0" else f"{scaled} + {added}"

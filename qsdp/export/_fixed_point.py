@@ -25,6 +25,7 @@ __all__ = [
     "Numbers",
     "Scales",
     "bits_of_kind",
+    "checked_scales",
     "column_scales",
     "compared",
     "factor_of",
@@ -152,7 +153,7 @@ def column_scales(
     """
     encoding = description.encoding
     assert encoding is not None
-    by_user = _checked_scales(given, [column.name for column in encoding.columns])
+    by_user = checked_scales(given, [column.name for column in encoding.columns])
     scales: Scales = []
     for position, column in enumerate(encoding.columns):
         inputs = [pair for pair in zip(encoding.expressions, limits, strict=True) if pair[0].position == position]
@@ -175,7 +176,8 @@ def column_scales(
     return scales
 
 
-def _checked_scales(given: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, Fraction]:
+def checked_scales(given: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, Fraction]:
+    """Check the user's scales of columns, by name, and return them as fractions."""
     if not isinstance(given, (Mapping, type(None))):
         raise InvalidTypeError(f"scales must map names of columns to numbers; got {given!r:.60}")
     given = given or {}
@@ -248,7 +250,7 @@ def numbers(
         rows.append((one.position, low, high - low, slope, shift, start))
         drift = max(abs(start - first), abs(start + Fraction((high - low) * slope, 1 << shift) - last))
         cut = max(abs(low / scale - span[0]), abs(high / scale - span[1])) if one.low is not None else Fraction(0)
-        error = drift + (Fraction(1, 2) if shift else 0) + cut * scale * step
+        error = drift + (Fraction(1, 2) if slope % (1 << shift) else 0) + cut * scale * step
         fill = columns[one.position].fill
         if fill is not None:
             exact_fill, fixed_fill = min(max(Fraction(fill), span[0]), span[1]), int(fills[one.position])

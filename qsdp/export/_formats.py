@@ -66,9 +66,14 @@ class ExportFormat:
 
 
 def _as_c(
-    model: Any, name: str, width: int = 64, column_width: int | None = None, example: bool = False
+    model: Any,
+    name: str,
+    width: int = 64,
+    column_width: int | None = None,
+    length: int | None = None,
+    example: bool = False,
 ) -> ExportedFiles:
-    code = to_c(model, name=name, width=width, column_width=column_width)
+    code = to_c(model, name=name, width=width, column_width=column_width, length=length)
     return ExportedFiles(code.files(example=example), code.facts())
 
 
@@ -99,7 +104,7 @@ def _as_graph(convert: Callable[[Any], Any]) -> Callable[[Any, str], ExportedFil
 
 
 FORMATS: dict[str, ExportFormat] = {
-    "c": ExportFormat((".c", ".h"), _as_c, ("width", "column_width", "example"), {"example": EXAMPLE}),
+    "c": ExportFormat((".c", ".h"), _as_c, ("width", "column_width", "length", "example"), {"example": EXAMPLE}),
     "js": ExportFormat((".js", ".d.ts"), _as_javascript),
     "onnx": ExportFormat((".onnx",), _as_graph(to_onnx)),
     "qonnx": ExportFormat((".onnx",), _as_graph(to_qonnx)),

@@ -31,7 +31,16 @@ from qsdp.export._integer_network import IntegerNetwork, integer_network
 from qsdp.export._layout import LAYOUTS, NetworkLayout, layouts
 from qsdp.export._model import ModelDescription, describe
 
-__all__ = ["DIGITS", "INPUT_RANGE", "IntegerModel", "check_width", "checked_range", "integer_model"]
+__all__ = [
+    "DIGITS",
+    "INPUT_RANGE",
+    "Inputs",
+    "IntegerModel",
+    "check_width",
+    "checked_range",
+    "integer_inputs",
+    "integer_model",
+]
 
 #: Default input range of a network without an encoding.
 INPUT_RANGE = (-(2**15), 2**15 - 1)
@@ -119,6 +128,14 @@ class IntegerModel:
     input_range: tuple[int, int]
     network: IntegerNetwork
     layout: NetworkLayout
+
+    #: Rows are not series.
+    series = None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of entries of a row."""
+        return self.description.n_columns
 
     def columns(self, X: Any) -> IntArray:
         """Convert an array or a data frame to the argument of `outputs`: fixed-point numbers and category codes.
@@ -212,7 +229,9 @@ def _fitting(
     """Build the smaller of the layouts that fit, each with the maximum number of digits; None if none fits."""
     candidates: dict[str, IntegerModel] = {}
     for digits in DIGITS:
-        inputs = None if limits is None or scales is None else _inputs(description, limits, scales, digits, given[1])
+        inputs = (
+            None if limits is None or scales is None else integer_inputs(description, limits, scales, digits, given[1])
+        )
         network = _network(description, inputs, given, digits)
         every = [one for one in layouts(network) if layout in {"auto", one.name}]
         if not every:
@@ -269,7 +288,8 @@ def _network(
     )
 
 
-def _inputs(description: ModelDescription, limits: Limits, scales: Scales, digits: int, most: int) -> Inputs:
+def integer_inputs(description: ModelDescription, limits: Limits, scales: Scales, digits: int, most: int) -> Inputs:
+    """Build the integer inputs of an encoding, with at most so many digits and fixed-point numbers up to `most`."""
     encoding, constant = description.encoding, description.constant
     assert encoding is not None
     placed = list(enumerate(encoding.expressions))

@@ -195,7 +195,7 @@ def integer_network(
     common_unit : bool
         Whether outputs are compared with each other and therefore share one unit.
     """
-    exact = _exact(network, order, offset, factor)
+    exact = exact_network(network, order, offset, factor)
     reach = float((np.abs(exact.left[:, : network.n_inputs]) @ largest.astype(np.float64)).max())
     gain, kappa, kappa_error = _scaled_kappa(exact.kappa, unit, digits, reach)
     left, weights, sizes = _grouped(exact, exact.alpha * float(unit / gain) ** 2)
@@ -214,7 +214,7 @@ def integer_network(
     )
 
 
-def _exact(
+def exact_network(
     network: BilinearNetwork | PolynomialNetwork | IntegerForm,
     order: npt.NDArray[Any],
     offset: FloatArray,

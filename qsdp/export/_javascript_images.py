@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.export._block_model import patches_of
+from qsdp.export._block_model import check_encoder
 from qsdp.export._javascript_data import output_names, packed
 from qsdp.export._model import ModelDescription
 from qsdp.networks import BlockForm
@@ -21,7 +21,7 @@ _GEOMETRY = ("size", "stride", "padding", "regions", "downsample", "centre")
 
 def image_data(description: ModelDescription, layout: str) -> dict[str, Any]:
     """Return geometry and network of a model of images, in a layout or the smaller one."""
-    encoder, network = patches_of(description), description.network
+    encoder, network = check_encoder(description), description.network
     candidates = []
     if layout != "form" and not isinstance(network, BlockForm):
         candidates.append(_neurons(description))

@@ -13,7 +13,7 @@ from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.export._integer_network import IntegerNetwork
 from qsdp.networks.storage import bits_of_integers
 
-__all__ = ["LAYOUTS", "NetworkLayout", "layouts", "type_width"]
+__all__ = ["LAYOUTS", "NetworkLayout", "Widths", "layouts", "type_width"]
 
 ByteArray = npt.NDArray[np.uint8]
 
@@ -23,8 +23,25 @@ LAYOUTS = ("neurons", "form")
 _WIDTHS, _LEAST_WIDTH = (8, 16, 32, 64), 16
 
 
+class Widths:
+    """Base class of layouts: the widths of the integers that hold values up to two proven bounds."""
+
+    projection_bound: int
+    sum_bound: int
+
+    @property
+    def projection_width(self) -> int:
+        """Bits of the integers of coordinates, projections and values of neurons."""
+        return max(type_width(self.projection_bound), _LEAST_WIDTH)
+
+    @property
+    def sum_width(self) -> int:
+        """Bits of the integers of sums and outputs."""
+        return max(type_width(self.sum_bound), self.projection_width)
+
+
 @dataclass(frozen=True, eq=False)
-class NetworkLayout:
+class NetworkLayout(Widths):
     """Layout of a network: its stored numbers, and proven bounds on intermediate values.
 
     Attributes
@@ -63,16 +80,6 @@ class NetworkLayout:
         bits = bits_of_integers((main - self.low) // self.step, self.n_bits).reshape(*main.shape[:-1], -1)
         signs = self.numbers[..., main.shape[-1] :] > 0
         return np.packbits(np.concatenate([bits, signs.astype(np.uint8)], axis=-1))
-
-    @property
-    def projection_width(self) -> int:
-        """Bits of the integers of coordinates and projections."""
-        return max(type_width(self.projection_bound), _LEAST_WIDTH)
-
-    @property
-    def sum_width(self) -> int:
-        """Bits of the integers of sums and outputs."""
-        return max(type_width(self.sum_bound), self.projection_width)
 
 
 def layouts(network: IntegerNetwork) -> list[NetworkLayout]:

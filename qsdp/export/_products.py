@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
+from qsdp.export._integer_network import exact_network
 from qsdp.export._model import ModelDescription
-from qsdp.networks import BilinearNetwork, IntegerForm
+from qsdp.networks import IntegerForm
 
 __all__ = ["AffineProducts", "has_neurons", "products"]
 
@@ -52,25 +53,9 @@ def has_neurons(network: Any) -> bool:
 
 
 def products(description: ModelDescription) -> AffineProducts:
-    r"""Extract the neurons of a model whose network `has_neurons`.
-
-    The square is completed: a p q + b (s q + t p) / 2 + c s t is a (p + kappa s)(q + kappa t) + (c - a kappa^2) s t for
-    kappa = b / (2 a), where s and t are the signs of the lift, or ones.
-    """
-    network = description.network
-    assert not isinstance(network, IntegerForm)
-    a, b, c = network.activation.coefficients if network.activation else (1.0, 0.0, 0.0)
-    kappa = b / (2.0 * a)
-    sides = [network.U, network.V] if isinstance(network, BilinearNetwork) else [network.Q]
-    lifted = isinstance(network, BilinearNetwork) and network.lifted
-    tail = [] if description.constant is None else [description.constant]
-    if kappa and not lifted:
-        sides = [np.hstack([side, np.ones((len(side), 1), side.dtype)]) for side in sides]
-    if kappa or lifted:
-        tail.append(kappa)
-    signs = [side[:, -1] if lifted else np.ones(len(side)) for side in sides]
-    alpha = network.output_weights * description.factor
-    rest = description.offset + (c - a * kappa**2) * ((signs[0] * signs[-1]) @ alpha)
-    if not isinstance(network, BilinearNetwork):
-        rest = rest + description.factor * network.bias
-    return AffineProducts(tuple(sides), np.array(tail), a * alpha, rest)
+    """Extract the neurons of a model whose network `has_neurons`."""
+    network, constant = description.network, description.constant
+    exact = exact_network(network, np.arange(network.n_inputs), description.offset, description.factor)
+    tail = [*([] if constant is None else [constant]), *([exact.kappa] if exact.kappa else [])]
+    sides = (exact.left,) if np.array_equal(exact.left, exact.right) else (exact.left, exact.right)
+    return AffineProducts(sides, np.array(tail), exact.alpha, exact.rest)

@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.exceptions import ExportError
+from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.export._block_model import block_model, largest_entries
 from qsdp.export._integer_model import DIGITS, checked_range
 from qsdp.export._integer_network import EXACT, common_unit
-from qsdp.export._model import describe
+from qsdp.export._model import ModelDescription, describe, is_on_blocks
 from qsdp.export._onnx_graph import Graph, Tensor, require_onnx
+from qsdp.export._onnx_images import add_image_sums
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
 
 __all__ = ["to_qonnx"]
@@ -27,7 +29,7 @@ _LIMIT = 2**24
 _RANGE = (-128, 127)
 
 
-def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
+def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None, encoder: Any = None) -> Any:
     r"""Export a network to QONNX, which hls4ml and FINN convert to circuits.
 
     The outputs are :math:`\sum_j A_{jk} (u_j^T x)(v_j^T x) + b_k^T x + c_k` with integers A, b, c. Weights of two
@@ -37,10 +39,13 @@ def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
     Parameters
     ----------
     model : BilinearNetwork or PolynomialNetwork
-        QONNX cannot express how estimators encode columns: pass the ``network_`` of an estimator.
+        QONNX cannot express how estimators encode columns: pass the ``network_`` of an estimator. An estimator whose
+        encoding is `qsdp.encoding.Patches`, or a `BlockNetwork` or `BlockForm` with its `encoder`, takes images.
     input_range : (int, int), optional
-        Smallest and largest input, integers; by default, those of 8 bits. Inputs are quantized to as many bits as this
-        range needs.
+        Smallest and largest input, integers; by default, those of 8 bits, signed or for images unsigned. Inputs are
+        quantized to as many bits as this range needs. It begins at 0 for images.
+    encoder : Patches, optional
+        The fitted encoder of a network on blocks alone.
 
     Returns
     -------
@@ -49,10 +54,14 @@ def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
         "unit", they are the network's outputs up to the metadata "error". The error is 0 if second-layer weights and
         the linear and constant parts are multiples of one unit.
 
+        A network on images has the input "X" of shape (1, height, width, channels): a convolution by 0 and 1 makes the
+        patches, and the products of their entries, summed by region, are multiplied by integers. The metadata "unit",
+        "error" and "offset" then have an entry for each output: scores are "outputs" times "unit" plus "offset".
+
     Raises
     ------
     ExportError
-        An intermediate value may reach 2^24, or the model is not a network alone.
+        An intermediate value may reach 2^24, or the model is neither a network alone nor one on images.
     MissingPackageError
         onnx is not installed.
 
@@ -64,7 +73,9 @@ def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
     ['Quant', 'BipolarQuant', 'MatMul', 'BipolarQuant', 'MatMul', 'Mul', 'BipolarQuant', 'MatMul']
     """
     require_onnx()
-    description = describe(model)
+    description = describe(model, encoder=encoder, blocks=True)
+    if is_on_blocks(description.network):
+        return _of_images(description, checked_range((0, 255) if input_range is None else input_range))
     if description.encoding is not None:
         raise ExportError("to_qonnx takes a network alone, of integer inputs, such as the network_ of an estimator")
     if isinstance(description.network, IntegerForm):
@@ -85,6 +96,49 @@ def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None) -> Any:
             "bound": network.bound,
         },
         domains={_DOMAIN: 1},
+    )
+
+
+def _of_images(description: ModelDescription, given: tuple[int, int]) -> Any:
+    """Export a network on images, with as many digits of what must be rounded as are exact in single precision."""
+    if given[0] != 0:
+        raise InvalidInputError(f"input_range must begin at 0 for images; got {given}")
+    bound = 0
+    for digits in DIGITS:
+        model = block_model(description, width=64, layout="form", most=given[1], digits=[digits])
+        entries, forms = largest_entries(model.samples), np.abs(model.network.forms)
+        # Also the entries of vectors, which are summed pixels.
+        bound = int(max((forms @ entries).max(), entries.max(), model.samples.vector.max()))
+        if bound < _LIMIT:
+            break
+    else:
+        raise _too_large(bound)
+    graph, integers = Graph(), model.network
+    pixels = _quantized(graph, "X", given)
+
+    def constant(array: npt.NDArray[Any]) -> str:
+        return _weights(graph, array.astype(np.int64))
+
+    graph.name(add_image_sums(graph, pixels, model, np.float32, constant), "outputs")
+    return graph.to_model(
+        [Tensor("X", np.float32, (1, *model.encoder.image_shape_))],
+        [Tensor("outputs", np.float32, (1, integers.n_outputs))],
+        description="A quantized network on images: scores are outputs times unit plus offset.",
+        properties={
+            "unit": (integers.unit * integers.factors).tolist(),
+            "offset": (integers.unit * np.array(integers.bias, dtype=np.float64)).tolist(),
+            "error": integers.error.tolist(),
+            "input_range": given,
+            "bound": bound,
+        },
+        domains={_DOMAIN: 1},
+    )
+
+
+def _too_large(bound: int) -> ExportError:
+    return ExportError(
+        f"sums may reach {bound}, and QONNX is exact below 2^24 = {_LIMIT} only: take a smaller input_range, fewer "
+        "neurons or equal second-layer weights"
     )
 
 
@@ -130,10 +184,7 @@ def _fitting(network: BilinearNetwork | PolynomialNetwork, largest: int) -> _Net
     candidates = [_rounded(sides, exact, unit, largest) for unit in _units(exact[0] if square else exact[1])]
     fitting = [one for one in candidates if one.bound < _LIMIT]
     if not fitting:
-        raise ExportError(
-            f"sums may reach {min(one.bound for one in candidates)}, and QONNX is exact below 2^24 = {_LIMIT} only: "
-            "take a smaller input_range, fewer neurons or equal second-layer weights"
-        )
+        raise _too_large(min(one.bound for one in candidates))
     return min(fitting, key=lambda one: one.error)
 
 

@@ -50,6 +50,23 @@ def test_export_with_an_example(trained: Path, here: Path) -> None:
     assert "--example is not an option of --to onnx" in refused("export", model, "--to", "onnx", "--example")
 
 
+def test_models_of_series_need_their_length(here: Path) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2, 12)), rng.integers(0, 2, 40)
+    options = {"encoding": qsdp.encoding.Windows(2, segments=2), "refine": "exact", "beta": "30%", "random_state": 0}
+    qsdp.QuantizedNetworkClassifier(**options).fit(X, y).save(here / "waves.qsdp")
+    said = refused("export", "waves.qsdp", "--to", "c")
+    assert "length, the number of samples of a series, is needed" in said
+    for to in ("js", "onnx", "qonnx", "verilog"):
+        assert "only" in refused("export", "waves.qsdp", "--to", to)
+    assert [path.name for path in here.iterdir()] == ["waves.qsdp"]
+    assert "--length is not an option of --to js" in refused("export", "waves.qsdp", "--to", "js", "--length", 12)
+    result = run("export", "waves.qsdp", "--to", "c", "--length", 12, "--example")
+    assert (result.exit_code, result.stderr) == (0, "")
+    subprocess.run(["gcc", *FLAGS, "main.c", "waves.c", "-o", "main"], cwd=here, check=True)
+    assert subprocess.run(["./main"], cwd=here, capture_output=True, check=True, text=True).stdout.count("agrees") == 8
+
+
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler is installed")
 @pytest.mark.parametrize(("target", "file"), [("label", "messy.csv"), ("kind", "iris.csv")])
 def test_compiled_code_predicts_as_the_model_of_the_file(trained: Path, target: str, file: str) -> None:

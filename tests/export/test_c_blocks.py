@@ -11,7 +11,7 @@ import qsdp
 from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.encoding import Patches, Union, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.export import encrypted, to_c, to_js, to_qonnx, to_verilog
+from qsdp.export import encrypted, to_c, to_js, to_onnx, to_qonnx, to_verilog
 from qsdp.export._c_compiled import FLAGS
 from qsdp.networks.compact import integer_weights
 
@@ -201,10 +201,10 @@ def test_what_is_refused(digits):
     rng = np.random.default_rng(0)
     encoder = fitted((8, 8), {"size": 3, "regions": 2})
     one = network(rng, encoder, 3)
-    for export in (to_qonnx, to_verilog, encrypted):
-        with pytest.raises(ExportError, match="by to_c, to_js and to_onnx only"):
+    for export in (to_verilog, encrypted):
+        with pytest.raises(ExportError, match="by to_c, to_js, to_onnx and to_qonnx only"):
             export(one)
-    for export in (to_c, to_js):
+    for export in (to_c, to_js, to_onnx, to_qonnx):
         with pytest.raises(ExportError, match="a network on blocks without an estimator needs encoder"):
             export(one)
     with pytest.raises(InvalidInputError, match="encoder must be the fitted one of the network's blocks"):
@@ -222,8 +222,10 @@ def test_what_is_refused(digits):
     with pytest.raises(InvalidInputError, match="X must hold integers from 0 to 255; found 256"):
         to_c(one, encoder=encoder).model.columns(np.full((1, 8, 8), 256))
     windows = Windows(4).fit(np.ones((3, 1, 20)) * np.arange(20))
-    with pytest.raises(ExportError, match="only networks on Patches"):
-        to_c(network(rng, windows), encoder=windows)
+    with pytest.raises(
+        ExportError, match=r"only networks on Patches can be exported.*; series are exported by to_c only"
+    ):
+        to_js(network(rng, windows), encoder=windows)
     union = Union([Patches(2, regions=1), Patches(3, regions=1)]).fit(digits[0][:5])
-    with pytest.raises(ExportError, match="only networks on Patches"):
+    with pytest.raises(ExportError, match=r"only networks on Patches or Windows can be exported; got Union"):
         to_c(network(rng, union), encoder=union)

@@ -1,0 +1,256 @@
+"""Networks on series as C, sample by sample: equal to exact integers, within their bounds, in a state of fixed size."""
+
+import ctypes
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from test_c import COMPILERS, needs_compiler
+
+import qsdp
+from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp.encoding import Patches, Windows
+from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.export import FORMATS, to_c
+from qsdp.export._c_compiled import FLAGS
+from qsdp.networks.compact import integer_weights
+
+pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
+
+#: Number of channels, length, and arguments of the encoder.
+GEOMETRIES = {
+    "one value": (1, 1, {"size": 1}),
+    "no constant": (2, 7, {"size": 2, "constant": 0}),
+    "segments": (3, 25, {"size": 2, "segments": 3}),
+    "strides": (2, 30, {"size": 3, "stride": 4, "segments": 2}),
+    "lags": (2, 40, {"size": 4, "stride": 2, "segments": 3, "lags": (5, 1, 2), "constant": 2.5}),
+    "counts": (1, 40, {"size": 2, "segments": 3, "standardize": False}),
+}
+
+
+def fitted(rng, geometry):
+    channels, length, arguments = GEOMETRIES[geometry]
+    series = rng.normal(size=(20, channels, length)) * (10.0 ** np.arange(channels))[:, None] + 3.0
+    return Windows(**arguments).fit(np.rint(500 * series) if arguments.get("standardize") is False else series)
+
+
+def network(rng, encoder, C=None, m=15, exact=True):
+    layout = encoder.layout_
+    U, V = rng.choice([-1, 1], (2, m, layout.side))
+    alpha = rng.normal(size=m if C is None else (m, C))
+    if exact:
+        alpha = rng.integers(-7, 8, size=alpha.shape) * np.float32(3e-3)
+    return BlockNetwork.of(layout, U, V, alpha, rng.integers(0, layout.n_blocks, m))
+
+
+def values_at_windows(code, one, columns):
+    """Return the sums over windows of the neurons' values (n, m), from the integers of the samples."""
+    encoder, series = code.model.encoder, code.model.samples
+    z = code.model.inputs.encode(columns.reshape(-1, series.channels)).reshape(-1, series.length, series.channels)
+    values = np.zeros((len(z), one.n_neurons), dtype=np.int64)
+    counts = np.zeros(one.n_neurons, dtype=np.int64)
+    for place, lag in enumerate(encoder.lags):
+        starts = range(0, series.length - (encoder.size - 1) * lag, encoder.stride)
+        for number, start in enumerate(starts):
+            window = [z[:, start + k * lag] for k in range(encoder.size)]
+            if encoder.constant:
+                window.append(np.full((len(z), 1), series.constant))
+            vector = np.hstack(window)
+            mine = one.block == place * encoder.segments + number * encoder.segments // len(starts)
+            U, V = (side[mine].astype(np.int64) for side in (one.U, one.V))
+            values[:, mine] += (vector @ U.T) * (vector @ V.T)
+            counts[mine] += 1
+    return values, counts
+
+
+def samples_of(rng, code, n):
+    """Return rows of any 16-bit integers, and the extremes."""
+    size = (n, code.model.n_columns)
+    ends = np.array([[-(2**15)], [2**15 - 1], [0]]) * np.ones(size[1], dtype=np.int64)
+    return np.concatenate([rng.integers(-(2**15), 2**15, size), ends, rng.choice([-(2**15), 2**15 - 1], (50, size[1]))])
+
+
+@needs_compiler
+@pytest.mark.parametrize("layout", ["neurons", "form"])
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_equal_to_neurons_at_every_window(geometry, layout):
+    rng = np.random.default_rng(len(geometry))
+    encoder = fitted(rng, geometry)
+    for C, exact, width in ((None, True, 64), (3, True, 64), (2, False, 64), (2, True, 32)):
+        one = network(rng, encoder, C, exact=exact)
+        code = to_c(one, encoder=encoder, length=GEOMETRIES[geometry][1], layout=layout, width=width)
+        assert code.model.layout.sum_width <= width
+        columns = samples_of(rng, code, 10_000 if C == 3 else 200)
+        compiled = [code.compile(compiler=name).evaluate(columns) for name in COMPILERS]
+        values, counts = values_at_windows(code, one, columns)
+        integers = code.model.network
+        for found in compiled:
+            np.testing.assert_array_equal(found, code.model.outputs(columns))
+        if exact:
+            weights, _ = integer_weights(one.output_weights)
+            sums = (values * integers.gains[one.block]) @ weights
+            np.testing.assert_array_equal(compiled[0], sums * integers.factors + np.array(integers.bias))
+        # Rows are means over windows, of the inputs that the integers stand for.
+        scores = (values / counts) @ one.output_weights * code.model.samples.unit**2
+        assert np.all(np.abs(compiled[0] * code.unit - scores) <= code.error + 1e-12 * np.abs(scores).max())
+        assert np.abs(values).max() <= code.model.layout.projection_bound or layout == "form"
+        assert np.abs(compiled[0]).max() <= code.model.layout.sum_bound < 2.0 ** (code.model.layout.sum_width - 1)
+
+
+@needs_compiler
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_scores_are_within_their_bounds(geometry):
+    """The distance from the encoder's answers to series is within the bound of rounded entries."""
+    rng = np.random.default_rng(len(geometry))
+    encoder = fitted(rng, geometry)
+    channels, length, _ = GEOMETRIES[geometry]
+    for exact in (True, False):
+        one = network(rng, encoder, 2, exact=exact)
+        code = to_c(one, encoder=encoder, length=length)
+        scale = encoder.scale_ if encoder.standardize else np.full(channels, 2e3)
+        series = encoder.mean_[:, None] + scale[:, None] * rng.uniform(-12, 12, (300, channels, length))
+        expected = encoder.predict(one, series)
+        found = code.model.scores(code.model.outputs(code.model.columns(series)))
+        slack = 1e-12 * np.abs(expected).max()
+        assert np.all(np.abs(found - expected) <= code.rounding_error + slack)
+        # The bounds are of the largest entries; those of most series are far smaller.
+        assert np.all(code.error <= code.rounding_error)
+        far = encoder.mean_[:, None] + encoder.scale_[:, None] * np.full((1, channels, length), 1e6)
+        clipped = code.model.columns(far)
+        np.testing.assert_array_equal(code.model.outputs(clipped), code.model.outputs(np.full_like(clipped, 2**15 - 1)))
+
+
+def test_scales_of_sensors():
+    """A scale of one takes the integers of a sensor as they are."""
+    rng = np.random.default_rng(0)
+    series = rng.integers(-3000, 3000, (30, 2, 20))
+    encoder = Windows(2).fit(series)
+    one = network(rng, encoder)
+    scales = {"channel 0": 1, "channel 1": 1}
+    code = to_c(one, encoder=encoder, length=20, scales=scales)
+    np.testing.assert_array_equal(code.model.columns(series), series.transpose(0, 2, 1).reshape(30, -1))
+    assert to_c(one, encoder=encoder, length=20, column_width=32).model.input_range == (-(2**31), 2**31 - 1)
+    with pytest.raises(InvalidInputError, match="scales must be those of columns"):
+        to_c(one, encoder=encoder, length=20, scales={"x": 1})
+    with pytest.raises(ExportError, match=r"channel 0: fixed-point numbers with scale 1e\+06 do not reach its mean"):
+        to_c(one, encoder=Windows(2).fit(10_000 + series % 10), length=20, scales={"channel 0": 1e6})
+
+
+@pytest.fixture(scope="module")
+def waves():
+    """Series of two channels in three classes: phases of the second one."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 120)
+    t = np.arange(30) / 3.0 + rng.uniform(0, 6, (120, 1))
+    return np.stack([np.sin(t), np.sin(t + 2.0 * y[:, None])], axis=1) + 0.1 * rng.normal(size=(120, 2, 30)), y
+
+
+class Streaming:
+    """Exported C whose function is called sample by sample."""
+
+    def __init__(self, code, folder):
+        code.write(folder, force=True)
+        more = f"unsigned state_size(void) {{ return sizeof({code.name}_state); }}"
+        (folder / "more.c").write_text(f'#include "{code.name}.c"\nunsigned state_size(void);\n{more}\n')
+        command = ["gcc", *FLAGS, "-O2", "-shared", "-fPIC", "-o", str(folder / "one.so"), str(folder / "more.c")]
+        subprocess.run(command, check=True, capture_output=True)
+        library = ctypes.CDLL(str(folder / "one.so"))
+        self.push, self.size = getattr(library, f"{code.name}_push"), library.state_size()
+        self.state = ctypes.create_string_buffer(self.size)
+        self.channels = code.model.samples.channels
+
+    def answers(self, columns):
+        rows = np.ascontiguousarray(columns, dtype=np.int16).reshape(-1, self.channels)
+        return np.array([self.push(self.state, ctypes.c_void_p(row.ctypes.data)) for row in rows])
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", ["classes", "sign", "labels", "numbers"])
+def test_samples_one_after_another(waves, kind, tmp_path):
+    X, y = waves
+    encoder = Windows(3, segments=2, lags=(1, 4))
+    options = {"encoding": encoder, "beta": "3%", "refine": "none", "random_state": 0, "n_neurons": 40}
+    if kind == "numbers":
+        model = QuantizedNetworkRegressor(**options).fit(X, y.astype(float))
+    else:
+        labels = {"classes": np.array(["a", "b", "c"])[y], "sign": y > 0, "labels": np.eye(3, dtype=int)[y]}[kind]
+        loss = "logistic" if kind == "labels" else "squared"
+        model = QuantizedNetworkClassifier(loss=loss, **options).fit(X, labels)
+    model.save(tmp_path / "model.qsdp")
+    code = to_c(qsdp.load(tmp_path / "model.qsdp"), name="waves", length=30)
+    assert code.source == to_c(model, name="waves", length=30).source
+    compiled = code.compile()
+    assert np.mean(compiled.predict(X) == model.predict(X)) > (0.95 if kind != "numbers" else -1)
+    columns = code.model.columns(X)
+    streaming = Streaming(code, tmp_path)
+    # One state for series after series.
+    answers = streaming.answers(columns).reshape(len(X), 30)
+    assert np.all(answers[:, :-1] == -1)
+    expected = compiled.classes(X) if kind in {"classes", "sign"} else np.zeros(len(X))
+    np.testing.assert_array_equal(answers[:, -1], expected)
+    (stated,) = re.findall(r"between samples, (\d+) bytes", code.header)
+    assert int(stated) <= streaming.size <= int(stated) + 16
+
+
+@needs_compiler
+def test_no_calls_no_floats_no_undefined_behaviour(tmp_path):
+    rng = np.random.default_rng(0)
+    for geometry, (_, length, _) in GEOMETRIES.items():
+        encoder = fitted(rng, geometry)
+        for layout in ("neurons", "form"):
+            code = to_c(network(rng, encoder, 3), encoder=encoder, length=length, layout=layout, name="net")
+            code.write(tmp_path, example=True, force=True)
+            assert not re.search("double|float|malloc|#include <(?!stdint)", code.source)
+            sanitized = ["-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
+            subprocess.run(["gcc", *FLAGS, *sanitized, "main.c", "net.c", "-o", "main"], cwd=tmp_path, check=True)
+            done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, (geometry, layout, done.stderr)
+            assert done.stdout.count(": agrees") == 8
+            subprocess.run(["gcc", *FLAGS, "-O2", "-c", "net.c"], cwd=tmp_path, check=True)
+            called = subprocess.run(["nm", "-u", "net.o"], cwd=tmp_path, capture_output=True, text=True, check=True)
+            assert not set(called.stdout.split()) - {"U", "memset", "memcpy", "__stack_chk_fail"}
+
+
+@needs_compiler
+def test_bounds_are_reached():
+    """The largest sum that can occur occurs, so that no narrower integer would do."""
+    encoder = Windows(2, standardize=False, constant=1.0).fit(np.ones((1, 1, 9)))
+    ones = np.ones((1, 3))
+    code = to_c(BlockNetwork.of(encoder.layout_, ones, ones, [1.0], [0]), encoder=encoder, length=9, layout="neurons")
+    (most,) = code.compile().evaluate(np.full((1, 9), 2**15 - 1)).ravel()
+    assert most == 8 * (2 * (2**15 - 1) + 1) ** 2
+    assert most <= code.model.network.totals <= (1 + 1e-8) * most
+    # Integers of a sensor without standardisation are taken as they are.
+    assert code.error[0] <= 1e-12 * most * code.unit[0]
+    assert code.model.layout.sum_width == 64
+
+
+def test_what_is_refused(waves):
+    rng = np.random.default_rng(0)
+    encoder = fitted(rng, "segments")
+    one = network(rng, encoder, 2)
+    refusals = {
+        "length, the number of samples of a series, is needed": {},
+        "length must be so large that each of 3 segments has a window": {"length": 3},
+        "input_range is not for a network on series": {"length": 25, "input_range": (0, 1)},
+        "packed must be True for a network on images or series": {"length": 25, "packed": False},
+        "column_width must be 16 or 32": {"length": 25, "column_width": 8},
+    }
+    for message, arguments in refusals.items():
+        with pytest.raises(InvalidInputError, match=message):
+            to_c(one, encoder=encoder, **arguments)
+    with pytest.raises(InvalidInputError, match="length is for a network on series"):
+        to_c(qsdp.BilinearNetwork([[1]], [[1]], [1.0]), length=3)
+    images = Patches(2, regions=1, constant=1).fit(np.zeros((1, 4, 4), dtype=np.uint8))
+    with pytest.raises(InvalidInputError, match="length is not for a network on images"):
+        to_c(network(rng, images), encoder=images, length=3)
+    with pytest.raises(ExportError, match="do not fit into the 16 bits of width"):
+        to_c(one, encoder=encoder, length=25, width=16)
+    code = to_c(one, encoder=encoder, length=25)
+    with pytest.raises(InvalidInputError, match="series must have 25 samples; got 30 in series 0"):
+        code.model.columns(np.zeros((1, 3, 30)))
+    with pytest.raises(InvalidInputError, match="length, the number"):
+        FORMATS["c"].export(
+            QuantizedNetworkClassifier(encoding=Windows(2), beta="9%", refine="none").fit(*waves), "net"
+        )
