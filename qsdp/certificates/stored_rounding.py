@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import own, read_only
-from qsdp.certificates.sums import known_rounding
 from qsdp.exceptions import StorageError
 from qsdp.forms import FormMap
 from qsdp.problem import TrainingProblem
@@ -22,7 +21,8 @@ def rounding_arrays(problem: TrainingProblem) -> dict[str, Any]:
     """Return what bounds the rounding of statistics."""
     data = problem.weight_map
     assert isinstance(data, FormMap)
-    rounding = known_rounding(data)
+    rounding = data.rounding
+    assert rounding is not None
     return {
         "rounding": rounding.gamma,
         "table": rounding.table[np.triu_indices(len(rounding.table))],
@@ -31,10 +31,8 @@ def rounding_arrays(problem: TrainingProblem) -> dict[str, Any]:
     }
 
 
-def read_rounding(arrays: dict[str, npt.NDArray[Any]], n: int, P: int) -> SumRounding | None:
-    """Return how the statistics of a file, n rows of P entries, were rounded; older files do not say so."""
-    if "rounding" not in arrays:
-        return None
+def read_rounding(arrays: dict[str, npt.NDArray[Any]], n: int, P: int) -> SumRounding:
+    """Return how the statistics of a file, n rows of P entries, were rounded."""
     names = ("rounding", "table", "form_sizes", "target_ratio")
     gamma, entries, sizes, ratio = (arrays[name] for name in names)
     k = (math.isqrt(8 * entries.size + 1) - 1) // 2

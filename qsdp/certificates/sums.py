@@ -29,9 +29,8 @@ from qsdp.gram import GramFactor
 from qsdp.networks import BlockNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.statistics.moments import PackedSums
-from qsdp.sum_rounding import SumRounding
 
-__all__ = ["Sums", "SumsProof", "known_rounding"]
+__all__ = ["Sums", "SumsProof"]
 
 #: Factor that splits a float into two halves, whose products are exact.
 _SPLITTER = 2.0**27 + 1.0
@@ -73,7 +72,8 @@ class Sums:
         lower = np.tril(sums.triangle())
         total, rounding = lower + np.tril(lower, -1).T, sums.rounding
         if not data.has_rows:
-            rounding += known_rounding(data).gamma
+            assert data.rounding is not None
+            rounding += data.rounding.gamma
         return cls(problem.blocks, total[:P, :P], total[:P, P:], total.diagonal()[P:].copy(), rounding)
 
     @property
@@ -172,16 +172,6 @@ def _bound(proof: Proof, sums: Sums, vectors: FloatArray) -> float:
     s = min(1.0, beta / tau) if tau > 0.0 else 1.0
     first, second, slack = sums.values(vectors)
     return float((s * (2.0 - s) * first + s * s * second - 4.0 * slack - values).sum())
-
-
-def known_rounding(data: FormMap) -> SumRounding:
-    """Return how statistics were rounded; raise `InvalidInputError` if the file they come from does not say so."""
-    if data.rounding is None:
-        raise InvalidInputError(
-            "a certificate cannot be saved for statistics from a file of an older version, which does not say how its "
-            "sums were rounded: accumulate the rows again"
-        )
-    return data.rounding
 
 
 def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
