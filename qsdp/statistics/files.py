@@ -14,7 +14,7 @@ from qsdp.exceptions import StorageError
 from qsdp.networks.storage import read_archive, write_archive
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.moments import PackedSums, n_monomials, packed_size
-from qsdp.statistics.sample import RowSample, WeightedRows
+from qsdp.statistics.sample import Rows, RowSample
 
 __all__ = ["STATISTICS_KIND", "read_statistics", "write_statistics"]
 
@@ -47,7 +47,7 @@ def write_statistics(
     fields: Mapping[str, Any],
     basis: Basis,
     sums: PackedSums,
-    kept: RowSample[WeightedRows],
+    kept: RowSample,
 ) -> None:
     """Write the header, the sums with their basis (not for blocks), and the sample of rows."""
     sums.fold()
@@ -60,13 +60,13 @@ def write_statistics(
     else:
         fields = {**fields, "blocks": {name: getattr(layout, name) for name in ("sizes", "kinds", "omega")}}
     if kept.rows is not None:
-        parts["kept"] = np.column_stack([kept.keys, kept.rows.weights, kept.rows.columns])
+        parts["kept"] = np.column_stack([kept.keys, kept.rows.repetitions, kept.rows.X, kept.rows.y])
     write_archive(path, STATISTICS_KIND, dict(fields), {name: part for name, part in parts.items() if part is not None})
 
 
 def read_statistics(
     path: str | os.PathLike[str],
-) -> tuple[dict[str, Any], Basis, PackedSums, RowSample[WeightedRows]]:
+) -> tuple[dict[str, Any], Basis, PackedSums, RowSample]:
     """Read and check what `write_statistics` wrote.
 
     Raises
@@ -107,8 +107,9 @@ def read_statistics(
             raise TypeError("the rows that it keeps are too many, or have no weight")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise StorageError(f"{os.fspath(path)!r} does not hold statistics: {error}") from None
-    sample: RowSample[WeightedRows] = RowSample(fields["keep"], fields["random_state"])
+    sample = RowSample(fields["keep"], fields["random_state"])
     if kept is not None:
-        sample = RowSample(sample.size, sample.seed, kept[:, 0], WeightedRows(kept[:, 2:], kept[:, 1]))
+        keys, weights, X, y = np.split(kept, [1, 2, 2 + d], axis=1)
+        sample = RowSample(sample.size, sample.seed, keys[:, 0], Rows(X, y, weights[:, 0]))
     sums = PackedSums(side, high, low, roundings=fields["roundings"], excess=0.0 if excess is None else excess)
     return fields, basis, sums, sample

@@ -273,7 +273,7 @@ def test_any_dual_vector_and_tree_prove_a_bound_that_holds(seed: int, levels: in
     network = optimal_network(problem, optimum)
     nu = rng.standard_normal(6) * 10.0 ** rng.uniform(-2, 2)
     N = problem.size
-    for shift in (None, rng.standard_normal(1 + 2 * N) * np.abs(problem.adjoint(nu)).max()):
+    for shift in (None, rng.standard_normal(1 + 2 * N) * np.abs(problem.map.adjoint(nu)).max()):
         tree = BoundTree(rng.permutation(N), (Leaf(np.zeros(0, dtype=np.int8), shift),))
         certificate = certificate_of(problem, network, nu, [tree], "exact")
         assert 0.0 <= certificate.lower_bound <= optimum.upper
@@ -346,7 +346,7 @@ def test_a_weight_is_as_many_rows(loss: Any, n_outputs: int, seed: int, beta: fl
     proofs = []
     for problem in (light, repeated):
         nu = -problem.data_fit.gradient(problem.outputs(network))
-        matrices = [problem.adjoint(column) for column in np.atleast_2d(nu.T)]
+        matrices = [problem.map.adjoint(column) for column in np.atleast_2d(nu.T)]
         sums = [root_tree(np.abs(M).sum(axis=1)) for M in matrices]
         leaf = Leaf(np.zeros(0, dtype=np.int8), None)
         enumerated = [BoundTree(np.arange(problem.size), (leaf,))] * len(matrices)

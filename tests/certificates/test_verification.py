@@ -463,7 +463,7 @@ def test_the_scaled_dual_vector_is_feasible_exactly(loss: str, options: dict[str
     rng = np.random.default_rng(seed)
     nu = dual_vector(rng, problem)
     columns = nu.T if nu.ndim == 2 else [nu]
-    trees = [shift_tree(problem.adjoint(column), rng) for column in columns]
+    trees = [shift_tree(problem.map.adjoint(column), rng) for column in columns]
     value, inside, scales = verified_scales(problem, nu, trees)
     used = scales * inside if nu.ndim == 2 else scales[0] * inside
     exact = [[Fraction(v) for v in row] for row in np.atleast_2d(used.T).tolist()]
