@@ -42,9 +42,6 @@ __all__ = [
     "solve_and_sample",
 ]
 
-#: Relative gap of refine="exact".
-_EXACT = 1e-6
-
 #: Refinements whose networks may improve a relaxation that ended early ("exact" computes separate bounds).
 _JOINED = frozenset({"refit", "polish"})
 
@@ -448,9 +445,7 @@ def _searched(
 ) -> ColumnGenerationResult:
     """Search for the global optimum, from a known relaxation and network if there are any."""
     with timed_stage(timings, "refine"), options.refining():
-        return column_generation(
-            problem, tol=_EXACT, time_limit=None, random_state=rng, verbose=options.verbose, **known
-        )
+        return column_generation(problem, time_limit=None, random_state=rng, verbose=options.verbose, **known)
 
 
 def _shaped(relaxation: Relaxation, options: TrainingOptions) -> Any:

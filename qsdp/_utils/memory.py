@@ -29,7 +29,7 @@ def main_memory() -> float:
 
 def format_bytes(count: float) -> str:
     """Format a number of bytes, such as "3.2 GB"."""
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count / 1e3:.3g} kB"
+    amount, units = count / 1e3, ["kB", "MB", "GB", "TB"]
+    while amount >= 1e3 and len(units) > 1:
+        amount, units = amount / 1e3, units[1:]
+    return f"{amount:.3g} {units[0]}"

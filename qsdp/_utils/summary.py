@@ -28,8 +28,8 @@ __all__ = [
 
 Rows = list[tuple[str, str]]
 
-#: Maximum numbers of characters in a line, lines in a value, numbers in a list, and names in a list.
-_CHARACTERS, _LINES, _NUMBERS, _NAMES = 120, 8, 5, 8
+#: Maximum numbers of characters in a line, and of lines in a value or entries in a list.
+_CHARACTERS, _LINES = 120, 8
 
 _CELL = "padding:0.1em 0.8em 0.1em 0;text-align:left;vertical-align:top;border:none"
 
@@ -127,14 +127,13 @@ def format_number(value: float, digits: int = 6) -> str:
 
 def format_numbers(values: Sequence[float]) -> str:
     """Format numbers, only the first few if there are many."""
-    shown = ", ".join(format_number(value, 4) for value in values[:_NUMBERS])
-    return f"{shown}, … ({len(values)} in all)" if len(values) > _NUMBERS else shown
+    return first_few([format_number(value, 4) for value in values])
 
 
 def first_few(names: Sequence[str]) -> str:
     """Join names on one line, only the first few if there are many."""
-    shown = " ".join(", ".join(names[:_NAMES]).split())
-    return f"{shown}, … ({len(names)} in all)" if len(names) > _NAMES else shown
+    shown = " ".join(", ".join(names[:_LINES]).split())
+    return f"{shown}, … ({len(names)} in all)" if len(names) > _LINES else shown
 
 
 def format_seconds(seconds: float) -> str:

@@ -29,9 +29,13 @@ SMALLEST, LARGEST = 1e-100, 1e100
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
+#: Characters of a value that an error shows.
+_SHOWN = 60
+
+
 def _show(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def check_choice(name: str, value: object, allowed: Iterable[str], excluded: Mapping[str, str] | None = None) -> str:
@@ -209,7 +213,7 @@ def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -
     if isinstance(value, np.ndarray):
         # Masked arrays, matrices and memory maps become plain views.
         value = np.asarray(value)
-        if value.dtype.kind in "buif" and value.dtype.itemsize <= 8 and np.isfinite(value).all():
+        if np.can_cast(value.dtype, np.float64) and np.isfinite(value).all():
             finite: FloatArray = value.astype(np.float64, order="C", copy=False)
             return finite
     # Imported here: the import takes longer than all else, and finite arrays do not need it.

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, MARGIN
 from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray, check_magnitude, check_matrix, check_sample_weight, check_targets
-from qsdp.certificates.verification import ScaledRows, gamma
+from qsdp.certificates.verification import CHUNK, ScaledRows, gamma
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
@@ -138,12 +138,12 @@ class RowSums:
         values = np.array(self._values)
         summed = np.array([[math.fsum(values[:, p, s]) for s in range(len(SCALES))] for p in range(values.shape[1])])
         # Adding blocks rounds once more for each block; `fsum` rounds only once.
-        roundings = 1.01 * self._roundings + gamma(len(self._values) + 2) * self._sizes
+        roundings = MARGIN * self._roundings + gamma(len(self._values) + 2) * self._sizes
         return Totals(self._scores, self._matrices.copy(), roundings, np.nextafter(summed, -np.inf))
 
     def add(self, X: FloatArray, fit: DataFit) -> None:
         """Add rows that `read_rows` has read."""
-        step = max(64, CACHE_FLOATS // X.shape[1])
+        step = max(CHUNK, CACHE_FLOATS // X.shape[1])
         # Overflow proves nothing, and shows as infinity or NaN.
         with np.errstate(all="ignore"):
             for start in range(0, len(X), step):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import triangle_side
 from qsdp._utils.validation import own, read_only
 from qsdp.exceptions import StorageError
 from qsdp.forms import FormMap
@@ -35,7 +35,7 @@ def read_rounding(arrays: dict[str, npt.NDArray[Any]], n: int, P: int) -> SumRou
     """Return how the statistics of a file, n rows of P entries, were rounded."""
     names = ("rounding", "table", "form_sizes", "target_ratio")
     gamma, entries, sizes, ratio = (arrays[name] for name in names)
-    k = (math.isqrt(8 * entries.size + 1) - 1) // 2
+    k = triangle_side(entries.size)
     table = np.zeros((k, k))
     if entries.shape != (k * (k + 1) // 2,) or k > n or sizes.shape != (P,) or not np.all(sizes >= 0.0):
         raise StorageError("the rounding of its sums does not fit its forms")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, MARGIN
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
@@ -119,7 +119,7 @@ class Sums:
     def losses(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound what the rounding of the sums changes in h - G t, of shape (P, C), and in the dual values, (C,)."""
         sizes = np.sqrt(np.maximum(self.squares, 0.0)) + self._roots @ np.abs(vectors)
-        return 1.01 * self.rounding * np.outer(self._roots, sizes), 1.01 * self.rounding * sizes**2
+        return MARGIN * self.rounding * np.outer(self._roots, sizes), MARGIN * self.rounding * sizes**2
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.numeric import UNIT
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.numeric import MARGIN, SAFE, UNIT
+from qsdp._utils.validation import LARGEST, FloatArray
 from qsdp.blocks import Layout
 from qsdp.certificates.proof import check_proof, check_tree, enumerated, leaf_matrix, scaled_tree
 from qsdp.exceptions import InvalidInputError
@@ -32,6 +32,7 @@ from qsdp.pricing import BoundTree, Leaf
 from qsdp.problem import TrainingProblem
 
 __all__ = [
+    "CHUNK",
     "PackedRows",
     "ScaledRows",
     "check_guarded",
@@ -42,20 +43,14 @@ __all__ = [
     "verified_scales",
 ]
 
-#: Factor that covers the rounding of the error terms themselves, sums of up to 1e13 terms.
-_MARGIN = 1.01
-
 #: Allowances for underflow: of sums of numbers near one, and of the smallest, products of data of 1e-100.
 _UNDERFLOW, _LEAST = 2.0**-580, 2.0**-980
-
-#: Sums of magnitudes below this do not overflow.
-_HUGE = 1e300
 
 #: Binary exponent of the smallest dual vectors; scaled to one, they keep the penalty clear of overflow and underflow.
 _LEAST_EXPONENT = -450
 
 #: Minimum number of rows summed at once: the error grows with the rows of a chunk plus the number of chunks.
-_CHUNK = 64
+CHUNK = 64
 
 #: Attempts of the Cholesky factorisation: after as many doublings, a shift of p u |A| exceeds |A|.
 _ATTEMPTS = 60
@@ -72,7 +67,7 @@ def check_guarded(loss: Loss) -> None:
 
 def gamma(k: int) -> float:
     r"""Bound Higham's constant :math:`\gamma_k = k u / (1 - k u)` from above."""
-    return _MARGIN * k * UNIT
+    return MARGIN * k * UNIT
 
 
 def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> float:
@@ -122,7 +117,7 @@ def verified_scales(
         inside = fit.admissible(nu)
         uppers = _relative_uppers(problem, inside, trees)
         # If no pricing value exceeds the penalty, nu is unchanged and not rounded either.
-        scales = np.array([1.0 if upper <= 1.0 else (1.0 - 2.0**-50) / upper for upper in uppers])
+        scales = np.array([1.0 if upper <= 1.0 else SAFE / upper for upper in uppers])
         fits = fit.parts
         columns = (np.split(array, len(fits), axis=-1) for array in (inside, scales))
         parts = [_best(part, nu, float(own.min())) for part, nu, own in zip(fits, *columns, strict=True)]
@@ -139,7 +134,7 @@ def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
         if value > -math.inf:
             break
         # Rounding moved a boundary point out of the domain, which is convex and contains zero.
-        scale *= 1.0 - 2.0**-40
+        scale *= SAFE
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 
@@ -152,9 +147,8 @@ def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[B
         prices, radii = [1.0], [math.nextafter(problem.beta * problem.dimension, 0.0)]
     else:
         rows = PackedRows(layout, problem.X.rows, math.frexp(data.largest_entry)[1])
-        # Two products are rounded.
         prices = layout.prices.tolist()
-        radii = [(1.0 - 2.0**-51) * (problem.beta * price) for price in prices]
+        radii = [SAFE * problem.beta * price for price in prices]
     defects = problem.data_fit.row_defects(nu)
     uppers = []
     for k, column in enumerate(nu.T):
@@ -178,8 +172,8 @@ def _relative(matrix: tuple[FloatArray, float], tree: BoundTree, radius: float, 
     """Bound the pricing values of a matrix, in units of 2^unit, relative to the dual radius."""
     M, r = matrix
     room = math.nextafter(float(np.ldexp(radius, -unit)), 0.0)
-    total = (1.0 + 2.0**-50) * (max(0.0, guarded_tree_bound(M, tree, unit)) + r)
-    return (1.0 + 2.0**-50) * total / room if room > 0.0 and math.isfinite(total) else math.inf
+    total = (max(0.0, guarded_tree_bound(M, tree, unit)) + r) / SAFE
+    return total / room if room > 0.0 and math.isfinite(total) else math.inf
 
 
 def _exponent(array: FloatArray) -> int:
@@ -228,7 +222,7 @@ class ScaledRows:
         a, half_b, c = (float(value) for value in self.coefficients)
         E = np.hstack([rows, np.ones((n, 1))]) if lifted else rows
         N = E.shape[1]
-        step = max(_CHUNK, math.isqrt(n))
+        step = max(CHUNK, math.isqrt(n))
         M = np.zeros((N, N))
         for start in range(0, n, step):
             chunk = E[start : start + step]
@@ -240,7 +234,7 @@ class ScaledRows:
         sizes = abs(a) * t**2 + (2.0 * abs(half_b) * t + abs(c) if lifted else 0.0)
         # Besides the sums, there are two products of levels, those with nu and a coefficient, the mean, and s nu.
         roundings = gamma(step + -(-n // step) + 12)
-        r = _MARGIN * float((roundings * np.abs(nu) + defects) @ sizes)
+        r = MARGIN * float((roundings * np.abs(nu) + defects) @ sizes)
         largest = max(abs(a), abs(half_b), abs(c))
         return 0.5 * (M + M.T), r + n * N * N * (largest * _UNDERFLOW + _LEAST)
 
@@ -257,7 +251,7 @@ class PackedRows:
         r"""Return for each block :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`."""
         sums, errors = np.zeros((2, self.layout.n_entries))
         n = len(self.rows)
-        step = max(_CHUNK, math.isqrt(n))
+        step = max(CHUNK, math.isqrt(n))
         roundings = gamma(step + -(-n // step) + 12) * np.abs(nu) + defects
         for start in range(0, n, step):
             some = slice(start, start + step)
@@ -266,7 +260,7 @@ class PackedRows:
             errors += roundings[some] @ np.abs(part)
         # Products and entries below the smallest floats are lost.
         sizes = self.layout.counts * (np.ldexp(errors + n * _UNDERFLOW, self.exponent) + _LEAST)
-        blocks = _MARGIN * np.add.reduceat(sizes, self.layout.starts[:-1])
+        blocks = MARGIN * np.add.reduceat(sizes, self.layout.starts[:-1])
         return list(zip(self.layout.matrices(np.ldexp(sums, self.exponent)[None]), blocks.tolist(), strict=True))
 
 
@@ -284,7 +278,7 @@ def _leaf_upper(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: in
         return enumerated(M, order, leaf) + gamma(6 * N + 16) * size
     B = leaf_matrix(M, order, leaf)
     z = np.ldexp(leaf.shift, -unit)
-    if not np.abs(z).sum() < _HUGE:
+    if not np.abs(z).sum() < LARGEST:
         return math.inf
     weights, rounding = np.zeros(0), 0.0
     if leaf.cuts is not None:
@@ -345,7 +339,7 @@ def semidefinite_shift(A: FloatArray) -> FloatArray:
     magnitudes = np.abs(L)
     G = np.abs(shifted - L @ L.T) + gamma(p + 4) * (magnitudes @ magnitudes.T) + p * _LEAST
     w = np.sqrt(shifted.diagonal())
-    d = _MARGIN * ((0.5 * (G + G.T)) @ w) / w
+    d = MARGIN * ((0.5 * (G + G.T)) @ w) / w
     # The sum of the addition to the diagonal in floats and the defect is rounded up.
     total: FloatArray = np.nextafter(np.nextafter(shifted.diagonal() - diagonal, np.inf) + d, np.inf)
     return np.where(np.isfinite(total), total, math.inf)

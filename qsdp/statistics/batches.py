@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from qsdp._utils.progress import NO_BAR, ProgressBar
+from qsdp._utils.summary import first_few
 from qsdp._utils.validation import check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -104,6 +105,6 @@ def check_finite(name: str, array: Any, *, missing: bool = False) -> None:
         return  # Not numbers: later checks raise the error.
     if wrong.ndim in (1, 2) and wrong.any():
         rows = np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1))
-        shown = ", ".join(map(str, rows[:5])) + (f", ... ({len(rows)} rows)" if len(rows) > 5 else "")
+        shown = first_few(list(map(str, rows)))
         allowed, found = ("finite or missing", "infinity") if missing else ("finite", "NaN or infinity")
         raise InvalidInputError(f"{name} must be {allowed}; {found} in row {shown} of this batch, from 0")

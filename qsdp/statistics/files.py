@@ -20,9 +20,6 @@ __all__ = ["STATISTICS_KIND", "read_statistics", "write_statistics"]
 
 STATISTICS_KIND = "sufficient statistics"
 
-#: Largest magnitude of the binary exponent of a unit: that of the smallest subnormal number.
-_LARGEST_EXPONENT = 1075
-
 
 def _is_count(least: int) -> Callable[[Any], bool]:
     return lambda value: type(value) is int and least <= value < 2**63
@@ -101,7 +98,9 @@ def read_statistics(
             raise TypeError("its numbers are not finite")
         if excess is not None and np.any(excess < 0.0):
             raise TypeError("its sizes are negative")
-        if np.any(np.abs(basis.exponent) > _LARGEST_EXPONENT):
+        with np.errstate(all="ignore"):
+            units = np.ldexp(1.0, basis.exponent)
+        if not np.all((units > 0.0) & (units < np.inf)):
             raise TypeError("its units are not floats")
         if kept is not None and not (0 < len(kept) <= fields["keep"] and np.all(kept[:, 1] > 0.0)):
             raise TypeError("the rows that it keeps are too many, or have no weight")

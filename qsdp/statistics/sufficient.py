@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.arrays import check_device
+from qsdp._utils.memory import format_bytes
 from qsdp._utils.parallel import chunks
 from qsdp._utils.progress import progress
 from qsdp._utils.stored import is_text
@@ -201,7 +202,7 @@ class SufficientStatistics:
             number = "three" if self.device is None else "with a device five"
             data = "columns" if layout is None else "packed entries"
             raise InvalidInputError(
-                f"max_memory must be at least {needed} for {d} {data} ({needed / 1e6:.0f} MB: {number} triangles of "
+                f"max_memory must be at least {needed} for {d} {data} ({format_bytes(needed)}: {number} triangles of "
                 f"side {side}); got {self.max_memory}"
             )
         self.n_features_in_, self.n_outputs_, self.feature_names_in_, self.blocks_ = d, n_outputs, names, layout
