@@ -402,7 +402,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         alpha = np.abs(network.alpha).reshape(len(network.alpha), -1)
         terms = EPS * (len(alpha) + 2 * self.size + 16)
         # In the units of the map, in which the weights of a block are multiplied by its price.
-        largest = (np.eye(self.map.n_blocks)[:, self._block_of(network)] @ alpha).max(axis=1) * self.prices
+        largest = (np.eye(self.map.n_blocks)[:, self.block_of(network)] @ alpha).max(axis=1) * self.prices
         with np.errstate(over="ignore", invalid="ignore"):
             error = terms * (self.map.absolute_sums @ largest)
             rounding = self.data_fit.rounding(self.outputs(network), error)
@@ -423,7 +423,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         if self.blocks is not None:
             # The problem's map has its blocks in units of their prices.
             prices = self.blocks.prices[self.blocks.block]
-            self._block_of(network)
+            self.block_of(network)
             entries = network.entries  # type: ignore[attr-defined]  # a network on blocks, as checked
             values = self.weight_map.values_of(entries * prices)
         elif self.weight_map.has_rows or not hasattr(network, "forms"):
@@ -442,9 +442,9 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def penalty(self, network: SecondLayer) -> float:
         r"""Compute the regulariser :math:`\beta \sum_j D_j \|\alpha_j\|_1` of `network`, with the D of each block."""
         weights = np.abs(network.alpha).reshape(len(network.alpha), -1).sum(axis=1)
-        return self.beta * (self.dimension * float(self.prices[self._block_of(network)] @ weights))
+        return self.beta * (self.dimension * float(self.prices[self.block_of(network)] @ weights))
 
-    def _block_of(self, network: Any) -> Any:
+    def block_of(self, network: Any) -> Any:
         """Return the block of each neuron, after a check that the network has the blocks of the problem."""
         layout, own = getattr(network, "layout", None), self.blocks
         if own is None:

@@ -71,8 +71,8 @@ def data_of_rows(
     """Validate samples, targets and weights, see `TrainingProblem`; samples of weight zero are dropped."""
     blocks = isinstance(X, Blocks)
     data: Any = X if blocks else check_matrix("X", X)
-    passed = check_targets("y", y, length=data.shape[0])
-    target = loss.encode_target(passed).reshape(len(passed), -1)
+    encoded = loss.encode_target(check_targets("y", y, length=data.shape[0]))
+    target = encoded.reshape(len(encoded), -1)
     weights = check_sample_weight(sample_weight, data.shape[0])
     if weights is not None and not np.all(weights > 0.0):
         kept = weights > 0.0
@@ -83,7 +83,7 @@ def data_of_rows(
     weights = None if weights is None or np.all(weights == 1.0) else own(weights)
     # The packed entries of blocks may be most of the memory, or more than it holds.
     weight_map = FormMap.of_blocks(data) if blocks else quadratic_map(own(data), activation)
-    return TrainingData(weight_map, own(target), weights, passed.ndim == 1 and not loss.coupled)
+    return TrainingData(weight_map, own(target), weights, not encoded.shape[1:])
 
 
 def data_of_statistics(
@@ -107,11 +107,11 @@ def targets_of_classes(targets: FloatArray, loss: Loss) -> FloatArray:
     if not loss.for_classes:
         return targets
     high = targets == targets.max(axis=0)
-    if not np.all(high | (targets == targets.min(axis=0))) or (loss.coupled and not np.all(high.sum(axis=1) == 1)):
+    if not np.all(high | (targets == targets.min(axis=0))) or not (loss.labels or np.all(high.sum(axis=1) == 1)):
         raise InvalidInputError(
             f"loss must be for real targets, since the targets of the problem are not classes; got {loss!r}"
         )
-    return np.where(high, 1.0, 0.0 if loss.coupled else -1.0)
+    return np.where(high, 1.0, -1.0 if loss.labels else 0.0)
 
 
 def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> QuadraticMap:

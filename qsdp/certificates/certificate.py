@@ -249,13 +249,9 @@ def rounding_gain(
     """
     if problem.beta > 0.0:
         return 0.0
-    weights = np.abs(network.output_weights)
-    if isinstance(network, BlockNetwork) and problem.blocks is not None:
-        # Absolute sums of every output and block, in the units of the map.
-        owners = np.arange(problem.blocks.n_blocks)[:, None] == network.block
-        sums = ((problem.blocks.prices[:, None] * owners) @ weights).T.ravel()
-    else:
-        sums = weights.sum(axis=0)
+    # Absolute sums of every output and block, in the units of the map.
+    owners = np.arange(problem.map.n_blocks)[:, None] == problem.block_of(network)
+    sums = ((problem.prices[:, None] * owners) @ np.abs(network.output_weights)).T.ravel()
     return float(sums @ (uppers + pricing_roundings(Instance.of(problem), nu)))
 
 

@@ -147,17 +147,15 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
     if problem.objective_rounding(network) <= tolerance < np.inf:
         return
     # Worst cases rarely occur, so objectives summed in other orders decide.
-    backwards: Any
+    order = slice(None, None, -1)
+    backwards = network.with_weights(network.U[order], network.V[order], network.alpha[order], order)
     if isinstance(network, BlockNetwork):
-        weights = {name: getattr(network, name)[::-1] for name in ("U", "V", "alpha", "block")}
-        backwards = replace(network, **weights)
         data = problem.weight_map
         assert isinstance(data, FormMap)
         alone = data.factor * network.outputs(Blocks.of(data.rows, network.layout))
     else:
         U, V = network.U.astype(np.float64), network.V.astype(np.float64)
         alone = problem.weight_map.products(U, V) @ network.output_weights
-        backwards = replace(network, U=network.U[::-1], V=network.V[::-1], alpha=network.alpha[::-1])
     others = (fit.value(alone) + problem.penalty(network), problem.objective(backwards))
     differences = [abs(other - objective) for other in others]
     # A third order of summation stays within the tolerance.
@@ -409,7 +407,7 @@ def _rows_proof(arrays: dict[str, npt.NDArray[Any]]) -> RowsProof:
     for tree in trees:
         check_tree(tree, size)
     fits = forms.shape == (len(mixture), network.n_outputs, size, size) and len(trees) == network.n_outputs
-    if not fits or mixture.ndim != 2 or arrays["steps"].shape != (len(mixture),):
+    if not fits or mixture.shape[1:] not in {(1,), (len(trees),)} or arrays["steps"].shape != (len(mixture),):
         raise StorageError("its scores do not fit together")
     return RowsProof(
         network,

@@ -22,9 +22,9 @@ from qsdp._utils.numeric import EPS, MARGIN, ROUNDING, SAFE
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.certificates.proof import root_tree, scaled_tree, tree_bound
+from qsdp.certificates.proof import gamma, root_tree, scaled_tree, tree_bound
 from qsdp.certificates.row_sums import SCALES, RowSums, Scores, Totals, read_rows
-from qsdp.certificates.verification import check_guarded, gamma, guarded_tree_bound
+from qsdp.certificates.verification import check_guarded
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
@@ -124,7 +124,7 @@ def bound_over_rows(
             first = sums
             ratio = sums.total_weight / few.data_fit.total_weight
             weight = proportional_beta(few, sums.total_weight) if beta is None else beta
-            search = _Search(network, weight, loss.coupled, verified)
+            search = _Search(network, weight, few.data_fit.n_parts)
         elif sums.digest != first.digest:
             raise InvalidInputError("batches must hold the same rows in every pass; those of the first pass differed")
         assert search is not None
@@ -250,12 +250,10 @@ def _corrected(few: TrainingProblem, scores: Scores, matrices: FloatArray, beta:
 class _Search:
     """Search for the best convex combination ("mixture") of the dual vectors of several passes over the same rows."""
 
-    def __init__(self, network: BilinearNetwork, beta: float, coupled: bool, verified: bool) -> None:
-        self._verified, self._beta = verified, beta
+    def __init__(self, network: BilinearNetwork, beta: float, n_parts: int) -> None:
         dimension = network.n_inputs * (network.levels - 1) + network.lifted
         self._dual_radius = beta * dimension
-        outputs = range(network.n_outputs)
-        self._parts: list[list[int]] = [list(outputs)] if coupled else [[k] for k in outputs]
+        self._parts = np.split(np.arange(network.n_outputs), n_parts)
         self.passes: list[Totals] = []
         self._dominating: list[FloatArray] = []
         self._mixture = np.zeros((0, len(self._parts)))
@@ -309,8 +307,7 @@ class _Search:
                 else:
                     finished = False
                 trees[k] = tree
-                upper = guarded_tree_bound(M, tree) if self._verified else tree_bound(M, tree)
-                uppers.append(upper + roundings[k])
+                uppers.append(tree_bound(M, tree) + roundings[k])
             value, scale = self._value(self._values(p, self._mixture[:, p]), max(uppers))
             total.append(value)
             scaled[:, p] *= scale

@@ -16,7 +16,8 @@ import numpy as np
 from qsdp._utils.numeric import EPS, MARGIN
 from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray, check_magnitude, check_matrix, check_sample_weight, check_targets
-from qsdp.certificates.verification import CHUNK, ScaledRows, gamma
+from qsdp.certificates.proof import gamma
+from qsdp.certificates.verification import CHUNK, ScaledRows
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic

@@ -139,10 +139,6 @@ class PolynomialNetwork(NeuronFunction):
         s0 = c * columns.sum(axis=1) + self.bias
         return QuadraticForm(*(squeezed(part, self.output_shape) for part in (S, s, s0)))
 
-    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return `predict` with the shape (n, C), also for a scalar network."""
-        return self._form.outputs(X, n_jobs=n_jobs)
-
     def objective(self, problem: TrainingProblem) -> float:
         r"""Compute the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, with the M of `problem`."""
         size = problem.n_features * (problem.levels - 1)

@@ -231,18 +231,18 @@ def map_rows(function: Callable[[Any], npt.NDArray[Any]], X: Any, dtype: npt.DTy
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
         columns = {"chunks": (X.chunks[0], row_shape)} if row_shape else {"drop_axis": 1}
         return X.map_blocks(of_chunk, dtype=dtype, meta=empty, **columns)
-    return X.map_partitions(partial(_with_index, of_chunk), meta=_with_index(of_chunk, X._meta))
+    frame = partial(_with_index, of_chunk, bool(row_shape))
+    return X.map_partitions(frame, meta=frame(X._meta))
 
 
 def _of_chunk(function: Callable[[Any], npt.NDArray[Any]], empty: npt.NDArray[Any], chunk: Any) -> npt.NDArray[Any]:
     return function(chunk) if len(chunk) else empty
 
 
-def _with_index(function: Callable[[Any], npt.NDArray[Any]], part: Any) -> Any:
+def _with_index(function: Callable[[Any], npt.NDArray[Any]], frame: bool, part: Any) -> Any:
     import pandas as pd
 
-    values = function(part)
-    return (pd.Series if values.ndim == 1 else pd.DataFrame)(values, index=part.index)
+    return (pd.DataFrame if frame else pd.Series)(function(part), index=part.index)
 
 
 def _delayed() -> Any:

@@ -15,11 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem, certify, solve_relaxation
-from qsdp.certificates.proof import check_tree, enumerated, root_tree, tree_bound
+from qsdp.certificates.proof import check_tree, enumerated, leaf_bound, root_tree, semidefinite_shift, tree_bound
 from qsdp.certificates.verification import (
     ScaledRows,
-    _leaf_upper,
-    semidefinite_shift,
     verified_bound,
     verified_scales,
 )
@@ -450,7 +448,7 @@ def test_leaves_are_bounded_for_the_floats_themselves(seed: int, N: int, unit: i
     c, rest = M[:, order[:k]].sum(axis=1) / 2, M[:, order[k:]] / 2
     z = np.concatenate([[c.sum()], c + rest.sum(axis=1), rest.sum(axis=0)])
     for shift in (None, np.ldexp(z, unit)):
-        upper = _leaf_upper(M, order, Leaf(fixed, shift), unit)
+        upper = leaf_bound(M, order, Leaf(fixed, shift), unit)
         assert true <= Fraction(upper) <= true * Fraction(1 + 1e-12)
 
 
@@ -515,7 +513,7 @@ def test_shifts_that_do_not_suffice_are_paid_for(seed: int, N: int, size: float)
     true = max(float(np.abs(M @ u).sum()) for u in itertools.product([1.0, -1.0], repeat=N))
     shift = size * rng.standard_normal(1 + 2 * N)
     leaf = Leaf(np.zeros(0, dtype=np.int8), shift)
-    verified = _leaf_upper(M, np.arange(N), leaf, 0)
+    verified = leaf_bound(M, np.arange(N), leaf, 0)
     assert verified >= true * (1 - 1e-14)
     # No shift is worse than its lack of definiteness, in floats relative to the sizes of rows where that is less.
     assert true * (1 - 1e-14) <= tree_bound(M, BoundTree(np.arange(N), (leaf,))) <= verified * (1 + 1e-9)
