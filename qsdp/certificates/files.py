@@ -82,9 +82,8 @@ from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.row_sums import Scores
 from qsdp.certificates.stored_loss import loss_arrays, read_loss, stored_loss
-from qsdp.certificates.stored_rounding import read_rounding, rounding_arrays
 from qsdp.certificates.stored_trees import read_trees, tree_arrays
-from qsdp.certificates.sums import Sums, SumsProof
+from qsdp.certificates.sums import Sums, SumsProof, read_rounding, rounding_arrays
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit
