@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "Statistics",
     "TrainingData",
     "check_levels",
+    "counting_rows",
     "data_of_rows",
     "data_of_statistics",
     "quadratic_map",
@@ -69,21 +71,29 @@ def data_of_rows(
     X: Any, y: Any, sample_weight: Any, loss: Loss, activation: PolynomialActivation | None
 ) -> TrainingData:
     """Validate samples, targets and weights, see `TrainingProblem`; samples of weight zero are dropped."""
-    blocks = isinstance(X, Blocks)
-    data: Any = X if blocks else check_matrix("X", X)
-    encoded = loss.encode_target(check_targets("y", y, length=data.shape[0]))
+    data, encoded, weights = counting_rows(X, y, sample_weight, loss.encode_target)
     target = encoded.reshape(len(encoded), -1)
+    loss.check_target(target)
+    weights = None if weights is None or np.all(weights == 1.0) else own(weights)
+    # The packed entries of blocks may be most of the memory, or more than it holds.
+    weight_map = FormMap.of_blocks(data) if isinstance(data, Blocks) else quadratic_map(own(data), activation)
+    return TrainingData(weight_map, own(target), weights, not encoded.shape[1:])
+
+
+def counting_rows(
+    X: Any, y: Any, sample_weight: Any, encode: Callable[[FloatArray], FloatArray], n_columns: int | None = None
+) -> tuple[Any, FloatArray, FloatArray | None]:
+    """Validate samples, targets and weights; return those of positive weight, the targets encoded."""
+    data: Any = X if isinstance(X, Blocks) else check_matrix("X", X, n_columns=n_columns)
+    target = encode(check_targets("y", y, length=data.shape[0]))
     weights = check_sample_weight(sample_weight, data.shape[0])
     if weights is not None and not np.all(weights > 0.0):
         kept = weights > 0.0
         data, target, weights = data[kept], target[kept], weights[kept]
-    check_magnitude("X", data.rows if blocks else data, "rescale its columns, for instance with StandardScaler")
+    rows = data.rows if isinstance(data, Blocks) else data
+    check_magnitude("X", rows, "rescale its columns, for instance with StandardScaler")
     check_magnitude("y", target, "rescale it")
-    loss.check_target(target)
-    weights = None if weights is None or np.all(weights == 1.0) else own(weights)
-    # The packed entries of blocks may be most of the memory, or more than it holds.
-    weight_map = FormMap.of_blocks(data) if blocks else quadratic_map(own(data), activation)
-    return TrainingData(weight_map, own(target), weights, not encoded.shape[1:])
+    return data, target, weights
 
 
 def data_of_statistics(

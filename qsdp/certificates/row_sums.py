@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from qsdp._utils.numeric import EPS, MARGIN
 from qsdp._utils.parallel import CACHE_FLOATS
-from qsdp._utils.validation import FloatArray, check_magnitude, check_matrix, check_sample_weight, check_targets
+from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import gamma
 from qsdp.certificates.verification import CHUNK, ScaledRows
 from qsdp.exceptions import InvalidInputError
@@ -27,6 +28,7 @@ from qsdp.relaxation.bounds import entry_size, pricing_roundings
 from qsdp.relaxation.instance import LinearInstance
 from qsdp.statistics.basis import REACH
 from qsdp.statistics.batches import check_finite
+from qsdp.training_data import counting_rows
 
 __all__ = ["SCALES", "RowSums", "Scores", "Totals", "read_rows"]
 
@@ -228,18 +230,11 @@ def read_rows(
     """
     check_finite("X", X)
     check_finite("y", y)
-    data = check_matrix("X", X, n_columns=network.n_inputs)
-    target = _encoded(loss, check_targets("y", y, length=len(data)), network)
-    check_magnitude("X", data, "rescale its columns")
-    check_magnitude("y", target, "rescale it")
-    weights = check_sample_weight(sample_weight, len(data))
-    if weights is not None and not np.all(weights > 0.0):
-        kept = weights > 0.0
-        data, target, weights = data[kept], target[kept], weights[kept]
+    data, target, weights = counting_rows(X, y, sample_weight, partial(_encoded, loss, network), network.n_inputs)
     return data, DataFit(loss, target, weights)
 
 
-def _encoded(loss: Loss, target: FloatArray, network: BilinearNetwork) -> FloatArray:
+def _encoded(loss: Loss, network: BilinearNetwork, target: FloatArray) -> FloatArray:
     if loss.coupled:
         target = _one_hot(target, loss.name, network.n_outputs)
     if target.shape[1:] != network.output_shape:
