@@ -7,6 +7,8 @@ import math
 import os
 from pathlib import Path
 
+from qsdp._utils.summary import in_units
+
 __all__ = ["format_bytes", "main_memory"]
 
 #: File with the memory limit of a container on Linux.
@@ -29,7 +31,5 @@ def main_memory() -> float:
 
 def format_bytes(count: float) -> str:
     """Format a number of bytes, such as "3.2 GB"."""
-    amount, units = count / 1e3, ["kB", "MB", "GB", "TB"]
-    while amount >= 1e3 and len(units) > 1:
-        amount, units = amount / 1e3, units[1:]
-    return f"{amount:.3g} {units[0]}"
+    amount, unit = in_units(count, ["bytes", "kB", "MB", "GB", "TB"], 1e3)
+    return f"{amount:.3g} {unit}"

@@ -24,6 +24,7 @@ __all__ = [
     "format_seconds",
     "format_share",
     "gap_rows",
+    "in_units",
 ]
 
 Rows = list[tuple[str, str]]
@@ -143,10 +144,14 @@ def format_seconds(seconds: float) -> str:
 
 def format_bits(bits: int) -> str:
     """Format a number of bits, also in bytes with a suitable unit."""
-    amount, units = bits / 8.0, ["bytes", "KiB", "MiB", "GiB"]
-    while amount >= 1024.0 and len(units) > 1:
-        amount, units = amount / 1024.0, units[1:]
-    return f"{bits:,} bits ({amount:.4g} {units[0]})"
+    amount, unit = in_units(bits / 8.0, ["bytes", "KiB", "MiB", "GiB"], 1024.0)
+    return f"{bits:,} bits ({amount:.4g} {unit})"
+
+
+def in_units(amount: float, units: Sequence[str], step: float) -> tuple[float, str]:
+    """Convert an amount to the unit in which it is below `step`, of units that are `step` times the one before."""
+    unit, *larger = units
+    return in_units(amount / step, larger, step) if larger and amount >= step else (amount, unit)
 
 
 def format_share(share: float, digits: str = ".1f") -> str:

@@ -29,13 +29,8 @@ SMALLEST, LARGEST = 1e-100, 1e100
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
-#: Characters of a value that an error shows.
-_SHOWN = 60
-
-
 def _show(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return f"{value!r:.60}"
 
 
 def check_choice(name: str, value: object, allowed: Iterable[str], excluded: Mapping[str, str] | None = None) -> str:

@@ -29,7 +29,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils.numeric import MARGIN, ROUNDING, UNIT
-from qsdp._utils.validation import FloatArray, IntArray, read_only
+from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
@@ -38,6 +38,7 @@ from qsdp.pricing.sign_vectors import attained, sign_table
 from qsdp.problem import TrainingProblem
 
 __all__ = [
+    "ATTEMPTS",
     "LEAST",
     "Proof",
     "check_proof",
@@ -55,8 +56,9 @@ __all__ = [
 #: Largest number of free signs of an enumerated leaf: 2^40 vectors take days.
 _MAX_FREE = 40
 
-#: Attempts of the Cholesky factorisation: after as many doublings, a shift of p u |A| exceeds |A|.
-_ATTEMPTS = 60
+#: Attempts of a Cholesky factorisation, or to scale a vector into a domain; after as many doublings, a shift of p u |A|
+#: exceeds |A|.
+ATTEMPTS = 60
 
 #: Allowance for the underflow of the smallest numbers, products of data of 1e-100.
 LEAST = 2.0**-980
@@ -260,7 +262,8 @@ def leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: int
         # It covers sums of so many products, adding B to them, and subtracting all of it from the shift.
         rounding = gamma(len(weights) + 8) * cuts.size + gamma(4) * (size + total)
     A = np.diag(z) - B
-    d = semidefinite_shift(A, np.frexp(np.sqrt(np.maximum(z, ROUNDING * total / len(z))))[1])
+    w = np.sqrt(np.maximum(z, ROUNDING * total / len(z)))
+    d = semidefinite_shift(A, np.where(w > 0.0, w, 1.0))
     if not d.sum() <= ROUNDING * total:
         # Insufficient shifts do not show the sizes of rows.
         d = min(d, semidefinite_shift(A), key=np.sum)
@@ -270,16 +273,16 @@ def leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: int
     return math.nextafter(math.fsum([*z, *d, *-weights]), math.inf) + (gamma(N + 4) * size + rounding)
 
 
-def semidefinite_shift(A: FloatArray, exponents: IntArray | None = None) -> FloatArray:
+def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None) -> FloatArray:
     r"""Compute :math:`d \ge 0` such that :math:`A + \mathrm{Diag}(d)` is proven to be positive semidefinite.
 
     Parameters
     ----------
     A : ndarray of shape (p, p)
         Symmetric; its floats are taken as exact.
-    exponents : ndarray of shape (p,), optional
-        The shift is uniform for rows and columns divided by these powers of two, which should be near the roots of the
-        diagonal where the sizes of rows differ.
+    sizes : ndarray of shape (p,), optional
+        The shift of an indefinite matrix is proportional to the squares of these positive numbers, by default ones,
+        which are best near the roots of the diagonal where the sizes of rows differ.
 
     Returns
     -------
@@ -288,43 +291,41 @@ def semidefinite_shift(A: FloatArray, exponents: IntArray | None = None) -> Floa
 
     Notes
     -----
-    For any L, such as a Cholesky factor of :math:`A' = A + t I` in floats, :math:`L L^T` is positive semidefinite and
-    :math:`A' = L L^T + E` with :math:`|E| \le G := |\mathrm{fl}(A' - L L^T)| + \gamma |L| |L|^T`. For every positive w,
+    For any L, such as a Cholesky factor of :math:`A' = A + t\,\mathrm{Diag}(s^2)` in floats, s the sizes,
+    :math:`L L^T` is positive semidefinite and :math:`A' = L L^T + E` with
+    :math:`|E| \le G := |\mathrm{fl}(A' - L L^T)| + \gamma |L| |L|^T`. For every positive w,
     :math:`\mathrm{Diag}(G w / w) + E` is positive semidefinite, since
     :math:`2 |x_i x_j| \le x_i^2 w_j / w_i + x_j^2 w_i / w_j`. With the roots of the diagonal as w, this comes to Rump's
     a-priori bound :math:`\gamma\, \mathrm{tr} A`, without an assumption on how the factor was computed. (Rump,
     *Verification of positive definiteness*, BIT 46, 2006; Jansson, Chaykin, Keil, *Rigorous error bounds for the
     optimal value in semidefinite programming*, SIAM J. Numer. Anal. 46, 2007.)
     """
-    p = len(A)
-    if exponents is not None:
-        # Nothing is rounded, but may underflow.
-        shifts = semidefinite_shift(np.ldexp(np.ldexp(A, -exponents), -exponents[:, None]))
-        return np.ldexp(shifts, 2 * exponents)
-    diagonal = A.diagonal()
-    largest = float(np.abs(A).max(initial=0.0))
-    if largest == 0.0:
+    p, diagonal = len(A), A.diagonal()
+    if not np.any(A):
         return np.zeros(p)
+    w = np.ones(p) if sizes is None else sizes
+    scaled = A / np.outer(w, w)
+    largest = float(np.abs(scaled).max())
     if not largest < math.inf:
         return np.full(p, math.inf)
     least = t = 4.0 * p * UNIT * largest
     shifted = A.copy()
-    for attempt in range(_ATTEMPTS):
-        np.fill_diagonal(shifted, diagonal + t)
+    for attempt in range(ATTEMPTS):
+        np.fill_diagonal(shifted, diagonal + t * w * w)
         try:
             L = np.linalg.cholesky(shifted)
             break
         except np.linalg.LinAlgError:
             if attempt == 0:
-                t = max(t, -float(scipy.linalg.eigvalsh(A, subset_by_index=[0, 0])[0])) + least
+                t = max(t, -float(scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0])) + least
             else:
                 t *= 2.0
     else:
         return np.full(p, math.inf)
     magnitudes = np.abs(L)
     G = np.abs(shifted - L @ L.T) + gamma(p + 4) * (magnitudes @ magnitudes.T) + p * LEAST
-    w = np.sqrt(shifted.diagonal())
-    d = MARGIN * ((0.5 * (G + G.T)) @ w) / w
+    roots = np.sqrt(shifted.diagonal())
+    d = MARGIN * ((0.5 * (G + G.T)) @ roots) / roots
     # The sum of the addition to the diagonal in floats and the defect is rounded up.
     total: FloatArray = np.nextafter(np.nextafter(shifted.diagonal() - diagonal, np.inf) + d, np.inf)
     return np.where(np.isfinite(total), total, math.inf)

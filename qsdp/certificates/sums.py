@@ -41,9 +41,6 @@ _SPLITTER = 2.0**27 + 1.0
 #: Rows whose products enter the compensated sum at once: a bound loses little, and the sums take twice the time.
 _ROWS_AT_ONCE = 128
 
-#: Corrections of a vector that a factor of a singular matrix determines; two reach the limits of doubles.
-_CORRECTIONS = 3
-
 
 @dataclass(frozen=True, eq=False)
 class Sums:
@@ -149,7 +146,8 @@ class SumsProof:
         pivoted = GramFactor(sums.gram.copy())
         # Near an optimum, the network itself is nearly such a vector, and large cancelling vectors are avoided.
         vectors = network.entries.T.copy()
-        for _ in range(_CORRECTIONS):
+        # A factor of a singular matrix determines corrections; two reach the limits of doubles.
+        for _ in range(3):
             high, low, _errors = sums.residuals(vectors)
             images = pivoted.targets((high - wanted) + low)
             vectors[pivoted.order] += np.stack([pivoted.preimage(column) for column in images.T], axis=1)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import MARGIN, SAFE
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
-from qsdp.certificates.proof import LEAST, check_proof, check_tree, gamma, scaled_tree, tree_bound
+from qsdp.certificates.proof import ATTEMPTS, LEAST, check_proof, check_tree, gamma, scaled_tree, tree_bound
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.lifting import QuadraticMap
@@ -47,9 +47,6 @@ _LEAST_EXPONENT = -450
 
 #: Minimum number of rows summed at once: the error grows with the rows of a chunk plus the number of chunks.
 CHUNK = 64
-
-#: Attempts to scale a dual vector back into the domain of the conjugate.
-_ATTEMPTS = 60
 
 
 def check_guarded(loss: Loss) -> None:
@@ -120,7 +117,7 @@ def verified_scales(
 
 def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
     """Compute the verified dual value of ``scale * nu``, or 0 if that is larger, and the scale that attains it."""
-    for _ in range(_ATTEMPTS):
+    for _ in range(ATTEMPTS):
         value = fit.verified_dual_value(scale * nu)
         if value > -math.inf:
             break

@@ -467,7 +467,7 @@ def _memory(side: int, device: str | None) -> int:
     """Return the bytes that triangular sums with `side` rows take."""
     # The products of the last rows, the sum and its rounding error; and a full matrix of products on a device.
     triangles = 3 if device is None else 5
-    return triangles * 8 * packed_size(side)
+    return triangles * packed_size(side) * np.dtype(np.float64).itemsize
 
 
 def _described(layout: Layout | None, *, than: Layout | None) -> str:
