@@ -35,7 +35,6 @@ __all__ = [
     "PackedRows",
     "ScaledRows",
     "check_guarded",
-    "verified_bound",
     "verified_scales",
 ]
 
@@ -58,8 +57,10 @@ def check_guarded(loss: Loss) -> None:
         )
 
 
-def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> float:
-    r"""Compute a lower bound on :math:`p_b^*` that holds for any rounding; at least 0.
+def verified_scales(
+    problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]
+) -> tuple[float, FloatArray, FloatArray]:
+    r"""Compute a lower bound on :math:`p_b^*` that holds for any rounding, at least 0, and what proves it.
 
     Parameters
     ----------
@@ -70,6 +71,14 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Bou
         the penalty :math:`\beta D`.
     trees : sequence of BoundTree
         Trees that bound :math:`\max_{u,v} |u^T M_\nu v|`, as in a `Proof`. Their bounds are verified here.
+
+    Returns
+    -------
+    bound : float
+    nu : ndarray of shape (n, C)
+        The dual vector, projected onto the domain of the conjugate.
+    scales : ndarray of shape (C,)
+        Its multiples that prove the bound.
 
     Notes
     -----
@@ -89,13 +98,6 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Bou
     InvalidInputError
         Dual vector and trees do not fit the problem, or the loss has no guarded values.
     """
-    return verified_scales(problem, nu, trees)[0]
-
-
-def verified_scales(
-    problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]
-) -> tuple[float, FloatArray, FloatArray]:
-    """Compute the bound, `nu` projected onto the conjugate's domain, and its scales of shape (C,) that prove it."""
     check_guarded(problem.loss)
     nu = problem.columns(nu)
     check_proof(problem, nu, trees)
