@@ -144,7 +144,7 @@ def check_matrix(name: str, value: Any, *, n_columns: int | None = None, missing
     array = check_numbers(name, value, "(n, d)", missing=missing)
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must have shape (n, d); got shape {array.shape}")
-    if array.shape[0] < 1 or array.shape[1] < 1:
+    if not array.size:
         raise InvalidInputError(f"{name} must have at least one row and one column; got shape {array.shape}")
     if n_columns is not None and array.shape[1] != n_columns:
         raise InvalidInputError(f"{name} must have {n_columns} columns; got shape {array.shape}")

@@ -267,7 +267,7 @@ def blocks_from_archive(header: dict[str, Any], arrays: Arrays) -> BlockNetwork:
     alpha = unpack_alpha(arrays, m, {"neurons"})
     if alpha.shape[1:] != (() if single or fields["n_outputs"] is None else (C,)):
         raise StorageError(f"alpha of shape {alpha.shape} does not belong to {m} neurons and {C} outputs")
-    if packed.dtype != np.uint8 or packed.ndim != 1:
+    if packed.dtype != np.uint8 or packed.shape != (packed.size,):
         raise StorageError("neurons must be bytes")
     reader = BitReader(packed)
     block = reader.integers(m, bits_of(layout.n_blocks))
