@@ -177,7 +177,7 @@ def _take(
 ) -> None:
     row = 0
     for number, parts in numbered(stream):
-        with naming(number, row):
+        with naming(f"batch {number}, which begins at row {row}"):
             sums.add(*read_rows(network, loss, *parts))
         row += len(parts[0])
         bar.count(row, None, ", ".join(part for part in (name, f"{row:,} rows") if part))

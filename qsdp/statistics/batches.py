@@ -50,7 +50,7 @@ def accumulate(
         rows = len(parts[0])
         known = min(rows, max(0, taken - first))
         try:
-            with naming(number, first + known):
+            with naming(f"batch {number}, which begins at row {first + known}"):
                 if known < rows:
                     statistics.partial_fit(*(part if part is None or not known else part[known:] for part in parts))
         except (InvalidInputError, InvalidTypeError):
@@ -70,17 +70,19 @@ def numbered(batches: Iterable[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
     for number, batch in enumerate(batches):
         parts = batch if isinstance(batch, tuple) else (batch,)
         if len(parts) not in (2, 3):
-            raise InvalidTypeError(f"batch {number} must be a tuple (X, y) or (X, y, sample_weight)")
+            raise InvalidTypeError(
+                f"batch {number} must be a tuple (X, y) or (X, y, sample_weight); got {type(batch).__name__}"
+            )
         yield number, parts
 
 
 @contextmanager
-def naming(number: int, row: int) -> Iterator[None]:
-    """Context manager that adds the number and first row of a batch to the messages of errors raised inside."""
+def naming(where: str) -> Iterator[None]:
+    """Context manager that names a batch in the messages of errors raised inside."""
     try:
         yield
     except (InvalidInputError, InvalidTypeError) as error:
-        raise type(error)(f"batch {number}, which begins at row {row}: {error}") from None
+        raise type(error)(f"{where}: {error}") from None
 
 
 def require_rows(n_samples: int) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from qsdp._utils.arrays import check_device
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageError, QSDPError, SolverError
+from qsdp.statistics.batches import naming, numbered
 from qsdp.statistics.sample import Rows, RowSample
 
 __all__ = ["RowBatches", "RowChunks", "Rows", "is_collection", "map_rows"]
@@ -69,11 +70,7 @@ class RowBatches:
 
     def stream(self, work: Callable[..., tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         """Yield ``work(number, X, y[, sample_weight])`` of batch after batch; empty results are skipped."""
-        for number, batch in enumerate(self._batches()):
-            if not isinstance(batch, tuple) or len(batch) not in (2, 3):
-                raise InvalidTypeError(
-                    f"batch {number} of rows must be (X, y) or (X, y, sample_weight); got {type(batch).__name__}"
-                )
+        for number, batch in numbered(self._batches()):
             parts = _named(work, number, *batch, what="batch")
             if len(parts[0]):
                 yield parts
@@ -271,10 +268,8 @@ def _row_chunks(name: str, collection: Any) -> list[Any]:
 
 def _named(work: Callable[..., Any], number: int, *chunk: Any, what: str = "chunk") -> Any:
     """Apply `work` to a chunk, adding the chunk number to the messages of errors; it may run on a Dask worker."""
-    try:
+    with naming(f"{what} {number} of rows"):
         return work(number, *chunk)
-    except (InvalidInputError, InvalidTypeError) as error:
-        raise type(error)(f"{what} {number} of rows: {error}") from None
 
 
 def _computed(value: Any, kept: str) -> Any:
