@@ -273,17 +273,12 @@ class TrainingOptions(Options):
         A refinement among `LIMITED` gets at least half of the limit, even if a long step before it took more than that.
         The limit is that of the innermost scope, which in a cross-validation is a part of the whole call's.
         """
-        half = 0.5 * deadline.limit()
         if self.refine not in LIMITED:
             yield
-        elif self.time_limit is None:
-            with deadline.within(REFINEMENT_TIME):
-                yield
-        elif deadline.left() >= half:
+            return
+        left = REFINEMENT_TIME if self.time_limit is None else max(0.5 * deadline.limit(), deadline.left())
+        with deadline.unlimited(), deadline.within(left):
             yield
-        else:
-            with deadline.unlimited(), deadline.within(half):
-                yield
 
     def problem(
         self,
