@@ -157,16 +157,20 @@ class RowSums:
 
     def _add(self, X: FloatArray, fit: DataFit) -> None:
         data = quadratic_map(X, self._network.activation)
+        scaled = data.with_levels(self._network.levels - 1.0)
         outputs = self._network.outputs(X)
         self._losses.append(fit.value(outputs))
         terms = EPS * (self._network.n_neurons + 2 * data.size + 16) * float(np.abs(self._network.alpha).sum(0).max())
-        self.objective_rounding += fit.rounding(outputs, terms * self._absolute_sums(data)[:, 0])
+        self.objective_rounding += fit.rounding(outputs, terms * scaled.absolute_sums[:, 0])
         predictions = self._scores.predictions(data)
         nu = self._scores.multipliers(predictions, fit)
-        nu = fit.admissible(nu) if self._verified else fit.project(nu)
-        matrices, roundings = self._guarded(X, data, fit, nu) if self._verified else self._rounded(data, fit, nu)
+        if self._verified:
+            nu = fit.admissible(nu)
+            matrices, roundings = self._guarded(X, data, fit, nu)
+        else:
+            nu = fit.project(nu)
+            matrices, roundings = scaled.adjoints(nu), pricing_roundings(LinearInstance(scaled, fit, 0.0), nu)
         changes = self._changes(data, fit, predictions)
-        scaled = data.with_levels(self._network.levels - 1.0)
         roundings = roundings + entry_size(scaled, changes)
         self._matrices += matrices
         self._sizes += np.abs(matrices).sum(axis=(1, 2))
@@ -183,18 +187,8 @@ class RowSums:
         columns = [X, fit.target] + ([] if fit.weights is None else [fit.weights[:, None]])
         self._digest.update(np.ascontiguousarray(np.hstack(columns) + 0.0, dtype="<f8").data)
 
-    def _absolute_sums(self, data: QuadraticMap) -> FloatArray:
-        """Bound the features of the rows, for weights up to the largest level."""
-        return data.with_levels(self._network.levels - 1.0).absolute_sums
-
     def _value(self, fit: DataFit, nu: FloatArray) -> float:
         return fit.verified_dual_value(nu) if self._verified else fit.guarded_dual_value(nu)
-
-    def _rounded(self, data: QuadraticMap, fit: DataFit, nu: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Compute the matrices in floats, with the rounding bounds of `pricing_roundings`."""
-        scaled = data.with_levels(self._network.levels - 1.0)
-        matrices = np.stack([scaled.adjoint(column) for column in nu.T])
-        return matrices, pricing_roundings(LinearInstance(scaled, fit, 0.0), nu)
 
     def _changes(self, data: QuadraticMap, fit: DataFit, predictions: FloatArray) -> FloatArray:
         """Bound the change of multipliers if predictions are recomputed from the scores with different rounding."""
