@@ -153,11 +153,15 @@ class BlockNetwork(NeuronFunction):
     @cached_property
     def entries(self) -> FloatArray:
         """Vectors of shape (C, P) whose inner products with packed entries are the outputs."""
+        return read_only(self._summed(self.output_weights))
+
+    def _summed(self, weights: npt.NDArray[Any]) -> FloatArray:
+        """Sum the vectors of the neurons, with weights (m, C), a few neurons at a time; return shape (C, P)."""
         total = np.zeros((self.n_outputs, self.n_inputs))
         for some in chunks(self.n_neurons, self.n_inputs):
             U, V = (side[some].astype(np.float64) for side in (self.U, self.V))
-            total += self.output_weights[some].T @ self.layout.products(U, V, self.block[some])
-        return read_only(total)
+            total += weights[some].T @ self.layout.products(U, V, self.block[some])
+        return total
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return `predict` with the shape (n, C), also for a scalar network."""
@@ -172,12 +176,8 @@ class BlockNetwork(NeuronFunction):
             Second-layer weights are not integers times such a scale, see the argument `alpha_bits` of `qsdp.refit`.
         """
         integers, scales = integer_weights(self.output_weights)
-        total = np.zeros((self.n_outputs, self.n_inputs), dtype=np.int64)
-        for some in chunks(self.n_neurons, self.n_inputs):
-            U, V = (side[some].astype(np.float64) for side in (self.U, self.V))
-            vectors = self.layout.products(U, V, self.block[some]) / self.layout.counts
-            # A neuron adds (u_i v_j + u_j v_i) / 2, which is -1, 0 or 1.
-            total += integers[some].T @ np.rint(vectors).astype(np.int64)
+        # A neuron adds (u_i v_j + u_j v_i) / 2, which is -1, 0 or 1, so the sums are exact.
+        total = np.rint(self._summed(integers) / self.layout.counts).astype(np.int64)
         return BlockForm(self.layout, read_only(total), read_only(scales), self.output_shape)
 
     def save(self, path: str | os.PathLike[str], *, form: str = "neurons") -> None:
