@@ -186,10 +186,7 @@ class Layout:
                 mixed = u[:, first] * v[:, second]
                 mixed += u[:, second] * v[:, first]
                 mixed *= 0.5 * self.counts[entries]
-            if block is None:
-                vectors[:, entries] = mixed
-            else:
-                vectors[mine, entries] = mixed
+            vectors[mine, entries] = mixed
         return vectors
 
 
