@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from qsdp._utils.summary import Summary, first_few, format_bits, format_count
 from qsdp._utils.validation import FloatArray, check_choice, check_numbers, own, read_only
 from qsdp.blocks import Layout, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.block_form import BlockForm, block_outputs
+from qsdp.networks.block_form import BlockForm, BlockFunction
 from qsdp.networks.coding import BitReader
 from qsdp.networks.compact import NEURONS, integer_weights, pack_form, pack_neurons, read_compact
 from qsdp.networks.quadratic_form import NeuronFunction
@@ -48,7 +48,7 @@ _HEADER: Checks = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BlockNetwork(NeuronFunction):
+class BlockNetwork(BlockFunction, NeuronFunction):
     r"""Network :math:`f(x) = \sum_j \alpha_j\, u_j^T \mathcal{X}_{r_j}(x)\, v_j` of binary neurons, each in one block.
 
     In a linear block, a neuron is :math:`\alpha_j\, x_{r_j}^T u_j`.
@@ -86,6 +86,8 @@ class BlockNetwork(NeuronFunction):
     block: npt.NDArray[np.intp]
     sizes: Sequence[int]
     kinds: Sequence[str] | None = None
+    #: Sides and kinds of the blocks, with penalties of weight one.
+    layout: Layout = field(init=False)
 
     def __post_init__(self) -> None:
         layout = check_layout(self.sizes, self.kinds)
@@ -105,9 +107,6 @@ class BlockNetwork(NeuronFunction):
             sizes=layout.sizes, kinds=layout.kinds, layout=layout,
         )  # fmt: skip
 
-    #: Sides and kinds of the blocks, with penalties of weight one.
-    layout: ClassVar[Layout]
-
     @classmethod
     def of(
         cls, layout: Layout, U: npt.NDArray[Any], V: npt.NDArray[Any], alpha: FloatArray, block: npt.NDArray[Any]
@@ -115,11 +114,6 @@ class BlockNetwork(NeuronFunction):
         """Build a network from signs, replacing entries outside the blocks and in V of linear blocks by zeros."""
         inside, quadratic = _signed(layout, block)
         return cls(np.where(inside, U, 0), np.where(quadratic, V, 0), alpha, block, layout.sizes, layout.kinds)
-
-    @property
-    def n_inputs(self) -> int:
-        """Number of packed entries of a sample."""
-        return self.layout.n_entries
 
     @property
     def signed(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
@@ -162,10 +156,6 @@ class BlockNetwork(NeuronFunction):
             U, V = (side[some].astype(np.float64) for side in (self.U, self.V))
             total += weights[some].T @ self.layout.products(U, V, self.block[some])
         return total
-
-    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return `predict` with the shape (n, C), also for a scalar network."""
-        return block_outputs(X, self.layout, self.entries)
 
     def to_integer_form(self) -> BlockForm:
         """Return the same function in terms of integer matrices and one scale per output.
@@ -221,10 +211,6 @@ class BlockNetwork(NeuronFunction):
         parts = [bits_of_integers(values, width).ravel() for values, width in numbers]
         parts += [(self.U[inside] > 0).astype(np.uint8), (self.V[quadratic] > 0).astype(np.uint8)]
         return header, {"neurons": np.packbits(np.concatenate(parts)), **arrays}
-
-    def to_quadratic_form(self) -> NoReturn:
-        """Raise `InvalidInputError`: a network on blocks is not a function of columns."""
-        raise InvalidInputError("a network on blocks has no quadratic form in columns of data")
 
     def to_polynomial(self, method: str = "auto") -> NoReturn:
         """Raise `InvalidInputError`: a network on blocks is not a function of columns."""
