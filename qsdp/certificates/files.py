@@ -10,7 +10,8 @@ arrays are, with N the side of the matrices, C outputs, T trees (one for each ou
                       matrices A from which a network predicts :math:`\sum_j \alpha_j u_j^T A v_j`
 ``n_samples``         number of samples that these matrices stand for
 ``rounding``          with ``forms`` or ``gram``: :math:`\gamma` of `qsdp.sum_rounding`; sums differ from those of the
-                      samples by at most :math:`\gamma` times the norms of their two columns
+                      samples by at most :math:`\gamma` times the norms of their two columns. Older files lack it: their
+                      bounds are those of the sums
 ``table``             (k (k + 1)/2,) with ``forms``: upper triangle of the columns :math:`\hat T`, row by row
 ``form_sizes``        (P,) with ``forms``: sizes :math:`s_i` of the forms
 ``target_ratio``      with ``forms``: the ratio :math:`\kappa`
@@ -65,6 +66,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import warnings
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -74,6 +76,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.files import write_whole
+from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
@@ -84,7 +87,7 @@ from qsdp.certificates.row_sums import Scores
 from qsdp.certificates.stored_loss import loss_arrays, read_loss, stored_loss
 from qsdp.certificates.stored_trees import read_trees, tree_arrays
 from qsdp.certificates.sums import Sums, SumsProof, read_rounding, rounding_arrays
-from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit
 from qsdp.networks import BilinearNetwork, BlockNetwork
@@ -308,10 +311,19 @@ def read_proof(
     """
     contents = Path(path).read_bytes()
     try:
-        return _read(_arrays_of(contents), problem)
+        arrays = _arrays_of(contents)
+        found = _read(arrays, problem)
     except Exception as error:  # whatever a foreign archive makes NumPy or zipfile raise
         reason = str(error).split("\n", 1)[0] or type(error).__name__
         raise StorageError(f"{os.fspath(path)!r} is not a valid certificate: {reason}") from None
+    if {"forms", "gram"} & set(arrays) and "rounding" not in arrays:
+        warnings.warn(
+            f"{os.fspath(path)!r} is from a version that did not allow for the rounding of sums: its bound is one of "
+            "the sums, not of the samples; certify the network again",
+            QSDPWarning,
+            stacklevel=3,
+        )
+    return found
 
 
 def _arrays_of(contents: bytes) -> dict[str, npt.NDArray[Any]]:
@@ -336,8 +348,6 @@ def _read(
         raise StorageError(f"it claims an unknown bound type, {claims['bound_type']!r}, {claims['arithmetic']!r}")
     if not np.all(np.isfinite(list(numbers.values()))):
         raise StorageError("its objective or bound is not finite")
-    if {"forms", "gram"} & set(arrays) and "rounding" not in arrays:
-        raise StorageError("it does not say how its sums were rounded; certify the network again")
     if "scores" in arrays and "gram" not in arrays:
         if problem is not None:
             raise StorageError("it was made from batches of rows, not from a TrainingProblem")
@@ -392,7 +402,8 @@ def _of_sums(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
         raise StorageError("its sums do not fit together")
     gram = np.zeros((layout.n_entries,) * 2)
     gram[upper] = gram.T[upper] = arrays["gram"]
-    stored = Sums(layout, gram, arrays["products"], arrays["squares"], float(arrays["rounding"]))
+    rounding = float(arrays.get("rounding", 4 * (given.n_samples + 16) * EPS))
+    stored = Sums(layout, gram, arrays["products"], arrays["squares"], rounding)
     if int(arrays["n_samples"]) != given.n_samples or not Sums.of(given).agrees(stored):
         raise StorageError("it belongs to different data")
     return given

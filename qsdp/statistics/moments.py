@@ -103,7 +103,7 @@ class PackedSums:
         Torch device on which products are summed; None means NumPy.
     roundings : float
         Bound on the errors of the sums, in units of EPS and of two of the `sizes`. Zero if all terms so far were
-        integers whose sums nothing has rounded.
+        integers whose sums nothing has rounded; NaN if unknown.
     excess : ndarray of shape (side,), or 0
         What the squares of `sizes` have beyond the diagonal, if centres have changed.
     at_once : int
@@ -148,7 +148,7 @@ class PackedSums:
 
     @property
     def rounding(self) -> float:
-        """Bound on the errors of the entries of `triangle`, relative to two of the `sizes`."""
+        """Bound on the errors of the entries of `triangle`, relative to two of the `sizes`; NaN if unknown."""
         if self.roundings == 0.0 and self.triangle().diagonal().max() > LARGEST_INTEGER:
             return EPS
         return EPS * self.roundings
@@ -188,7 +188,7 @@ class PackedSums:
             self._recent = dsfrk(self.side, F.shape[1], 1.0, A, beta, into, trans=trans, uplo="L", overwrite_c=1)
         self._rows += F.shape[1]
         if not exact:
-            self.roundings = max(self.roundings, 0.5 * self._rows + CHANGE)
+            self.roundings = float(np.maximum(self.roundings, 0.5 * self._rows + CHANGE))
 
     def fold(self) -> None:
         """Add the buffered products of recent rows to the compensated sum."""
@@ -206,7 +206,7 @@ class PackedSums:
     def merge(self, other: PackedSums) -> None:
         """Add another sum, whose value stays unchanged."""
         self.fold()
-        self.roundings = max(self.roundings, other.roundings)
+        self.roundings = float(np.maximum(self.roundings, other.roundings))
         self.excess = self.excess + other.excess
         other._take_full()
         for part in (other.high, other.low, other._recent):

@@ -62,9 +62,11 @@ def _rounding(
     form_sizes: FloatArray,
     target_sizes: FloatArray,
     target: FloatArray,
-) -> SumRounding:
+) -> SumRounding | None:
     """Return the rounding of the sums and of their factor, with sizes of the columns of forms and targets."""
     gamma = sums.rounding + found.rounding + CHANGE * EPS
+    if np.isnan(gamma):
+        return None
     pivots = found.order[: len(found.W)]
     table = found.W[:, pivots] / sizes[pivots]
     # In smaller directions, what a combination of columns leaves of a dual vector costs less than its errors.
