@@ -19,8 +19,8 @@ numbers     what a measurement may have chosen, each name or literal once. Packa
   defaults    numeric defaults of parameters of private functions,
   literals    numbers in bodies of functions.
 measured    numbers with a row in docs/tuning.md, which a test compares with the code.
-shapes      comparisons of `.ndim`, `n_outputs` or `.shape[1]` with a number, and reads of `.vector`, `.separable`
-            and `.coupled`.
+shapes      comparisons of `.ndim`, `n_outputs` or `.shape[1]` with a number, and reads of `.separable` and
+            `.coupled`.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def literals(tree: ast.Module) -> list[float]:
 def asks_shape(node: ast.AST) -> bool:
     """Return whether an expression asks how many outputs there are."""
     match node:
-        case ast.Attribute(attr="vector" | "separable" | "coupled", ctx=ast.Load()):
+        case ast.Attribute(attr="separable" | "coupled", ctx=ast.Load()):
             return True
         case ast.Compare(left=left, comparators=[ast.Constant()]):
             return bool(re.search(r"(\.ndim|\bn_outputs|\.shape\[1\])$", ast.unparse(left)))

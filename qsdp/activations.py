@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.numeric import CANCELLED
+from qsdp._utils.numeric import CANCELLED, ROUNDING
 from qsdp._utils.validation import LARGEST, SMALLEST, FloatArray, check_choice, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -92,7 +92,7 @@ class PolynomialActivation:
         if not callable(function):
             raise InvalidTypeError(f"function must be callable; got {type(function).__name__}")
         middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
-        if not (SMALLEST <= half <= LARGEST and half >= 1e-12 * abs(middle)):
+        if not (SMALLEST <= half <= LARGEST and half >= ROUNDING * abs(middle)):
             raise InvalidInputError(f"interval is too wide, too narrow or too far from zero; got {interval!r}")
         nodes, weights = np.polynomial.legendre.leggauss(100)
         points = np.concatenate([0.5 * (nodes - 1.0), 0.5 * (nodes + 1.0)])
@@ -103,9 +103,10 @@ class PolynomialActivation:
                 f"function must return {points.size} finite values for as many points; got shape {values.shape}"
             )
         basis = np.polynomial.legendre.legvander(points, 2)
-        p0, p1, p2 = (basis.T * weights) @ values * np.array([0.5, 1.5, 2.5])
+        projected = (basis.T * weights) @ values * (np.arange(3) + 0.5)
         # From Legendre polynomials of the centred variable u = (t - middle) / half to powers of t.
-        c2, c1, c0 = 1.5 * p2, p1, p0 - 0.5 * p2
+        powers = np.polynomial.legendre.leg2poly(projected)
+        c0, c1, c2 = np.append(powers, np.zeros(3 - len(powers)))
         slope = middle / half
         exact = np.array([c2 / half / half, (c1 - 2.0 * c2 * slope) / half, (c2 * slope - c1) * slope + c0])
         return cls(*_simplest(exact, middle + half * points, float(np.abs(values).max())))
@@ -178,7 +179,7 @@ def get_activation(
     values = list(activation) if _is_sequence(activation) else []
     if len(values) != 3:
         raise InvalidTypeError(
-            f"activation must be None, a name or three finite numbers (a, b, c); got {repr(activation)[:60]}"
+            f"activation must be None, a name or three finite numbers (a, b, c); got {activation!r:.60}"
         )
     return PolynomialActivation(*values)
 
@@ -216,6 +217,6 @@ def _simplest(coefficients: FloatArray, points: FloatArray, size: float) -> list
         if kept.any() and np.abs(np.polyval(kept - coefficients, points)).max() <= CANCELLED * size:
             break
     short = np.array([float(f"{value:.14g}") for value in kept])
-    if np.abs(np.polyval(short - kept, points)).max() <= 1e-11 * size:
+    if np.abs(np.polyval(short - kept, points)).max() <= ROUNDING * size:
         kept = short
     return [float(value) for value in kept]

@@ -186,10 +186,7 @@ class Layout:
                 mixed = u[:, first] * v[:, second]
                 mixed += u[:, second] * v[:, first]
                 mixed *= 0.5 * self.counts[entries]
-            if block is None:
-                vectors[:, entries] = mixed
-            else:
-                vectors[mine, entries] = mixed
+            vectors[mine, entries] = mixed
         return vectors
 
 
@@ -288,7 +285,7 @@ class Blocks(Summarized, ReadOnlyArrays):
     def __getitem__(self, rows: Any) -> Blocks:
         """Return the blocks of some of the samples."""
         part = self.rows[rows]
-        if part.ndim != 2:
+        if part.shape[1:] != self.rows.shape[1:]:
             raise InvalidTypeError("samples of blocks must be selected by a slice, a mask or a list of indices")
         return Blocks.of(part, self.layout)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.arrays import library_of
-from qsdp._utils.numeric import LARGEST_INTEGER
+from qsdp._utils.numeric import LARGEST_INTEGER, triangle_side
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.blocks import Blocks, Layout, one_block
@@ -64,8 +64,8 @@ class FormMap(ReadOnlyArrays):
     @classmethod
     def of(cls, forms: FloatArray, lifted: bool, n_samples: int, rounding: SumRounding | None = None) -> FormMap:
         """Build the map of forms of one block from their upper triangles, of shape (r, p)."""
-        size = (math.isqrt(8 * forms.shape[1] + 1) - 1) // 2
-        return cls(one_block(size), forms, lifted=lifted, n_samples=n_samples, rounding=rounding)
+        layout = one_block(triangle_side(forms.shape[1]))
+        return cls(layout, forms, lifted=lifted, n_samples=n_samples, rounding=rounding)
 
     @classmethod
     def of_blocks(cls, blocks: Blocks) -> FormMap:

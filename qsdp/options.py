@@ -40,8 +40,8 @@ __all__ = ["AUTO", "LIMITED", "REFINEMENTS", "REFINEMENT_TIME", "TrainingOptions
 #: Value of beta for the choice on held-out rows.
 AUTO = "auto"
 
-#: Fraction of a time limit that the choice of beta may take, and its limit in seconds without a time limit.
-_CHOICE_SHARE, _CHOICE_TIME = 0.25, 60.0
+#: Fraction of a time limit that the choice of beta may take.
+_CHOICE_SHARE = 0.25
 
 #: Limit in seconds of a refinement by "polish" or "exact" without a time limit; half costs accuracy in large problems.
 REFINEMENT_TIME = 120.0
@@ -255,8 +255,8 @@ class TrainingOptions(Options):
 
     @contextmanager
     def choosing(self, what: str) -> Iterator[None]:
-        """Open the time-limit scope of a choice: a fraction of the time left, or a default without a time limit."""
-        with deadline.within(_CHOICE_TIME) if self.time_limit is None else deadline.fraction(_CHOICE_SHARE):
+        """Open the time-limit scope of a choice: a fraction of the time left, or half the time of a refinement."""
+        with deadline.within(0.5 * REFINEMENT_TIME) if self.time_limit is None else deadline.fraction(_CHOICE_SHARE):
             yield
             if self.time_limit is not None and deadline.over():
                 deadline.note_end(f"the choice of {what}")
@@ -275,17 +275,12 @@ class TrainingOptions(Options):
         A refinement among `LIMITED` gets at least half of the limit, even if a long step before it took more than that.
         The limit is that of the innermost scope, which in a cross-validation is a part of the whole call's.
         """
-        half = 0.5 * deadline.limit()
         if self.refine not in LIMITED:
             yield
-        elif self.time_limit is None:
-            with deadline.within(REFINEMENT_TIME):
-                yield
-        elif deadline.left() >= half:
+            return
+        left = REFINEMENT_TIME if self.time_limit is None else max(0.5 * deadline.limit(), deadline.left())
+        with deadline.unlimited(), deadline.within(left):
             yield
-        else:
-            with deadline.unlimited(), deadline.within(half):
-                yield
 
     def problem(
         self,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +17,13 @@ from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.bilinear import is_cheap
+from qsdp.drawing import Drawing, refined, timed_stage
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.options import REFINEMENTS, TrainingOptions
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
-from qsdp.refinement import Interrupted, Trial, best_at_interrupt, improve, refit, suits_statistics
+from qsdp.refinement import Interrupted, best_at_interrupt
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.joining import relaxation_of, with_network
@@ -33,7 +32,6 @@ from qsdp.ridge import BetaChoice
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
-from qsdp.width import more_neurons
 
 __all__ = [
     "QSDPResult",
@@ -44,14 +42,8 @@ __all__ = [
     "solve_and_sample",
 ]
 
-#: Relative gap of refine="exact".
-_EXACT = 1e-6
-
 #: Refinements whose networks may improve a relaxation that ended early ("exact" computes separate bounds).
 _JOINED = frozenset({"refit", "polish"})
-
-#: Number of sweeps of a polish after which it is decided whether the current number of neurons may suffice.
-_TRIED_SWEEPS = 8
 
 #: Number of passes that certify a network on rows in batches.
 _PASSES = 3
@@ -315,9 +307,10 @@ def run_pipeline(
             kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}
             kept, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
         if options.refine == "exact" and problem.blocks is not None and is_cheap(problem):
-            result = _proven(problem, options, rng, kept)
-            return result.timed("beta", timings["beta"]) if timings else result
-        if start is not None and not _leads(start, problem):
+            return _proven(problem, options, rng, kept, timings)
+        same = start is not None and (start.problem.size, start.problem.y.shape) == (problem.size, problem.y.shape)
+        if start is not None and not (same and np.any(start.rho_stack)):
+            # It has another shape, or is the zero point, which has no scale.
             start = None
         with options.solving():
             relaxation = solve_relaxation(
@@ -331,21 +324,23 @@ def run_pipeline(
                 regularization=regularization,
                 form=form,
             )
-        result = sample_from(relaxation, options, rng, kept, choice.loss_of(relaxation))
+        result = sample_from(relaxation, options, rng, kept, choice.loss_of(relaxation), timings)
         warn_of_choices()
-    return result.timed("beta", timings["beta"]) if timings else result
+    return result
 
 
 def _proven(
-    problem: TrainingProblem, options: TrainingOptions, rng: np.random.Generator, kept: TrainingProblem | None
+    problem: TrainingProblem,
+    options: TrainingOptions,
+    rng: np.random.Generator,
+    kept: TrainingProblem | None,
+    timings: dict[str, float],
 ) -> QSDPResult:
     """Run column generation on blocks without a previous relaxation, and build one from its result.
 
     Neurons of small blocks are enumerated, which takes far less time than a solve of the relaxation.
     """
-    timings: dict[str, float] = {}
-    with timed_stage(timings, "refine"), options.refining():
-        exact = column_generation(problem, tol=_EXACT, time_limit=None, random_state=rng, verbose=options.verbose)
+    exact = _searched(problem, options, rng, timings)
     kind = {"regularization": "tight", "solver": "column generation", "solver_status": exact.status}
     with deadline.unlimited():
         with timed_stage(timings, "solve"):
@@ -399,35 +394,34 @@ def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions)
     return replace(result, certificate=certificate, timings=timings, kept=result.problem)
 
 
-def _leads(start: Relaxation, problem: TrainingProblem) -> bool:
-    same = (start.problem.size, start.problem.y.shape) == (problem.size, problem.y.shape)
-    # The zero point has no scale.
-    return same and bool(np.any(start.rho_stack > 0.0))
-
-
 def sample_from(
     relaxation: Relaxation,
     options: TrainingOptions,
     rng: np.random.Generator,
     kept: TrainingProblem | None = None,
     expected_loss: float = 0.0,
+    timings: Mapping[str, float] | None = None,
 ) -> QSDPResult:
     """Run the steps of `solve_and_sample` after the relaxation, until a time limit.
 
     `kept` is as in `QSDPResult`. The loss expected on new rows, if known, helps to decide how many neurons are enough.
+    `timings` are those of earlier stages.
     """
     problem, verbose = relaxation.problem, options.verbose
-    timings = {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
+    timings = {**(timings or {}), "compile": relaxation.compile_time, "solve": relaxation.solve_time}
     exact = None
     with progress(verbose):
         with timed_stage(timings, "shape"):
             covariance = _shaped(relaxation, options)
-        sampling = _Sampling(relaxation, covariance, options, rng, timings, kept, expected_loss)
+        sampling = Drawing(relaxation, covariance, options, rng, timings, kept, expected_loss)
         try:
             with options.refining():
                 network = sampling.network()
         except KeyboardInterrupt as interrupt:
-            network = _best_found(sampling.networks, interrupt, problem)
+            networks = sampling.networks + ([interrupt.network] if isinstance(interrupt, Interrupted) else [])
+            if not networks:
+                raise
+            network = best_at_interrupt(networks, problem)
         joins = options.refine in _JOINED and relaxation.status != "optimal"
         if joins and network.objective(problem) < relaxation.objective:
             with timed_stage(timings, "solve"):
@@ -435,141 +429,25 @@ def sample_from(
             with timed_stage(timings, "shape"):
                 covariance = _shaped(relaxation, options)
         if options.refine == "exact":
-            with timed_stage(timings, "refine"), options.refining():
-                exact = column_generation(
-                    problem,
-                    tol=_EXACT,
-                    relaxation=relaxation,
-                    start=network,
-                    time_limit=None,
-                    random_state=rng,
-                    verbose=verbose,
-                )
+            exact = _searched(problem, options, rng, timings, relaxation=relaxation, start=network)
             network = exact.network
         with timed_stage(timings, "certify"), deadline.unlimited():
             certificate = exact.certificate if exact else certify(network, problem, relaxation, verbose=verbose)
     return QSDPResult(network, certificate, relaxation, covariance, problem, timings, options.refine, exact, kept)
 
 
-def _shaped(relaxation: Relaxation, options: TrainingOptions) -> Any:
-    with options.solving():
-        return shape_covariance(relaxation, options.shaping, verbose=options.verbose)
-
-
-def _best_found(
-    found: list[BilinearNetwork], interrupt: KeyboardInterrupt, problem: TrainingProblem
-) -> BilinearNetwork:
-    """Return the best network before an interrupt, with a warning; re-raise the interrupt if there is none."""
-    if isinstance(interrupt, Interrupted):
-        found.append(interrupt.network)
-    if not found:
-        raise interrupt
-    best: BilinearNetwork = best_at_interrupt(found, problem)
-    return best
-
-
-@dataclass
-class _Sampling:
-    """Sampling and refinement (except "exact") of networks; `networks` are all networks so far."""
-
-    relaxation: Relaxation
-    covariance: SignCovariance | list[SignCovariance]
-    options: TrainingOptions
-    rng: np.random.Generator
-    timings: dict[str, float]
-    kept: TrainingProblem | None
-    expected_loss: float
-    networks: list[BilinearNetwork] = field(default_factory=list)
-
-    def network(self) -> BilinearNetwork:
-        """Sample a network with the requested number of neurons.
-
-        If no number is requested, it is doubled while more neurons are needed and time is left.
-        """
-        grows = self.options.n_neurons is None and self.options.refine != "exact"
-        tries = grows and self.options.refine == "polish"
-        n_neurons, smaller = self.options.neurons(self.relaxation.problem.n_outputs), None
-        state = self.rng.bit_generator.state
-        while True:
-            # Restore the state, so that the network equals the result of a call with this number of neurons.
-            self.rng.bit_generator.state = state
-            network, needed = self._drawn(n_neurons, tries=tries)
-            if not grows or deadline.over():
-                break
-            if needed == n_neurons:
-                needed, tries = self._needed(n_neurons, network, settled=True), False
-            if needed == n_neurons:
-                return network
-            n_neurons, smaller = needed, network
-        # Time ended in the refinement of the larger network, which may not be the better one yet.
-        return network if smaller is None else min(smaller, network, key=self.relaxation.problem.objective)
-
-    def _drawn(self, n_neurons: int, *, tries: bool) -> tuple[BilinearNetwork, int]:
-        """Sample and refine a network; also return the number of neurons that are needed.
-
-        If `tries`, the refinement ends after a few sweeps if they show that more neurons are needed.
-        """
-        options, needed = self.options, n_neurons
-
-        def continues(network: BilinearNetwork) -> bool:
-            nonlocal needed
-            needed = self._needed(n_neurons, network, settled=False)
-            return needed == n_neurons
-
-        with timed_stage(self.timings, "sample"), progress(options.verbose) as stages, stages.stage("sample"):
-            network = sample_network(
-                self.covariance, n_neurons, self.rng, allocation=options.allocation, n_jobs=options.n_jobs
-            )
-        self.networks.append(network)
-        if options.refine not in {"none", "exact"}:
-            with timed_stage(self.timings, "refine"):
-                trial = Trial(_TRIED_SWEEPS, continues) if tries else None
-                network = refined(network, self.relaxation.problem, options, self.rng, self.kept, trial)
-            self.networks.append(network)
-        return network, needed
-
-    def _needed(self, n_neurons: int, network: BilinearNetwork, *, settled: bool) -> int:
-        return more_neurons(n_neurons, network, self.relaxation, self.expected_loss, settled=settled)
-
-
-def refined(
-    network: BilinearNetwork,
+def _searched(
     problem: TrainingProblem,
     options: TrainingOptions,
     rng: np.random.Generator,
-    kept: TrainingProblem | None,
-    trial: Trial | None = None,
-) -> Any:
-    """Refine a network; it is polished on the kept rows if polishing on statistics would be too slow.
-
-    A network polished on the kept rows is returned only if it is better on all rows. `trial` is passed to the polish.
-
-    Raises
-    ------
-    Interrupted
-        The exception holds the best network so far, measured on the kept rows if the polish uses them.
-    """
-    if options.refine == "refit":
-        return refit(network, problem, verbose=options.verbose)
-    if kept is not None and suits_statistics(problem):
-        kept = None
-    polished: BilinearNetwork = improve(
-        network,
-        problem if kept is None else kept,
-        trial=trial,
-        random_state=rng,
-        n_jobs=options.n_jobs,
-        verbose=options.verbose,
-        device=options.device,
-    )
-    return polished if kept is None else min(polished, network, key=problem.objective)
+    timings: dict[str, float],
+    **known: Any,
+) -> ColumnGenerationResult:
+    """Search for the global optimum, from a known relaxation and network if there are any."""
+    with timed_stage(timings, "refine"), options.refining():
+        return column_generation(problem, time_limit=None, random_state=rng, verbose=options.verbose, **known)
 
 
-@contextmanager
-def timed_stage(timings: dict[str, float], stage: str) -> Iterator[None]:
-    """Add the seconds spent in the context to the timing of a stage."""
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        timings[stage] = timings.get(stage, 0.0) + time.perf_counter() - start
+def _shaped(relaxation: Relaxation, options: TrainingOptions) -> Any:
+    with options.solving():
+        return shape_covariance(relaxation, options.shaping, verbose=options.verbose)

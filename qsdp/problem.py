@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -18,50 +18,31 @@ from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
     check_choice,
-    check_integer,
-    check_magnitude,
-    check_matrix,
     check_numbers,
     check_real,
-    check_sample_weight,
-    check_targets,
     equal_weights,
-    own,
     read_only,
 )
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.blocks import Blocks, Layout
+from qsdp.blocks import Layout
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.forms import FormMap, no_rows
-from qsdp.lifting import DataMap, QuadraticMap
+from qsdp.forms import no_rows
+from qsdp.lifting import DataMap
 from qsdp.losses import DataFit, Loss, get_loss
+from qsdp.training_data import (
+    SecondLayer,
+    Statistics,
+    check_levels,
+    data_of_rows,
+    data_of_statistics,
+    quadratic_map,
+    targets_of_classes,
+)
 
-__all__ = ["REGULARIZATIONS", "TrainingProblem", "check_problem"]
+__all__ = ["REGULARIZATIONS", "TrainingProblem", "check_levels", "check_problem", "quadratic_map"]
 
 #: Factor of ``beta * D * rho`` in the relaxation: the correct factor, and the factor printed in (25).
 REGULARIZATIONS: dict[str, float] = {"tight": 2.0, "paper": 1.0}
-
-#: Largest number of levels of an int8 weight, -127 .. 127 in steps of two.
-_MAX_LEVELS = 128
-
-
-class SecondLayer(Protocol):
-    """Interface of networks that the objective requires."""
-
-    @property
-    def alpha(self) -> FloatArray:
-        """Second-layer weights."""
-
-    def predict(self, X: Any) -> FloatArray:
-        """Return the outputs of the network."""
-
-
-@runtime_checkable
-class Statistics(Protocol):
-    """Interface of `qsdp.SufficientStatistics` that a problem requires."""
-
-    def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
-        """Return a few rows and targets that have the same squared loss as all samples."""
 
 
 class TrainingProblem(Summarized, ReadOnlyArrays):
@@ -148,58 +129,25 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         self.levels = check_levels(levels)
         self.loss: Loss = get_loss(loss)
         self.beta: float = check_real("beta", beta)
-        read = self._from_statistics if isinstance(X, Statistics) else self._from_rows
+        if isinstance(X, Statistics):
+            data = data_of_statistics(X, y, sample_weight, self.loss, self.activation)
+        else:
+            data = data_of_rows(X, y, sample_weight, self.loss, self.activation)
         #: The data as a map of :math:`\sum_j \alpha_j u_j v_j^T`, for weights at their true levels.
-        self.weight_map: DataMap
+        self.weight_map: DataMap = data.weight_map
         #: Targets of shape (n, C), also for one output; everything inside has this shape.
-        self.targets: FloatArray
+        self.targets: FloatArray = data.targets
         #: Positive weights of the samples, or None if all are one.
-        self.sample_weight: FloatArray | None
+        self.sample_weight: FloatArray | None = data.sample_weight
         #: Whether `y` and the outputs of networks have the shape (n,).
-        self.scalar: bool
-        self.weight_map, self.targets, self.sample_weight, self.scalar = read(X, y, sample_weight)
-
-    def _from_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[DataMap, FloatArray, FloatArray | None, bool]:
-        blocks = isinstance(X, Blocks)
-        if blocks:
-            self._check_blocks()
-        data: Any = X if blocks else check_matrix("X", X)
-        passed = check_targets("y", y, length=data.shape[0])
-        target = self.loss.encode_target(passed).reshape(len(passed), -1)
-        weights = check_sample_weight(sample_weight, data.shape[0])
-        if weights is not None and not np.all(weights > 0.0):
-            kept = weights > 0.0
-            data, target, weights = data[kept], target[kept], weights[kept]
-        check_magnitude("X", data.rows if blocks else data, "rescale its columns, for instance with StandardScaler")
-        check_magnitude("y", target, "rescale it")
-        self.loss.check_target(target)
-        weights = None if weights is None or np.all(weights == 1.0) else own(weights)
-        scalar = passed.ndim == 1 and not self.loss.coupled
-        # The packed entries of blocks may be most of the memory, or more than it holds.
-        weight_map = FormMap.of_blocks(data) if blocks else quadratic_map(own(data), self.activation)
-        return weight_map, own(target), weights, scalar
+        self.scalar: bool = data.scalar
+        self._check_blocks()
 
     def _check_blocks(self) -> None:
-        if self.levels > 2 or self.activation is not None:
+        if self.blocks is not None and (self.levels > 2 or self.activation is not None):
             raise InvalidInputError(
                 "levels must be 2 and activation None for blocks: an encoder can lift the data before it packs them"
             )
-
-    def _from_statistics(
-        self, statistics: Statistics, y: Any, sample_weight: Any
-    ) -> tuple[DataMap, FloatArray, FloatArray | None, bool]:
-        if y is not None or sample_weight is not None:
-            raise InvalidInputError("y and sample_weight must be None for statistics, which include them")
-        if not self.loss.quadratic:
-            raise InvalidInputError(
-                f"loss must be 'squared' for a problem from statistics; got {self.loss!r}, which needs the rows"
-            )
-        data, target = statistics.reduced(self.activation)
-        if data.units is not None:
-            self._check_blocks()
-        # There may be no rows at all, so the number of outputs does not follow from the size.
-        columns = target[:, None] if target.ndim == 1 else target
-        return data, read_only(columns), None, target.ndim == 1
 
     @classmethod
     def from_statistics(
@@ -317,6 +265,11 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self.weight_map.layout if self.weight_map.units is not None else None
 
     @property
+    def prices(self) -> FloatArray:
+        r"""Penalties of the blocks in units of `dimension`: :math:`\omega_r D_r`, or one for data of columns."""
+        return np.ones(1) if self.blocks is None else self.blocks.prices
+
+    @property
     def dimension(self) -> int:
         r"""Number ``D`` of binary weights on one side of a neuron; 1 for blocks, which are divided by theirs.
 
@@ -357,8 +310,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self is other or (
             (self.beta, self.loss, self.activation, self.levels)
             == (other.beta, other.loss, other.activation, other.levels)
-            and self.scalar == other.scalar
-            and np.array_equal(self.targets, other.targets)
+            and np.array_equal(self.y, other.y)
             and self.weight_map.equals(other.weight_map)
             and equal_weights(self.sample_weight, other.sample_weight)
         )
@@ -368,8 +320,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def with_levels(self, levels: int) -> TrainingProblem:
         """Return the same problem for another number of levels; the arrays are shared."""
         other = self._replaced(levels=check_levels(levels))
-        if self.blocks is not None:
-            other._check_blocks()
+        other._check_blocks()
         return other
 
     def with_beta(self, beta: float) -> TrainingProblem:
@@ -385,15 +336,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
             The targets are not classes: their columns do not have two values each, the larger one once in every row.
         """
         other = get_loss(loss)
-        targets = self.targets
-        if other.for_classes:
-            high = targets == targets.max(axis=0)
-            named = high | (targets == targets.min(axis=0))
-            if not named.all() or (other.coupled and not np.all(high.sum(axis=1) == 1)):
-                raise InvalidInputError(
-                    f"loss must be for real targets, since the targets of the problem are not classes; got {other!r}"
-                )
-            targets = np.where(high, 1.0, 0.0 if other.coupled else -1.0)
+        targets = targets_of_classes(self.targets, other)
         if other.coupled and self.scalar:
             raise InvalidInputError(f"loss must be for a single output, as the problem has; got {other!r}")
         if not other.quadratic:
@@ -442,22 +385,10 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """Loss with targets and sample weights: the first term of the objective."""
         return DataFit(self.loss, self.targets, self.sample_weight)
 
-    # -- the data as a linear map of quadratic forms -------------------------------------------------
-
     @cached_property
     def map(self) -> DataMap:
         """Data as a map of the relaxation's N x N matrices, for columns scaled by M."""
         return self.weight_map.with_levels(self.levels - 1.0)
-
-    def forward(self, S: FloatArray) -> FloatArray:
-        r"""Return :math:`\langle \mathcal{X}_i, S \rangle` of shape (n,) for a matrix `S` of shape (N, N)."""
-        return self.map.forward(S)
-
-    def adjoint(self, nu: FloatArray) -> FloatArray:
-        r"""Return :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""
-        return self.map.adjoint(nu)
-
-    # -- objectives -----------------------------------------------------------------------------------
 
     def objective(self, network: SecondLayer) -> float:
         r"""Compute the objective of `network`: loss plus :math:`\beta D \sum_j \|\alpha_j\|_1`."""
@@ -470,12 +401,8 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """
         alpha = np.abs(network.alpha).reshape(len(network.alpha), -1)
         terms = EPS * (len(alpha) + 2 * self.size + 16)
-        if self.blocks is None:
-            largest = alpha.sum(axis=0).max(keepdims=True)
-        else:
-            # In the units of the map, in which the weights of a block are multiplied by its price.
-            shares = np.eye(self.blocks.n_blocks)[:, self._block_of(network)] @ alpha
-            largest = shares.max(axis=1) * self.blocks.prices
+        # In the units of the map, in which the weights of a block are multiplied by its price.
+        largest = (np.eye(self.map.n_blocks)[:, self.block_of(network)] @ alpha).max(axis=1) * self.prices
         with np.errstate(over="ignore", invalid="ignore"):
             error = terms * (self.map.absolute_sums @ largest)
             rounding = self.data_fit.rounding(self.outputs(network), error)
@@ -496,37 +423,33 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         if self.blocks is not None:
             # The problem's map has its blocks in units of their prices.
             prices = self.blocks.prices[self.blocks.block]
-            self._block_of(network)
+            self.block_of(network)
             entries = network.entries  # type: ignore[attr-defined]  # a network on blocks, as checked
-            return self._of_outputs(self.weight_map.values_of(entries * prices))
-        form = None if self.weight_map.has_rows else getattr(network, "quadratic_form", None)
-        if form is None:
+            values = self.weight_map.values_of(entries * prices)
+        elif self.weight_map.has_rows or not hasattr(network, "forms"):
             prediction = network.predict(self.X)
             if prediction.shape != self.y.shape:
                 raise InvalidInputError(f"network must have outputs of shape {self.y.shape}; got {prediction.shape}")
-            return prediction.reshape(self.targets.shape)
-        if form.shape[-1] != self.size:
-            raise InvalidInputError(f"network must have matrices of side {self.size}; got {form.shape[-1]}")
-        columns = [self.weight_map.forward(S) for S in form.reshape(-1, self.size, self.size)]
-        return self._of_outputs(np.stack(columns, axis=1))
-
-    def _of_outputs(self, values: FloatArray) -> FloatArray:
+            values = prediction.reshape(self.targets.shape)
+        elif network.forms.shape[-1] != self.size:
+            raise InvalidInputError(f"network must have matrices of side {self.size}; got {network.forms.shape[-1]}")
+        else:
+            values = self.weight_map.forwards(network.forms)
         if values.shape[1] != self.n_outputs:
             raise InvalidInputError(f"network must have {self.n_outputs} outputs; got {values.shape[1]}")
         return values
 
     def penalty(self, network: SecondLayer) -> float:
         r"""Compute the regulariser :math:`\beta \sum_j D_j \|\alpha_j\|_1` of `network`, with the D of each block."""
-        weights = np.abs(network.alpha)
-        if self.blocks is None:
-            return self.beta * (self.dimension * float(weights.sum()))
-        prices = self.blocks.prices[self._block_of(network)]
-        return self.beta * float(prices @ weights.reshape(len(prices), -1).sum(axis=1))
+        weights = np.abs(network.alpha).reshape(len(network.alpha), -1).sum(axis=1)
+        return self.beta * (self.dimension * float(self.prices[self.block_of(network)] @ weights))
 
-    def _block_of(self, network: Any) -> Any:
+    def block_of(self, network: Any) -> Any:
         """Return the block of each neuron, after a check that the network has the blocks of the problem."""
         layout, own = getattr(network, "layout", None), self.blocks
-        if layout is None or own is None or (layout.kinds, layout.sizes) != (own.kinds, own.sizes):
+        if own is None:
+            return np.zeros(len(network.alpha), dtype=np.intp)
+        if layout is None or (layout.kinds, layout.sizes) != (own.kinds, own.sizes):
             raise InvalidInputError(f"network must have the blocks of the problem; got {network!r:.80}")
         return network.block
 
@@ -543,26 +466,19 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
             Factor c of the regulariser, 2 or 1. Only "tight" makes the relaxation's value the best lower bound.
         """
         weight = self.regularization_weight(regularization)
-        if self.blocks is not None:
-            return self._relaxed_objective_of_blocks(self.blocks, Z, rho, weight)
-        matrices, rhos = ([Z], [rho]) if self.scalar else (list(Z), list(rho))
-        if len(matrices) != self.n_outputs or len(rhos) != self.n_outputs:
-            raise InvalidInputError(f"Z and rho must have {self.n_outputs} entries, one for each output")
-        prediction = self.relaxed_predictions([self._check_side(matrix) for matrix in matrices])
-        return self.data_fit.value(prediction) + weight * sum(check_real("rho", r) for r in rhos)
-
-    def _relaxed_objective_of_blocks(self, layout: Layout, Z: Any, rho: Any, weight: float) -> float:
-        parts = [check_numbers("Z", part, "(C, N_r, N_r) for each block") for part in Z]
-        shapes = [(self.n_outputs, n, n) for n in layout.sizes]
+        if self.blocks is None:
+            # One block, whose matrices and bounds come with the axis of outputs only if y does.
+            Z, rho = [[Z] if self.scalar else Z], np.reshape(rho, (-1, 1))
+        parts = [check_numbers("Z", part, "(C, N, N) for each block") for part in Z]
+        shapes = [(self.n_outputs, n, n) for n in self.map.layout.sizes]
         if [part.shape for part in parts] != shapes:
             raise InvalidInputError(f"Z must have arrays of shapes {shapes}; got {[part.shape for part in parts]}")
         radii = check_numbers("rho", rho, "(C, R)")
-        if radii.shape != (self.n_outputs, layout.n_blocks) or np.any(radii < 0.0):
-            raise InvalidInputError(f"rho must be >= 0 of shape {(self.n_outputs, layout.n_blocks)}; got {radii.shape}")
-        scaled = [price * 0.5 * (part + part.swapaxes(1, 2)) for price, part in zip(layout.prices, parts, strict=True)]
-        return self.data_fit.value(self.relaxed_predictions(layout.stack(scaled))) + weight * float(
-            (radii @ layout.prices).sum()
-        )
+        if radii.shape != (self.n_outputs, len(shapes)) or np.any(radii < 0.0):
+            raise InvalidInputError(f"rho must be >= 0 of shape {(self.n_outputs, len(shapes))}; got {rho!r:.60}")
+        scaled = [price * 0.5 * (part + part.swapaxes(1, 2)) for price, part in zip(self.prices, parts, strict=True)]
+        prediction = self.relaxed_predictions(self.map.layout.stack(scaled))
+        return self.data_fit.value(prediction) + weight * float((radii @ self.prices).sum())
 
     def relaxed_predictions(self, stack: FloatArray | Sequence[FloatArray]) -> FloatArray:
         r"""Compute :math:`2 \langle \mathcal{X}_i, Z \rangle` of shape (n, C) for the matrices Z of all outputs.
@@ -570,12 +486,6 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         With blocks, the stack holds the matrices of every output and block in the units of `map`.
         """
         return 2.0 * self.map.forwards(np.asarray(stack))
-
-    def _check_side(self, Z: Any) -> FloatArray:
-        matrix = check_matrix("Z", Z, n_columns=self.size)
-        if matrix.shape[0] != self.size:
-            raise InvalidInputError(f"Z must have shape {(self.size,) * 2}; got {matrix.shape}")
-        return matrix
 
     def regularization_weight(self, regularization: str = "tight") -> float:
         r"""Return the coefficient of :math:`\rho` in the relaxation, :math:`c \beta D`."""
@@ -587,15 +497,3 @@ def check_problem(problem: object) -> None:
     """Raise `InvalidTypeError` unless `problem` is a `TrainingProblem`."""
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(f"problem must be a TrainingProblem; got {type(problem).__name__}")
-
-
-def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> QuadraticMap:
-    """Create the data map for an activation; None is bilinear."""
-    if activation is None:
-        return QuadraticMap(X)
-    return QuadraticMap(X, activation.coefficients, activation.lifted)
-
-
-def check_levels(levels: Any, name: str = "levels") -> int:
-    """Check a number of levels, an integer from 2 to 128."""
-    return check_integer(name, levels, minimum=2, maximum=_MAX_LEVELS)

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, MARGIN
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 
 __all__ = ["SumRounding"]
@@ -67,7 +67,7 @@ class SumRounding(ReadOnlyArrays):
         c = scipy.linalg.solve_triangular(self.table, nu[:k], check_finite=False)
         rest = nu.copy()
         rest[:k] -= self.table @ c
-        return 1.01 * np.abs(c).sum(axis=0), rest
+        return MARGIN * np.abs(c).sum(axis=0), rest
 
     def of_entries(self, nu: FloatArray) -> tuple[FloatArray, FloatArray]:
         r"""Return bounds :math:`\gamma s_i a`, of shape (P, C), on errors of the sums of forms, and r (n, C).

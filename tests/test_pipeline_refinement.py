@@ -153,7 +153,7 @@ def test_the_device_is_that_of_relaxation_and_polish(monkeypatch):
         return spy
 
     monkeypatch.setattr("qsdp.pipeline.solve_relaxation", spied(qsdp.solve_relaxation))
-    monkeypatch.setattr("qsdp.pipeline.improve", spied(improve))
+    monkeypatch.setattr("qsdp.drawing.improve", spied(improve))
     # No torch is needed to see where a device goes.
     monkeypatch.setattr("qsdp.options.check_device", lambda device: device)
     result = qsdp.solve_and_sample(X, Y, 10, refine="polish", random_state=0, device="there")

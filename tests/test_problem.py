@@ -145,11 +145,11 @@ def test_forward_and_adjoint_are_adjoint(seed: int, n: int, d: int) -> None:
     rng = np.random.default_rng(seed)
     problem = TrainingProblem(rng.standard_normal((n, d)), rng.standard_normal(n), beta=1.0)
     S, nu = rng.standard_normal((d, d)), rng.standard_normal(n)
-    M = problem.adjoint(nu)
+    M = problem.map.adjoint(nu)
     scale = np.linalg.norm(problem.X) ** 2 * np.linalg.norm(S) * np.linalg.norm(nu)
-    assert abs(problem.forward(S) @ nu - np.sum(S * M)) <= 1e-12 * scale
+    assert abs(problem.map.forward(S) @ nu - np.sum(S * M)) <= 1e-12 * scale
     np.testing.assert_array_equal(M, M.T)
-    assert problem.forward(S).shape == (n,)
+    assert problem.map.forward(S).shape == (n,)
 
 
 def test_forward_and_adjoint_against_loops() -> None:
@@ -158,8 +158,8 @@ def test_forward_and_adjoint_against_loops() -> None:
     S, nu = rng.standard_normal((3, 3)), rng.standard_normal(5)
     forward = [sum(x[i] * S[i, j] * x[j] for i in range(3) for j in range(3)) for x in problem.X]
     adjoint = sum(weight * np.outer(x, x) for weight, x in zip(nu, problem.X, strict=True))
-    np.testing.assert_allclose(problem.forward(S), forward, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(problem.adjoint(nu), adjoint, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(problem.map.forward(S), forward, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(problem.map.adjoint(nu), adjoint, rtol=1e-12, atol=1e-12)
 
 
 # -- what is kept of the data ------------------------------------------------------------------------
@@ -366,7 +366,7 @@ def test_scaled_and_true_weights_give_the_same_forms() -> None:
     rng = np.random.default_rng(0)
     S = rng.standard_normal((4, 4))
     true = np.array([3.0, 3.0, 3.0, 1.0])
-    np.testing.assert_allclose(problem.forward(S), problem.weight_map.forward(S * np.outer(true, true)), rtol=1e-12)
+    np.testing.assert_allclose(problem.map.forward(S), problem.weight_map.forward(S * np.outer(true, true)), rtol=1e-12)
 
 
 def test_with_levels_and_output_share_the_data() -> None:

@@ -27,7 +27,7 @@ _RULE = ARule(6, share=0.3, name="a")
 def _inside(deadline: Deadline, k: int = 7, n: int = 1) -> float:
     if deadline.over and array.ndim == 2:
         return 12.0 * k + 1.0 + 5.0 * (len(a) + 16) * EPS + gamma(n + 8) + 1e-300 + 0.25 * a
-    return problem.vector
+    return problem.coupled
 
 
 def outside(limit: int, k: int = 7) -> None:

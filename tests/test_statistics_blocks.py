@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import tracemalloc
 from collections.abc import Sequence
 from functools import partial
@@ -331,16 +330,6 @@ def test_files_with_other_blocks_are_refused(tmp_path: Path, change: dict[str, A
     write_archive(path, kind, header, {**arrays, "high": arrays["high"][:-1]})
     with pytest.raises(StorageError, match="do not fit together"):
         SufficientStatistics.load(path)
-
-
-def test_files_of_columns_are_as_before(tmp_path: Path) -> None:
-    X, y = qsdp.datasets.make_planted(n=50, d=4, n_neurons=3, random_state=0)
-    path = tmp_path / "statistics"
-    SufficientStatistics().partial_fit(X, y).save(path)
-    kind, header, arrays = read_archive(path, "sufficient statistics")
-    assert json.loads(json.dumps(header.pop("blocks"))) is None
-    write_archive(path, kind, header, arrays)
-    assert SufficientStatistics.load(path).blocks_ is None
 
 
 # -- one object, one kind of data -----------------------------------------------------------------------------

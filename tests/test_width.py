@@ -10,7 +10,7 @@ import pytest
 from brute_force import random_problem, random_vector_problem
 
 import qsdp
-from qsdp import pipeline
+from qsdp import drawing
 from qsdp._utils import deadline
 from qsdp.column_generation.master import Master
 from qsdp.losses import LOSSES
@@ -136,25 +136,25 @@ def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
     def grown(n_neurons: int, *_: Any, settled: bool = True) -> int:
         return 4 * LEAST_NEURONS if settled else n_neurons
 
-    monkeypatch.setattr(pipeline, "more_neurons", grown)
-    refine, sizes = pipeline.refined, []
+    monkeypatch.setattr(drawing, "more_neurons", grown)
+    refine, sizes = drawing.refined, []
 
     def ended(network: Any, problem: Any, options: Any, rng: Any, kept: Any, trial: Any) -> Any:
         sizes.append(network.n_neurons)
         if len(sizes) == 2:
             # The limit has passed; the larger network is as sampled, if it is to be the worse one.
-            monkeypatch.setattr(pipeline, "deadline", SimpleNamespace(**{**vars(deadline), "over": lambda: True}))
+            monkeypatch.setattr(drawing, "deadline", SimpleNamespace(**{**vars(deadline), "over": lambda: True}))
             return refine(network, problem, options, rng, kept) if better else network
         return refine(network, problem, options, rng, kept, trial)
 
-    monkeypatch.setattr(pipeline, "refined", ended)
+    monkeypatch.setattr(drawing, "refined", ended)
     result = fitted(PLANTED)
     assert sizes == [LEAST_NEURONS, 4 * LEAST_NEURONS]
     assert result.network.n_neurons == sizes[better]
 
 
 def test_sizes_that_are_far_from_enough_are_not_refined_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    refine, sizes = pipeline.refined, []
+    refine, sizes = drawing.refined, []
 
     def counted(network: Any, *rest: Any) -> Any:
         *others, trial = rest
@@ -168,9 +168,9 @@ def test_sizes_that_are_far_from_enough_are_not_refined_to_the_end(monkeypatch: 
         sizes.append((network.n_neurons, went_on[-1]))
         return made
 
-    monkeypatch.setattr(pipeline, "refined", counted)
+    monkeypatch.setattr(drawing, "refined", counted)
     # Small networks need no more than a few sweeps in all.
-    monkeypatch.setattr(pipeline, "_TRIED_SWEEPS", 2)
+    monkeypatch.setattr(drawing, "_TRIED_SWEEPS", 2)
     grown = fitted(PLANTED, beta="0.1%")
     tried, whole = ([n for n, all_sweeps in sizes if all_sweeps == finished] for finished in (False, True))
     assert tried[0] == LEAST_NEURONS
@@ -204,9 +204,9 @@ class InterruptedAt:
         self.name = ""
         self.begin(0)
         for place, name in [
-            (pipeline, "sample_network"),
-            (pipeline, "refined"),
-            (pipeline, "more_neurons"),
+            (drawing, "sample_network"),
+            (drawing, "refined"),
+            (drawing, "more_neurons"),
             (MomentDescent, "sweep"),
             (Master, "solve"),
         ]:

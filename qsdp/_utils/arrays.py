@@ -109,9 +109,9 @@ class ArrayLibrary:
         """Compute square roots; negative entries become zero."""
         return self._module.sqrt(array.clip(min=0.0))
 
-    def chunks(self, count: int, floats: int) -> Iterator[slice]:
+    def chunks(self, count: int, floats: int, minimum: int = 1) -> Iterator[slice]:
         """Yield slices of `count` items of `floats` floats each, to be processed at once."""
-        return chunks(count, floats)
+        return chunks(count, floats, minimum)
 
 
 class _Torch(ArrayLibrary):
@@ -162,8 +162,8 @@ class _Torch(ArrayLibrary):
             array = array @ self.take(weights) / float(np.sum(weights))
         return float(array.mean())
 
-    def chunks(self, count: int, floats: int) -> Iterator[slice]:
-        return chunks(count, floats, work=_DEVICE_FLOATS)
+    def chunks(self, count: int, floats: int, minimum: int = 1) -> Iterator[slice]:
+        return chunks(count, floats, minimum, work=_DEVICE_FLOATS)
 
 
 #: NumPy, in double precision.

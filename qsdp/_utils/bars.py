@@ -14,15 +14,15 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 __all__ = ["Bars"]
 
 
-#: Minimum time between two lines where bars cannot be drawn, in seconds and relative to the elapsed time.
-_LINE_SECONDS, _LINE_SHARE = 10.0, 0.1
+#: Seconds until the first line where bars cannot be drawn; further lines follow when the time has doubled.
+_LINE_SECONDS = 10.0
 
 
 class Bars:
     """Display of stages on standard error: name, bar, time and figures of each.
 
-    If the console is not a terminal, lines report on the running stage: after ten seconds, and then
-    every ten seconds or tenth of the elapsed time. Logs of short calls stay empty, and logs of long calls short.
+    If the console is not a terminal, lines report on the running stage: after ten seconds, and then whenever the
+    elapsed time has doubled. Logs of short calls stay empty, and logs of long calls short.
     """
 
     def __init__(self, *, console: Console | None = None, transient: bool = False) -> None:
@@ -45,7 +45,7 @@ class Bars:
         self.progress.update(task, total=total, completed=done, **fields)
         seconds = time.monotonic() - self._began
         if not self._drawn and figures and seconds >= self._next_line:
-            self._next_line = seconds + max(_LINE_SECONDS, _LINE_SHARE * seconds)
+            self._next_line = 2.0 * seconds
             share = f" {done / total:.0%}" if done is not None and total else ""
             self.progress.console.print(f"{seconds:.0f} s, {name}{share}: {figures}", markup=False, soft_wrap=True)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
@@ -81,6 +81,8 @@ class Deadline:
         self._limit = 0.0
 
 
+Scope = AbstractContextManager[Deadline]
+
 _ROOT = Deadline()
 _current: ContextVar[Deadline] = ContextVar("deadline", default=_ROOT)
 
@@ -94,8 +96,7 @@ def _scope(deadline: Deadline) -> Iterator[Deadline]:
         _current.reset(token)
 
 
-@contextmanager
-def after(time_limit: object, *, interrupted: Callable[[], bool] | None = None) -> Iterator[Deadline]:
+def after(time_limit: object, *, interrupted: Callable[[], bool] | None = None) -> Scope:
     """Open the scope of an argument `time_limit`: seconds from now, > 0, or None for no additional limit.
 
     Raises
@@ -104,29 +105,22 @@ def after(time_limit: object, *, interrupted: Callable[[], bool] | None = None) 
         `time_limit` is not such a number.
     """
     limit = math.inf if time_limit is None else check_real("time_limit", time_limit, strict=True)
-    with _scope(Deadline(limit, _current.get(), interrupted)) as deadline:
-        yield deadline
+    return _scope(Deadline(limit, _current.get(), interrupted))
 
 
-@contextmanager
-def within(seconds: float) -> Iterator[Deadline]:
+def within(seconds: float) -> Scope:
     """Open a scope of `seconds` seconds, possibly zero, inside the current one."""
-    with _scope(Deadline(seconds, _current.get())) as deadline:
-        yield deadline
+    return _scope(Deadline(seconds, _current.get()))
 
 
-@contextmanager
-def fraction(part: float) -> Iterator[Deadline]:
+def fraction(part: float) -> Scope:
     """Open a scope for the fraction `part` of the time left."""
-    with within(part * left()) as deadline:
-        yield deadline
+    return within(part * left())
 
 
-@contextmanager
-def unlimited() -> Iterator[Deadline]:
+def unlimited() -> Scope:
     """Open a scope without a limit, for work that must be completed even after enclosing limits."""
-    with _scope(Deadline()) as deadline:
-        yield deadline
+    return _scope(Deadline())
 
 
 def left() -> float:

@@ -60,7 +60,7 @@ def write_into(directory: str | os.PathLike[str], files: Mapping[str, bytes], *,
 def writing_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Yield a stream to a temporary file, which is renamed to `path` if no error occurs."""
     target = Path(path)
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".{secrets.token_hex()}.tmp")
     try:
         with _named(target), open(temporary, "xb") as stream:
             yield stream

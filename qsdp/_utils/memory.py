@@ -7,6 +7,8 @@ import math
 import os
 from pathlib import Path
 
+from qsdp._utils.summary import in_units
+
 __all__ = ["format_bytes", "main_memory"]
 
 #: File with the memory limit of a container on Linux.
@@ -29,7 +31,5 @@ def main_memory() -> float:
 
 def format_bytes(count: float) -> str:
     """Format a number of bytes, such as "3.2 GB"."""
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count / 1e3:.3g} kB"
+    amount, unit = in_units(count, ["bytes", "kB", "MB", "GB", "TB"], 1e3)
+    return f"{amount:.3g} {unit}"

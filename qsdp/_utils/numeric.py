@@ -12,12 +12,15 @@ __all__ = [
     "CANCELLED",
     "EPS",
     "LARGEST_INTEGER",
+    "MARGIN",
     "ROUNDING",
+    "SAFE",
     "UNIT",
     "divided_by_power",
     "exponent_of",
     "largest_magnitude",
     "symmetrised",
+    "triangle_side",
 ]
 
 #: Side of the tiles in which a matrix is symmetrised.
@@ -28,6 +31,12 @@ LARGEST_INTEGER = 2**53
 
 #: Relative differences up to this count as rounding errors; they are far below any relevant difference.
 ROUNDING = 1e-9
+
+#: Factor that covers the rounding of error terms themselves, which are sums of up to 1e13 terms.
+MARGIN = 1.01
+
+#: Factor that covers the rounding of a few operations, where a bound must not exceed a limit.
+SAFE = 1.0 - 2.0**-40
 
 #: Unit roundoff of double precision.
 UNIT = 2.0**-53
@@ -42,6 +51,11 @@ CANCELLED = 512.0 * EPS
 def exponent_of(value: float) -> int:
     """Compute the exponent e for which ``value / 2**e`` is within 1/2 .. 1; 0 for zero."""
     return math.frexp(value)[1]
+
+
+def triangle_side(count: int) -> int:
+    """Compute the side of a triangle with this number of entries, diagonal included; of the largest that fits."""
+    return (math.isqrt(8 * count + 1) - 1) // 2
 
 
 def largest_magnitude(array: FloatArray) -> float:

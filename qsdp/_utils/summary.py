@@ -24,12 +24,13 @@ __all__ = [
     "format_seconds",
     "format_share",
     "gap_rows",
+    "in_units",
 ]
 
 Rows = list[tuple[str, str]]
 
-#: Maximum numbers of characters in a line, lines in a value, numbers in a list, and names in a list.
-_CHARACTERS, _LINES, _NUMBERS, _NAMES = 120, 8, 5, 8
+#: Maximum numbers of characters in a line, and of lines in a value or entries in a list.
+_CHARACTERS, _LINES = 120, 8
 
 _CELL = "padding:0.1em 0.8em 0.1em 0;text-align:left;vertical-align:top;border:none"
 
@@ -127,14 +128,13 @@ def format_number(value: float, digits: int = 6) -> str:
 
 def format_numbers(values: Sequence[float]) -> str:
     """Format numbers, only the first few if there are many."""
-    shown = ", ".join(format_number(value, 4) for value in values[:_NUMBERS])
-    return f"{shown}, … ({len(values)} in all)" if len(values) > _NUMBERS else shown
+    return first_few([format_number(value, 4) for value in values])
 
 
 def first_few(names: Sequence[str]) -> str:
     """Join names on one line, only the first few if there are many."""
-    shown = " ".join(", ".join(names[:_NAMES]).split())
-    return f"{shown}, … ({len(names)} in all)" if len(names) > _NAMES else shown
+    shown = " ".join(", ".join(names[:_LINES]).split())
+    return f"{shown}, … ({len(names)} in all)" if len(names) > _LINES else shown
 
 
 def format_seconds(seconds: float) -> str:
@@ -144,10 +144,14 @@ def format_seconds(seconds: float) -> str:
 
 def format_bits(bits: int) -> str:
     """Format a number of bits, also in bytes with a suitable unit."""
-    amount, units = bits / 8.0, ["bytes", "KiB", "MiB", "GiB"]
-    while amount >= 1024.0 and len(units) > 1:
-        amount, units = amount / 1024.0, units[1:]
-    return f"{bits:,} bits ({amount:.4g} {units[0]})"
+    amount, unit = in_units(bits / 8.0, ["bytes", "KiB", "MiB", "GiB"], 1024.0)
+    return f"{bits:,} bits ({amount:.4g} {unit})"
+
+
+def in_units(amount: float, units: Sequence[str], step: float) -> tuple[float, str]:
+    """Convert an amount to the unit in which it is below `step`, of units that are `step` times the one before."""
+    unit, *larger = units
+    return in_units(amount / step, larger, step) if larger and amount >= step else (amount, unit)
 
 
 def format_share(share: float, digits: str = ".1f") -> str:

@@ -30,8 +30,7 @@ RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
 def _show(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return f"{value!r:.60}"
 
 
 def check_choice(name: str, value: object, allowed: Iterable[str], excluded: Mapping[str, str] | None = None) -> str:
@@ -145,7 +144,7 @@ def check_matrix(name: str, value: Any, *, n_columns: int | None = None, missing
     array = check_numbers(name, value, "(n, d)", missing=missing)
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must have shape (n, d); got shape {array.shape}")
-    if array.shape[0] < 1 or array.shape[1] < 1:
+    if not array.size:
         raise InvalidInputError(f"{name} must have at least one row and one column; got shape {array.shape}")
     if n_columns is not None and array.shape[1] != n_columns:
         raise InvalidInputError(f"{name} must have {n_columns} columns; got shape {array.shape}")
@@ -209,7 +208,7 @@ def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -
     if isinstance(value, np.ndarray):
         # Masked arrays, matrices and memory maps become plain views.
         value = np.asarray(value)
-        if value.dtype.kind in "buif" and value.dtype.itemsize <= 8 and np.isfinite(value).all():
+        if np.can_cast(value.dtype, np.float64) and np.isfinite(value).all():
             finite: FloatArray = value.astype(np.float64, order="C", copy=False)
             return finite
     # Imported here: the import takes longer than all else, and finite arrays do not need it.

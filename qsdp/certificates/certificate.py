@@ -12,7 +12,7 @@ import numpy as np
 
 from qsdp._utils.gap import Gap
 from qsdp._utils.numeric import ROUNDING
-from qsdp._utils.summary import Summarized, Summary, gap_rows
+from qsdp._utils.summary import Summarized, Summary, format_share, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.certificates.checks import check_fits
 from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
@@ -34,8 +34,6 @@ __all__ = [
 ]
 
 BOUND_TYPES = ("sdp", "exact")
-#: Largest side of a matrix for which a tree of one leaf is re-evaluated.
-_LARGEST = 500
 
 #: Relative gap up to which a network with an exact bound is called globally optimal to that gap.
 _OPTIMAL = 1e-4
@@ -142,7 +140,7 @@ class Certificate(Summarized, Gap):
             )
         return (
             f"objective {self.objective:.6g}, global optimum >= {self.lower_bound:.6g} "
-            f"({self.bound_type} bound), gap {self.gap:.3g} ({100 * self.relative_gap:.3g} %)"
+            f"({self.bound_type} bound), gap {self.gap:.3g} ({format_share(self.relative_gap, '.3g')})"
         )
 
     def _summary(self) -> Summary:
@@ -223,9 +221,9 @@ def _uppers(
 ) -> FloatArray:
     r"""Compute the upper bounds on the pricing values of :math:`M_\nu` that the trees prove.
 
-    A known bound is that of a dual vector from which `nu` was moved, by the rounding of numbers that may be large. The
-    values change by no more than the entries of the matrix do. As the tree is of the other matrix, its bound grows by
-    up to the side of its shifts times half of the sum of these changes.
+    A known bound is that of a dual vector from which `nu` was moved, by the rounding of numbers that may be large. As
+    the tree is of the other matrix, its bound grows by up to the side of its shifts times half of the sum of the
+    changes of entries. If that is more than rounding, a tree of one leaf is evaluated again.
     """
     # Computed only if some tree needs it.
     matrices = cache(lambda: problem.map.adjoints(nu))
@@ -233,16 +231,9 @@ def _uppers(
     changes = entry_size(problem.map, moved)
     for k, (tree, change) in enumerate(zip(trees, changes.tolist(), strict=True)):
         check_tree(tree, problem.size)
-        upper = None if known is None else known[k]
-        if upper is None:
-            uppers.append(tree_bound(matrices()[k], tree))
-            continue
-        if all(leaf.shift is None for leaf in tree.leaves):
-            uppers.append(upper + change)
-            continue
-        needed = (problem.size + 1.0) * change
-        cheap = len(tree.leaves) == 1 and problem.size <= _LARGEST
-        uppers.append(tree_bound(matrices()[k], tree) if cheap and needed > ROUNDING * upper else upper + needed)
+        upper, needed = None if known is None else known[k], (problem.size + 1.0) * change
+        settled = upper is not None and (len(tree.leaves) > 1 or needed <= ROUNDING * upper)
+        uppers.append(upper + needed if settled else tree_bound(matrices()[k], tree))
     return np.array(uppers)
 
 
@@ -268,13 +259,9 @@ def rounding_gain(
     """
     if problem.beta > 0.0:
         return 0.0
-    weights = np.abs(network.output_weights)
-    if isinstance(network, BlockNetwork) and problem.blocks is not None:
-        # Absolute sums of every output and block, in the units of the map.
-        owners = np.arange(problem.blocks.n_blocks)[:, None] == network.block
-        sums = ((problem.blocks.prices[:, None] * owners) @ weights).T.ravel()
-    else:
-        sums = weights.sum(axis=0)
+    # Absolute sums of every output and block, in the units of the map.
+    owners = np.arange(problem.map.n_blocks)[:, None] == problem.block_of(network)
+    sums = ((problem.prices[:, None] * owners) @ np.abs(network.output_weights)).T.ravel()
     return float(sums @ (uppers + pricing_roundings(Instance.of(problem), nu)))
 
 

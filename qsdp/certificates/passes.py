@@ -18,13 +18,13 @@ import scipy
 
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, MARGIN, ROUNDING, SAFE
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.certificates.proof import root_tree, scaled_tree, tree_bound
+from qsdp.certificates.proof import gamma, root_tree, scaled_tree, tree_bound
 from qsdp.certificates.row_sums import SCALES, RowSums, Scores, Totals, read_rows
-from qsdp.certificates.verification import check_guarded, gamma, guarded_tree_bound
+from qsdp.certificates.verification import check_guarded
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
@@ -43,9 +43,6 @@ _SMOOTHING = 0.3
 
 #: Mixtures are multiples of this, so that their sums are exact.
 _UNIT = 2.0**-40
-
-#: Safety factor of multiples of the dual vector, which covers far more than the rounding of a quotient.
-_MARGIN = 1.0 - 2.0**-40
 
 #: Diagonal regularisation of the curvature of few rows, relative to its mean; from 0.1 to 0.3 it does not matter.
 _RIDGE = 0.2
@@ -127,7 +124,7 @@ def bound_over_rows(
             first = sums
             ratio = sums.total_weight / few.data_fit.total_weight
             weight = proportional_beta(few, sums.total_weight) if beta is None else beta
-            search = _Search(network, weight, loss.coupled, verified)
+            search = _Search(network, weight, few.data_fit.n_parts)
         elif sums.digest != first.digest:
             raise InvalidInputError("batches must hold the same rows in every pass; those of the first pass differed")
         assert search is not None
@@ -180,7 +177,7 @@ def _take(
 ) -> None:
     row = 0
     for number, parts in numbered(stream):
-        with naming(number, row):
+        with naming(f"batch {number}, which begins at row {row}"):
             sums.add(*read_rows(network, loss, *parts))
         row += len(parts[0])
         bar.count(row, None, ", ".join(part for part in (name, f"{row:,} rows") if part))
@@ -253,12 +250,10 @@ def _corrected(few: TrainingProblem, scores: Scores, matrices: FloatArray, beta:
 class _Search:
     """Search for the best convex combination ("mixture") of the dual vectors of several passes over the same rows."""
 
-    def __init__(self, network: BilinearNetwork, beta: float, coupled: bool, verified: bool) -> None:
-        self._verified, self._beta = verified, beta
+    def __init__(self, network: BilinearNetwork, beta: float, n_parts: int) -> None:
         dimension = network.n_inputs * (network.levels - 1) + network.lifted
         self._dual_radius = beta * dimension
-        outputs = range(network.n_outputs)
-        self._parts: list[list[int]] = [list(outputs)] if coupled else [[k] for k in outputs]
+        self._parts = np.split(np.arange(network.n_outputs), n_parts)
         self.passes: list[Totals] = []
         self._dominating: list[FloatArray] = []
         self._mixture = np.zeros((0, len(self._parts)))
@@ -291,11 +286,7 @@ class _Search:
             )
             return self._value(self._values(part, mixture), upper)[0]
 
-        # In three and five passes for hinge, logistic and absolute losses, bounds move by at most 3e-5 with 1e-4, and
-        # one falls by 4e-4 with 1e-2.
-        found = scipy.optimize.minimize_scalar(
-            lambda share: -bound(share), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}
-        )
+        found = scipy.optimize.minimize_scalar(lambda share: -bound(share), bounds=(0.0, 1.0), method="bounded")
         share = max(0.0, 1.0, float(found.x), key=bound)
         return (1.0 - share) * known + share * latest
 
@@ -316,8 +307,7 @@ class _Search:
                 else:
                     finished = False
                 trees[k] = tree
-                upper = guarded_tree_bound(M, tree) if self._verified else tree_bound(M, tree)
-                uppers.append(upper + roundings[k])
+                uppers.append(tree_bound(M, tree) + roundings[k])
             value, scale = self._value(self._values(p, self._mixture[:, p]), max(uppers))
             total.append(value)
             scaled[:, p] *= scale
@@ -329,7 +319,7 @@ class _Search:
         matrices = np.tensordot(mixture, np.stack([one.matrices for one in self.passes]), 1)
         sizes = np.tensordot(mixture, np.stack([np.abs(one.matrices).sum(axis=(1, 2)) for one in self.passes]), 1)
         roundings = np.tensordot(mixture, np.stack([one.roundings for one in self.passes]), 1)
-        return matrices, 1.01 * roundings + gamma(len(mixture) + 2) * sizes
+        return matrices, MARGIN * roundings + gamma(len(mixture) + 2) * sizes
 
     def _values(self, part: int, mixture: FloatArray) -> FloatArray:
         """Compute lower bounds on the dual values of multiples of a mixture, starting with the multiple zero."""
@@ -341,7 +331,7 @@ class _Search:
         if not (math.isfinite(upper) and np.all(np.isfinite(values))):
             return 0.0, 0.0
         grid = np.array([0.0, *SCALES])
-        limit = min(1.0, _MARGIN * self._dual_radius / upper) if upper > self._dual_radius * _MARGIN else 1.0
+        limit = min(1.0, SAFE * self._dual_radius / upper) if upper > SAFE * self._dual_radius else 1.0
         last = int(np.searchsorted(grid, limit, side="right")) - 1
         scale, value = float(grid[last]), float(values[last])
         if last + 1 < len(grid):
@@ -356,7 +346,7 @@ def _dominating(M: FloatArray) -> FloatArray:
     """Compute z > 0 of nearly minimal sum with ``Diag(z) +- M`` positive semidefinite up to rounding."""
     if not np.any(M) or not np.all(np.isfinite(M)):
         return np.ones(len(M))
-    found = uninterrupted(grothendieck_bound(M, tol=1e-5)).z[: len(M)]
-    z = found / found.max() + 1e-9
+    found = uninterrupted(grothendieck_bound(M)).z[: len(M)]
+    z = found / found.max() + ROUNDING
     dominating: FloatArray = spectral_bound(M, z) * z
     return dominating

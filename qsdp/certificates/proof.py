@@ -19,6 +19,7 @@ replaces B, and the bound decreases by :math:`\sum_k \gamma_k`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -27,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.numeric import MARGIN, ROUNDING, UNIT
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, BlockNetwork
@@ -37,18 +38,30 @@ from qsdp.pricing.sign_vectors import attained, sign_table
 from qsdp.problem import TrainingProblem
 
 __all__ = [
+    "ATTEMPTS",
+    "LEAST",
     "Proof",
     "check_proof",
     "check_tree",
     "enumerated",
+    "gamma",
+    "leaf_bound",
     "leaf_matrix",
     "root_tree",
     "scaled_tree",
+    "semidefinite_shift",
     "tree_bound",
 ]
 
 #: Largest number of free signs of an enumerated leaf: 2^40 vectors take days.
 _MAX_FREE = 40
+
+#: Attempts of a Cholesky factorisation, or to scale a vector into a domain; after as many doublings, a shift of p u |A|
+#: exceeds |A|.
+ATTEMPTS = 60
+
+#: Allowance for the underflow of the smallest numbers, products of data of 1e-100.
+LEAST = 2.0**-980
 
 #: Number of signs appended per step of an enumeration, and of partial vectors extended at once.
 _STEP, _WIDTH = 3, 128
@@ -155,7 +168,7 @@ def check_tree(tree: BoundTree, size: int) -> None:
 def _check_cuts(cuts: LeafCuts, size: int) -> None:
     """Raise `InvalidInputError` unless the cuts are valid for all sign vectors of `size` entries."""
     vectors, weights = np.asarray(cuts.vectors), np.asarray(cuts.weights)
-    if vectors.shape != (len(weights), size) or vectors.dtype.kind not in "iu" or weights.ndim != 1:
+    if vectors.shape != (weights.size, size) or vectors.dtype.kind not in "iu" or weights.shape != (weights.size,):
         raise InvalidInputError(f"the cuts of a leaf must be integer vectors of {size} entries with a weight each")
     if not np.all(vectors.sum(axis=1, dtype=np.int64) % 2 == 1):
         raise InvalidInputError("the cuts of a leaf must have odd sums")
@@ -216,43 +229,103 @@ def _search(start: FloatArray, tables: list[FloatArray], tails: list[float], bes
     return best
 
 
-def tree_bound(M: FloatArray, tree: BoundTree) -> float:
-    r"""Compute the upper bound on :math:`\max |u^T M v|` that the tree proves, in ordinary floating point.
+def gamma(k: int) -> float:
+    r"""Bound Higham's constant :math:`\gamma_k = k u / (1 - k u)` from above."""
+    return MARGIN * k * UNIT
 
-    Every leaf adds an allowance for the rounding of its eigenvalues or sums. The structure of the tree is checked.
+
+def tree_bound(M: FloatArray, tree: BoundTree, exponent: int = 0) -> float:
+    r"""Compute the upper bound on :math:`\max |u^T M v|` that a tree of 2^exponent M proves, for any rounding.
+
+    M is exact. The structure of the tree is checked.
     """
     check_tree(tree, len(M))
     if not np.all(np.isfinite(M)):
-        return np.inf
-    return max(_leaf_bound(M, tree.order, leaf) for leaf in tree.leaves)
+        return math.inf
+    # Overflow proves nothing, and shows as infinity or NaN.
+    with np.errstate(all="ignore"):
+        return max(leaf_bound(M, tree.order, leaf, exponent) for leaf in tree.leaves)
 
 
-def _leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
-    size = float(np.abs(M).sum())
+def leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: int = 0) -> float:
+    """Bound ``|u' M v|`` over the completions of a leaf; M is exact and in units of 2^unit."""
+    N, size = len(M), float(np.abs(M).sum())
     if leaf.shift is None:
-        return enumerated(M, order, leaf) + 6 * len(M) * EPS * size
-    z, A, saved, allowance = leaf.shift, np.diag(leaf.shift) - leaf_matrix(M, order, leaf), 0.0, 0.0
+        return enumerated(M, order, leaf) + gamma(6 * N + 16) * size
+    B = leaf_matrix(M, order, leaf)
+    z = np.ldexp(leaf.shift, -unit)
+    weights, rounding, total = np.zeros(0), 0.0, float(np.abs(z).sum())
     if leaf.cuts is not None:
-        A -= leaf.cuts.matrix
-        saved, allowance = float(leaf.cuts.weights.sum()), 2 * (len(leaf.cuts.weights) + 8) * EPS * leaf.cuts.size
-    w = np.sqrt(np.maximum(z, ROUNDING * float(np.abs(z).mean())))
-    w[w == 0.0] = 1.0
-    missing = _missing(A, w)
-    if missing > ROUNDING * float(np.abs(z).sum()):
+        cuts = leaf.cuts.scaled(math.ldexp(1.0, -unit))
+        weights = cuts.weights
+        B = B + cuts.matrix
+        # It covers sums of so many products, adding B to them, and subtracting all of it from the shift.
+        rounding = gamma(len(weights) + 8) * cuts.size + gamma(4) * (size + total)
+    A = np.diag(z) - B
+    w = np.sqrt(np.maximum(z, ROUNDING * total / len(z)))
+    d = semidefinite_shift(A, np.where(w > 0.0, w, 1.0))
+    if not d.sum() <= ROUNDING * total:
         # Insufficient shifts do not show the sizes of rows.
-        missing = min(missing, _missing(A, np.ones(len(z))))
-    return float(z.sum()) - saved + missing + allowance + 4 * len(M) * EPS * size
+        d = min(d, semidefinite_shift(A), key=np.sum)
+    # The fixed part c of the matrix is a rounded sum, whose error is multiplied by signs v.
+    if not 4.0 * (total + d.sum() + weights.sum()) < math.inf:
+        return math.inf
+    return math.nextafter(math.fsum([*z, *d, *-weights]), math.inf) + (gamma(N + 4) * size + rounding)
 
 
-def _missing(A: FloatArray, w: FloatArray) -> float:
-    r"""Compute the sum of the smallest multiple of :math:`w^2` that, added to the diagonal, makes A semidefinite.
+def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None) -> FloatArray:
+    r"""Compute :math:`d \ge 0` such that :math:`A + \mathrm{Diag}(d)` is proven to be positive semidefinite.
 
-    If :math:`w^2` is near the diagonal, the eigenvalues are near one, however different the sizes of rows are.
+    Parameters
+    ----------
+    A : ndarray of shape (p, p)
+        Symmetric; its floats are taken as exact.
+    sizes : ndarray of shape (p,), optional
+        The shift of an indefinite matrix is proportional to the squares of these positive numbers, by default ones,
+        which are best near the roots of the diagonal where the sizes of rows differ.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+        It is of the order of :math:`p u \sum_i A_{ii}` if A is positive semidefinite, and infinite if the proof fails.
+
+    Notes
+    -----
+    For any L, such as a Cholesky factor of :math:`A' = A + t\,\mathrm{Diag}(s^2)` in floats, s the sizes,
+    :math:`L L^T` is positive semidefinite and :math:`A' = L L^T + E` with
+    :math:`|E| \le G := |\mathrm{fl}(A' - L L^T)| + \gamma |L| |L|^T`. For every positive w,
+    :math:`\mathrm{Diag}(G w / w) + E` is positive semidefinite, since
+    :math:`2 |x_i x_j| \le x_i^2 w_j / w_i + x_j^2 w_i / w_j`. With the roots of the diagonal as w, this comes to Rump's
+    a-priori bound :math:`\gamma\, \mathrm{tr} A`, without an assumption on how the factor was computed. (Rump,
+    *Verification of positive definiteness*, BIT 46, 2006; Jansson, Chaykin, Keil, *Rigorous error bounds for the
+    optimal value in semidefinite programming*, SIAM J. Numer. Anal. 46, 2007.)
     """
+    p, diagonal = len(A), A.diagonal()
+    if not np.any(A):
+        return np.zeros(p)
+    w = np.ones(p) if sizes is None else sizes
     scaled = A / np.outer(w, w)
-    if not np.all(np.isfinite(scaled)):
-        return np.inf
-    spectrum = scipy.linalg.eigvalsh(scaled, check_finite=False)
-    # The method is backward stable: the error is a modest multiple of the unit roundoff times the norm.
-    allowance = 10 * len(A) * EPS * float(np.abs(spectrum).max())
-    return max(0.0, allowance - float(spectrum[0])) * float(w @ w)
+    largest = float(np.abs(scaled).max())
+    if not largest < math.inf:
+        return np.full(p, math.inf)
+    least = t = 4.0 * p * UNIT * largest
+    shifted = A.copy()
+    for attempt in range(ATTEMPTS):
+        np.fill_diagonal(shifted, diagonal + t * w * w)
+        try:
+            L = np.linalg.cholesky(shifted)
+            break
+        except np.linalg.LinAlgError:
+            if attempt == 0:
+                t = max(t, -float(scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0])) + least
+            else:
+                t *= 2.0
+    else:
+        return np.full(p, math.inf)
+    magnitudes = np.abs(L)
+    G = np.abs(shifted - L @ L.T) + gamma(p + 4) * (magnitudes @ magnitudes.T) + p * LEAST
+    roots = np.sqrt(shifted.diagonal())
+    d = MARGIN * ((0.5 * (G + G.T)) @ roots) / roots
+    # The sum of the addition to the diagonal in floats and the defect is rounded up.
+    total: FloatArray = np.nextafter(np.nextafter(shifted.diagonal() - diagonal, np.inf) + d, np.inf)
+    return np.where(np.isfinite(total), total, math.inf)

@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, MARGIN
 from qsdp._utils.parallel import CACHE_FLOATS
-from qsdp._utils.validation import FloatArray, check_magnitude, check_matrix, check_sample_weight, check_targets
-from qsdp.certificates.verification import ScaledRows, gamma
+from qsdp._utils.validation import FloatArray
+from qsdp.certificates.proof import gamma
+from qsdp.certificates.verification import CHUNK, ScaledRows
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
@@ -26,6 +28,7 @@ from qsdp.relaxation.bounds import entry_size, pricing_roundings
 from qsdp.relaxation.instance import LinearInstance
 from qsdp.statistics.basis import REACH
 from qsdp.statistics.batches import check_finite
+from qsdp.training_data import counting_rows
 
 __all__ = ["SCALES", "RowSums", "Scores", "Totals", "read_rows"]
 
@@ -138,12 +141,12 @@ class RowSums:
         values = np.array(self._values)
         summed = np.array([[math.fsum(values[:, p, s]) for s in range(len(SCALES))] for p in range(values.shape[1])])
         # Adding blocks rounds once more for each block; `fsum` rounds only once.
-        roundings = 1.01 * self._roundings + gamma(len(self._values) + 2) * self._sizes
+        roundings = MARGIN * self._roundings + gamma(len(self._values) + 2) * self._sizes
         return Totals(self._scores, self._matrices.copy(), roundings, np.nextafter(summed, -np.inf))
 
     def add(self, X: FloatArray, fit: DataFit) -> None:
         """Add rows that `read_rows` has read."""
-        step = max(64, CACHE_FLOATS // X.shape[1])
+        step = max(CHUNK, CACHE_FLOATS // X.shape[1])
         # Overflow proves nothing, and shows as infinity or NaN.
         with np.errstate(all="ignore"):
             for start in range(0, len(X), step):
@@ -154,16 +157,20 @@ class RowSums:
 
     def _add(self, X: FloatArray, fit: DataFit) -> None:
         data = quadratic_map(X, self._network.activation)
+        scaled = data.with_levels(self._network.levels - 1.0)
         outputs = self._network.outputs(X)
         self._losses.append(fit.value(outputs))
         terms = EPS * (self._network.n_neurons + 2 * data.size + 16) * float(np.abs(self._network.alpha).sum(0).max())
-        self.objective_rounding += fit.rounding(outputs, terms * self._absolute_sums(data)[:, 0])
+        self.objective_rounding += fit.rounding(outputs, terms * scaled.absolute_sums[:, 0])
         predictions = self._scores.predictions(data)
         nu = self._scores.multipliers(predictions, fit)
-        nu = fit.admissible(nu) if self._verified else fit.project(nu)
-        matrices, roundings = self._guarded(X, data, fit, nu) if self._verified else self._rounded(data, fit, nu)
+        if self._verified:
+            nu = fit.admissible(nu)
+            matrices, roundings = self._guarded(X, data, fit, nu)
+        else:
+            nu = fit.project(nu)
+            matrices, roundings = scaled.adjoints(nu), pricing_roundings(LinearInstance(scaled, fit, 0.0), nu)
         changes = self._changes(data, fit, predictions)
-        scaled = data.with_levels(self._network.levels - 1.0)
         roundings = roundings + entry_size(scaled, changes)
         self._matrices += matrices
         self._sizes += np.abs(matrices).sum(axis=(1, 2))
@@ -180,18 +187,8 @@ class RowSums:
         columns = [X, fit.target] + ([] if fit.weights is None else [fit.weights[:, None]])
         self._digest.update(np.ascontiguousarray(np.hstack(columns) + 0.0, dtype="<f8").data)
 
-    def _absolute_sums(self, data: QuadraticMap) -> FloatArray:
-        """Bound the features of the rows, for weights up to the largest level."""
-        return data.with_levels(self._network.levels - 1.0).absolute_sums
-
     def _value(self, fit: DataFit, nu: FloatArray) -> float:
         return fit.verified_dual_value(nu) if self._verified else fit.guarded_dual_value(nu)
-
-    def _rounded(self, data: QuadraticMap, fit: DataFit, nu: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Compute the matrices in floats, with the rounding bounds of `pricing_roundings`."""
-        scaled = data.with_levels(self._network.levels - 1.0)
-        matrices = np.stack([scaled.adjoint(column) for column in nu.T])
-        return matrices, pricing_roundings(LinearInstance(scaled, fit, 0.0), nu)
 
     def _changes(self, data: QuadraticMap, fit: DataFit, predictions: FloatArray) -> FloatArray:
         """Bound the change of multipliers if predictions are recomputed from the scores with different rounding."""
@@ -227,18 +224,11 @@ def read_rows(
     """
     check_finite("X", X)
     check_finite("y", y)
-    data = check_matrix("X", X, n_columns=network.n_inputs)
-    target = _encoded(loss, check_targets("y", y, length=len(data)), network)
-    check_magnitude("X", data, "rescale its columns")
-    check_magnitude("y", target, "rescale it")
-    weights = check_sample_weight(sample_weight, len(data))
-    if weights is not None and not np.all(weights > 0.0):
-        kept = weights > 0.0
-        data, target, weights = data[kept], target[kept], weights[kept]
+    data, target, weights = counting_rows(X, y, sample_weight, partial(_encoded, loss, network), network.n_inputs)
     return data, DataFit(loss, target, weights)
 
 
-def _encoded(loss: Loss, target: FloatArray, network: BilinearNetwork) -> FloatArray:
+def _encoded(loss: Loss, network: BilinearNetwork, target: FloatArray) -> FloatArray:
     if loss.coupled:
         target = _one_hot(target, loss.name, network.n_outputs)
     if target.shape[1:] != network.output_shape:

@@ -15,15 +15,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, MARGIN, triangle_side
 from qsdp._utils.parallel import chunks
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, own, read_only
 from qsdp.blocks import Layout
 from qsdp.certificates.proof import Proof, tree_bound
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.gram import GramFactor
 from qsdp.networks import BlockNetwork
@@ -31,16 +33,13 @@ from qsdp.problem import TrainingProblem
 from qsdp.statistics.moments import PackedSums
 from qsdp.sum_rounding import SumRounding
 
-__all__ = ["Sums", "SumsProof", "known_rounding"]
+__all__ = ["Sums", "SumsProof", "read_rounding", "rounding_arrays"]
 
 #: Factor that splits a float into two halves, whose products are exact.
 _SPLITTER = 2.0**27 + 1.0
 
 #: Rows whose products enter the compensated sum at once: a bound loses little, and the sums take twice the time.
 _ROWS_AT_ONCE = 128
-
-#: Corrections of a vector that a factor of a singular matrix determines; two reach the limits of doubles.
-_CORRECTIONS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +118,7 @@ class Sums:
     def losses(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound what the rounding of the sums changes in h - G t, of shape (P, C), and in the dual values, (C,)."""
         sizes = np.sqrt(np.maximum(self.squares, 0.0)) + self._roots @ np.abs(vectors)
-        return 1.01 * self.rounding * np.outer(self._roots, sizes), 1.01 * self.rounding * sizes**2
+        return MARGIN * self.rounding * np.outer(self._roots, sizes), MARGIN * self.rounding * sizes**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +145,8 @@ class SumsProof:
         pivoted = GramFactor(sums.gram.copy())
         # Near an optimum, the network itself is nearly such a vector, and large cancelling vectors are avoided.
         vectors = network.entries.T.copy()
-        for _ in range(_CORRECTIONS):
+        # A factor of a singular matrix determines corrections; two reach the limits of doubles.
+        for _ in range(3):
             high, low, _errors = sums.residuals(vectors)
             images = pivoted.targets((high - wanted) + low)
             vectors[pivoted.order] += np.stack([pivoted.preimage(column) for column in images.T], axis=1)
@@ -195,3 +195,32 @@ def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
 def _terms(a: FloatArray, b: FloatArray) -> FloatArray:
     """Return floats whose exact sum is the inner product of a and b."""
     return np.concatenate(exact_product(a, b))
+
+
+def rounding_arrays(problem: TrainingProblem) -> dict[str, Any]:
+    """Return what bounds the rounding of statistics."""
+    data = problem.weight_map
+    assert isinstance(data, FormMap)
+    rounding = known_rounding(data)
+    return {
+        "rounding": rounding.gamma,
+        "table": rounding.table[np.triu_indices(len(rounding.table))],
+        "form_sizes": rounding.sizes * data.scale,
+        "target_ratio": rounding.target_ratio,
+    }
+
+
+def read_rounding(arrays: dict[str, npt.NDArray[Any]], n: int, P: int) -> SumRounding | None:
+    """Return how the statistics of a file, n rows of P entries, were rounded; older files do not say so."""
+    if "rounding" not in arrays:
+        return None
+    names = ("rounding", "table", "form_sizes", "target_ratio")
+    gamma, entries, sizes, ratio = (arrays[name] for name in names)
+    k = triangle_side(entries.size)
+    table = np.zeros((k, k))
+    if entries.shape != (k * (k + 1) // 2,) or k > n or sizes.shape != (P,) or not np.all(sizes >= 0.0):
+        raise StorageError("the rounding of its sums does not fit its forms")
+    table[np.triu_indices(k)] = entries
+    if not (np.all(np.isfinite(table)) and np.all(table.diagonal() > 0.0) and gamma > 0.0 and ratio >= 1.0):
+        raise StorageError("the rounding of its sums is no positive number, or its table is singular")
+    return SumRounding(float(gamma), read_only(table), own(sizes), float(ratio))

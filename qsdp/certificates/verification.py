@@ -18,47 +18,34 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
-from qsdp._utils.numeric import UNIT
+from qsdp._utils.numeric import MARGIN, SAFE
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
-from qsdp.certificates.proof import check_proof, check_tree, enumerated, leaf_matrix, scaled_tree
+from qsdp.certificates.proof import ATTEMPTS, LEAST, check_proof, check_tree, gamma, scaled_tree, tree_bound
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit, Loss
-from qsdp.pricing import BoundTree, Leaf
+from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
 
 __all__ = [
+    "CHUNK",
     "PackedRows",
     "ScaledRows",
     "check_guarded",
-    "gamma",
-    "guarded_tree_bound",
-    "semidefinite_shift",
-    "verified_bound",
     "verified_scales",
 ]
 
-#: Factor that covers the rounding of the error terms themselves, sums of up to 1e13 terms.
-_MARGIN = 1.01
-
-#: Allowances for underflow: of sums of numbers near one, and of the smallest, products of data of 1e-100.
-_UNDERFLOW, _LEAST = 2.0**-580, 2.0**-980
-
-#: Sums of magnitudes below this do not overflow.
-_HUGE = 1e300
+#: Allowance for the underflow of sums of numbers near one.
+_UNDERFLOW = 2.0**-580
 
 #: Binary exponent of the smallest dual vectors; scaled to one, they keep the penalty clear of overflow and underflow.
 _LEAST_EXPONENT = -450
 
 #: Minimum number of rows summed at once: the error grows with the rows of a chunk plus the number of chunks.
-_CHUNK = 64
-
-#: Attempts of the Cholesky factorisation: after as many doublings, a shift of p u |A| exceeds |A|.
-_ATTEMPTS = 60
+CHUNK = 64
 
 
 def check_guarded(loss: Loss) -> None:
@@ -70,13 +57,10 @@ def check_guarded(loss: Loss) -> None:
         )
 
 
-def gamma(k: int) -> float:
-    r"""Bound Higham's constant :math:`\gamma_k = k u / (1 - k u)` from above."""
-    return _MARGIN * k * UNIT
-
-
-def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> float:
-    r"""Compute a lower bound on :math:`p_b^*` that holds for any rounding; at least 0.
+def verified_scales(
+    problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]
+) -> tuple[float, FloatArray, FloatArray]:
+    r"""Compute a lower bound on :math:`p_b^*` that holds for any rounding, at least 0, and what proves it.
 
     Parameters
     ----------
@@ -87,6 +71,14 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Bou
         the penalty :math:`\beta D`.
     trees : sequence of BoundTree
         Trees that bound :math:`\max_{u,v} |u^T M_\nu v|`, as in a `Proof`. Their bounds are verified here.
+
+    Returns
+    -------
+    bound : float
+    nu : ndarray of shape (n, C)
+        The dual vector, projected onto the domain of the conjugate.
+    scales : ndarray of shape (C,)
+        Its multiples that prove the bound.
 
     Notes
     -----
@@ -106,13 +98,6 @@ def verified_bound(problem: TrainingProblem, nu: FloatArray, trees: Sequence[Bou
     InvalidInputError
         Dual vector and trees do not fit the problem, or the loss has no guarded values.
     """
-    return verified_scales(problem, nu, trees)[0]
-
-
-def verified_scales(
-    problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]
-) -> tuple[float, FloatArray, FloatArray]:
-    """Compute the bound, `nu` projected onto the conjugate's domain, and its scales of shape (C,) that prove it."""
     check_guarded(problem.loss)
     nu = problem.columns(nu)
     check_proof(problem, nu, trees)
@@ -122,7 +107,7 @@ def verified_scales(
         inside = fit.admissible(nu)
         uppers = _relative_uppers(problem, inside, trees)
         # If no pricing value exceeds the penalty, nu is unchanged and not rounded either.
-        scales = np.array([1.0 if upper <= 1.0 else (1.0 - 2.0**-50) / upper for upper in uppers])
+        scales = np.array([1.0 if upper <= 1.0 else SAFE / upper for upper in uppers])
         fits = fit.parts
         columns = (np.split(array, len(fits), axis=-1) for array in (inside, scales))
         parts = [_best(part, nu, float(own.min())) for part, nu, own in zip(fits, *columns, strict=True)]
@@ -134,12 +119,12 @@ def verified_scales(
 
 def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
     """Compute the verified dual value of ``scale * nu``, or 0 if that is larger, and the scale that attains it."""
-    for _ in range(_ATTEMPTS):
+    for _ in range(ATTEMPTS):
         value = fit.verified_dual_value(scale * nu)
         if value > -math.inf:
             break
         # Rounding moved a boundary point out of the domain, which is convex and contains zero.
-        scale *= 1.0 - 2.0**-40
+        scale *= SAFE
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 
@@ -152,9 +137,8 @@ def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[B
         prices, radii = [1.0], [math.nextafter(problem.beta * problem.dimension, 0.0)]
     else:
         rows = PackedRows(layout, problem.X.rows, math.frexp(data.largest_entry)[1])
-        # Two products are rounded.
         prices = layout.prices.tolist()
-        radii = [(1.0 - 2.0**-51) * (problem.beta * price) for price in prices]
+        radii = [SAFE * problem.beta * price for price in prices]
     defects = problem.data_fit.row_defects(nu)
     uppers = []
     for k, column in enumerate(nu.T):
@@ -178,8 +162,8 @@ def _relative(matrix: tuple[FloatArray, float], tree: BoundTree, radius: float, 
     """Bound the pricing values of a matrix, in units of 2^unit, relative to the dual radius."""
     M, r = matrix
     room = math.nextafter(float(np.ldexp(radius, -unit)), 0.0)
-    total = (1.0 + 2.0**-50) * (max(0.0, guarded_tree_bound(M, tree, unit)) + r)
-    return (1.0 + 2.0**-50) * total / room if room > 0.0 and math.isfinite(total) else math.inf
+    total = (max(0.0, tree_bound(M, tree, unit)) + r) / SAFE
+    return total / room if room > 0.0 and math.isfinite(total) else math.inf
 
 
 def _exponent(array: FloatArray) -> int:
@@ -228,7 +212,7 @@ class ScaledRows:
         a, half_b, c = (float(value) for value in self.coefficients)
         E = np.hstack([rows, np.ones((n, 1))]) if lifted else rows
         N = E.shape[1]
-        step = max(_CHUNK, math.isqrt(n))
+        step = max(CHUNK, math.isqrt(n))
         M = np.zeros((N, N))
         for start in range(0, n, step):
             chunk = E[start : start + step]
@@ -240,9 +224,9 @@ class ScaledRows:
         sizes = abs(a) * t**2 + (2.0 * abs(half_b) * t + abs(c) if lifted else 0.0)
         # Besides the sums, there are two products of levels, those with nu and a coefficient, the mean, and s nu.
         roundings = gamma(step + -(-n // step) + 12)
-        r = _MARGIN * float((roundings * np.abs(nu) + defects) @ sizes)
+        r = MARGIN * float((roundings * np.abs(nu) + defects) @ sizes)
         largest = max(abs(a), abs(half_b), abs(c))
-        return 0.5 * (M + M.T), r + n * N * N * (largest * _UNDERFLOW + _LEAST)
+        return 0.5 * (M + M.T), r + n * N * N * (largest * _UNDERFLOW + LEAST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +241,7 @@ class PackedRows:
         r"""Return for each block :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`."""
         sums, errors = np.zeros((2, self.layout.n_entries))
         n = len(self.rows)
-        step = max(_CHUNK, math.isqrt(n))
+        step = max(CHUNK, math.isqrt(n))
         roundings = gamma(step + -(-n // step) + 12) * np.abs(nu) + defects
         for start in range(0, n, step):
             some = slice(start, start + step)
@@ -265,87 +249,6 @@ class PackedRows:
             sums += nu[some] @ part
             errors += roundings[some] @ np.abs(part)
         # Products and entries below the smallest floats are lost.
-        sizes = self.layout.counts * (np.ldexp(errors + n * _UNDERFLOW, self.exponent) + _LEAST)
-        blocks = _MARGIN * np.add.reduceat(sizes, self.layout.starts[:-1])
+        sizes = self.layout.counts * (np.ldexp(errors + n * _UNDERFLOW, self.exponent) + LEAST)
+        blocks = MARGIN * np.add.reduceat(sizes, self.layout.starts[:-1])
         return list(zip(self.layout.matrices(np.ldexp(sums, self.exponent)[None]), blocks.tolist(), strict=True))
-
-
-def guarded_tree_bound(M: FloatArray, tree: BoundTree, exponent: int = 0) -> float:
-    r"""Compute the upper bound on :math:`\max |u^T M v|` that a tree of 2^exponent M proves; M is exact."""
-    if not np.all(np.isfinite(M)):
-        return math.inf
-    return max(_leaf_upper(M, tree.order, leaf, exponent) for leaf in tree.leaves)
-
-
-def _leaf_upper(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: int) -> float:
-    """Bound ``|u' M v|`` over the completions of a leaf; M is exact and in units of 2^unit."""
-    N, size = len(M), float(np.abs(M).sum())
-    if leaf.shift is None:
-        return enumerated(M, order, leaf) + gamma(6 * N + 16) * size
-    B = leaf_matrix(M, order, leaf)
-    z = np.ldexp(leaf.shift, -unit)
-    if not np.abs(z).sum() < _HUGE:
-        return math.inf
-    weights, rounding = np.zeros(0), 0.0
-    if leaf.cuts is not None:
-        cuts = leaf.cuts.scaled(math.ldexp(1.0, -unit))
-        weights = cuts.weights
-        B = B + cuts.matrix
-        # It covers sums of so many products, adding B to them, and subtracting all of it from the shift.
-        rounding = gamma(len(weights) + 8) * cuts.size + gamma(4) * (size + float(np.abs(z).sum()))
-    d = semidefinite_shift(np.diag(z) - B)
-    # The fixed part c of the matrix is a rounded sum, whose error is multiplied by signs v.
-    if not np.all(np.isfinite(d)):
-        return math.inf
-    return math.nextafter(math.fsum([*z, *d, *-weights]), math.inf) + (gamma(N + 4) * size + rounding)
-
-
-def semidefinite_shift(A: FloatArray) -> FloatArray:
-    r"""Compute :math:`d \ge 0` such that :math:`A + \mathrm{Diag}(d)` is proven to be positive semidefinite.
-
-    Parameters
-    ----------
-    A : ndarray of shape (p, p)
-        Symmetric; its floats are taken as exact.
-
-    Returns
-    -------
-    ndarray of shape (p,)
-        It is of the order of :math:`p u \sum_i A_{ii}` if A is positive semidefinite, and infinite if the proof fails.
-
-    Notes
-    -----
-    For any L, such as a Cholesky factor of :math:`A' = A + t I` in floats, :math:`L L^T` is positive semidefinite and
-    :math:`A' = L L^T + E` with :math:`|E| \le G := |\mathrm{fl}(A' - L L^T)| + \gamma |L| |L|^T`. For every positive w,
-    :math:`\mathrm{Diag}(G w / w) + E` is positive semidefinite, since
-    :math:`2 |x_i x_j| \le x_i^2 w_j / w_i + x_j^2 w_i / w_j`. With the roots of the diagonal as w, this comes to Rump's
-    a-priori bound :math:`\gamma\, \mathrm{tr} A`, without an assumption on how the factor was computed. (Rump,
-    *Verification of positive definiteness*, BIT 46, 2006; Jansson, Chaykin, Keil, *Rigorous error bounds for the
-    optimal value in semidefinite programming*, SIAM J. Numer. Anal. 46, 2007.)
-    """
-    p = len(A)
-    diagonal = A.diagonal()
-    largest = float(np.abs(A).max(initial=0.0))
-    if largest == 0.0:
-        return np.zeros(p)
-    least = t = 4.0 * p * UNIT * largest
-    shifted = A.copy()
-    for attempt in range(_ATTEMPTS):
-        np.fill_diagonal(shifted, diagonal + t)
-        try:
-            L = np.linalg.cholesky(shifted)
-            break
-        except np.linalg.LinAlgError:
-            if attempt == 0:
-                t = max(t, -float(scipy.linalg.eigvalsh(A, subset_by_index=[0, 0])[0])) + least
-            else:
-                t *= 2.0
-    else:
-        return np.full(p, math.inf)
-    magnitudes = np.abs(L)
-    G = np.abs(shifted - L @ L.T) + gamma(p + 4) * (magnitudes @ magnitudes.T) + p * _LEAST
-    w = np.sqrt(shifted.diagonal())
-    d = _MARGIN * ((0.5 * (G + G.T)) @ w) / w
-    # The sum of the addition to the diagonal in floats and the defect is rounded up.
-    total: FloatArray = np.nextafter(np.nextafter(shifted.diagonal() - diagonal, np.inf) + d, np.inf)
-    return np.where(np.isfinite(total), total, math.inf)

@@ -173,7 +173,7 @@ def _too_few(file: Path, source: TableSource, known: int, training: int) -> str:
 def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Path) -> TrainingRows:
     """Read samples of the training and test rows of a file, and prepare a stream of all its training rows."""
     source = TableSource(target, columns["weights"], None, (), columns["seed"], float(columns["test_size"]))
-    train, test = (RowSample[Rows](SAMPLE, source.seed) for _ in range(2))
+    train, test = (RowSample(SAMPLE, source.seed) for _ in range(2))
     with stage(f"Reading {file}: a sample") as bar:
         for number, parts in enumerate(_parts(file, source, columns["missing"], bar)):
             for which, (sample, part) in enumerate(zip((train, test), parts, strict=True)):

@@ -207,7 +207,7 @@ class _BilinearPricing:
         starts = np.vstack([np.where(side < 0, -1.0, 1.0) for net in networks for side in (net.U, net.V)])
         results = [
             self.oracle.search(
-                self.problem.adjoint(column),
+                self.problem.map.adjoint(column),
                 starts=starts,
                 n_starts=0,
                 max_atoms=2 * _SAMPLED,

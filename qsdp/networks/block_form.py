@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
@@ -19,11 +20,40 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.networks.compact import pack_form
 from qsdp.networks.quadratic_form import QuadraticFunction
 
-__all__ = ["BlockForm", "block_outputs"]
+__all__ = ["BlockForm", "BlockFunction"]
+
+
+class BlockFunction(QuadraticFunction):
+    """Function of samples in blocks that is linear in their packed entries."""
+
+    #: Sides and kinds of the blocks.
+    layout: Layout
+
+    @cached_property
+    @abstractmethod
+    def entries(self) -> FloatArray:
+        """Vectors of shape (C, P) whose inner products with packed entries are the outputs."""
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of packed entries of a sample."""
+        return self.layout.n_entries
+
+    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return `predict` with the shape (n, C), also for a scalar function."""
+        rows = check_blocks(X, self.layout).rows
+        values = np.empty((len(rows), self.n_outputs))
+        for some in chunks(*rows.shape):
+            values[some] = rows[some] @ self.entries.T
+        return values
+
+    def to_quadratic_form(self) -> NoReturn:
+        """Raise `InvalidInputError`: the function is not one of columns."""
+        raise InvalidInputError(f"a {type(self).__name__} has no quadratic form in columns of data")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BlockForm(QuadraticFunction):
+class BlockForm(BlockFunction):
     r"""Function :math:`f_c(x) = s_c \sum_r \langle \mathcal{X}_r, T_{cr} \rangle` with symmetric integer matrices.
 
     `BlockNetwork.to_integer_form` returns it. For neurons with weights :math:`q_j s_c` and integers q,
@@ -46,11 +76,6 @@ class BlockForm(QuadraticFunction):
     scales: FloatArray
     output_shape: tuple[int, ...] = field(default=())
 
-    @property
-    def n_inputs(self) -> int:
-        """Number of packed entries of a sample."""
-        return self.layout.n_entries
-
     @cached_property
     def entries(self) -> FloatArray:
         """Vectors of shape (C, P) whose inner products with packed entries are the outputs."""
@@ -61,17 +86,9 @@ class BlockForm(QuadraticFunction):
         """Storage in bits: eight times the bytes of the file that `save` writes."""
         return 8 * len(pack_form(self))
 
-    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return `predict` with the shape (n, C), also for a scalar function."""
-        return block_outputs(X, self.layout, self.entries)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the form to `path` in codes of variable length, readable by `qsdp.load_network`."""
         write_whole(path, pack_form(self))
-
-    def to_quadratic_form(self) -> NoReturn:
-        """Raise `InvalidInputError`: a form on blocks is not a function of columns."""
-        raise InvalidInputError("a form on blocks has no quadratic form in columns of data")
 
     def __repr__(self) -> str:
         return f"BlockForm(n_blocks={self.layout.n_blocks}{outputs_text(self.output_shape)}, n_bits={self.n_bits})"
@@ -83,12 +100,3 @@ class BlockForm(QuadraticFunction):
             ("storage", format_bits(self.n_bits)),
         ]
         return Summary("BlockForm", rows)
-
-
-def block_outputs(X: Any, layout: Layout, entries: FloatArray) -> FloatArray:
-    """Compute the inner products (n, C) of the packed rows of blocks with vectors of shape (C, P), chunk by chunk."""
-    rows = check_blocks(X, layout).rows
-    values = np.empty((len(rows), len(entries)))
-    for some in chunks(*rows.shape):
-        values[some] = rows[some] @ entries.T
-    return values

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from qsdp._utils.summary import Summary, first_few, format_bits, format_count
 from qsdp._utils.validation import FloatArray, check_choice, check_numbers, own, read_only
 from qsdp.blocks import Layout, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.block_form import BlockForm, block_outputs
+from qsdp.networks.block_form import BlockForm, BlockFunction
 from qsdp.networks.coding import BitReader
 from qsdp.networks.compact import NEURONS, integer_weights, pack_form, pack_neurons, read_compact
 from qsdp.networks.quadratic_form import NeuronFunction
@@ -48,7 +48,7 @@ _HEADER: Checks = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BlockNetwork(NeuronFunction):
+class BlockNetwork(BlockFunction, NeuronFunction):
     r"""Network :math:`f(x) = \sum_j \alpha_j\, u_j^T \mathcal{X}_{r_j}(x)\, v_j` of binary neurons, each in one block.
 
     In a linear block, a neuron is :math:`\alpha_j\, x_{r_j}^T u_j`.
@@ -86,6 +86,8 @@ class BlockNetwork(NeuronFunction):
     block: npt.NDArray[np.intp]
     sizes: Sequence[int]
     kinds: Sequence[str] | None = None
+    #: Sides and kinds of the blocks, with penalties of weight one.
+    layout: Layout = field(init=False)
 
     def __post_init__(self) -> None:
         layout = check_layout(self.sizes, self.kinds)
@@ -105,9 +107,6 @@ class BlockNetwork(NeuronFunction):
             sizes=layout.sizes, kinds=layout.kinds, layout=layout,
         )  # fmt: skip
 
-    #: Sides and kinds of the blocks, with penalties of weight one.
-    layout: ClassVar[Layout]
-
     @classmethod
     def of(
         cls, layout: Layout, U: npt.NDArray[Any], V: npt.NDArray[Any], alpha: FloatArray, block: npt.NDArray[Any]
@@ -115,11 +114,6 @@ class BlockNetwork(NeuronFunction):
         """Build a network from signs, replacing entries outside the blocks and in V of linear blocks by zeros."""
         inside, quadratic = _signed(layout, block)
         return cls(np.where(inside, U, 0), np.where(quadratic, V, 0), alpha, block, layout.sizes, layout.kinds)
-
-    @property
-    def n_inputs(self) -> int:
-        """Number of packed entries of a sample."""
-        return self.layout.n_entries
 
     @property
     def signed(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
@@ -153,15 +147,15 @@ class BlockNetwork(NeuronFunction):
     @cached_property
     def entries(self) -> FloatArray:
         """Vectors of shape (C, P) whose inner products with packed entries are the outputs."""
+        return read_only(self._summed(self.output_weights))
+
+    def _summed(self, weights: npt.NDArray[Any]) -> FloatArray:
+        """Sum the vectors of the neurons, with weights (m, C), a few neurons at a time; return shape (C, P)."""
         total = np.zeros((self.n_outputs, self.n_inputs))
         for some in chunks(self.n_neurons, self.n_inputs):
             U, V = (side[some].astype(np.float64) for side in (self.U, self.V))
-            total += self.output_weights[some].T @ self.layout.products(U, V, self.block[some])
-        return read_only(total)
-
-    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return `predict` with the shape (n, C), also for a scalar network."""
-        return block_outputs(X, self.layout, self.entries)
+            total += weights[some].T @ self.layout.products(U, V, self.block[some])
+        return total
 
     def to_integer_form(self) -> BlockForm:
         """Return the same function in terms of integer matrices and one scale per output.
@@ -172,12 +166,8 @@ class BlockNetwork(NeuronFunction):
             Second-layer weights are not integers times such a scale, see the argument `alpha_bits` of `qsdp.refit`.
         """
         integers, scales = integer_weights(self.output_weights)
-        total = np.zeros((self.n_outputs, self.n_inputs), dtype=np.int64)
-        for some in chunks(self.n_neurons, self.n_inputs):
-            U, V = (side[some].astype(np.float64) for side in (self.U, self.V))
-            vectors = self.layout.products(U, V, self.block[some]) / self.layout.counts
-            # A neuron adds (u_i v_j + u_j v_i) / 2, which is -1, 0 or 1.
-            total += integers[some].T @ np.rint(vectors).astype(np.int64)
+        # A neuron adds (u_i v_j + u_j v_i) / 2, which is -1, 0 or 1, so the sums are exact.
+        total = np.rint(self._summed(integers) / self.layout.counts).astype(np.int64)
         return BlockForm(self.layout, read_only(total), read_only(scales), self.output_shape)
 
     def save(self, path: str | os.PathLike[str], *, form: str = "neurons") -> None:
@@ -222,10 +212,6 @@ class BlockNetwork(NeuronFunction):
         parts += [(self.U[inside] > 0).astype(np.uint8), (self.V[quadratic] > 0).astype(np.uint8)]
         return header, {"neurons": np.packbits(np.concatenate(parts)), **arrays}
 
-    def to_quadratic_form(self) -> NoReturn:
-        """Raise `InvalidInputError`: a network on blocks is not a function of columns."""
-        raise InvalidInputError("a network on blocks has no quadratic form in columns of data")
-
     def to_polynomial(self, method: str = "auto") -> NoReturn:
         """Raise `InvalidInputError`: a network on blocks is not a function of columns."""
         raise InvalidInputError("a network on blocks has no polynomial network: its inputs are matrices, not columns")
@@ -267,7 +253,7 @@ def blocks_from_archive(header: dict[str, Any], arrays: Arrays) -> BlockNetwork:
     alpha = unpack_alpha(arrays, m, {"neurons"})
     if alpha.shape[1:] != (() if single or fields["n_outputs"] is None else (C,)):
         raise StorageError(f"alpha of shape {alpha.shape} does not belong to {m} neurons and {C} outputs")
-    if packed.dtype != np.uint8 or packed.ndim != 1:
+    if packed.dtype != np.uint8 or packed.shape != (packed.size,):
         raise StorageError("neurons must be bytes")
     reader = BitReader(packed)
     block = reader.integers(m, bits_of(layout.n_blocks))

@@ -24,6 +24,7 @@ from qsdp.blocks import KINDS, Layout, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.coding import BitReader, Bits, encode, fold, parameter_of, unfold
 from qsdp.networks.neuron_set import numbers_of, vectors_of
+from qsdp.networks.storage import check_held
 
 __all__ = ["FORM", "MAGIC", "NEURONS", "integer_weights", "pack_form", "pack_neurons", "read_compact"]
 
@@ -34,9 +35,6 @@ NEURONS, FORM = 1, 2
 
 #: Largest magnitude of an integer second-layer weight.
 _LARGEST = 2**15
-
-#: Maximum number of values that a file may represent: a short corrupted file must not fill the memory.
-_ALWAYS_HELD = 2**26
 
 
 def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -92,7 +90,8 @@ def pack_neurons(network: Any) -> bytes:
         gaps.append(encode(differences, _parameter(len(own), side, flat)))
         counts.append(len(own))
         weights.append(q[order])
-    coded = [_coded(np.array(counts)), _coded(_without_zero(np.concatenate(weights)))]
+    # No weight is zero.
+    coded = [_coded(np.array(counts)), _coded(fold(np.concatenate(weights)) - 1)]
     bits = np.concatenate([*(bits for _, bits in coded), *gaps])
     return _contents(NEURONS, network, scales, [parameter for parameter, _ in coded], bits)
 
@@ -120,11 +119,10 @@ def read_compact(contents: bytes) -> tuple[int, Layout, tuple[int, ...], dict[st
     numbers = _Numbers(data)
     outputs = numbers.next()
     runs = [(numbers.next(), *divmod(numbers.next(), 2)) for _ in range(numbers.next(limit=len(data)))]
-    R, C, most = sum(run[0] for run in runs), max(outputs, 1), max(_ALWAYS_HELD, 64 * len(data))
-    if max(C, max((side for _, side, _ in runs), default=0) ** 2) * R > most:
-        raise StorageError(f"{R} blocks are more than a file of this size holds")
-    sizes, kinds = ([one for run in runs for one in [part(run)] * run[0]] for part in (_side_of, _kind_of))
-    layout = check_layout(sizes, kinds)
+    C = max(outputs, 1)
+    check_held(sum(run[0] for run in runs) * max([C, *(side**2 for _, side, _ in runs)]), len(data))
+    blocks = [(side, KINDS[flat]) for count, side, flat in runs for _ in range(count)]
+    layout = check_layout([side for side, _ in blocks], [kind for _, kind in blocks])
     scales = np.frombuffer(numbers.take(4 * C), dtype="<f4").astype(np.float64)
     if not np.all(np.isfinite(scales) & (scales >= 0.0)):
         raise StorageError("its scales are not finite")
@@ -154,7 +152,7 @@ def _read_neurons(numbers: _Numbers, layout: Layout, scales: FloatArray) -> dict
     groups = list(_groups(layout, len(scales)))
     counts = reader.read(len(groups), parameters[0])
     m = int(counts.sum())
-    q = _with_zero(reader.read(m, parameters[1]))
+    q = unfold(reader.read(m, parameters[1]) + 1)
     if m == 0 or np.abs(q).max() > _LARGEST:
         raise StorageError("it has no neurons, or weights beyond the largest")
     U, V = (np.ones((m, layout.side), dtype=np.int8) for _ in range(2))
@@ -196,23 +194,6 @@ def _parameter(count: int, side: int, flat: bool) -> int:
 def _coded(numbers: npt.NDArray[Any]) -> tuple[int, Bits]:
     parameter = parameter_of(numbers)
     return parameter, encode(numbers, parameter)
-
-
-def _without_zero(integers: IntArray) -> IntArray:
-    """Map the integers -1, 1, -2, 2, ... to 0, 1, 2, 3, ..."""
-    return np.asarray(fold(integers) - 1)
-
-
-def _with_zero(numbers: IntArray) -> IntArray:
-    return np.asarray(unfold(numbers + 1))
-
-
-def _side_of(run: tuple[int, int, int]) -> int:
-    return run[1]
-
-
-def _kind_of(run: tuple[int, int, int]) -> str:
-    return KINDS[run[2]]
 
 
 def _leb128(number: int) -> bytes:

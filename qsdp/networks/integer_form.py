@@ -12,17 +12,15 @@ import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.outputs import outputs_text, squeezed
-from qsdp._utils.parallel import count_jobs
 from qsdp._utils.stored import Checks, checked, is_activation, is_count
 from qsdp._utils.summary import Summary, first_few, format_bits
-from qsdp._utils.validation import FloatArray, IntArray, check_matrix, read_only
+from qsdp._utils.validation import FloatArray, IntArray, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, encode, encoded_bits, fold, parameter_of, unfold
 from qsdp.networks.quadratic_form import QuadraticForm, QuadraticFunction
 from qsdp.networks.storage import MOST_INPUTS, write_archive
 from qsdp.networks.weights import FLOAT_BITS
-from qsdp.problem import quadratic_map
 
 __all__ = ["KIND", "IntegerForm", "integer_form_from_archive"]
 
@@ -87,13 +85,6 @@ class IntegerForm(QuadraticFunction):
         """Return the function as ``x' S x + s' x + s0``."""
         S = self.scales[:, None, None] * self.matrices
         return QuadraticForm.of_lift(squeezed(S, self.output_shape), self.activation)
-
-    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return `predict` with the shape (n, C), also for a scalar function."""
-        data = quadratic_map(check_matrix("X", X, n_columns=self.n_inputs), self.activation)
-        jobs = count_jobs(n_jobs)
-        columns = [data.forward(s * T, jobs) for s, T in zip(self.scales, self.matrices, strict=True)]
-        return np.stack(columns, axis=1)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the form to `path`, readable by `qsdp.load_network`.

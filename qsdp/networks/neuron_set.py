@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from math import isqrt, prod
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import triangle_side
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, encode, encoded_bits, parameter_of
 from qsdp.networks.storage import MOST_INPUTS, check_held
@@ -146,7 +147,7 @@ def _numbers_of(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], levels: int, l
 
 def _pair_of(index: int) -> tuple[int, int]:
     """Convert an index of the lower triangle to its row and column: the larger and the smaller number of a pair."""
-    larger = (isqrt(8 * index + 1) - 1) // 2
+    larger = triangle_side(index)
     return larger, index - larger * (larger + 1) // 2
 
 

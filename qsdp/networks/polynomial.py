@@ -19,7 +19,7 @@ from qsdp._utils.summary import Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.quadratic_form import NeuronFunction, QuadraticForm
+from qsdp.networks.quadratic_form import NeuronFunction, QuadraticForm, form_of_neurons
 from qsdp.networks.storage import pack_levels, unpack_levels, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
@@ -129,19 +129,10 @@ class PolynomialNetwork(NeuronFunction):
     def _form(self) -> QuadraticForm:
         a, b, c = self.activation.coefficients
         columns = self.output_weights.T
-        S, s = np.zeros((self.n_outputs, self.n_inputs, self.n_inputs)), np.zeros((self.n_outputs, self.n_inputs))
-        for rows in chunks(self.n_neurons, self.n_inputs):
-            Q = self.Q[rows].astype(np.float64)
-            for k, column in enumerate(columns[:, rows]):
-                served = np.flatnonzero(column)
-                S[k] += a * (Q[served].T * column[served]) @ Q[served]
-            s += b * columns[:, rows] @ Q
+        S = a * form_of_neurons(self.Q, self.Q, self.output_weights)
+        s = b * sum(columns[:, some] @ self.Q[some] for some in chunks(self.n_neurons, self.n_inputs))
         s0 = c * columns.sum(axis=1) + self.bias
         return QuadraticForm(*(squeezed(part, self.output_shape) for part in (S, s, s0)))
-
-    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
-        """Return `predict` with the shape (n, C), also for a scalar network."""
-        return self._form.outputs(X, n_jobs=n_jobs)
 
     def objective(self, problem: TrainingProblem) -> float:
         r"""Compute the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, with the M of `problem`."""

@@ -69,9 +69,9 @@ class QuadraticFunction(Summarized, ReadOnlyArrays):
         values: FloatArray = squeezed(self.outputs(X, n_jobs=n_jobs), self.output_shape, axis=1)
         return values
 
-    @abstractmethod
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return `predict` with the shape (n, C), also for a scalar function."""
+        return self.to_quadratic_form().outputs(X, n_jobs=n_jobs)
 
     @abstractmethod
     def to_quadratic_form(self) -> QuadraticForm:

@@ -136,7 +136,7 @@ class FiltersDisplay(Display):
             colour = COLOURS[0] if weight > 0 else COLOURS[1]
             self._region(ax, int(self.network.block[j]), x + 2.6, y, colour)
             name = f"output {c}" if self.names is None else str(self.names[c])
-            alone = self.network.n_outputs == 1 and self.names is None
+            alone = not self.network.output_shape and self.names is None
             ax.text(x, y + 1.1, f"{'' if alone else name + ': '}{price:+.2g}", fontsize=9, color=colour)
         ax.set_aspect("equal")
         rows = -(-max(len(self.neurons_), 1) // _ROW)

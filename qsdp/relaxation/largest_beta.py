@@ -61,7 +61,7 @@ def useful_beta_max(problem: TrainingProblem) -> float:
     """Return `beta_max`, or 0 if it is only a rounding error, as for inputs unrelated to the targets."""
     largest = beta_max(problem)
     slopes = np.abs(problem.data_fit.zero_dual).sum(axis=1)
-    rounding = len(slopes) * EPS * float(np.abs(problem.adjoint(slopes)).sum(axis=(-2, -1)).max())
+    rounding = len(slopes) * EPS * float(np.abs(problem.map.adjoint(slopes)).sum(axis=(-2, -1)).max())
     return largest if largest * problem.dimension > rounding else 0.0
 
 

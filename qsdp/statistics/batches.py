@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from qsdp._utils.progress import NO_BAR, ProgressBar
+from qsdp._utils.summary import first_few
 from qsdp._utils.validation import check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -49,7 +50,7 @@ def accumulate(
         rows = len(parts[0])
         known = min(rows, max(0, taken - first))
         try:
-            with naming(number, first + known):
+            with naming(f"batch {number}, which begins at row {first + known}"):
                 if known < rows:
                     statistics.partial_fit(*(part if part is None or not known else part[known:] for part in parts))
         except (InvalidInputError, InvalidTypeError):
@@ -69,17 +70,19 @@ def numbered(batches: Iterable[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
     for number, batch in enumerate(batches):
         parts = batch if isinstance(batch, tuple) else (batch,)
         if len(parts) not in (2, 3):
-            raise InvalidTypeError(f"batch {number} must be a tuple (X, y) or (X, y, sample_weight)")
+            raise InvalidTypeError(
+                f"batch {number} must be a tuple (X, y) or (X, y, sample_weight); got {type(batch).__name__}"
+            )
         yield number, parts
 
 
 @contextmanager
-def naming(number: int, row: int) -> Iterator[None]:
-    """Context manager that adds the number and first row of a batch to the messages of errors raised inside."""
+def naming(where: str) -> Iterator[None]:
+    """Context manager that names a batch in the messages of errors raised inside."""
     try:
         yield
     except (InvalidInputError, InvalidTypeError) as error:
-        raise type(error)(f"batch {number}, which begins at row {row}: {error}") from None
+        raise type(error)(f"{where}: {error}") from None
 
 
 def require_rows(n_samples: int) -> None:
@@ -121,6 +124,6 @@ def check_finite(name: str, array: Any, *, missing: bool = False) -> None:
         return  # Not numbers: later checks raise the error.
     if wrong.ndim in (1, 2) and wrong.any():
         rows = np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1))
-        shown = ", ".join(map(str, rows[:5])) + (f", ... ({len(rows)} rows)" if len(rows) > 5 else "")
+        shown = first_few(list(map(str, rows)))
         allowed, found = ("finite or missing", "infinity") if missing else ("finite", "NaN or infinity")
         raise InvalidInputError(f"{name} must be {allowed}; {found} in row {shown} of this batch, from 0")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.arrays import check_device
-from qsdp._utils.validation import check_sample_weight
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageError, QSDPError, SolverError
-from qsdp.statistics.batches import check_finite
-from qsdp.statistics.sample import RowSample
+from qsdp.statistics.batches import naming, numbered
+from qsdp.statistics.sample import Rows, RowSample
 
 __all__ = ["RowBatches", "RowChunks", "Rows", "is_collection", "map_rows"]
 
@@ -26,78 +24,6 @@ _FAN = 8
 def is_collection(value: Any) -> bool:
     """Return whether a value is a Dask array, data frame or series; Dask need not be installed."""
     return type(value).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(value, "to_delayed")
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows of data and targets with their sample weights.
-
-    Attributes
-    ----------
-    X : ndarray or data frame of shape (k, d)
-    y : ndarray of shape (k,) or (k, C)
-    weights : ndarray of shape (k,) or None
-        None means that each weight is one.
-    """
-
-    X: Any
-    y: npt.NDArray[Any]
-    weights: npt.NDArray[Any] | None
-
-    @classmethod
-    def of(cls, X: Any, y: Any, sample_weight: Any = None, *, missing: bool = True) -> Rows:
-        """Check the lengths and numbers of a chunk, and return its rows of positive weight."""
-        check_finite("X", X, missing=missing)
-        check_finite("y", y)
-        target, weights = np.asarray(y), check_sample_weight(sample_weight, len(X), positive=False)
-        if len(target) != len(X):
-            raise InvalidInputError(f"y must have {len(X)} rows, as X has; got {len(target)}")
-        return cls(X, target, weights).counting
-
-    @property
-    def counting(self) -> Rows:
-        """The rows whose weight is positive."""
-        if self.weights is None or np.all(self.weights > 0.0):
-            return self
-        return self.take(np.flatnonzero(self.weights > 0.0))
-
-    @property
-    def repetitions(self) -> npt.NDArray[Any]:
-        """The positive weights, or ones if there are no weights."""
-        return np.ones(len(self)) if self.weights is None else self.weights[self.weights > 0.0]
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def take(self, indices: Iterable[int]) -> Rows:
-        """Return the rows with these indices."""
-        from sklearn.utils import _safe_indexing
-
-        chosen = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices), dtype=np.intp)
-        return Rows(
-            _safe_indexing(self.X, chosen), self.y[chosen], None if self.weights is None else self.weights[chosen]
-        )
-
-    def stacked(self, other: Rows) -> Rows:
-        """Return these rows followed by other rows."""
-        if hasattr(self.X, "iloc"):
-            from pandas import concat
-
-            X = concat([self.X, other.X])
-        else:
-            X = np.concatenate([self.X, other.X])
-        weights = None
-        if self.weights is not None or other.weights is not None:
-            weights = np.concatenate([np.ones(len(r)) if r.weights is None else r.weights for r in (self, other)])
-        return Rows(X, np.concatenate([self.y, other.y]), weights)
-
-    def check_alike(self, first: Rows) -> None:
-        """Raise an error unless these rows have the same columns and targets as others."""
-        for name, own, others in (("X", self.X, first.X), ("y", self.y, first.y)):
-            if (columns := _columns(own)) != (expected := _columns(others)):
-                raise InvalidInputError(
-                    f"{name} must have the columns of the first batch, {expected:.200}; got {columns:.200}"
-                )
 
 
 class RowBatches:
@@ -144,11 +70,7 @@ class RowBatches:
 
     def stream(self, work: Callable[..., tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         """Yield ``work(number, X, y[, sample_weight])`` of batch after batch; empty results are skipped."""
-        for number, batch in enumerate(self._batches()):
-            if not isinstance(batch, tuple) or len(batch) not in (2, 3):
-                raise InvalidTypeError(
-                    f"batch {number} of rows must be (X, y) or (X, y, sample_weight); got {type(batch).__name__}"
-                )
+        for number, batch in numbered(self._batches()):
             parts = _named(work, number, *batch, what="batch")
             if len(parts[0]):
                 yield parts
@@ -157,7 +79,7 @@ class RowBatches:
         """Return a uniform sample of the rows of positive weight, and the number of all such rows, in one pass."""
         if self._sample is not None:
             return self._sample
-        found: RowSample[Rows] = RowSample(size, seed)
+        found = RowSample(size, seed)
 
         def checked(number: int, *batch: Any) -> tuple[Any, ...]:
             rows = Rows.of(*batch, missing=missing)
@@ -277,13 +199,7 @@ class RowChunks:
         return _checked_sample(self.reduced(partial(_sampled, size, seed, missing), _merged_samples))
 
 
-def _columns(part: Any) -> str:
-    """Return the names of columns or, without names, their number."""
-    names = getattr(part, "columns", None)
-    return f"{part.shape[1:]}" if names is None else f"{list(map(str, names))!r}"
-
-
-def _checked_sample(found: RowSample[Rows]) -> tuple[Rows, int]:
+def _checked_sample(found: RowSample) -> tuple[Rows, int]:
     if found.rows is None or not found.seen:
         raise InvalidInputError("X must have at least one row of positive weight; got none")
     return found.rows, found.seen
@@ -312,18 +228,18 @@ def map_rows(function: Callable[[Any], npt.NDArray[Any]], X: Any, dtype: npt.DTy
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
         columns = {"chunks": (X.chunks[0], row_shape)} if row_shape else {"drop_axis": 1}
         return X.map_blocks(of_chunk, dtype=dtype, meta=empty, **columns)
-    return X.map_partitions(partial(_with_index, of_chunk), meta=_with_index(of_chunk, X._meta))
+    frame = partial(_with_index, of_chunk, bool(row_shape))
+    return X.map_partitions(frame, meta=frame(X._meta))
 
 
 def _of_chunk(function: Callable[[Any], npt.NDArray[Any]], empty: npt.NDArray[Any], chunk: Any) -> npt.NDArray[Any]:
     return function(chunk) if len(chunk) else empty
 
 
-def _with_index(function: Callable[[Any], npt.NDArray[Any]], part: Any) -> Any:
+def _with_index(function: Callable[[Any], npt.NDArray[Any]], frame: bool, part: Any) -> Any:
     import pandas as pd
 
-    values = function(part)
-    return (pd.Series if values.ndim == 1 else pd.DataFrame)(values, index=part.index)
+    return (pd.DataFrame if frame else pd.Series)(function(part), index=part.index)
 
 
 def _delayed() -> Any:
@@ -352,10 +268,8 @@ def _row_chunks(name: str, collection: Any) -> list[Any]:
 
 def _named(work: Callable[..., Any], number: int, *chunk: Any, what: str = "chunk") -> Any:
     """Apply `work` to a chunk, adding the chunk number to the messages of errors; it may run on a Dask worker."""
-    try:
+    with naming(f"{what} {number} of rows"):
         return work(number, *chunk)
-    except (InvalidInputError, InvalidTypeError) as error:
-        raise type(error)(f"{what} {number} of rows: {error}") from None
 
 
 def _computed(value: Any, kept: str) -> Any:
@@ -368,17 +282,15 @@ def _computed(value: Any, kept: str) -> Any:
         raise SolverError(f"Dask stopped with {type(error).__name__}: {reason}{kept}") from error
 
 
-def _sampled(
-    size: int, seed: int, missing: bool, number: int, X: Any, y: Any, sample_weight: Any = None
-) -> RowSample[Rows]:
-    sample: RowSample[Rows] = RowSample(size, seed)
+def _sampled(size: int, seed: int, missing: bool, number: int, X: Any, y: Any, sample_weight: Any = None) -> RowSample:
+    sample = RowSample(size, seed)
     if len(X):
         sample.add(Rows.of(X, y, sample_weight, missing=missing), [number])
     return sample
 
 
-def _merged_samples(parts: Sequence[RowSample[Rows]]) -> RowSample[Rows]:
-    total: RowSample[Rows] = RowSample(parts[0].size, parts[0].seed)
+def _merged_samples(parts: Sequence[RowSample]) -> RowSample:
+    total = RowSample(parts[0].size, parts[0].seed)
     for part in parts:
         total.merge(part)
     return total

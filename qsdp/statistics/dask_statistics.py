@@ -80,7 +80,7 @@ def statistics_of_dask(
     options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
     statistics = load_or_create(SufficientStatistics, checkpoint, **options)
     chunks.check_device(device)
-    work = partial(_summed, options, device, encode=_encoder(blocks))
+    work = partial(_summed, options, device, _encoder(blocks))
     path = None if checkpoint is None else os.fspath(checkpoint)
     kept = "" if path is None else f"; {path!r} holds what was summed before"
     done = 0
@@ -107,7 +107,7 @@ def statistics_of_chunks(
     If `device` is given, the products of a chunk run on that device of the worker.
     """
     chunks.check_device(device)
-    statistics: SufficientStatistics = chunks.reduced(partial(_summed, {}, device, encode=encode), _merged)
+    statistics: SufficientStatistics = chunks.reduced(partial(_summed, {}, device, encode), _merged)
     return statistics
 
 
@@ -136,26 +136,17 @@ def dask_batches(
 def _encoder(blocks: Callable[[Any], Blocks] | None) -> Callable[..., tuple[Any, ...]]:
     if blocks is not None and not callable(blocks):
         raise InvalidTypeError(f"blocks must be a function that makes Blocks of a chunk of X; got {blocks!r:.60}")
-    return _as_it_is if blocks is None else partial(_in_blocks, blocks)
+    return partial(_in_blocks, blocks)
 
 
-def _in_blocks(blocks: Callable[[Any], Blocks], number: int, X: Any, *others: Any) -> tuple[Any, ...]:
+def _in_blocks(blocks: Callable[[Any], Blocks] | None, number: int, X: Any, *others: Any) -> tuple[Any, ...]:
     del number
     # An empty chunk is skipped as it is.
-    return (blocks(X) if len(X) else X, *others)
-
-
-def _as_it_is(number: int, *chunk: Any) -> tuple[Any, ...]:
-    del number
-    return chunk
+    return (X if blocks is None or not len(X) else blocks(X), *others)
 
 
 def _summed(
-    options: dict[str, Any],
-    device: str | None,
-    number: int,
-    *chunk: Any,
-    encode: Callable[..., tuple[Any, ...]] = _as_it_is,
+    options: dict[str, Any], device: str | None, encode: Callable[..., tuple[Any, ...]], number: int, *chunk: Any
 ) -> SufficientStatistics:
     """Compute the statistics of one chunk on a Dask worker, and return them in main memory."""
     statistics = SufficientStatistics(**options, device=device)

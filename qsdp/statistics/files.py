@@ -14,14 +14,11 @@ from qsdp.exceptions import StorageError
 from qsdp.networks.storage import read_archive, write_archive
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.moments import PackedSums, n_monomials, packed_size
-from qsdp.statistics.sample import RowSample, WeightedRows
+from qsdp.statistics.sample import Rows, RowSample
 
 __all__ = ["STATISTICS_KIND", "read_statistics", "write_statistics"]
 
 STATISTICS_KIND = "sufficient statistics"
-
-#: Largest magnitude of the binary exponent of a unit: that of the smallest subnormal number.
-_LARGEST_EXPONENT = 1075
 
 
 def _is_count(least: int) -> Callable[[Any], bool]:
@@ -47,7 +44,7 @@ def write_statistics(
     fields: Mapping[str, Any],
     basis: Basis,
     sums: PackedSums,
-    kept: RowSample[WeightedRows],
+    kept: RowSample,
 ) -> None:
     """Write the header, the sums with their basis (not for blocks), and the sample of rows."""
     sums.fold()
@@ -60,13 +57,13 @@ def write_statistics(
     else:
         fields = {**fields, "blocks": {name: getattr(layout, name) for name in ("sizes", "kinds", "omega")}}
     if kept.rows is not None:
-        parts["kept"] = np.column_stack([kept.keys, kept.rows.weights, kept.rows.columns])
+        parts["kept"] = np.column_stack([kept.keys, kept.rows.repetitions, kept.rows.X, kept.rows.y])
     write_archive(path, STATISTICS_KIND, dict(fields), {name: part for name, part in parts.items() if part is not None})
 
 
 def read_statistics(
     path: str | os.PathLike[str],
-) -> tuple[dict[str, Any], Basis, PackedSums, RowSample[WeightedRows]]:
+) -> tuple[dict[str, Any], Basis, PackedSums, RowSample]:
     """Read and check what `write_statistics` wrote.
 
     Raises
@@ -101,15 +98,18 @@ def read_statistics(
             raise TypeError("its numbers are not finite")
         if excess is not None and np.any(excess < 0.0):
             raise TypeError("its sizes are negative")
-        if np.any(np.abs(basis.exponent) > _LARGEST_EXPONENT):
+        with np.errstate(all="ignore"):
+            units = np.ldexp(1.0, basis.exponent)
+        if not np.all((units > 0.0) & (units < np.inf)):
             raise TypeError("its units are not floats")
         if kept is not None and not (0 < len(kept) <= fields["keep"] and np.all(kept[:, 1] > 0.0)):
             raise TypeError("the rows that it keeps are too many, or have no weight")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise StorageError(f"{os.fspath(path)!r} does not hold statistics: {error}") from None
-    sample: RowSample[WeightedRows] = RowSample(fields["keep"], fields["random_state"])
+    sample = RowSample(fields["keep"], fields["random_state"])
     if kept is not None:
-        sample = RowSample(sample.size, sample.seed, kept[:, 0], WeightedRows(kept[:, 2:], kept[:, 1]))
+        keys, weights, X, y = np.split(kept, [1, 2, 2 + d], axis=1)
+        sample = RowSample(sample.size, sample.seed, keys[:, 0], Rows(X, y, weights[:, 0]))
     # Older files do not say how far their sums may be from those of the rows.
     roundings = np.nan if fields["roundings"] is None else fields["roundings"]
     sums = PackedSums(side, high, low, roundings=roundings, excess=0.0 if excess is None else excess)

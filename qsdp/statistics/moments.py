@@ -31,10 +31,8 @@ __all__ = [
 #: many additions; with a quarter of the rows, passes over the triangle take a tenth of the time.
 ROWS_AT_ONCE = 2**11
 
-#: Allowance, in units of EPS, for the rounding of centred columns, root weights, monomials, and of compensated sums.
-_TERMS = 8.0
-
-#: Allowance, in units of EPS, for the rounding of a change of centres: that of some ten operations.
+#: Allowance, in units of EPS, for the rounding of some ten operations: a change of centres; or centred columns, root
+#: weights, monomials and compensated sums.
 CHANGE = 8.0
 
 #: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
@@ -190,7 +188,7 @@ class PackedSums:
             self._recent = dsfrk(self.side, F.shape[1], 1.0, A, beta, into, trans=trans, uplo="L", overwrite_c=1)
         self._rows += F.shape[1]
         if not exact:
-            self.roundings = float(np.maximum(self.roundings, 0.5 * self._rows + _TERMS))
+            self.roundings = float(np.maximum(self.roundings, 0.5 * self._rows + CHANGE))
 
     def fold(self) -> None:
         """Add the buffered products of recent rows to the compensated sum."""

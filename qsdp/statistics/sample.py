@@ -1,33 +1,94 @@
-"""A uniform sample of the rows of a stream."""
+"""Rows of data and targets, and a uniform sample of the rows of a stream."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, check_sample_weight
+from qsdp.exceptions import InvalidInputError
+from qsdp.statistics.batches import check_finite
 
-__all__ = ["RowSample", "WeightedRows"]
-
-
-class _Rows(Protocol):
-    """Interface of the rows of a `RowSample`."""
-
-    def __len__(self) -> int: ...
-
-    def take(self: Rows, indices: Iterable[int]) -> Rows: ...
-
-    def stacked(self: Rows, other: Rows) -> Rows: ...
+__all__ = ["RowSample", "Rows"]
 
 
-Rows = TypeVar("Rows", bound=_Rows)
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of data and targets with their sample weights.
+
+    Attributes
+    ----------
+    X : ndarray or data frame of shape (k, d)
+    y : ndarray of shape (k,) or (k, C)
+    weights : ndarray of shape (k,) or None
+        None means that each weight is one.
+    """
+
+    X: Any
+    y: npt.NDArray[Any]
+    weights: npt.NDArray[Any] | None
+
+    @classmethod
+    def of(cls, X: Any, y: Any, sample_weight: Any = None, *, missing: bool = True) -> Rows:
+        """Check the lengths and numbers of a chunk, and return its rows of positive weight."""
+        check_finite("X", X, missing=missing)
+        check_finite("y", y)
+        target, weights = np.asarray(y), check_sample_weight(sample_weight, len(X), positive=False)
+        if len(target) != len(X):
+            raise InvalidInputError(f"y must have {len(X)} rows, as X has; got {len(target)}")
+        return cls(X, target, weights).counting
+
+    @property
+    def counting(self) -> Rows:
+        """The rows whose weight is positive."""
+        if self.weights is None or np.all(self.weights > 0.0):
+            return self
+        return self.take(np.flatnonzero(self.weights > 0.0))
+
+    @property
+    def repetitions(self) -> npt.NDArray[Any]:
+        """The positive weights, or ones if there are no weights."""
+        return np.ones(len(self)) if self.weights is None else self.weights[self.weights > 0.0]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, indices: Iterable[int]) -> Rows:
+        """Return the rows with these indices."""
+        from sklearn.utils import _safe_indexing
+
+        chosen = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices), dtype=np.intp)
+        return Rows(
+            _safe_indexing(self.X, chosen), self.y[chosen], None if self.weights is None else self.weights[chosen]
+        )
+
+    def stacked(self, other: Rows) -> Rows:
+        """Return these rows followed by other rows."""
+        if hasattr(self.X, "iloc"):
+            from pandas import concat
+
+            X = concat([self.X, other.X])
+        else:
+            X = np.concatenate([self.X, other.X])
+        weights = None
+        if self.weights is not None or other.weights is not None:
+            weights = np.concatenate([np.ones(len(r)) if r.weights is None else r.weights for r in (self, other)])
+        return Rows(X, np.concatenate([self.y, other.y]), weights)
+
+    def check_alike(self, first: Rows) -> None:
+        """Raise an error unless these rows have the same columns and targets as others."""
+        for name, own, others in (("X", self.X, first.X), ("y", self.y, first.y)):
+            if (columns := _columns(own)) != (expected := _columns(others)):
+                raise InvalidInputError(
+                    f"{name} must have the columns of the first batch, {expected:.200}; got {columns:.200}"
+                )
 
 
-class RowSample(Generic[Rows]):
+class RowSample:
     """Uniform sample of a stream: the rows with the smallest random keys, so that samples of parts can be merged.
 
     Parameters
@@ -58,9 +119,9 @@ class RowSample(Generic[Rows]):
         keys = np.random.default_rng([self.seed, *part]).random(len(rows))
         worst = self.keys.max() if len(self.keys) == self.size else np.inf
         if len(chosen := self._smallest(np.where(keys < worst, keys, np.inf))):
-            self._take(keys[chosen], rows.take(chosen.tolist()))
+            self._take(keys[chosen], rows.take(chosen))
 
-    def merge(self, other: RowSample[Rows]) -> None:
+    def merge(self, other: RowSample) -> None:
         """Merge a sample of other rows into this one."""
         self.seen += other.seen
         if other.rows is not None:
@@ -70,7 +131,7 @@ class RowSample(Generic[Rows]):
         keys = np.concatenate([self.keys, keys])
         rows = rows if self.rows is None else self.rows.stacked(rows)
         chosen = self._smallest(keys)
-        self.keys, self.rows = keys[chosen], rows if len(chosen) == len(keys) else rows.take(chosen.tolist())
+        self.keys, self.rows = keys[chosen], rows if len(chosen) == len(keys) else rows.take(chosen)
 
     def _smallest(self, keys: FloatArray) -> npt.NDArray[np.intp]:
         """Return the indices of the smallest finite keys, in ascending order."""
@@ -78,27 +139,7 @@ class RowSample(Generic[Rows]):
         return np.sort(chosen[np.isfinite(keys[chosen])])
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedRows:
-    """Rows of an array, with their weights.
-
-    Attributes
-    ----------
-    columns : ndarray of shape (k, c)
-    weights : ndarray of shape (k,)
-    """
-
-    columns: FloatArray
-    weights: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-    def take(self, indices: Iterable[int]) -> WeightedRows:
-        """Return the rows with these indices."""
-        chosen = list(indices)
-        return WeightedRows(self.columns[chosen], self.weights[chosen])
-
-    def stacked(self, other: WeightedRows) -> WeightedRows:
-        """Return these rows followed by other rows."""
-        return WeightedRows(np.vstack([self.columns, other.columns]), np.concatenate([self.weights, other.weights]))
+def _columns(part: Any) -> str:
+    """Return the names of columns or, without names, their number."""
+    names = getattr(part, "columns", None)
+    return f"{part.shape[1:]}" if names is None else f"{list(map(str, names))!r}"

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from qsdp._utils.arrays import check_device
 from qsdp._utils.files import check_path
-from qsdp._utils.parallel import WORK_FLOATS, chunks
+from qsdp._utils.memory import format_bytes
+from qsdp._utils.parallel import chunks
 from qsdp._utils.progress import progress
 from qsdp._utils.stored import is_text
 from qsdp._utils.validation import (
@@ -35,9 +36,9 @@ from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.batches import accumulate, check_finite
 from qsdp.statistics.files import read_statistics, write_statistics
-from qsdp.statistics.moments import ROWS_AT_ONCE, PackedSums, monomials, n_monomials, packed_size
+from qsdp.statistics.moments import PackedSums, monomials, n_monomials, packed_size
 from qsdp.statistics.reduction import reduced_blocks, reduced_rows
-from qsdp.statistics.sample import RowSample, WeightedRows
+from qsdp.statistics.sample import Rows, RowSample
 
 __all__ = ["SufficientStatistics", "load_or_create"]
 
@@ -125,7 +126,7 @@ class SufficientStatistics:
             raise InvalidTypeError(f"encoding must be text or None; got {encoding!r:.60}")
         self.encoding = encoding
         self.device = check_device(device)
-        self._kept: RowSample[WeightedRows] = RowSample(self.keep, self.random_state)
+        self._kept = RowSample(self.keep, self.random_state)
         self._interrupted = False
         self.n_samples_seen_ = 0
         self.total_weight_ = 0.0
@@ -134,9 +135,8 @@ class SufficientStatistics:
         if not self.n_samples_seen_:
             return "SufficientStatistics(no rows)"
         outputs = "" if self.n_outputs_ is None else f", {self.n_outputs_} outputs"
-        data = f"{self.n_features_in_} columns"
-        if self.blocks_ is not None:
-            data = f"{self.blocks_.n_blocks} blocks of {self.n_features_in_} entries"
+        d, layout = self.n_features_in_, self.blocks_
+        data = f"{d} columns" if layout is None else f"{layout.n_blocks} blocks of {d} entries"
         return f"SufficientStatistics({self.n_samples_seen_:,} rows, {data}{outputs})"
 
     @staticmethod
@@ -204,7 +204,7 @@ class SufficientStatistics:
             number = "three" if self.device is None else "with a device five"
             data = "columns" if layout is None else "packed entries"
             raise InvalidInputError(
-                f"max_memory must be at least {needed} for {d} {data} ({needed / 1e6:.0f} MB: {number} triangles of "
+                f"max_memory must be at least {needed} for {d} {data} ({format_bytes(needed)}: {number} triangles of "
                 f"side {side}); got {self.max_memory}"
             )
         self.n_features_in_, self.n_outputs_, self.feature_names_in_, self.blocks_ = d, n_outputs, names, layout
@@ -227,12 +227,10 @@ class SufficientStatistics:
             # Recentre whenever the number of rows has doubled: the first rows may have been few or different.
             self._move(self._recentred(table, weights))
         self._move(self._basis.reaching(table))
-        library, step = self._sums.library, min(max(_MIN_ROWS, WORK_FLOATS // self._sums.side), ROWS_AT_ONCE)
-        parts = (slice(start, start + step) for start in range(0, len(table), step))
-        for rows in parts if self.device is None else library.chunks(len(table), self._sums.side):
-            chunk = self._basis.apply(table[rows])
+        library = self._sums.library
+        for rows in library.chunks(len(table), self._sums.side, _MIN_ROWS):
             own = None if weights is None else weights[rows]
-            self._sums.add(monomials(chunk, self.n_features_in_, own, library))
+            self._sums.add(monomials(self._basis.apply(table[rows]), self.n_features_in_, own, library))
 
     def _recentred(self, table: FloatArray, weights: FloatArray | None) -> Basis:
         """Return the basis whose centres suit all rows so far and these rows."""
@@ -247,7 +245,8 @@ class SufficientStatistics:
         if self.keep:
             # The keys depend on the rows, so that parts of a stream with the same seed do not repeat the same keys.
             digest = hashlib.sha256(np.ascontiguousarray(table).data).digest()
-            rows = WeightedRows(table, np.ones(len(table)) if weights is None else weights)
+            X, y = np.split(table, [self.n_features_in_], axis=1)
+            rows = Rows(X, y, np.ones(len(table)) if weights is None else weights)
             self._kept.add(rows, np.frombuffer(digest, dtype=np.uint32).tolist())
 
     def _move(self, basis: Basis) -> None:
@@ -332,8 +331,8 @@ class SufficientStatistics:
             before it.
         """
         every = check_integer("every", every, minimum=1)
-        options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
-        statistics = load_or_create(cls, checkpoint, **options, encoding=encoding, device=device)
+        options = {"max_memory": max_memory, "keep": keep, "random_state": random_state, "device": device}
+        statistics = load_or_create(cls, checkpoint, encoding=encoding, **options)
         with progress(check_verbose(verbose)) as stages, stages.stage("statistics") as bar:
             accumulate(statistics, batches, checkpoint, every, bar)
         return statistics
@@ -379,11 +378,10 @@ class SufficientStatistics:
             raise InvalidInputError("keep must be positive for a problem of the rows kept; got 0")
         kept = self._kept.rows
         assert kept is not None
-        d, columns, weights = self.n_features_in_, kept.columns, kept.weights
-        target = columns[:, d:] if self.n_outputs_ is not None else columns[:, d]
-        weights = weights * (self.total_weight_ / float(weights.sum()))
+        target = kept.y if self.n_outputs_ is not None else kept.y[:, 0]
+        weights = kept.repetitions * (self.total_weight_ / float(kept.repetitions.sum()))
         options: dict[str, Any] = {"loss": loss, "activation": activation, "levels": levels}
-        X = columns[:, :d] if self.blocks_ is None else Blocks.of(columns[:, :d], self.blocks_)
+        X = kept.X if self.blocks_ is None else Blocks.of(kept.X, self.blocks_)
         return TrainingProblem(X, target, beta=beta, sample_weight=weights, **options)
 
     # -- files ----------------------------------------------------------------------------------------------------
@@ -481,7 +479,7 @@ def _memory(side: int, device: str | None) -> int:
     """Return the bytes that triangular sums with `side` rows take."""
     # The products of the last rows, the sum and its rounding error; and a full matrix of products on a device.
     triangles = 3 if device is None else 5
-    return triangles * 8 * packed_size(side)
+    return triangles * packed_size(side) * np.dtype(np.float64).itemsize
 
 
 def _described(layout: Layout | None, *, than: Layout | None) -> str:
@@ -494,16 +492,9 @@ def _described(layout: Layout | None, *, than: Layout | None) -> str:
 
 
 def load_or_create(
-    kind: type[SufficientStatistics],
-    checkpoint: str | os.PathLike[str] | None,
-    *,
-    max_memory: int,
-    keep: int,
-    random_state: int,
-    encoding: str | None = None,
-    device: str | None = None,
+    kind: type[SufficientStatistics], checkpoint: str | os.PathLike[str] | None, **options: Any
 ) -> SufficientStatistics:
-    """Return the statistics of a checkpoint, or empty statistics if there is none.
+    """Return the statistics of a checkpoint, or empty statistics with these options if there is none.
 
     Raises
     ------
@@ -511,11 +502,9 @@ def load_or_create(
         The checkpoint keeps a different number of rows, or its rows have a different encoding.
     """
     if checkpoint is None or not os.path.exists(check_path(checkpoint, "checkpoint")):
-        return kind(max_memory=max_memory, keep=keep, random_state=random_state, encoding=encoding, device=device)
-    statistics = kind.load(checkpoint, max_memory=max_memory, device=device)
-    for name, value in (("keep", keep), ("encoding", encoding)):
-        if getattr(statistics, name) != value:
-            raise InvalidInputError(
-                f"{name} must be {getattr(statistics, name)!r}, as of the checkpoint; got {value!r}"
-            )
+        return kind(**options)
+    statistics = kind.load(checkpoint, max_memory=options["max_memory"], device=options.get("device"))
+    for name in ("keep", "encoding"):
+        if (stored := getattr(statistics, name)) != options.get(name):
+            raise InvalidInputError(f"{name} must be {stored!r}, as of the checkpoint; got {options.get(name)!r}")
     return statistics

@@ -176,7 +176,9 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
     # A tree of several leaves, all but the first with a shift.
     nu = problem.data_fit.project(-problem.data_fit.gradient(problem.outputs(network)))
     proven = (
-        BilinearOracle(problem.size, enumerated=0).prove(problem.adjoint(nu[:, 0]), shift=relaxation.dual.z).trees[0]
+        BilinearOracle(problem.size, enumerated=0)
+        .prove(problem.map.adjoint(nu[:, 0]), shift=relaxation.dual.z)
+        .trees[0]
     )
     leaves = (replace(proven.leaves[0], shift=None, cuts=None), *proven.leaves[1:])
     yield "tree", certificate_of(problem, network, nu, [BoundTree(proven.order, leaves)], "sdp"), None

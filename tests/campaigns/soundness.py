@@ -37,7 +37,7 @@ import qsdp_check
 from campaigns._optimum import network_value, optimum
 from campaigns._problems import draw, random_network
 from campaigns._record import Outcome, one_thread
-from qsdp.certificates.verification import verified_bound
+from qsdp.certificates.verification import verified_scales
 from qsdp.column_generation import bilinear
 
 OWN = ("auto", "interior", "splitting", "low-rank")
@@ -220,7 +220,7 @@ class _Case:
         self.bounds.append((name, found.lower_bound, verified))
         self._objective(name, found.objective, network)
         if found.proof is not None and not verified:
-            value = verified_bound(self.problem, found.proof.nu, found.proof.trees)
+            value = verified_scales(self.problem, found.proof.nu, found.proof.trees)[0]
             self.bounds.append(("verified_bound", value, True))
         if filed or self.rng.random() < FILE:
             self._file(name, found)

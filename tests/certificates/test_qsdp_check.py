@@ -165,7 +165,7 @@ def test_false_bounds_without_a_penalty(tmp_path: Path, capsys: pytest.CaptureFi
 def test_trees_of_many_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = problem_of(4, "squared", activation="relu_like")
     nu = problem.y / 3
-    certificate = certificate_of(problem, random_network(problem), nu, [mixed_tree(problem.adjoint(nu))], "exact")
+    certificate = certificate_of(problem, random_network(problem), nu, [mixed_tree(problem.map.adjoint(nu))], "exact")
     assert certificate.lower_bound > 0.0
     certificate.save(tmp_path / "c")
     assert answer(tmp_path / "c", capsys)[0] == 0
@@ -254,7 +254,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     network = random_network(problem, m=3)
     nu = certify(network, problem, bound_type="exact").nu
     path = tmp_path_factory.mktemp("certificate") / "c"
-    certificate_of(problem, network, nu, [mixed_tree(problem.adjoint(nu))], "exact").save(path)
+    certificate_of(problem, network, nu, [mixed_tree(problem.map.adjoint(nu))], "exact").save(path)
     return path
 
 
@@ -1031,7 +1031,7 @@ def test_dual_vector_that_a_projection_moves(tmp_path: Path) -> None:
     column = [-1.110954486556706e-07, 0.0, -1.1109896547618915e-07, 2.2219074835672088e-07, 5.694843844468392e-13]
     nu = np.stack([column, np.negative(column)], axis=1)
     moved = np.abs(problem.data_fit.project(nu) - nu)
-    matrices = [problem.adjoint(column) for column in nu.T]
+    matrices = [problem.map.adjoint(column) for column in nu.T]
     trees = [root_tree(np.abs(M).sum(axis=1)) for M in matrices]
     uppers = [tree_bound(M, tree) for M, tree in zip(matrices, trees, strict=True)]
     assert entry_size(problem.map, moved)[0] > uppers[0]

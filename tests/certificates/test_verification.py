@@ -15,18 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem, certify, solve_relaxation
-from qsdp.certificates.proof import check_tree, enumerated, root_tree, tree_bound
+from qsdp.certificates.proof import check_tree, enumerated, leaf_bound, root_tree, semidefinite_shift, tree_bound
 from qsdp.certificates.verification import (
     ScaledRows,
-    _leaf_upper,
-    semidefinite_shift,
-    verified_bound,
     verified_scales,
 )
 from qsdp.exceptions import InvalidInputError, QSDPError
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Loss
 from qsdp.losses._entropy import logarithm
 from qsdp.pricing import BoundTree, Leaf
+
+
+def verified_bound(problem: TrainingProblem, nu: Any, trees: Any) -> float:
+    return verified_scales(problem, nu, trees)[0]
+
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
 UNIT = 2.0**-53
@@ -450,7 +452,7 @@ def test_leaves_are_bounded_for_the_floats_themselves(seed: int, N: int, unit: i
     c, rest = M[:, order[:k]].sum(axis=1) / 2, M[:, order[k:]] / 2
     z = np.concatenate([[c.sum()], c + rest.sum(axis=1), rest.sum(axis=0)])
     for shift in (None, np.ldexp(z, unit)):
-        upper = _leaf_upper(M, order, Leaf(fixed, shift), unit)
+        upper = leaf_bound(M, order, Leaf(fixed, shift), unit)
         assert true <= Fraction(upper) <= true * Fraction(1 + 1e-12)
 
 
@@ -463,7 +465,7 @@ def test_the_scaled_dual_vector_is_feasible_exactly(loss: str, options: dict[str
     rng = np.random.default_rng(seed)
     nu = dual_vector(rng, problem)
     columns = nu.T if nu.ndim == 2 else [nu]
-    trees = [shift_tree(problem.adjoint(column), rng) for column in columns]
+    trees = [shift_tree(problem.map.adjoint(column), rng) for column in columns]
     value, inside, scales = verified_scales(problem, nu, trees)
     used = scales * inside if nu.ndim == 2 else scales[0] * inside
     exact = [[Fraction(v) for v in row] for row in np.atleast_2d(used.T).tolist()]
@@ -515,7 +517,7 @@ def test_shifts_that_do_not_suffice_are_paid_for(seed: int, N: int, size: float)
     true = max(float(np.abs(M @ u).sum()) for u in itertools.product([1.0, -1.0], repeat=N))
     shift = size * rng.standard_normal(1 + 2 * N)
     leaf = Leaf(np.zeros(0, dtype=np.int8), shift)
-    verified = _leaf_upper(M, np.arange(N), leaf, 0)
+    verified = leaf_bound(M, np.arange(N), leaf, 0)
     assert verified >= true * (1 - 1e-14)
     # No shift is worse than its lack of definiteness, in floats relative to the sizes of rows where that is less.
     assert true * (1 - 1e-14) <= tree_bound(M, BoundTree(np.arange(N), (leaf,))) <= verified * (1 + 1e-9)

@@ -25,7 +25,7 @@ from brute_force import (
 from qsdp import BilinearNetwork, PolynomialNetwork, TrainingProblem, datasets, solve_relaxation
 from qsdp._utils import deadline
 from qsdp.certificates import certificate_of
-from qsdp.certificates.verification import verified_bound
+from qsdp.certificates.verification import verified_scales
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.floor import Floor
 from qsdp.column_generation.loop import Round
@@ -190,7 +190,7 @@ def test_verified_bounds_of_proofs() -> None:
         result = solve(problem)
         proof = result.certificate.proof
         assert proof is not None
-        assert verified_bound(problem, proof.nu, proof.trees) >= result.objective * (1 - 1e-7)
+        assert verified_scales(problem, proof.nu, proof.trees)[0] >= result.objective * (1 - 1e-7)
 
 
 def test_one_sample_and_one_column_by_hand() -> None:

@@ -280,7 +280,7 @@ def test_bounds_of_pricing_values() -> None:
             assert master.gap(upper) == pytest.approx((master.objective - proof.value) / master.objective)
             # The dual vector of the bound is feasible, and proves it.
             assert proof.scale * upper + proof.excess <= penalty * (1 + 1e-12)
-            moved = np.abs(problem.adjoint(proof.nu[:, 0]) - proof.scale * problem.adjoint(nu[:, 0])).sum()
+            moved = np.abs(problem.map.adjoint(proof.nu[:, 0]) - proof.scale * problem.map.adjoint(nu[:, 0])).sum()
             assert moved <= max(proof.excess, 1e-12 * penalty)
             value = -problem.loss.conjugate(-proof.nu, problem.targets)
             assert proof.value == pytest.approx(value, rel=1e-9, abs=1e-9 * at_zero)

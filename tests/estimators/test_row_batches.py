@@ -197,9 +197,9 @@ X3, Y3 = np.arange(12.0).reshape(6, 2) % 5, np.array([0.0, 1.0, 2.0, 0.0, 4.0, 1
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ([X3], InvalidTypeError, r"batch 0 of rows must be \(X, y\) or \(X, y, sample_weight\); got ndarray"),
-        ([(X3, Y3), [X3, Y3]], InvalidTypeError, "batch 1 of rows must be .* got list"),
-        ([(X3, Y3, Y3, Y3)], InvalidTypeError, "batch 0 of rows must be"),
+        ([X3], InvalidTypeError, r"batch 0 must be a tuple \(X, y\) or \(X, y, sample_weight\); got ndarray"),
+        ([(X3, Y3), [X3, Y3]], InvalidTypeError, "batch 1 must be .* got list"),
+        ([(X3, Y3, Y3, Y3)], InvalidTypeError, "batch 0 must be"),
         ([(X3, Y3), (X3[:, :1], Y3)], InvalidInputError, r"batch 1 of rows: X must have the columns of .* \(2,\); got"),
         ([(X3, Y3), (X3, X3)], InvalidInputError, r"batch 1 of rows: y must have the columns of the first .* \(2,\)"),
         ([(X3, Y3), (X3, Y3[:-1])], InvalidInputError, "batch 1 of rows: y must have 6 rows, as X has; got 5"),

@@ -65,7 +65,7 @@ def test_values_and_multipliers_come_back_in_the_same_meaning(form):
     # nu is minus the gradient of the loss, and Diag(z) +- X' diag(nu) X is positive semidefinite (up to
     # the scale of z, which the bound does not use).
     np.testing.assert_allclose(nu, -problem.loss.gradient(prediction, problem.y), atol=1e-5)
-    M = problem.adjoint(nu)
+    M = problem.map.adjoint(nu)
     z = z * problem.beta * problem.dimension / z.sum()
     assert np.linalg.eigvalsh(np.diag(z) - M)[0] >= -1e-6
     assert np.linalg.eigvalsh(np.diag(z) + M)[0] >= -1e-6

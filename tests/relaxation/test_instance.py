@@ -324,7 +324,7 @@ def test_bounds_and_points_of_reduced_solves_are_those_of_all_rows(kind: str) ->
     assert relaxation.rho > 0.0
     assert relaxation.dual.nu.shape == problem.y.shape
     nu, z = relaxation.dual.nu, relaxation.dual.z
-    M = problem.adjoint(nu)
+    M = problem.map.adjoint(nu)
     for sign in (-1, 1):
         assert np.linalg.eigvalsh(np.diag(z) + sign * M)[0] >= -1e-12
     assert -problem.loss.conjugate(-nu, problem.y) == pytest.approx(relaxation.lower_bound, rel=1e-12)

@@ -176,7 +176,7 @@ def test_networks_are_points_of_the_program() -> None:
     rho = [np.maximum(sign * best.alpha, 0.0).sum() for sign in (1, -1)]
     points = np.hstack([q / 3, np.ones((len(q), 1))])
     S = (points.T * best.alpha) @ points
-    value = problem.loss.value(problem.forward(S), problem.y) + price(problem) * sum(rho)
+    value = problem.loss.value(problem.map.forward(S), problem.y) + price(problem) * sum(rho)
     assert value == pytest.approx(best.upper, rel=1e-9)
     assert qsdp.solve_polynomial_relaxation(problem).lower_bound <= value
 

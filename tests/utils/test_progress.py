@@ -83,7 +83,7 @@ def test_an_error_in_a_stage_ends_the_display(capfd, monkeypatch):
     def explode(*_, **__):
         raise RuntimeError("here")
 
-    monkeypatch.setattr("qsdp.pipeline.sample_network", explode)
+    monkeypatch.setattr("qsdp.drawing.sample_network", explode)
     with pytest.raises(RuntimeError, match="here"):
         qsdp.solve_and_sample(X, Y, verbose=True)
     assert "sample" in capfd.readouterr().err
@@ -213,9 +213,7 @@ def test_logs_get_a_line_now_and_then(monkeypatch):
             bar.count(second, 300, f"objective {second / 7:.6g}, gap 1e-1")
     lines = log.getvalue().splitlines()
     assert lines[0] == "10 s, solve [1] 3%: objective 1.42857, gap 1e-1"
-    assert [int(line.split()[0]) for line in lines[:5]] == [10, 20, 30, 40, 50]
-    assert int(lines[-1].split()[0]) - int(lines[-2].split()[0]) > 20
-    assert 15 < len(lines) < 25
+    assert [int(line.split()[0]) for line in lines] == [10, 20, 40, 80, 160]
 
 
 class Notebook:

@@ -495,7 +495,7 @@ def test_far_off_names_list_what_is_allowed_and_suggest_nothing() -> None:
 
 def test_long_values_are_cut_in_messages() -> None:
     message = refused("loss", lambda: TrainingProblem(X, Y, beta=0.1, loss="x" * 10_000))
-    assert "..." in message
+    assert 60 < len(message) < 200
 
 
 @pytest.mark.parametrize("value", [None, 3, "net", X])

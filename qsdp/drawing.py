@@ -1,0 +1,145 @@
+"""Networks sampled from a covariance and refined, with a number of neurons that is given or enough."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils import deadline
+from qsdp._utils.progress import progress
+from qsdp.networks import BilinearNetwork
+from qsdp.options import TrainingOptions
+from qsdp.problem import TrainingProblem
+from qsdp.refinement import Trial, improve, refit, suits_statistics
+from qsdp.relaxation import Relaxation
+from qsdp.sampling import sample_network
+from qsdp.shaping import SignCovariance
+from qsdp.width import more_neurons
+
+__all__ = ["Drawing", "refined", "timed_stage"]
+
+#: Number of sweeps of a polish after which it is decided whether the current number of neurons may suffice.
+_TRIED_SWEEPS = 8
+
+
+@dataclass
+class Drawing:
+    """Sampling and refinement (except "exact") of networks.
+
+    Attributes
+    ----------
+    relaxation, covariance
+        What is sampled from, and the problem that it belongs to.
+    timings : dict of str to float
+        The seconds of the stages "sample" and "refine" are added.
+    kept : TrainingProblem or None
+        See `refined`.
+    expected_loss : float
+        Loss on new rows, if known, or 0; see `more_neurons`.
+    networks : list of BilinearNetwork
+        All networks so far.
+    """
+
+    relaxation: Relaxation
+    covariance: SignCovariance | list[SignCovariance]
+    options: TrainingOptions
+    rng: np.random.Generator
+    timings: dict[str, float]
+    kept: TrainingProblem | None
+    expected_loss: float
+    networks: list[BilinearNetwork] = field(default_factory=list)
+
+    def network(self) -> BilinearNetwork:
+        """Sample a network with the requested number of neurons.
+
+        If no number is requested, it is doubled while more neurons are needed and time is left.
+        """
+        grows = self.options.n_neurons is None and self.options.refine != "exact"
+        tries = grows and self.options.refine == "polish"
+        n_neurons, smaller = self.options.neurons(self.relaxation.problem.n_outputs), None
+        state = self.rng.bit_generator.state
+        while True:
+            # Restore the state, so that the network equals the result of a call with this number of neurons.
+            self.rng.bit_generator.state = state
+            network, needed = self._drawn(n_neurons, tries=tries)
+            if not grows or deadline.over():
+                break
+            if needed == n_neurons:
+                needed, tries = more_neurons(n_neurons, network, self.relaxation, self.expected_loss), False
+            if needed == n_neurons:
+                return network
+            n_neurons, smaller = needed, network
+        # Time ended in the refinement of the larger network, which may not be the better one yet.
+        return network if smaller is None else min(smaller, network, key=self.relaxation.problem.objective)
+
+    def _drawn(self, n_neurons: int, *, tries: bool) -> tuple[BilinearNetwork, int]:
+        """Sample and refine a network; also return the number of neurons that are needed.
+
+        If `tries`, the refinement ends after a few sweeps if they show that more neurons are needed.
+        """
+        options, needed = self.options, n_neurons
+
+        def continues(network: BilinearNetwork) -> bool:
+            nonlocal needed
+            needed = more_neurons(n_neurons, network, self.relaxation, self.expected_loss, settled=False)
+            return needed == n_neurons
+
+        with timed_stage(self.timings, "sample"), progress(options.verbose) as stages, stages.stage("sample"):
+            network = sample_network(
+                self.covariance, n_neurons, self.rng, allocation=options.allocation, n_jobs=options.n_jobs
+            )
+        self.networks.append(network)
+        if options.refine not in {"none", "exact"}:
+            with timed_stage(self.timings, "refine"):
+                trial = Trial(_TRIED_SWEEPS, continues) if tries else None
+                network = refined(network, self.relaxation.problem, options, self.rng, self.kept, trial)
+            self.networks.append(network)
+        return network, needed
+
+
+def refined(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    options: TrainingOptions,
+    rng: np.random.Generator,
+    kept: TrainingProblem | None,
+    trial: Trial | None = None,
+) -> Any:
+    """Refine a network; it is polished on the kept rows if polishing on statistics would be too slow.
+
+    A network polished on the kept rows is returned only if it is better on all rows. `trial` is passed to the polish.
+
+    Raises
+    ------
+    Interrupted
+        The exception holds the best network so far, measured on the kept rows if the polish uses them.
+    """
+    if options.refine == "refit":
+        return refit(network, problem, verbose=options.verbose)
+    if kept is not None and suits_statistics(problem):
+        kept = None
+    polished: BilinearNetwork = improve(
+        network,
+        problem if kept is None else kept,
+        trial=trial,
+        random_state=rng,
+        n_jobs=options.n_jobs,
+        verbose=options.verbose,
+        device=options.device,
+    )
+    return polished if kept is None else min(polished, network, key=problem.objective)
+
+
+@contextmanager
+def timed_stage(timings: dict[str, float], stage: str) -> Iterator[None]:
+    """Add the seconds spent in the context to the timing of a stage."""
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        timings[stage] = timings.get(stage, 0.0) + time.perf_counter() - start

@@ -1,0 +1,136 @@
+"""Validated data of a training problem, samples or statistics that stand for them, and interfaces that it requires."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from qsdp._utils.validation import (
+    FloatArray,
+    check_integer,
+    check_magnitude,
+    check_matrix,
+    check_sample_weight,
+    check_targets,
+    own,
+    read_only,
+)
+from qsdp.activations import PolynomialActivation
+from qsdp.blocks import Blocks
+from qsdp.exceptions import InvalidInputError
+from qsdp.forms import FormMap
+from qsdp.lifting import DataMap, QuadraticMap
+from qsdp.losses import Loss
+
+__all__ = [
+    "Statistics",
+    "TrainingData",
+    "check_levels",
+    "counting_rows",
+    "data_of_rows",
+    "data_of_statistics",
+    "quadratic_map",
+    "targets_of_classes",
+]
+
+#: Largest number of levels of an int8 weight, -127 .. 127 in steps of two.
+_MAX_LEVELS = 128
+
+
+@runtime_checkable
+class Statistics(Protocol):
+    """Interface of `qsdp.SufficientStatistics` that a problem requires."""
+
+    def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
+        """Return a few rows and targets that have the same squared loss as all samples."""
+
+
+class SecondLayer(Protocol):
+    """Interface of networks that the objective requires."""
+
+    @property
+    def alpha(self) -> FloatArray:
+        """Second-layer weights."""
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the outputs of the network."""
+
+
+class TrainingData(NamedTuple):
+    """Data map, targets of shape (n, C), positive weights or None, and whether targets were passed as (n,)."""
+
+    weight_map: DataMap
+    targets: FloatArray
+    sample_weight: FloatArray | None
+    scalar: bool
+
+
+def data_of_rows(
+    X: Any, y: Any, sample_weight: Any, loss: Loss, activation: PolynomialActivation | None
+) -> TrainingData:
+    """Validate samples, targets and weights, see `TrainingProblem`; samples of weight zero are dropped."""
+    data, encoded, weights = counting_rows(X, y, sample_weight, loss.encode_target)
+    target = encoded.reshape(len(encoded), -1)
+    loss.check_target(target)
+    weights = None if weights is None or np.all(weights == 1.0) else own(weights)
+    # The packed entries of blocks may be most of the memory, or more than it holds.
+    weight_map = FormMap.of_blocks(data) if isinstance(data, Blocks) else quadratic_map(own(data), activation)
+    return TrainingData(weight_map, own(target), weights, not encoded.shape[1:])
+
+
+def counting_rows(
+    X: Any, y: Any, sample_weight: Any, encode: Callable[[FloatArray], FloatArray], n_columns: int | None = None
+) -> tuple[Any, FloatArray, FloatArray | None]:
+    """Validate samples, targets and weights; return those of positive weight, the targets encoded."""
+    data: Any = X if isinstance(X, Blocks) else check_matrix("X", X, n_columns=n_columns)
+    target = encode(check_targets("y", y, length=data.shape[0]))
+    weights = check_sample_weight(sample_weight, data.shape[0])
+    if weights is not None and not np.all(weights > 0.0):
+        kept = weights > 0.0
+        data, target, weights = data[kept], target[kept], weights[kept]
+    rows = data.rows if isinstance(data, Blocks) else data
+    check_magnitude("X", rows, "rescale its columns, for instance with StandardScaler")
+    check_magnitude("y", target, "rescale it")
+    return data, target, weights
+
+
+def data_of_statistics(
+    statistics: Statistics, y: Any, sample_weight: Any, loss: Loss, activation: PolynomialActivation | None
+) -> TrainingData:
+    """Reduce statistics to a few rows with the same squared loss."""
+    if y is not None or sample_weight is not None:
+        raise InvalidInputError("y and sample_weight must be None for statistics, which include them")
+    if not loss.quadratic:
+        raise InvalidInputError(
+            f"loss must be 'squared' for a problem from statistics; got {loss!r}, which needs the rows"
+        )
+    data, target = statistics.reduced(activation)
+    # There may be no rows at all, so the number of outputs does not follow from the size.
+    columns = target.reshape(len(target), *(target.shape[1:] or (1,)))
+    return TrainingData(data, read_only(columns), None, not target.shape[1:])
+
+
+def targets_of_classes(targets: FloatArray, loss: Loss) -> FloatArray:
+    """Convert targets (n, C) with two values a column to those of a loss for classes; others are unchanged."""
+    if not loss.for_classes:
+        return targets
+    high = targets == targets.max(axis=0)
+    if not np.all(high | (targets == targets.min(axis=0))) or not (loss.labels or np.all(high.sum(axis=1) == 1)):
+        raise InvalidInputError(
+            f"loss must be for real targets, since the targets of the problem are not classes; got {loss!r}"
+        )
+    return np.where(high, 1.0, -1.0 if loss.labels else 0.0)
+
+
+def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> QuadraticMap:
+    """Create the data map for an activation; None is bilinear."""
+    if activation is None:
+        return QuadraticMap(X)
+    return QuadraticMap(X, activation.coefficients, activation.lifted)
+
+
+def check_levels(levels: Any, name: str = "levels") -> int:
+    """Check a number of levels, an integer from 2 to 128."""
+    return check_integer(name, levels, minimum=2, maximum=_MAX_LEVELS)
