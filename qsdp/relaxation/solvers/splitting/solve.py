@@ -68,9 +68,6 @@ _RELAXATION = 1.7
 #: Iterations before the first update of the metric; each interval doubles the count.
 _SOONEST = 6
 
-#: Floor of the weights z in the metric, relative to their mean.
-_FLOOR = 1e-3
-
 #: Iterations of all outputs in a common metric.
 _TOGETHER = 150
 
@@ -150,7 +147,7 @@ def _iterate(
 
 
 def _check_distance(k: int) -> int:
-    return 5 if k < 100 else 10 if k < 500 else 25
+    return 5 if k < 100 else 25
 
 
 def _make_steps(
@@ -213,7 +210,7 @@ class _Iteration:
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
-        self._set_metric(first_scales(z[self._used], r, _FLOOR), w)
+        self._set_metric(first_scales(z[self._used], r, 1.0 / _SOONEST**2), w)
 
     def _guess(self) -> tuple[FloatArray, float, float]:
         """Estimate weights (R, N) of the diagonals, r, and the weight of the predictions for the first metric."""
@@ -375,11 +372,11 @@ class _Iteration:
             w *= np.clip(norm_ratio([self._roots * self._u[:, own]], [self._roots * self._p[:, own]]) or 1.0, 1e-2, 1e2)
         if not level or not np.any(z > 0.0):
             return
-        shape = shape_of(z, _FLOOR)
+        # Early weights are noise, so small ones are raised, less and less.
+        shape = shape_of(z, 1.0 / self._count**2)
         delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
-        changes = np.abs(np.log(delta / self._delta))
-        # If a factorisation takes as long as tens of iterations, a change in few coordinates is not worth it.
-        change = changes.max() if self._step.side < _MANY_ROWS else float(np.sqrt(np.mean(changes**2)))
+        # A change in few coordinates is not worth a factorisation.
+        change = float(np.sqrt(np.mean(np.log(delta / self._delta) ** 2)))
         if max(change, 0.25 * abs(np.log(w / self._w))) < np.log(_WORTHWHILE):
             return
         self.A, self.B, self._T = self.A / self._outer, self.B / self._outer, self._T / self._outer
