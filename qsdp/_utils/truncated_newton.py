@@ -11,7 +11,10 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["Step", "newton_step"]
+__all__ = ["ACCEPTED", "Step", "newton_step"]
+
+#: Smallest ratio of actual to predicted decrease at which a step is taken, and the ratio at which the region may grow.
+ACCEPTED, _GOOD = 0.05, 0.75
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,12 @@ class Step:
     def predicted(self, share: float = 1.0) -> float:
         """Compute the predicted decrease for the fraction `share` of the step."""
         return -share * self.slope - 0.5 * share * share * self.curvature
+
+    def next_radius(self, radius: float, ratio: float, share: float = 1.0) -> float:
+        """Return the radius after the fraction `share` of the step, for a ratio of actual to predicted decrease."""
+        if share < 1.0 or ratio < 0.25:
+            return 0.25 * share * self.length
+        return 2.0 * radius if ratio > _GOOD and self.at_boundary else radius
 
 
 def newton_step(

@@ -360,7 +360,8 @@ class Master:
             return self._growing.solve(chosen, penalties, tol)
         outputs = atoms.outputs if working.loss.coupled else None
         columns = self._columns[:, chosen]
-        return solve_restricted(columns, working.fit, penalties, outputs=outputs, tol=tol)
+        start = self.weights[chosen]
+        return solve_restricted(columns, working.fit, penalties, outputs=outputs, tol=tol, start=start)
 
     def _inner_objective(self) -> float:
         return self.objective / self.units.value - self._constant
@@ -426,8 +427,9 @@ class Master:
         column = _COPIES * 8 * max(len(self._columns), 1)
         most = max(2, int(min(most, _MEMORY * main_memory() / column)))
         if len(self.atoms) > most:
-            # All weights are positive until the end and inversely proportional to the reduced costs of atoms.
-            self.select(np.sort(np.argsort(-self.weights)[: most // 2]))
+            # Positive weights of an interior point are inversely proportional to reduced costs. Of equal weights, the
+            # latest stay.
+            self.select(np.sort(np.lexsort((-np.arange(len(self.weights)), -self.weights))[: most // 2]))
             value = self._evaluate(np.arange(len(self.atoms)), self.weights)
             self.objective = (value + self._constant) * self.units.value
 

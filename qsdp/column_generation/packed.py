@@ -15,7 +15,7 @@ from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.master import Atoms, DualProof, SharedSums
-from qsdp.column_generation.restricted import curvature_matrix, nonnegative_minimum, sparsify
+from qsdp.column_generation.restricted import curvature_matrix, descended, nonnegative_minimum, sparsify
 from qsdp.forms import FormMap
 from qsdp.losses import PiecewiseQuadratic
 from qsdp.relaxation.instance import Instance
@@ -37,9 +37,6 @@ _LOST = 1e-8
 #: Number of samples for second derivatives, as a multiple of the number of atoms and at least; steps for which they are
 #: reused. Fewer samples cause more steps; more samples, slower ones.
 _PER_ATOM, _LEAST, _KEPT = 8, 4000, 5
-
-#: Armijo condition: minimum decrease relative to the predicted one, and maximum number of halvings of a step.
-_DECREASE, _HALVINGS = 1e-4, 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,16 +246,14 @@ class PackedMaster:
         own, small = a[chosen], ROUNDING * self.normal.dual_radius
         change = np.zeros_like(a)
         change[chosen] = nonnegative_minimum(H, slopes[chosen] - H @ own, own, small) - own
-        slope, length = float(slopes @ change), 1.0
-        if not slope < 0.0:
-            return None
-        for _ in range(_HALVINGS):
-            moved = np.maximum(a + length * change, 0.0)
-            found = self._loss.at(self._entries(moved))
-            if self._total(moved, found) <= value + _DECREASE * length * slope + EPS * value:
-                return moved, found
-            length *= 0.5
-        return None
+        slope = float(slopes @ change)
+
+        def evaluate(weights: FloatArray) -> tuple[float, _Evaluated]:
+            reached = self._loss.at(self._entries(weights))
+            return self._total(weights, reached), reached
+
+        found = descended(evaluate, a, change, value, slope) if slope < 0.0 else None
+        return None if found is None else (found[0], found[2])
 
     def _total(self, weights: FloatArray, point: _Evaluated) -> float:
         return point.loss + self.normal.dual_radius * float(weights.sum())

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
-from qsdp._utils.truncated_newton import Step, newton_step
+from qsdp._utils.truncated_newton import ACCEPTED, Step, newton_step
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.form import Form
 
@@ -95,12 +95,9 @@ class Ascent:
         # Smaller changes of the value are rounding.
         noise = 1e-14 * float(np.abs(before[3]).sum())
         ratio = (self.value - value + noise) / (gain + noise)
-        if ratio < 0.25:
-            self.radius = 0.25 * step.length
-        elif ratio > 0.75 and step.at_boundary:
-            self.radius *= 2.0
+        self.radius = step.next_radius(self.radius, ratio)
         settled = gain <= noise
-        if ratio <= 0.05 or (settled and self.gradient >= gradient):
+        if ratio <= ACCEPTED or (settled and self.gradient >= gradient):
             self.Y, self.split, self.G, self.z, self.weights, self.gradient = before
             return not settled and self.radius > 1e-12 * float(np.sqrt(self.weights.sum()))
         return True

@@ -1,4 +1,4 @@
-"""Best-first branch and bound in which nodes are enumerated where that is cheaper than branching."""
+"""Best-first branch and bound in which nodes of few vectors are enumerated."""
 
 from __future__ import annotations
 
@@ -35,29 +35,6 @@ class Node:
     sign: int = 1
 
 
-class _Effort:
-    """Predictor of the cost of closing a node by branching, in the units of the cost of a node.
-
-    The average decrease of the bound per branching gives the levels needed to close the gap. Every level multiplies the
-    number of nodes.
-    """
-
-    def __init__(self, size: int, bound: float, node: float, branches: int) -> None:
-        self.node, self.branches = node, branches
-        # A prior that weighs as much as ten branchings.
-        self.drops, self.weight = 10.0 * bound / (2.5 * max(size, 1)), 10.0
-
-    def learn(self, drop: float) -> None:
-        """Record the decrease of the bound from a parent to its child."""
-        self.drops += max(0.0, drop)
-        self.weight += 1.0
-
-    def cost(self, gap: float) -> float:
-        """Predict the cost of closing a node whose bound exceeds the best value by `gap`."""
-        levels = gap * self.weight / self.drops if self.drops > 0.0 else np.inf
-        return float(self.node * float(self.branches) ** min(levels, 100.0))
-
-
 class TreeSearch(ABC):
     """Proof of an upper bound by branch and bound; a time limit is checked at every node and in enumerations.
 
@@ -73,10 +50,6 @@ class TreeSearch(ABC):
         Values of the coordinates that are fixed from the start.
     signs : tuple of int
         Signs of the form, each of which has its own tree.
-    branches : int
-        Number of children of a node.
-    node_cost : float
-        Approximate cost of bounding a node, in the units of `_enumeration_cost`.
     rounding : float
         Bound on the rounding error of an evaluated value; the bound of a shift already includes that of eigenvalues.
     positive : bool
@@ -91,21 +64,19 @@ class TreeSearch(ABC):
         order: npt.NDArray[np.intp],
         root: SignArray,
         signs: tuple[int, ...],
-        branches: int,
-        node_cost: float,
         rounding: float,
         positive: bool = False,
     ) -> None:
         self.scaled, self.pool, self.size = scaled, pool, len(scaled.M)
         self.order, self.inverse, self.root, self.signs = order, np.argsort(order), root, signs
-        self.branches, self.node_cost, self.rounding, self.positive = branches, node_cost, rounding, positive
+        self.rounding, self.positive = rounding, positive
         self.open: list[tuple[float, int, Node]] = []
         self.closed: list[Node] = []
         self.enumerated: list[tuple[SignArray, int]] = []
 
     @abstractmethod
-    def _enumerate_root(self) -> bool:
-        """Enumerate all vectors into the pool if that is faster than branching; return whether it was done."""
+    def _is_small(self, k: int) -> bool:
+        """Whether vectors with k fixed coordinates are few enough to be enumerated, or cannot be branched."""
 
     @abstractmethod
     def _root_node(self, seed: FloatArray | None, sign: int) -> Node:
@@ -116,12 +87,8 @@ class TreeSearch(ABC):
         """Create the child nodes, which fix one more coordinate."""
 
     @abstractmethod
-    def enumerate(self, node: Node) -> bool:
-        """Enumerate all completions of a node into the pool; return whether the enumeration finished."""
-
-    @abstractmethod
-    def _enumeration_cost(self, node: Node) -> float:
-        """Estimate the cost of enumerating a node: infinite if not allowed, zero if a node cannot be branched."""
+    def enumerate(self, fixed: SignArray, signs: tuple[int, ...]) -> bool:
+        """Enumerate all completions into the pool, for some signs of the form; return whether this finished."""
 
     @abstractmethod
     def _expanded(self, shift: FloatArray, k: int) -> FloatArray:
@@ -129,7 +96,7 @@ class TreeSearch(ABC):
 
     def prove(self, seed: FloatArray | None) -> tuple[float, bool]:
         """Prove an upper bound on the maximum; return it, and whether it is exact. `seed` is a shift of the root."""
-        if self._enumerate_root():
+        if self._is_small(len(self.root)) and self.enumerate(self.root, self.signs):
             self.enumerated += [(self.root, sign) for sign in self.signs]
             return self.upper(), True
         exact = self.run([self._root_node(seed, sign) for sign in self.signs])
@@ -152,7 +119,6 @@ class TreeSearch(ABC):
     def run(self, roots: list[Node]) -> bool:
         """Close all nodes below `roots`; return whether all were closed."""
         ticket = count()
-        effort = _Effort(self.size, max(root.bound for root in roots), self.node_cost, self.branches)
         for root in roots:
             self._push(root, ticket)
         dive: list[Node] = []
@@ -162,17 +128,15 @@ class TreeSearch(ABC):
             if self._is_closed(node.bound):
                 self.closed.append(node)
                 continue
-            cost = self._enumeration_cost(node)
-            enumerates = cost == 0.0 or cost < effort.cost(node.bound - self.pool.target)
-            if deadline.over() or (enumerates and not self.enumerate(node)):
+            small = self._is_small(len(node.signs))
+            if deadline.over() or (small and not self.enumerate(node.signs, (node.sign,))):
                 for rest in [node, *dive]:
                     self._push(rest, ticket)
                 return False
-            if enumerates:
+            if small:
                 self.enumerated.append((node.signs, node.sign))
                 continue
             for child in self.children(node):
-                effort.learn(node.bound - child.bound)
                 if self._is_closed(child.bound):
                     self.closed.append(child)
                 elif diving or len(self.open) * len(child.shift) > _OPEN_FLOATS:

@@ -69,8 +69,6 @@ class Enumeration:
     def __init__(self, rows: FloatArray) -> None:
         self.rows = np.ascontiguousarray(rows)
         self.cuts = _cuts(len(rows))
-        #: Number of vectors screened so far, by all runs.
-        self.work = 0
         self.tails = [np.inf] * (len(self.cuts) - 1) + [0.0]
         for index in range(len(self.cuts) - 2, -1, -1):
             if self.cuts[index] < _SCREENED * len(rows):
@@ -258,7 +256,6 @@ class _Pass:
         """Compute half the norms of all differences of columns, minus 2^15, as a view of a buffer."""
         shape = (part.shape[1], sums.shape[1])
         size = shape[0] * shape[1]
-        self.owner.work += size
         total: ShortArray = self.sum[:size].reshape(shape)
         larger = self.part[:size].reshape(shape)
         # The sums are reduced modulo 2^16 on purpose.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -19,12 +18,6 @@ from qsdp.pricing.shifts import homogenized, root_shift
 
 __all__ = ["FormTree"]
 
-#: Number of vectors up to which enumeration is faster than any bound.
-_SMALL = 2.0**20
-
-#: Cost of evaluating one vector, in the units of the cost of a node.
-_VALUE = 3e-9
-
 #: Maximum rows of the right table and of a block of the left one: one MiB of values, which stays in the cache.
 _RIGHT, _LEFT = 2**11, 64
 
@@ -35,8 +28,8 @@ _SHOWN = 2**13
 class FormTree(TreeSearch):
     r"""Branch and bound for :math:`\pm q^T K q`; a node fixes the first levels of q.
 
-    If `lifted`, the last nonzero row belongs to the coordinate fixed at +1. `max_enumerated` is the largest number of
-    vectors that may be enumerated.
+    If `lifted`, the last nonzero row belongs to the coordinate fixed at +1. `enumerated` is the number of vectors up to
+    which a node is enumerated.
 
     Notes
     -----
@@ -44,7 +37,7 @@ class FormTree(TreeSearch):
     squares of these entries are at most one, so shifts are nonnegative unless M = 1. A form -K is bounded as K' = -K.
     """
 
-    def __init__(self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, max_enumerated: float) -> None:
+    def __init__(self, scaled: Scaled, pool: FormPool, levels: int, lifted: bool, enumerated: int) -> None:
         N = len(scaled.M)
         rows = np.argsort(-np.abs(scaled.M).sum(axis=1), kind="stable")
         # The fixed coordinate comes first.
@@ -56,31 +49,18 @@ class FormTree(TreeSearch):
             order=order,
             root=np.ones(int(lifted), dtype=np.int8),
             signs=(1, -1),
-            branches=levels,
-            node_cost=1e-3 * max(1.0, N / 33.0) ** 2.5,
             rounding=form_rounding(self.K, levels),
             positive=levels > 2,
         )
-        self.levels, self.top, self.max_enumerated = levels, levels - 1.0, max_enumerated
+        self.levels, self.top, self.max_vectors = levels, levels - 1.0, enumerated
 
-    def _enumerate_root(self) -> bool:
-        if self.size <= len(self.root):
-            # No coordinate is free.
-            self.pool.add(np.ones((self.size, self.size)))
-            return True
-        few = self._completions(len(self.root)) <= min(_SMALL, self.max_enumerated)
-        return few and self._enumerate(self.root, self.signs)
+    def _is_small(self, k: int) -> bool:
+        return k == self.size or self.levels ** (self.size - k) <= self.max_vectors
 
-    def _enumeration_cost(self, node: Node) -> float:
-        k = len(node.signs)
-        if k == self.size:
-            return 0.0
-        completions = self._completions(k)
-        return _VALUE * completions + 2e-4 if completions <= self.max_enumerated else np.inf
-
-    def enumerate(self, node: Node) -> bool:
-        """Enumerate all completions of a node into the pool; return whether the enumeration finished."""
-        return self._enumerate(node.signs, (node.sign,))
+    def enumerate(self, fixed: SignArray, signs: tuple[int, ...]) -> bool:
+        """Enumerate all completions into the pool; return whether the enumeration finished."""
+        start = fixed.astype(np.float64)
+        return enumerate_forms(self.K, start, self.levels, signs, self.pool, lambda Q: Q[:, self.inverse])
 
     def children(self, node: Node) -> list[Node]:
         """Create one child node for each level of the next coordinate."""
@@ -129,13 +109,6 @@ class FormTree(TreeSearch):
         k, s = len(signs), signs.astype(np.float64)
         linear: FloatArray = 2.0 * sign * self.top * (self.K[k:, :k] @ s)
         return linear, sign * float(s @ self.K[:k, :k] @ s)
-
-    def _completions(self, k: int) -> float:
-        return float(self.levels) ** min(self.size - k, math.floor(1000 / math.log2(self.levels)))
-
-    def _enumerate(self, fixed: SignArray, signs: tuple[int, ...]) -> bool:
-        start = fixed.astype(np.float64)
-        return enumerate_forms(self.K, start, self.levels, signs, self.pool, lambda Q: Q[:, self.inverse])
 
 
 def _level_rows(numbers: npt.NDArray[np.int64], size: int, levels: int) -> FloatArray:

@@ -32,8 +32,8 @@ class PolynomialOracle(Oracle[FormPool]):
         M + 1, from 2 to 128.
     lifted : bool
         Whether q has one more entry, fixed at +1; K is then of side d + 1.
-    enumerated : int, default=2**26
-        Number of vectors up to which all may be enumerated, which takes at most half a second.
+    enumerated : int, default=2**20
+        Number of vectors up to which all are enumerated instead of branching, which takes milliseconds.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class PolynomialOracle(Oracle[FormPool]):
     (12.0, True, [[2, -2]], [1])
     """
 
-    def __init__(self, n_features: int, levels: int, lifted: bool, *, enumerated: int = 2**26) -> None:
+    def __init__(self, n_features: int, levels: int, lifted: bool, *, enumerated: int = 2**20) -> None:
         self.n_features = check_integer("n_features", n_features, minimum=1)
         self.levels = check_integer("levels", levels, minimum=2, maximum=128)
         self.lifted = check_flag("lifted", lifted)
@@ -61,7 +61,7 @@ class PolynomialOracle(Oracle[FormPool]):
         improve_forms(pool, starts, free, self.levels, rng)
 
     def _tree(self, scaled: Scaled, pool: FormPool) -> FormTree:
-        return FormTree(scaled, pool, self.levels, self._fixes(scaled), float(self.enumerated))
+        return FormTree(scaled, pool, self.levels, self._fixes(scaled), self.enumerated)
 
     def _atoms(self, scaled: Scaled, pool: FormPool) -> tuple[SignArray, SignArray, SignArray]:
         atoms = pool.atoms.reshape(len(pool.values), len(scaled.M))

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.arrays import library_of, squared_rows
-from qsdp._utils.numeric import symmetrised
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.lifting import QuadraticMap, bordered
@@ -96,34 +95,14 @@ class Products:
         return bordered(inner, 0.5 * b * self._library.give(self._X.T @ self.take(nu)), c * float(nu.sum()))
 
     def forwards(self, T: FloatArray) -> FloatArray:
-        r"""Return :math:`\langle \mathcal{X}_i, T_k \rangle` of shape (n, C) for C matrices at once."""
-        a, b, c = self._data.coefficients
-        d = self._data.X.shape[1]
-        inner = self.take(a * T[:, :d, :d].transpose(1, 0, 2).reshape(d, -1))
-        parts = (self._X[rows] for rows in self._library.chunks(len(self._X), d * len(T)))
-        images = (self._library.einsum("ikd,id->ik", (x @ inner).reshape(len(x), -1, d), x) for x in parts)
-        values = np.concatenate([self._library.give(image) for image in images])
-        if self._data.lifted:
-            edges = 0.5 * b * (T[:, :d, d] + T[:, d, :d])
-            values += self._library.give(self._X @ self.take(edges.T)) + c * T[:, d, d]
-        return values
+        r"""Return :math:`\langle \mathcal{X}_i, T_k \rangle` of shape (n, C) for C matrices."""
+        return np.stack([self.forward(matrix) for matrix in T], axis=1)
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
-        r"""Return :math:`\sum_i \nu_{ik} \mathcal{X}_i`, symmetric of shape (C, N, N), for all columns at once."""
-        a, b, c = self._data.coefficients
-        (n, d), C = self._data.X.shape, nu.shape[1]
-        self.operations += 2.0 * self._data.X.size * d * C
-        sums, weights = self._library.zeros((d, C * d)), self.take(nu)
-        for rows in self._library.chunks(n, d * C):
-            x = self._X[rows]
-            sums += x.T @ (weights[rows][:, :, None] * x[:, None, :]).reshape(len(x), -1)
-        # Symmetrise in place: memory that is touched for the first time costs more.
-        inner = np.stack([symmetrised(part) for part in a * self._library.give(sums).reshape(d, C, d).swapaxes(0, 1)])
-        if not self._data.lifted:
-            return inner
-        edges = 0.5 * b * self._library.give(weights.T @ self._X)
-        corners = c * nu.sum(axis=0)
-        return np.stack([bordered(*each) for each in zip(inner, edges, corners, strict=True)])
+        r"""Return :math:`\sum_i \nu_{ik} \mathcal{X}_i`, symmetric of shape (C, N, N), for the columns of nu."""
+        # A single matrix is not copied, since it may fill the memory.
+        matrices = [self.adjoint(column) for column in nu.T]
+        return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
 
     # -- columns -------------------------------------------------------------------------------------
 

@@ -237,7 +237,7 @@ def test_every_step_reaches_the_gap(step, loss):
 
 
 @pytest.mark.parametrize(("step", "name"), [(KernelStep, "kernel"), (GramStep, "gram")])
-def test_the_metric_waits_where_its_factorisation_is_expensive(monkeypatch, step, name):
+def test_the_metric_is_updated_at_growing_intervals(monkeypatch, step, name):
     X, y = data(60, 5, "squared")
     problem = qsdp.TrainingProblem(X * np.geomspace(0.1, 10.0, 5), y, beta=0.05)
     iterations = 0
@@ -255,15 +255,11 @@ def test_the_metric_waits_where_its_factorisation_is_expensive(monkeypatch, step
 
     monkeypatch.setattr(splitting._Iteration, "advance", counted)
     monkeypatch.setattr(step, "prepare", noted)
-    cheap, _ = raw_solution(problem, 1e-6, name)
-    soon = renewed[:2]
-    iterations = 0
-    renewed.clear()
-    monkeypatch.setattr(splitting, "_SIDE", 1e-3)
-    expensive, _ = raw_solution(problem, 1e-6, name)
-    assert cheap.status == expensive.status == "optimal"
-    assert soon == [0, 5]
-    assert renewed[:2] == [0, 10]
+    solution, _ = raw_solution(problem, 1e-6, name)
+    assert solution.status == "optimal"
+    assert renewed[0] == 0
+    assert set(renewed[1:]) <= {6, 12, 24, 48, 96, 192, 384}
+    assert len(renewed) > 1
 
 
 @pytest.mark.filterwarnings("ignore:.*globally optimal")
@@ -309,7 +305,7 @@ def test_default_settings_on_real_data(name, beta):
     log_beta=st.floats(-2.0, 2.0),
     loss=st.sampled_from(["squared", "absolute", "huber", "hinge", "squared_hinge", "logistic"]),
 )
-# Between 2000 and 5000 iterations.
+# Thousands of iterations.
 @example(seed=219, n=7, d=2, log_beta=-2.0, loss="hinge")
 def test_bounds_and_points_of_random_problems(seed, n, d, log_beta, loss):
     rng = np.random.default_rng(seed)

@@ -1,8 +1,8 @@
-"""Convex problem of the second layer for fixed neurons, solved by a dense interior-point method."""
+"""Convex problem of the second layer for fixed neurons, by dense interior-point and Newton methods."""
 
 from qsdp.column_generation.restricted._best import RestrictedSolution, predict
 from qsdp.column_generation.restricted._growing import GrowingColumns
-from qsdp.column_generation.restricted._nonnegative import nonnegative_minimum
+from qsdp.column_generation.restricted._nonnegative import descended, nonnegative_minimum
 from qsdp.column_generation.restricted._smooth import curvature_matrix
 from qsdp.column_generation.restricted._solve import check_solvable, is_solvable, solve_restricted
 from qsdp.column_generation.restricted._sparsify import sparsify
@@ -12,6 +12,7 @@ __all__ = [
     "RestrictedSolution",
     "check_solvable",
     "curvature_matrix",
+    "descended",
     "is_solvable",
     "nonnegative_minimum",
     "predict",

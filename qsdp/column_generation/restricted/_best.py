@@ -36,8 +36,8 @@ class RestrictedSolution:
     weights : ndarray of shape (k,)
         Non-negative.
     nu : ndarray of shape (n, C)
-        Dual vector in the domain of the conjugate with ``columns' nu <= penalties``. It is central in the dual optimal
-        set, which makes column generation converge faster than a vertex.
+        Dual vector in the domain of the conjugate with ``columns' nu <= penalties``. For losses with kinks, it is
+        central in the dual optimal set, which makes column generation converge faster than a vertex.
     objective, lower_bound : float
         Bounds on the restricted problem, evaluated at `weights` and `nu`.
     iterations : int

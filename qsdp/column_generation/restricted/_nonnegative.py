@@ -1,24 +1,30 @@
-"""Convex quadratic programs over non-negative weights, by exchanging many weights at once."""
+"""Steps over non-negative weights: minimisers of convex quadratic models, and their length."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dposv
 
 from qsdp._utils import deadline
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["nonnegative_minimum"]
+__all__ = ["descended", "nonnegative_minimum"]
+
+Point = TypeVar("Point")
+
+#: Armijo condition: minimum decrease relative to the predicted one, and maximum number of halvings of a step.
+_DECREASE, _HALVINGS = 1e-4, 40
 
 #: Maximum number of block exchanges (about ten are usual), and of single exchanges per weight.
 _EXCHANGES, _SINGLE = 100, 10
 
 #: Number of block exchanges without progress before single exchanges, which guarantee termination.
 _PATIENCE = 3
-
-#: Multiples of the diagonal that are added to it in turn until an attempt succeeds: dependent columns need one.
-_RIDGES = (1e-14, 1e-12, 1e-10, 1e-8)
 
 
 def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: float = 0.0) -> FloatArray:
@@ -42,12 +48,10 @@ def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: fl
     diagonal = H.diagonal()
     # Where a loss is flat, a column may have no curvature.
     diagonal = np.where(diagonal > 0.0, diagonal, diagonal.max(initial=0.0) or 1.0)
-    for ridge in _RIDGES:
-        shift = ridge * diagonal
-        found = _exchanged(H + np.diag(shift), g - shift * start, start > 0.0, tol)
-        if found is not None:
-            return found
-    return _one_by_one(H + np.diag(_RIDGES[1] * diagonal), g - _RIDGES[1] * diagonal * start, start, tol)
+    shift = ROUNDING * diagonal
+    shifted, slope = H + np.diag(shift), g - shift * start
+    found = _exchanged(shifted, slope, start > 0.0, tol)
+    return _one_by_one(shifted, slope, start, tol) if found is None else found
 
 
 def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol: float) -> FloatArray | None:
@@ -96,3 +100,27 @@ def _one_by_one(H: FloatArray, g: FloatArray, start: FloatArray, tol: float) -> 
             break
         inside[np.argmin(slope)] = True
     return np.maximum(a, 0.0)
+
+
+def descended(
+    evaluate: Callable[[FloatArray], tuple[float, Point]], a: FloatArray, change: FloatArray, value: float, slope: float
+) -> tuple[FloatArray, float, Point] | None:
+    """Halve a step until the objective falls by enough of the predicted decrease; None if it never does.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Returns the objective at weights and the point there.
+    a, change : ndarray of shape (k,)
+        Weights and step; negative weights become zero.
+    value, slope : float
+        Objective at `a`, and its derivative along the step.
+    """
+    length = 1.0
+    for _ in range(_HALVINGS):
+        moved = np.maximum(a + length * change, 0.0)
+        reached, point = evaluate(moved)
+        if reached <= value + _DECREASE * length * slope + EPS * abs(value):
+            return moved, reached, point
+        length *= 0.5
+    return None

@@ -35,6 +35,7 @@ def solve_restricted(
     *,
     outputs: npt.NDArray[np.intp] | None = None,
     tol: float = 1e-10,
+    start: FloatArray | None = None,
 ) -> RestrictedSolution:
     r"""Minimise :math:`L(\sum_j a_j f_j) + \sum_j c_j a_j` over :math:`a \ge 0`.
 
@@ -50,7 +51,10 @@ def solve_restricted(
     outputs : ndarray of shape (k,), optional
         Output that each column feeds, if there are several.
     tol : float, default=1e-10
-        Relative duality gap at which to stop. Loose values leave the dual vector well inside the feasible set.
+        Relative duality gap at which to stop. For piecewise quadratic losses, loose values leave the dual vector well
+        inside the feasible set.
+    start : ndarray of shape (k,), optional
+        Non-negative weights near the solution, as a warm start for other losses; zero by default.
 
     Raises
     ------
@@ -59,15 +63,17 @@ def solve_restricted(
 
     Notes
     -----
-    The solver is a primal-dual interior-point method with Mehrotra's corrector. Ends of the interval of a piecewise
-    quadratic loss become columns of the identity, :math:`|r| = \min \{t^+ + t^- : t^+ - t^- = r\}` and so on, so that
-    the problem is one quadratic program. Other losses are linearised in every step. The linear systems are dense and of
-    the smaller side, samples or columns. On the problems of column generation, this is much faster than sparse solvers,
-    whose factorisations have no zeros to exploit. Once a time limit passes, the best pair so far is returned.
+    Piecewise quadratic losses are solved by a primal-dual interior-point method with Mehrotra's corrector. Ends of
+    their intervals become columns of the identity, :math:`|r| = \min \{t^+ + t^- : t^+ - t^- = r\}` and so on, so that
+    the problem is one quadratic program. The linear systems are dense and of the smaller side, samples or columns. On
+    the problems of column generation, this is much faster than sparse solvers, whose factorisations have no zeros to
+    exploit. Other losses are minimised by Newton steps, each of which minimises a quadratic model over
+    :math:`a \ge 0` (see `nonnegative_minimum`). Once a time limit passes, the best pair so far is returned.
     """
     check_solvable(fit.loss)
     # The last iterations divide by almost zero; overflowed values are not used.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if isinstance(fit.loss, PiecewiseQuadratic):
             return solve_quadratic(columns, fit, penalties, tol)
-        return solve_smooth(columns, fit, penalties, outputs, tol)
+        start = np.zeros(len(penalties)) if start is None else start
+        return solve_smooth(columns, fit, penalties, outputs, tol, start)

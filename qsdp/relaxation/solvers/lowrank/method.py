@@ -6,16 +6,14 @@ import math
 
 import numpy as np
 
-from qsdp._utils.truncated_newton import newton_step
+from qsdp._utils.numeric import CANCELLED
+from qsdp._utils.truncated_newton import ACCEPTED, newton_step
 from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.solvers.lowrank.factors import Directions, Factors, renewed
 from qsdp.relaxation.solvers.lowrank.objective import Objective
 from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation, offer
 
 __all__ = ["follow"]
-
-#: Changes of the objective below this fraction of it are rounding.
-_ROUNDING = 1e-13
 
 # Steps; none of the following numbers changes what is certified.
 
@@ -30,9 +28,6 @@ _ACCURACY = 0.1
 
 #: Number of trials of a step, each a quarter as long as the one before.
 _ATTEMPTS = 8
-
-#: Ratios of actual to predicted decrease: minimum for a step, below which the region shrinks, above which it grows.
-_ACCEPTED, _POOR, _GOOD = 0.05, 0.25, 0.75
 
 # Certificates.
 
@@ -170,12 +165,12 @@ class _LowRankIteration:
             accuracy=accuracy,
             max_products=max_products,
         )
-        rounding = _ROUNDING * abs(point.value)
+        rounding = CANCELLED * abs(point.value)
         share = 1.0
         for _ in range(_ATTEMPTS):
             trial = point.moved(share * step.direction)
             ratio = (point.value - trial.value + rounding) / (max(step.predicted(share), 0.0) + rounding)
-            if ratio > _ACCEPTED:
+            if ratio > ACCEPTED:
                 break
             share *= 0.25
         else:
@@ -183,7 +178,4 @@ class _LowRankIteration:
             self._radius = share * step.length
             return
         self.point = trial
-        if share < 1.0 or ratio < _POOR:
-            self._radius = 0.5 * share * step.length
-        elif ratio > _GOOD and step.at_boundary:
-            self._radius *= 2.5
+        self._radius = step.next_radius(self._radius, ratio, share)

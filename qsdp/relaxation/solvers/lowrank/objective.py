@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils.arrays import LARGEST_SINGLE
-from qsdp._utils.numeric import ROUNDING, largest_magnitude
+from qsdp._utils.numeric import CANCELLED, ROUNDING, largest_magnitude
 from qsdp._utils.parallel import WORK_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import DataMap, QuadraticMap
@@ -137,7 +137,7 @@ class Objective:
             # is flat, a step is as long as the limit below allows.
             bend = np.sum(self.fit.curvature(at).diagonal * prediction**2, axis=0) + ROUNDING * costs / scales + 1e-300
             step = -gradient / bend
-            if not np.all(np.isfinite(step)) or -float(gradient @ step) <= 1e-13 * abs(value):
+            if not np.all(np.isfinite(step)) or -float(gradient @ step) <= CANCELLED * abs(value):
                 break
             aim = np.clip(scales + step, np.maximum(scales / _LARGEST_SCALE, least), scales * _LARGEST_SCALE)
             for _ in range(30):

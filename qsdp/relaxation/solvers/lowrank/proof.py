@@ -46,11 +46,8 @@ class CachedEvaluation(DirectEvaluation):
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (K, N, N) of a dual vector of shape (n, C)."""
-        if not isinstance(self._data.exact, Products):
-            return super()._matrices(nu)
-        # A single matrix is not copied, since it may fill the memory.
-        matrices = [self._data.exact.adjoint(column) for column in nu.T]
-        return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
+        exact = self._data.exact
+        return exact.adjoints(nu) if isinstance(exact, Products) else super()._matrices(nu)
 
 
 def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol: float) -> list[Directions]:

@@ -65,20 +65,11 @@ _ONE_THREAD, _MANY_ROWS = 512, 2000
 #: Over-relaxation, between 0 and 2.
 _RELAXATION = 1.7
 
-#: Minimum and maximum number of iterations before the first update of the metric.
-_SOONEST, _LATEST = 5, 10
+#: Iterations before the first update of the metric; each interval doubles the count.
+_SOONEST = 6
 
-#: Side of a factorisation that takes as long as an iteration of one output, and as one of many outputs.
-_SIDE, _SIDE_OF_MANY = 100.0, 300
-
-#: Floor of the weights z in the metric relative to their mean: at first, as early weights are noise, and at the end.
-_FIRST_FLOOR, _LAST_FLOOR = 1e-2, 1e-5
-
-#: Number of updates of the metric after which the floor falls, by a factor of ten at each further update.
-_STEADY = 4
-
-#: Iterations of all outputs in a common metric: minimum, and relative to the side of the factorisation.
-_TOGETHER, _TOGETHER_SHARE = 150, 0.04
+#: Iterations of all outputs in a common metric.
+_TOGETHER = 150
 
 #: Changes of the metric below this factor are not worth a factorisation.
 _WORTHWHILE = 1.1
@@ -127,13 +118,13 @@ def _run(iteration: _Iteration, incumbent: Incumbent, settings: Settings) -> str
     if (status := incumbent.stop(0)) is not None:
         return status
     assert settings.max_iter is not None
-    shared, most = iteration.together, settings.max_iter
-    together = shared if incumbent.n_parts > 1 else most
+    most = settings.max_iter
+    together = _TOGETHER if incumbent.n_parts > 1 else most
     k, status = _iterate(iteration, incumbent, settings, 0, together)
     while status is None:
         slow = np.flatnonzero(incumbent.gaps > settings.tol)
         iteration.begin(slow[:1])
-        k, status = _iterate(iteration, incumbent, settings, k, k + max(shared, (most - k) // len(slow)))
+        k, status = _iterate(iteration, incumbent, settings, k, k + max(_TOGETHER, (most - k) // len(slow)))
     return status
 
 
@@ -156,7 +147,7 @@ def _iterate(
 
 
 def _check_distance(k: int) -> int:
-    return 5 if k < 100 else 10 if k < 500 else 25
+    return 5 if k < 100 else 25
 
 
 def _make_steps(
@@ -215,11 +206,11 @@ class _Iteration:
         self._p, self._u = np.zeros_like(self._target), np.zeros_like(self._target)
         # Outputs that are not certified yet; the others are not updated.
         self._active = outputs
-        self._count, self._next, self._renewable, self._renewals = 0, self._patience(), 0, 0
+        self._count, self._next = 0, _SOONEST
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
-        self._set_metric(first_scales(z[self._used], r, _FIRST_FLOOR), w)
+        self._set_metric(first_scales(z[self._used], r, 1.0 / _SOONEST**2), w)
 
     def _guess(self) -> tuple[FloatArray, float, float]:
         """Estimate weights (R, N) of the diagonals, r, and the weight of the predictions for the first metric."""
@@ -345,7 +336,6 @@ class _Iteration:
         left = self._active[wanted[self._active]]
         if 0 < len(left) < len(self._active):
             self._active, self._acceleration = left, Anderson()
-            self._next = max(self._count, self._renewable)
         return len(left) > 0
 
     # -- certificates --------------------------------------------------------------------------------
@@ -367,18 +357,8 @@ class _Iteration:
     def renew_if_due(self) -> None:
         """Update the metric if an update is due; the intervals grow."""
         if self._count >= self._next:
-            self._renewable = self._count + min(self._step.side // _SIDE_OF_MANY, 2 * self._count)
-            self._next = max(self._count + max(self._patience(), self._count // 2), self._renewable)
+            self._next = 2 * self._count
             self.renew()
-
-    @property
-    def together(self) -> int:
-        """Maximum number of iterations that all outputs run in a common metric."""
-        return max(_TOGETHER, int(_TOGETHER_SHARE * self._step.side))
-
-    def _patience(self) -> int:
-        """Return the number of iterations before the first update of the metric, which grows with its cost."""
-        return int(np.clip(self._step.side // (_SIDE * len(self._active)), _SOONEST, _LATEST))
 
     def renew(self) -> None:
         """Estimate the metric from the iterates, and adopt it if it differs enough to justify a factorisation."""
@@ -392,12 +372,11 @@ class _Iteration:
             w *= np.clip(norm_ratio([self._roots * self._u[:, own]], [self._roots * self._p[:, own]]) or 1.0, 1e-2, 1e2)
         if not level or not np.any(z > 0.0):
             return
-        self._renewals += 1
-        shape = shape_of(z, max(_LAST_FLOOR, _FIRST_FLOOR * 0.1 ** max(0, self._renewals - _STEADY)))
+        # Early weights are noise, so small ones are raised, less and less.
+        shape = shape_of(z, 1.0 / self._count**2)
         delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
-        changes = np.abs(np.log(delta / self._delta))
-        # If a factorisation takes as long as tens of iterations, a change in few coordinates is not worth it.
-        change = changes.max() if self._step.side < _MANY_ROWS else float(np.sqrt(np.mean(changes**2)))
+        # A change in few coordinates is not worth a factorisation.
+        change = float(np.sqrt(np.mean(np.log(delta / self._delta) ** 2)))
         if max(change, 0.25 * abs(np.log(w / self._w))) < np.log(_WORTHWHILE):
             return
         self.A, self.B, self._T = self.A / self._outer, self.B / self._outer, self._T / self._outer
