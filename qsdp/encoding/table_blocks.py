@@ -134,13 +134,18 @@ class TableBlocks(BlockEncoder):
             self.feature_names_in_ = inputs.feature_names_in_
         kinds = np.array([one.kind for one in inputs.expressions_])
         positions = np.array([one.position for one in inputs.expressions_])
-        above = [np.flatnonzero((kinds == "above") & (positions == c)) for c in range(self.n_features_in_)]
+        by_column = [positions == c for c in range(self.n_features_in_)]
+        above = [np.flatnonzero((kinds == "above") & mine) for mine in by_column]
         linear = [some for some in above if len(some) > 1]
         if self.products == "numbers":
             quadratic = [np.flatnonzero(kinds != "above")]
         else:
-            bits = [np.flatnonzero(np.isin(kinds, ("equals", "missing")) & (positions == c)) for c in range(len(above))]
-            parts = [np.concatenate(each) for each in zip(map(_thinned, above), bits, strict=True)]
+            # The number of a column of two values takes the place of a threshold.
+            others = [
+                np.flatnonzero((kinds != "above") & mine & ~((kinds == "value") & (len(some) > 0)))
+                for mine, some in zip(by_column, above, strict=True)
+            ]
+            parts = [np.concatenate(each) for each in zip(map(_thinned, above), others, strict=True)]
             parts = [part for part in parts if len(part)]
             if len(parts) > _MOST_IN_PAIRS:
                 raise InvalidInputError(
