@@ -4,8 +4,8 @@
 in a quadratic block, 20 thresholds per column in linear blocks. "pairs" has a block for each pair of columns instead of
 the quadratic block (`products="pairs"`), on sets of at most 12 columns. "default" is the classifier with its default
 encoding, "boosting" scikit-learn's `HistGradientBoostingClassifier`; everything else is the default, including beta
-"auto". Fits of blocks have a time limit of 20 seconds. The data are twelve sets of the UCI suite with up to 1600 rows,
-on three of its splits, and two generated tables of 600 rows to train and 2000 to test: "staircases", classes by the
+"auto". Fits of blocks have a time limit of 10 seconds. The data are twelve sets of the UCI suite with up to 1600 rows,
+on two of its splits, and two generated tables of 600 rows to train and 2000 to test: "staircases", classes by the
 sign of a sum of steps of six columns, and "rings", three classes of rings around two centres in two of four columns.
 
 Blocks have ones of their own, and the default a polynomial with a constant part, so no constant column is appended.
@@ -36,7 +36,7 @@ GENERATED = ("staircases", "rings")
 CHOSEN = (*(name for name in SETS if name not in LARGE | {"wine-quality-white"}), *GENERATED)
 #: Sets whose pairs of columns have blocks.
 FEW_COLUMNS = ("iris", "glass", "banknote", "pima", "wine-quality-red", *GENERATED)
-SPLITS, LIMIT, PROVEN = 3, 20.0, 1e-6
+SPLITS, LIMIT, PROVEN = 2, 10.0, 1e-6
 #: Rows of generated tables to train and to test.
 ROWS, NEW = 600, 2000
 
