@@ -110,7 +110,8 @@ def claims(records: Records) -> list[Claim]:
     proven = values(where(records, model="blocks"), "gap") <= PROVEN
     whole = len(proven) == SPLITS * len(CHOSEN)
     seconds = values(where(records, model="blocks"), "seconds")[proven]
-    figures = f"{proven.sum()} of {len(proven)}, in {np.median(seconds):.2g} s in the median" if whole else ""
+    times = f", in {np.median(seconds):.2g} s in the median" if len(seconds) else ""
+    figures = f"{proven.sum()} of {len(proven)}{times}" if whole else ""
     return [
         paired_claim(TARGET, statement, ours, default, names=("blocks", "default")),
         exact(
