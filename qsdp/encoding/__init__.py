@@ -10,6 +10,7 @@ from qsdp.encoding.scales import row_scale
 
 if TYPE_CHECKING:
     from qsdp.encoding.patches import Patches
+    from qsdp.encoding.table_blocks import TableBlocks
     from qsdp.encoding.transformers import TableEncoder, ThresholdEncoder
     from qsdp.encoding.union import Union
     from qsdp.encoding.windows import Windows
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 #: Modules of the transformers, which need scikit-learn; encodings do not.
 _TRANSFORMERS = {
     "Patches": "patches",
+    "TableBlocks": "table_blocks",
     "TableEncoder": "transformers",
     "ThresholdEncoder": "transformers",
     "Union": "union",
@@ -29,6 +31,7 @@ __all__ = [
     "Expression",
     "InputColumn",
     "Patches",
+    "TableBlocks",
     "TableEncoder",
     "ThresholdEncoder",
     "Union",

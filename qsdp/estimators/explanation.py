@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.steps import identity, through_steps
+from qsdp.encoding.table_blocks import TableBlocks
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.networks import BilinearNetwork, BlockNetwork, Effects, InputMoments, QuadraticForm
@@ -54,7 +55,10 @@ class Explained:
             importances: FloatArray = known
             return importances
         if isinstance(self.network_, BlockNetwork):
-            raise AttributeError("feature_importances_ requires a network on columns; this one is on blocks")
+            raise AttributeError(
+                "feature_importances_ requires a network on columns; for one on blocks of a table, "
+                "use effects(X).importances"
+            )
         form = self._form()
         if any(one.column is None for one in _describe(self.encoder_, self._names(None), form.n_inputs)):
             raise AttributeError(
@@ -112,7 +116,7 @@ class Explained:
         check_is_fitted(self)
         digits = check_digits(digits)
         form = self._form(self.target_scaling_)
-        inputs = _describe(self.encoder_, self._names(names), form.n_inputs)
+        inputs = _describe(self._columns_encoder, self._names(names), form.n_inputs)
         center, scale = (np.array([getattr(one, field) for one in inputs]) for field in ("center", "scale"))
         bits = np.array([one.is_bit for one in inputs])
         rounded = np.array([float(f"{value:.{digits}g}") for value in center.tolist()])
@@ -124,26 +128,31 @@ class Explained:
 
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
         """Return predictions or decisions as a quadratic form in the encoded columns; a scaling converts units."""
+        # Two labels are not two classes: each has its score.
+        of_difference = is_classifier(self) and not self._several
         if isinstance(self.network_, BlockNetwork):
-            raise InvalidInputError(
-                "a network on blocks has no effects of columns and no formula in them: "
-                "qsdp.plotting.FiltersDisplay shows its neurons"
-            )
+            if not isinstance(self.encoder_, TableBlocks):
+                raise InvalidInputError(
+                    "a network on blocks of images or series has no effects of columns and no formula in them: "
+                    "qsdp.plotting.FiltersDisplay shows its neurons"
+                )
+            form = self.encoder_.quadratic_form(self.network_)
+            return explained_form(form, None, scaling, of_difference=of_difference)
         activation = self.network_.activation
         lifted = activation is not None and activation.lifted
         constant = self.constant_ if self.constant_column and not lifted else None
-        # Two labels are not two classes: each has its score.
-        of_difference = is_classifier(self) and not self._several
         return explained_form(self.network_, constant, scaling, of_difference=of_difference)
 
     def _effects(
         self, form: QuadraticForm, X: Any = None, sample_weight: Any = None, names: Sequence[str] | None = None
     ) -> Effects:
         columns = self._names(names)
-        inputs = _describe(self.encoder_, columns, form.n_inputs)
+        inputs = _describe(self._columns_encoder, columns, form.n_inputs)
         groups = [one.column for one in inputs]
         if None in groups:
             columns, groups = [one.term for one in inputs], list(range(len(inputs)))
+        if X is None and self._columns_encoder is not self.encoder_:
+            raise InvalidInputError("effects of a network on blocks of a table need X, such as the rows given to fit")
         if X is None:
             problem = self.result_.rows
             data, sample_weight = problem.X[:, : form.n_inputs], problem.sample_weight
@@ -164,7 +173,13 @@ class Explained:
 
     def _rows(self, X: Any) -> FloatArray:
         """Return rows of a table as inputs of the network, without the constant input."""
-        return self._encoded(self._checked(X))
+        checked = self._checked(X)
+        return self.encoder_.samples(checked) if isinstance(self.encoder_, TableBlocks) else self._encoded(checked)
+
+    @property
+    def _columns_encoder(self) -> Any:
+        """Encoder whose outputs are the inputs of `_form`."""
+        return self.encoder_.inputs_ if isinstance(self.encoder_, TableBlocks) else self.encoder_
 
     def _checked(self, X: Any) -> Any:
         raise NotImplementedError
@@ -181,7 +196,11 @@ class Explained:
 
 
 def explained_form(
-    network: BilinearNetwork, constant: float | None, scaling: TargetScaling | None, *, of_difference: bool
+    network: BilinearNetwork | QuadraticForm,
+    constant: float | None,
+    scaling: TargetScaling | None,
+    *,
+    of_difference: bool,
 ) -> QuadraticForm:
     """Return a network as a quadratic form in its encoded columns, with its constant input absorbed.
 

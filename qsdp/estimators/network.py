@@ -127,7 +127,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> Rows:
         if makes_blocks(self.encoding):
             clone(self.encoding).samples(X)
-            data = X if isinstance(X, (list, tuple)) else np.asarray(X)
+            data = X if isinstance(X, (list, tuple)) or is_frame(X) else np.asarray(X)
             with errors_of("y"):
                 target = check_targets_of_frame(data, y, **self._targets)
             return Rows(data, target, check_sample_weight(sample_weight, len(data)))
@@ -197,6 +197,9 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         if isinstance(columns, Blocks):
             self.n_features_in_, self.constant_ = self.encoder_.n_features_in_, 1.0
             self._input_ranges = np.zeros(0), np.zeros(0)
+            self.__dict__.pop("feature_names_in_", None)
+            if hasattr(self.encoder_, "feature_names_in_"):
+                self.feature_names_in_ = self.encoder_.feature_names_in_
             return columns
         # Exports clip inputs without limits well beyond these, and must not depend on the rows themselves.
         self._input_ranges = columns.min(axis=0), columns.max(axis=0)

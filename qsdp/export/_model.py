@@ -314,12 +314,19 @@ def _of_blocks(network: BlockNetwork | BlockForm, encoder: Any) -> ModelDescript
 def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
     from sklearn.utils.validation import check_is_fitted
 
+    from qsdp.encoding import TableBlocks
+
     check_is_fitted(model)
     first = next((step for step in steps if hasattr(step, "n_features_in_")), model)
     if names is None:
         names = getattr(first, "feature_names_in_", [f"x{j}" for j in range(first.n_features_in_)])
     blocks = model.encoder_ if is_on_blocks(model.network_) else None
     if blocks is not None:
+        if isinstance(blocks, TableBlocks):
+            raise ExportError(
+                "networks on tables in blocks cannot be exported; fit with encoding='auto', or export "
+                "`model.encoder_.quadratic_form(model.network_)` by other means"
+            )
         if steps:
             raise ExportError("images and series cannot be exported with transformers before the estimator")
         return ModelDescription(model.network_, blocks=blocks, **_targets(model))

@@ -141,8 +141,12 @@ class BlockNetwork(BlockFunction, NeuronFunction):
         sides = np.array(self.layout.sizes) * np.where(self.layout.linear, 1, 2)
         single = self._second_layer == "single"
         numbers = bits_of(self.layout.n_blocks) + (bits_of(self.n_outputs) if single else 0)
-        floats = self.n_neurons if single else count_floats(self.alpha)
-        return int(sides[self.block].sum()) + self.n_neurons * numbers + FLOAT_BITS * floats
+        return int(sides[self.block].sum()) + self.n_neurons * numbers + FLOAT_BITS * self.n_floats
+
+    @property
+    def n_floats(self) -> int:
+        """Number of second-layer weights of 64 bits in `n_bits`."""
+        return self.n_neurons if self._second_layer == "single" else count_floats(self.alpha)
 
     @cached_property
     def entries(self) -> FloatArray:

@@ -114,7 +114,9 @@ class Samples(DescentData):
         """Compute the images of all entries of sides, for the other sides in the rows of `other`."""
         a, b, c = self.map.coefficients
         d = self.inputs.shape[1]
-        hidden = self.library.take(other[:, :d]) @ self.inputs.T
+        # The columns of small data are contiguous in its features, which halves the time of thin products.
+        columns = self.inputs.T if self.large else self._features[:d]
+        hidden = self.library.take(other[:, :d]) @ columns
         if not self.map.lifted:
             hidden *= a
             return Images(self, hidden)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
@@ -20,7 +21,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.refinement._choice import AnyData, descent_data, descent_of
 from qsdp.refinement._descent import CoordinateDescent, Neurons, largest_weights
 from qsdp.refinement._models import check_descends
-from qsdp.refinement._samples import SMALL
+from qsdp.refinement._samples import SMALL, Samples
 from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
 
 __all__ = ["MOST_SWEEPS", "Interrupted", "Trial", "best_at_interrupt", "improve", "polish"]
@@ -31,6 +32,9 @@ MOST_SWEEPS = 50
 
 #: Smallest and largest fraction of the weights that a restart perturbs; half or twice is as good.
 _PERTURBATION = (0.02, 0.2)
+
+#: Maximum ratio of the losses at zero of outputs that share a descent; a tenth or ten times is as good.
+_COMPARABLE = 100.0
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,9 @@ def polish(
     callback : callable, optional
         Called as ``callback(sweep, objective)`` after every sweep, numbered from 1 over all starts.
     n_jobs : int, optional
-        Threads for outputs that do not interact (one magnitude per output, and a loss that adds up over outputs), as
-        in joblib; None means one. Without a time limit, the result does not depend on it.
+        Threads for outputs that do not interact (one magnitude per output, and a loss that adds up over outputs, but
+        not a squared loss on samples, whose outputs share products), as in joblib; None means one. Without a time
+        limit, the result does not depend on it.
     device : str, optional
         Torch device for the products of batches of neurons with the data or with their Gram matrix, such as "cuda";
         None means NumPy on the CPU. The network is usually the same, but moves decided by rounding may differ.
@@ -208,14 +213,14 @@ def improve(
         best = BestNetwork(problem, network)
         count = 0
         data = descent_data(problem, device)
-        run = Run(problem, network, rng, data=data)
+        run = Run(problem, network, rng, data=data, joint=True)
         try:
             with few_threads(small=is_small(problem)), progress(verbose) as stages, stages.stage("polish") as bar:
                 for start in range(starts):
                     if start:
                         if deadline.over():
                             break
-                        run = Run(problem, perturbed(best.network, problem, rng), rng, data=data)
+                        run = Run(problem, perturbed(best.network, problem, rng), rng, data=data, joint=True)
                     for value in run.sweeps(sweeps, jobs):
                         count += 1
                         bar.sweep(count, value)
@@ -258,7 +263,9 @@ class BestNetwork:
 class Run:
     """Polishing from one start: a single coordinate descent, or one per output if outputs do not interact.
 
-    Outputs are separate scalar problems if they have their own neurons and the loss adds up over outputs.
+    Outputs are separate scalar problems if they have their own neurons and the loss adds up over outputs. With `joint`,
+    those of a squared loss on samples share one descent nevertheless, whose batches hold neurons of all outputs: moves
+    of different outputs do not conflict, and products of the data with few neurons take as long as those with many.
     """
 
     def __init__(
@@ -268,13 +275,23 @@ class Run:
         rng: np.random.Generator,
         shared: bool | None = None,
         data: AnyData | None = None,
+        *,
+        joint: bool = False,
     ) -> None:
         data = descent_data(problem) if data is None else data
         self.origin, self.rng = network, rng
         self.shared = network.shared_alpha if shared is None else shared
         self.rows: list[Any] = [slice(None)]
-        if len(problem.parts) > 1 and self.shared:
-            owners = owners_of(network.alpha)
+        self.constant = 0.0
+        if len(problem.parts) == 1 or not self.shared:
+            self.parts = [descent_of(problem, network, data)]
+            return
+        owners = owners_of(network.alpha)
+        if joint and isinstance(data, Samples) and _comparable(network, problem):
+            order = _in_turn(owners)
+            turned = network.with_weights(network.U[order], network.V[order], network.alpha[order], order)
+            self.rows, self.parts = [order], [descent_of(problem, turned, data)]
+        else:
             self.rows = [np.flatnonzero(owners == k) for k in range(problem.n_outputs)]
             self.parts = [
                 descent_of(problem.output(k), part_of(network, rows, k), data)
@@ -285,8 +302,6 @@ class Run:
             empty = set(range(problem.n_outputs)) - set(owners.tolist())
             # Outputs without neurons always predict zero.
             self.constant = sum(problem.data_fit.output(k).value_at_zero for k in empty)
-        else:
-            self.parts, self.constant = [descent_of(problem, network, data)], 0.0
 
     @property
     def objective(self) -> float:
@@ -352,6 +367,25 @@ def _raise_from_zero(descent: CoordinateDescent) -> None:
     penalty, descent.penalty = descent.penalty, 0.0
     rescale(descent)
     descent.penalty = penalty
+
+
+def _comparable(network: Any, problem: TrainingProblem) -> bool:
+    """Whether a squared loss has outputs of similar size, so that decreases of all of them exceed rounding errors.
+
+    The magnitude of an output whose weights are all zero is raised separately.
+    """
+    if not problem.loss.quadratic or not np.all(np.any(network.alpha, axis=0)):
+        return False
+    losses = [fit.value_at_zero for fit in problem.data_fit.parts]
+    return max(losses) <= _COMPARABLE * min(losses)
+
+
+def _in_turn(owners: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Order neurons so that the outputs they serve take turns."""
+    turns = np.zeros(len(owners), dtype=np.intp)
+    for k in np.unique(owners):
+        turns[owners == k] = np.arange(np.sum(owners == k))
+    return np.lexsort((owners, turns))
 
 
 def part_of(network: Any, rows: Any, k: int) -> Any:

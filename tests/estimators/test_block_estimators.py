@@ -225,7 +225,7 @@ def test_dask_rows_of_images() -> None:
 
 def test_what_a_network_on_blocks_does_not_have(fitted: Any) -> None:
     for call in (fitted.effects, fitted.to_expression, lambda: fitted.contributions(IMAGES)):
-        with pytest.raises(InvalidInputError, match="blocks has no effects of columns"):
+        with pytest.raises(InvalidInputError, match="blocks of images or series has no effects of columns"):
             call()
     assert not hasattr(fitted, "feature_importances_")
     assert pickle.loads(pickle.dumps(fitted)).predict(IMAGES[:3]).tolist() == fitted.predict(IMAGES[:3]).tolist()

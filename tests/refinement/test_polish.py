@@ -13,6 +13,7 @@ import qsdp
 from qsdp._utils import deadline, parallel
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
+from qsdp.networks.weights import owners_of
 from qsdp.refinement import _moment_descent
 from qsdp.refinement._choice import descent_data, descent_of
 from qsdp.refinement._models import agreeing, block_minimum, compatible, cross_changes, cross_curvatures
@@ -20,7 +21,7 @@ from qsdp.refinement._moment_descent import MomentDescent, best_moves, moves
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._sample_descent import SampleDescent
 from qsdp.refinement._samples import Samples
-from qsdp.refinement.polishing import Trial, improve, polish
+from qsdp.refinement.polishing import Run, Trial, improve, polish
 
 
 def random_network(problem, m, seed, alpha=None, free=False):
@@ -204,6 +205,31 @@ def test_outputs_of_a_separable_loss_are_polished_apart():
         alone = polish(part, problem.output(k))
         np.testing.assert_array_equal(alone.U, together.U[rows])
         np.testing.assert_allclose(alone.alpha, together.alpha[rows, k])
+
+
+def test_outputs_of_a_squared_loss_share_products_of_samples():
+    drawn = random_vector_problem(2, 9, 60, 3)
+    problem = qsdp.TrainingProblem(drawn.X, drawn.y / np.linalg.norm(drawn.y, axis=0), beta=1e-4)
+    network = random_network(problem, 24, 0)
+    assert isinstance(descent_data(problem), Samples)
+    joint = Run(problem, network, np.random.default_rng(0), joint=True)
+    apart = Run(problem, network, np.random.default_rng(0))
+    assert (len(joint.parts), len(apart.parts)) == (1, 3)
+    # Outputs take turns, so that every batch has neurons of all of them.
+    assert owners_of(joint.parts[0].origin.alpha).tolist() == [0, 1, 2] * 8
+    assert joint.objective == pytest.approx(problem.objective(network), rel=1e-12)
+    for run in (joint, apart):
+        for _ in run.sweeps(50):
+            pass
+        polished = run.network()
+        assert np.array_equal(owners_of(polished.alpha), owners_of(network.alpha))
+        assert run.objective == pytest.approx(problem.objective(polished), rel=1e-9)
+        assert best_move(polished, problem) >= run.objective - 1e-9 * scale_of(problem)
+    # An output that is tiny beside the others, or has no weight, would never move among them.
+    tiny = qsdp.TrainingProblem(problem.X, problem.y * [1.0, 1.0, 1e-3], beta=1e-4)
+    assert len(Run(tiny, network, np.random.default_rng(0), joint=True).parts) == 3
+    without = network.with_weights(network.U, network.V, network.alpha * [1.0, 0.0, 1.0])
+    assert len(Run(problem, without, np.random.default_rng(0), joint=True).parts) == 3
 
 
 def test_huge_and_tiny_data():

@@ -15,6 +15,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from qsdp._utils.validation import FloatArray
+from qsdp.networks import BlockNetwork
 from qsdp.networks.coding import encoded_bits, fold, parameter_of
 from qsdp.networks.weights import FLOAT_BITS, bits_of, count_floats
 
@@ -26,7 +27,8 @@ REAL, PLACE = 32, 16
 def plain_bits(network: Any) -> int:
     """Return `n_bits` of a network of any kind, with 32 instead of 64 bits per real number."""
     more = (getattr(network, name, 0.0) for name in ("bias", "intercept"))
-    reals = count_floats(network.alpha) + sum(int(np.count_nonzero(one)) for one in more)
+    floats = network.n_floats if isinstance(network, BlockNetwork) else count_floats(network.alpha)
+    reals = floats + sum(int(np.count_nonzero(one)) for one in more)
     return int(network.n_bits - (FLOAT_BITS - REAL) * reals)
 
 
