@@ -15,7 +15,7 @@ from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.master import Atoms, DualProof, SharedSums
-from qsdp.column_generation.restricted import curvature_matrix, nonnegative_minimum, sparsify
+from qsdp.column_generation.restricted import curvature_matrix, nonnegative_minimum, sampling_chances, sparsify
 from qsdp.forms import FormMap
 from qsdp.losses import PiecewiseQuadratic
 from qsdp.relaxation.instance import Instance
@@ -36,7 +36,7 @@ _LOST = 1e-8
 
 #: Number of samples for second derivatives, as a multiple of the number of atoms and at least; steps for which they are
 #: reused. Fewer samples cause more steps; more samples, slower ones.
-_PER_ATOM, _LEAST, _KEPT = 8, 4000, 5
+_PER_ATOM, _LEAST, _KEPT = 3, 2000, 5
 
 #: Armijo condition: minimum decrease relative to the predicted one, and maximum number of halvings of a step.
 _DECREASE, _HALVINGS = 1e-4, 30
@@ -53,13 +53,14 @@ class _Evaluated:
     loss : float
     gradient : ndarray of shape (C, P)
         Gradient of the loss with respect to x.
-    nu : ndarray of shape (n, C) or None
-        Minus its gradient with respect to the predictions, if they were computed.
+    prediction, nu : ndarray of shape (n, C) or None
+        Predictions and minus the gradient with respect to them, if they were computed.
     """
 
     x: FloatArray
     loss: float
     gradient: FloatArray
+    prediction: FloatArray | None = None
     nu: FloatArray | None = None
 
 
@@ -99,21 +100,24 @@ class _SquaredLoss:
 
 
 class _SampledLoss:
-    """Smooth loss evaluated by passes over the samples, with second derivatives from a subset; see `_SquaredLoss`."""
+    """Smooth loss evaluated by passes over the samples, with second derivatives from a subset; see `_SquaredLoss`.
+
+    Samples are drawn in proportion to their curvature, since most of them have next to none once a network fits them.
+    """
 
     kept = _KEPT
 
     def __init__(self, normal: Instance) -> None:
         assert isinstance(normal.map, FormMap)
         self._map, self._fit = normal.map, normal.fit
-        self._least = _LEAST
-        self._order = np.random.default_rng(0).permutation(normal.map.n_rows)
-        self._some = normal.map.take(self._order[:0]), normal.fit
+        self._rng = np.random.default_rng(0)
+        #: Minimum number of samples for second derivatives, and the number of the last ones.
+        self._least, self._drawn = _LEAST, 0
 
     def at(self, x: FloatArray) -> _Evaluated:
         prediction = self._map.values_of(x)
         nu = -self._fit.gradient(prediction)
-        return _Evaluated(x, self._fit.value(prediction), -self._map.sums(nu).T, nu)
+        return _Evaluated(x, self._fit.value(prediction), -self._map.sums(nu).T, prediction, nu)
 
     def bound(self, point: _Evaluated, largest: float) -> tuple[float, float]:
         assert point.nu is not None
@@ -125,19 +129,18 @@ class _SampledLoss:
         return np.zeros((len(vectors), 0))
 
     def refine(self) -> bool:
-        self._least = self._some[0].n_rows + 1
-        return self._least <= len(self._order)
+        self._least = max(self._least, 2 * self._drawn)
+        return self._drawn < self._map.n_rows
 
     def hessian(self, point: _Evaluated, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
-        n, wanted = len(self._order), max(self._least, _PER_ATOM * len(vectors))
-        if self._some[0].n_rows < min(n, wanted):
-            chosen = self._order[: 2 * wanted]
-            self._some = self._map.take(chosen), self._fit.rows(chosen)
-        some, fit = self._some
-        columns = some.values_in_blocks(vectors, atoms.block)
-        outputs = atoms.outputs if fit.loss.coupled else None
-        ratio = self._fit.total_weight / fit.total_weight
-        return ratio * curvature_matrix(columns, fit.curvature(some.values_of(point.x)), outputs)
+        assert point.prediction is not None
+        curvature = self._fit.curvature(point.prediction)
+        chances = sampling_chances(curvature.traces(), max(self._least, _PER_ATOM * len(vectors)))
+        chosen = np.flatnonzero(self._rng.random(len(chances)) < chances)
+        self._drawn = len(chances) if np.all(chances == 1.0) else len(chosen)
+        roots = 1.0 / np.sqrt(chances[chosen, None])
+        columns = roots * self._map.take(chosen).values_in_blocks(vectors, atoms.block)
+        return curvature_matrix(columns, curvature.take(chosen), atoms.outputs if self._fit.loss.coupled else None)
 
 
 class PackedMaster:
