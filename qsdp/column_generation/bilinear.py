@@ -32,6 +32,9 @@ __all__ = ["Part", "bilinear_part", "is_cheap", "network_of"]
 #: Number of inputs up to which every round is priced exactly; from 22 to 31 it does not matter.
 _CHEAP = 28
 
+#: Logarithm of the number of sign vectors of all matrices up to which every round is priced exactly if `is_cheap`.
+_ROUND = 28
+
 #: Size up to which exact pricing takes seconds, so that proofs close the gap and cutting planes would only delay them.
 _ENUMERATED = 35
 
@@ -219,7 +222,7 @@ class _BilinearPricing:
 
     def __call__(self, master: Master | PackedMaster, gap: float) -> PricingResult:
         matrices = master.matrices()
-        if is_cheap(self.problem):
+        if is_cheap(self.problem) and len(matrices) <= 2.0 ** (_ROUND - _hardest(self.problem)):
             return self.prove(master, matrices)
         self._waited += 1
         found = self._search(master, matrices, STARTS)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.exceptions import InvalidInputError

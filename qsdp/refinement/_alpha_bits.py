@@ -207,10 +207,10 @@ def _sweep(
     *,
     rescale: bool,
 ) -> None:
-    r"""Minimise the model :math:`g^T d + \tfrac12 d^T H d + \sum_j \lambda_j |q_j s|` over integers, and scales; in place.
+    r"""Minimise the model :math:`g^T d + \tfrac12 d^T H d + \sum_j \lambda_j |q_j s_c|` over integers and scales.
 
-    The weights are :math:`q_j s_c` for the output c of weight j, and d is their change; `slopes` is the gradient g of
-    the first two terms, which follows d.
+    The weights are :math:`q_j s_c` for the output c of weight j, and d is their change. `q`, `scales` and `slopes`, the
+    gradient of the first two terms, are changed in place.
     """
     curvature = H.diagonal().tolist()
     movable = np.flatnonzero(H.diagonal() > 0.0).tolist()

@@ -26,7 +26,7 @@ from qsdp.column_generation.restricted import check_solvable, solve_restricted, 
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit, Loss, get_loss
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._alpha_bits import in_bits
