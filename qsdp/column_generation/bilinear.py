@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils import deadline
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import scaled_tree
@@ -27,7 +28,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
 from qsdp.shaping import BlockCovariances, shape_covariance
 
-__all__ = ["Part", "bilinear_part", "is_cheap", "network_of"]
+__all__ = ["Part", "bilinear_part", "is_cheap", "network_of", "share_sums"]
 
 #: Number of inputs up to which every round is priced exactly; from 22 to 31 it does not matter.
 _CHEAP = 28
@@ -136,6 +137,14 @@ def bilinear_part(
                     master, packed, outcome = columns, None, again
         atoms, weights = master.support(outcome.accuracy)
     return _part(problem, atoms, weights, outcome, floor, pricing, packed)
+
+
+def share_sums(problem: TrainingProblem, shared: SharedSums) -> None:
+    """Compute the sums that all outputs need, unless a time limit passes, before the time is divided among them."""
+    instance = Instance.of(problem.output(0))
+    if PackedMaster.suits(instance) and instance.fit.quadratic:
+        with suppress(TimeOver):
+            shared.gram(instance.normalised()[0])
 
 
 def _part(

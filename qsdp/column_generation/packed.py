@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,9 @@ _LOST = 1e-8
 #: Number of samples for second derivatives, as a multiple of the number of atoms and at least; steps for which they are
 #: reused. Fewer samples cause more steps; more samples, slower ones.
 _PER_ATOM, _LEAST, _KEPT = 3, 2000, 5
+
+#: Relative accuracy of a solve from which on passes over the samples use double precision.
+_DOUBLE = 1e-5
 
 #: Armijo condition: minimum decrease relative to the predicted one, and maximum number of halvings of a step.
 _DECREASE, _HALVINGS = 1e-4, 30
@@ -90,6 +94,10 @@ class _SquaredLoss:
         """Make second derivatives more accurate; return whether that is possible."""
         return False
 
+    def sharpen(self) -> bool:
+        """Evaluate in double precision from now on; return whether that changes anything."""
+        return False
+
     def images(self, vectors: FloatArray) -> FloatArray:
         """Precompute the part of `hessian` that depends only on vectors (k, P), one row for each."""
         return 2.0 * (vectors @ self._matrix)
@@ -113,11 +121,16 @@ class _SampledLoss:
         self._rng = np.random.default_rng(0)
         #: Minimum number of samples for second derivatives, and the number of the last ones.
         self._least, self._drawn = _LEAST, 0
+        self._dtype: Any = np.float32
 
     def at(self, x: FloatArray) -> _Evaluated:
-        prediction = self._map.values_of(x)
+        prediction = self._map.values_of(x, self._dtype)
         nu = -self._fit.gradient(prediction)
-        return _Evaluated(x, self._fit.value(prediction), -self._map.sums(nu).T, prediction, nu)
+        return _Evaluated(x, self._fit.value(prediction), -self._map.sums(nu, self._dtype).T, prediction, nu)
+
+    def sharpen(self) -> bool:
+        changes, self._dtype = self._dtype != np.float64, np.float64
+        return changes
 
     def bound(self, point: _Evaluated, largest: float) -> tuple[float, float]:
         assert point.nu is not None
@@ -214,6 +227,8 @@ class PackedMaster:
 
     def solve(self, tol: float) -> None:
         """Solve to a relative duality gap `tol`, or until steps decrease too little or a time limit passes."""
+        if tol < _DOUBLE and self._loss.sharpen():
+            self._own = self._loss.at(self._own.x)
         a, point, model, age, idle = self.weights, self._own, None, 0, 0
         for _ in range(_STEPS):
             slopes, value, radius = self._slopes(point), self._total(a, point), self.normal.dual_radius

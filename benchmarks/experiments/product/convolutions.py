@@ -58,6 +58,8 @@ FRONT = {
 CERTIFIED, GAP = ((1900, 97.7), (6000, 98.2)), 0.01
 #: Relative gap and largest number of seconds of proofs by size of the patches.
 PROOFS = {3: (1e-6, 10.0), 4: (1e-6, 120.0), 5: (1e-2, 1800.0)}
+#: Shares of the first layer of a refit for smaller and larger shares of the second one.
+FIRST = (0.0001, 0.0003)
 #: Seconds after which column generation or a refit ends.
 LIMIT = 1800.0
 #: Strengths C of the logistic regression; rates and epochs of binary CNNs; trees and leaves of forests.
@@ -65,18 +67,22 @@ STRENGTHS, RATES, EPOCHS = (0.1, 0.3, 1.0, 3.0, 10.0), (1e-3, 3e-3, 1e-2), 100
 FORESTS = ((10, 50), (10, 150), (30, 50), (30, 150), (100, 50))
 BOOSTED = ((3, 8), (10, 8), (30, 8), (10, 31))
 #: Filters of the convolutions of binary CNNs, as numbers joined by "-".
-CHANNELS = ("16", "32", "64", "128", "256", "512", "16-16", "16-32", "32-32", "32-64", "64-64", "64-128", "96-192")
+CHANNELS = {
+    "mnist": ("16", "32", "64", "128", "256", "512", "16-16", "16-32", "32-32", "32-64", "64-64", "64-128", "96-192"),
+    "fashion_mnist": ("16", "32", "64", "128", "16-16", "16-32", "32-32", "32-64", "64-64", "64-128"),
+}
+#: Data, patches and shares of beta_max.
 CERTIFIED_CASES = (
-    *(("mnist", "3/4/2", share) for share in (0.001, 0.0003, 0.0001, 0.00003)),
-    *(("mnist", "4/4/2", share) for share in (0.0003, 0.0001, 0.00003)),
-    ("mnist", "3/4/2 + 3/7/1", 0.0001),
-    *(("fashion_mnist", "3/7/1", share) for share in (0.0003, 0.0001, 0.00003)),
-    ("fashion_mnist", "4/5/2", 0.0001),
-    ("fashion_mnist", "3/7/1 + 4/4/2", 0.0001),
+    *(("mnist", "3/4/2", share) for share in (0.001, 0.0004, 0.0003, 0.0001, 0.00003)),
+    *(("mnist", "4/4/2", share) for share in (0.0003, 0.0001)),
+    *(("mnist", patches, 0.0001) for patches in ("5/3/2", "3/4/2 + 3/7/1")),
+    *(("fashion_mnist", "3/7/1", share) for share in (0.0003, 0.0001)),
 )
 REFIT_CASES = (
     *(("mnist", "3/4/2", share) for share in (0.001, 0.0003, 0.0001)),
-    ("fashion_mnist", "3/7/1", 0.0003),
+    *(("mnist", patches, 0.0001) for patches in ("4/4/2", "5/3/2", "3/4/2 + 3/7/1")),
+    *(("fashion_mnist", "3/7/1", share) for share in (0.0003, 0.0001, 0.00003)),
+    ("fashion_mnist", "3/7/1 + 4/4/2", 0.0001),
 )
 
 
@@ -95,7 +101,11 @@ def cases(quick: bool) -> list[dict[str, Any]]:
         *({"kind": "certified", **dict(zip(names, one, strict=True)), **full} for one in CERTIFIED_CASES),
         *({"kind": "refit", **dict(zip(names, one, strict=True)), **full} for one in REFIT_CASES),
         *({"kind": kind, **one, **full} for kind in ("logistic", "forest") for one in rivals),
-        *({"kind": "binary_cnn", **one, "channels": channels, **full} for one in rivals for channels in CHANNELS),
+        *(
+            {"kind": "binary_cnn", **one, "channels": channels, **full}
+            for one in rivals
+            for channels in CHANNELS[one["data"]]
+        ),
         *({"kind": "proof", **small, "patches": f"{n}/4/2", "share": 0.001, "samples": 60_000} for n in PROOFS),
     ]
 
@@ -153,7 +163,7 @@ def certified(case: dict[str, Any], encoder: Any, blocks: Any, y: np.ndarray, ot
 
 
 def refitted(case: dict[str, Any], encoder: Any, blocks: Any, y: np.ndarray, others: Any) -> dict[str, Any]:
-    problem = squared(blocks, y, 0.0003)
+    problem = squared(blocks, y, FIRST[case["share"] >= 0.0003])
     first, seconds = timed(lambda: qsdp.column_generation(problem, tol=1e-6, time_limit=LIMIT))
     second = coupled(blocks, y, case["share"])
     network, more = timed(
