@@ -131,11 +131,14 @@ class FormMap(ReadOnlyArrays):
         """Return the values (r, k) of k neurons in these blocks, see `Layout.products`."""
         return self.values_of(self.layout.products(np.asarray(U, dtype=float), np.asarray(V, dtype=float), block))
 
-    def values_of(self, vectors: FloatArray) -> FloatArray:
-        """Return the inner products (r, k) of the forms, as packed entries, with vectors (k, P)."""
-        weights = (vectors * self._scales).T
+    def values_of(self, vectors: FloatArray, dtype: Any = np.float64) -> FloatArray:
+        """Return the inner products (r, k) of the forms, as packed entries, with vectors (k, P).
+
+        `dtype` is that of the products; in single precision they take half the time.
+        """
+        weights = (vectors * self._scales).T.astype(dtype)
         values = np.empty((self.n_rows, len(vectors)))
-        for some, rows in self._chunks():
+        for some, rows in self._chunks(dtype):
             values[some] = rows @ weights
         return values
 
@@ -156,13 +159,15 @@ class FormMap(ReadOnlyArrays):
         """Apply the adjoint to each column of `nu`; return a stack of shape (C R, N, N)."""
         return self.layout.matrices(self.sums(nu).T)
 
-    def sums(self, nu: FloatArray) -> FloatArray:
-        """Apply the adjoint to each column of `nu`; return packed entries (P, C)."""
-        sums = np.zeros((self.rows.shape[1], nu.shape[1]))
-        for some, rows in self._chunks():
-            sums += rows.T @ nu[some]
-        sums *= self._scales[:, None]
-        return sums
+    def sums(self, nu: FloatArray, dtype: Any = np.float64) -> FloatArray:
+        """Apply the adjoint to each column of `nu`; return packed entries (P, C). See `values_of` for `dtype`."""
+        sums = np.zeros((nu.shape[1], self.rows.shape[1]))
+        columns = np.ascontiguousarray(nu.T, dtype=dtype)
+        for some, rows in self._chunks(dtype):
+            # In this order, the product takes half the time of its transpose.
+            sums += columns[:, some] @ rows
+        sums *= self._scales
+        return sums.T
 
     def operator(self, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return a function that multiplies vectors (R, N) by the adjoint's matrices at `nu`, block by block."""
@@ -309,13 +314,13 @@ class FormMap(ReadOnlyArrays):
         largest, factors = self._largest or 1.0, self.layout.counts * (self._scales / abs(self.factor)) ** 2
         return self._per_row(lambda rows: (np.square(rows / largest) @ factors)[:, None])[:, 0]
 
-    def _chunks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield chunks of rows in double precision; all rows at once if they are already doubles."""
-        if self.rows.dtype == np.float64:
+    def _chunks(self, dtype: Any = np.float64) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield chunks of rows in double or single precision; all rows at once if they are already doubles."""
+        if self.rows.dtype == dtype == np.float64:
             yield slice(0, self.n_rows), self.rows
             return
         for some in chunks(*self.rows.shape):
-            yield some, self.rows[some].astype(np.float64)
+            yield some, self.rows[some].astype(dtype)
 
     def _per_row(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
         parts = [function(self.rows[some].astype(np.float64)) for some in chunks(*self.rows.shape)]

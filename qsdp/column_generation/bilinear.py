@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils import deadline
+from qsdp._utils.deadline import TimeOver
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import scaled_tree
@@ -27,10 +28,13 @@ from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
 from qsdp.shaping import BlockCovariances, shape_covariance
 
-__all__ = ["Part", "bilinear_part", "is_cheap", "network_of"]
+__all__ = ["Part", "bilinear_part", "is_cheap", "network_of", "share_sums"]
 
 #: Number of inputs up to which every round is priced exactly; from 22 to 31 it does not matter.
 _CHEAP = 28
+
+#: Logarithm of the number of sign vectors of all matrices up to which every round is priced exactly if `is_cheap`.
+_ROUND = 28
 
 #: Size up to which exact pricing takes seconds, so that proofs close the gap and cutting planes would only delay them.
 _ENUMERATED = 35
@@ -135,6 +139,14 @@ def bilinear_part(
     return _part(problem, atoms, weights, outcome, floor, pricing, packed)
 
 
+def share_sums(problem: TrainingProblem, shared: SharedSums) -> None:
+    """Compute the sums that all outputs need, unless a time limit passes, before the time is divided among them."""
+    instance = Instance.of(problem.output(0))
+    if PackedMaster.suits(instance) and instance.fit.quadratic:
+        with suppress(TimeOver):
+            shared.gram(instance.normalised()[0])
+
+
 def _part(
     problem: TrainingProblem,
     atoms: Atoms,
@@ -219,7 +231,7 @@ class _BilinearPricing:
 
     def __call__(self, master: Master | PackedMaster, gap: float) -> PricingResult:
         matrices = master.matrices()
-        if is_cheap(self.problem):
+        if is_cheap(self.problem) and len(matrices) <= 2.0 ** (_ROUND - _hardest(self.problem)):
             return self.prove(master, matrices)
         self._waited += 1
         found = self._search(master, matrices, STARTS)

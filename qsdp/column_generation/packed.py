@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,13 @@ from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.master import Atoms, DualProof, SharedSums
-from qsdp.column_generation.restricted import curvature_matrix, descended, nonnegative_minimum, sparsify
+from qsdp.column_generation.restricted import (
+    curvature_matrix,
+    descended,
+    nonnegative_minimum,
+    sampling_chances,
+    sparsify,
+)
 from qsdp.forms import FormMap
 from qsdp.losses import PiecewiseQuadratic
 from qsdp.relaxation.instance import Instance
@@ -36,7 +43,10 @@ _LOST = 1e-8
 
 #: Number of samples for second derivatives, as a multiple of the number of atoms and at least; steps for which they are
 #: reused. Fewer samples cause more steps; more samples, slower ones.
-_PER_ATOM, _LEAST, _KEPT = 8, 4000, 5
+_PER_ATOM, _LEAST, _KEPT = 3, 2000, 5
+
+#: Relative accuracy of a solve from which on passes over the samples use double precision.
+_DOUBLE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +60,14 @@ class _Evaluated:
     loss : float
     gradient : ndarray of shape (C, P)
         Gradient of the loss with respect to x.
-    nu : ndarray of shape (n, C) or None
-        Minus its gradient with respect to the predictions, if they were computed.
+    prediction, nu : ndarray of shape (n, C) or None
+        Predictions and minus the gradient with respect to them, if they were computed.
     """
 
     x: FloatArray
     loss: float
     gradient: FloatArray
+    prediction: FloatArray | None = None
     nu: FloatArray | None = None
 
 
@@ -86,6 +97,10 @@ class _SquaredLoss:
         """Make second derivatives more accurate; return whether that is possible."""
         return False
 
+    def sharpen(self) -> bool:
+        """Evaluate in double precision from now on; return whether that changes anything."""
+        return False
+
     def images(self, vectors: FloatArray) -> FloatArray:
         """Precompute the part of `hessian` that depends only on vectors (k, P), one row for each."""
         return 2.0 * (vectors @ self._matrix)
@@ -96,21 +111,29 @@ class _SquaredLoss:
 
 
 class _SampledLoss:
-    """Smooth loss evaluated by passes over the samples, with second derivatives from a subset; see `_SquaredLoss`."""
+    """Smooth loss evaluated by passes over the samples, with second derivatives from a subset; see `_SquaredLoss`.
+
+    Samples are drawn in proportion to their curvature, since most of them have next to none once a network fits them.
+    """
 
     kept = _KEPT
 
     def __init__(self, normal: Instance) -> None:
         assert isinstance(normal.map, FormMap)
         self._map, self._fit = normal.map, normal.fit
-        self._least = _LEAST
-        self._order = np.random.default_rng(0).permutation(normal.map.n_rows)
-        self._some = normal.map.take(self._order[:0]), normal.fit
+        self._rng = np.random.default_rng(0)
+        #: Minimum number of samples for second derivatives, and the number of the last ones.
+        self._least, self._drawn = _LEAST, 0
+        self._dtype: Any = np.float32
 
     def at(self, x: FloatArray) -> _Evaluated:
-        prediction = self._map.values_of(x)
+        prediction = self._map.values_of(x, self._dtype)
         nu = -self._fit.gradient(prediction)
-        return _Evaluated(x, self._fit.value(prediction), -self._map.sums(nu).T, nu)
+        return _Evaluated(x, self._fit.value(prediction), -self._map.sums(nu, self._dtype).T, prediction, nu)
+
+    def sharpen(self) -> bool:
+        changes, self._dtype = self._dtype != np.float64, np.float64
+        return changes
 
     def bound(self, point: _Evaluated, largest: float) -> tuple[float, float]:
         assert point.nu is not None
@@ -122,19 +145,18 @@ class _SampledLoss:
         return np.zeros((len(vectors), 0))
 
     def refine(self) -> bool:
-        self._least = self._some[0].n_rows + 1
-        return self._least <= len(self._order)
+        self._least = max(self._least, 2 * self._drawn)
+        return self._drawn < self._map.n_rows
 
     def hessian(self, point: _Evaluated, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
-        n, wanted = len(self._order), max(self._least, _PER_ATOM * len(vectors))
-        if self._some[0].n_rows < min(n, wanted):
-            chosen = self._order[: 2 * wanted]
-            self._some = self._map.take(chosen), self._fit.rows(chosen)
-        some, fit = self._some
-        columns = some.values_in_blocks(vectors, atoms.block)
-        outputs = atoms.outputs if fit.loss.coupled else None
-        ratio = self._fit.total_weight / fit.total_weight
-        return ratio * curvature_matrix(columns, fit.curvature(some.values_of(point.x)), outputs)
+        assert point.prediction is not None
+        curvature = self._fit.curvature(point.prediction)
+        chances = sampling_chances(curvature.traces(), max(self._least, _PER_ATOM * len(vectors)))
+        chosen = np.flatnonzero(self._rng.random(len(chances)) < chances)
+        self._drawn = len(chances) if np.all(chances == 1.0) else len(chosen)
+        roots = 1.0 / np.sqrt(chances[chosen, None])
+        columns = roots * self._map.take(chosen).values_in_blocks(vectors, atoms.block)
+        return curvature_matrix(columns, curvature.take(chosen), atoms.outputs if self._fit.loss.coupled else None)
 
 
 class PackedMaster:
@@ -208,6 +230,8 @@ class PackedMaster:
 
     def solve(self, tol: float) -> None:
         """Solve to a relative duality gap `tol`, or until steps decrease too little or a time limit passes."""
+        if tol < _DOUBLE and self._loss.sharpen():
+            self._own = self._loss.at(self._own.x)
         a, point, model, age, idle = self.weights, self._own, None, 0, 0
         for _ in range(_STEPS):
             slopes, value, radius = self._slopes(point), self._total(a, point), self.normal.dual_radius

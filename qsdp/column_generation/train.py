@@ -13,7 +13,7 @@ from qsdp._utils import deadline
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import RandomState, check_choice, check_random_state, check_real, check_verbose
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
-from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, network_of
+from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, network_of, share_sums
 from qsdp.column_generation.loop import Round
 from qsdp.column_generation.master import Atoms, SharedSums
 from qsdp.column_generation.polynomial import polynomial_result
@@ -128,6 +128,8 @@ def column_generation(
             if neurons == "polynomial":
                 return polynomial_result(problem, tol, rng, history, partial(report, part=0))
             shared = SharedSums(problem.targets)
+            if len(ones) > 1:
+                share_sums(problem, shared)
             for number in range(len(ones)):
                 k = number if len(ones) > 1 else None
                 with deadline.fraction(1.0 / (len(ones) - number)):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.exceptions import InvalidInputError
@@ -40,6 +41,17 @@ class Curvature:
         if self.coupling is not None:
             product -= self.coupling * np.sum(self.coupling * change, axis=1, keepdims=True)
         return product
+
+    def traces(self) -> FloatArray:
+        """Return the trace of each sample's second derivatives, shape (n,)."""
+        traces: FloatArray = self.diagonal.sum(axis=1)
+        if self.coupling is not None:
+            traces = traces - np.square(self.coupling).sum(axis=1)
+        return np.maximum(traces, 0.0)
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Curvature:
+        """Return the second derivatives of some samples."""
+        return Curvature(self.diagonal[rows], None if self.coupling is None else self.coupling[rows])
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.validation import FloatArray
+from qsdp.column_generation.restricted import curvature_matrix, sampling_chances
+from qsdp.losses import Curvature, PiecewiseQuadratic
 from qsdp.networks import BlockNetwork
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._pricing import pricing_values
 
 __all__ = ["in_bits", "nearest_integers"]
+
+IntegerArray = npt.NDArray[np.intp]
 
 #: Candidate scales per output, relative to the one without clipping; ten times as many make no visible difference.
 _SHARES = np.linspace(0.3, 1.0, 36)
@@ -20,70 +27,218 @@ _SHARES = np.linspace(0.3, 1.0, 36)
 #: Sweeps over the integers of an output; a few suffice, since each move must lower the error.
 _SWEEPS = 20
 
+#: Maximum number of descents of the objective, with slopes of the rounded network; two or three lower it visibly.
+_ROUNDS = 6
+
+#: Number of samples for second derivatives, as a multiple of the number of weights and at least.
+_PER_WEIGHT, _LEAST = 4, 5000
+
+#: Number of weights of coupled outputs up to which their integers are chosen together; the matrix takes 300 MB.
+_TOGETHER = 6000
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Weights that are quantized together: those of one output, or of all outputs that a loss couples."""
+
+    neurons: IntegerArray
+    outputs: IntegerArray
+
 
 def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
     r"""Quantize the second layer to :math:`q_{jc} s_c`, with integers q of `bits` bits and scales s.
 
-    The integers are a local minimum of the (weighted) squared change of the outputs on the data, by coordinate descent.
-    Scales have single precision, so that weights are exact products. Neurons whose weights are all zero are dropped.
+    The integers first approximate the outputs where the loss is curved. Coordinate descent over integers and scales
+    then lowers the objective, by models with the slopes of the rounded network, as long as the objective itself falls.
+    Losses without curvature are only approximated. Scales have single precision, so that weights are exact products.
+    Neurons whose weights are all zero are dropped.
     """
-    alpha = network.output_weights
-    rounded = np.zeros_like(alpha)
-    gram = _gram(network, problem)
-    for c, column in enumerate(alpha.T):
-        used = np.flatnonzero(column)
-        if len(used):
-            rounded[used, c] = nearest_integers(column[used], gram[np.ix_(used, used)], 2 ** (bits - 1) - 1)
-    kept = np.flatnonzero(rounded.any(axis=1))
+    problem.require_rows("alpha_bits")
+    alpha, largest = network.output_weights, 2 ** (bits - 1) - 1
+    smooth = _is_smooth(problem)
+    groups = _groups(alpha, together=problem.loss.coupled)
+    hessians = _hessians(network, problem, groups, _curvature(network, problem) if smooth else None)
+    integers, scales = np.zeros_like(alpha), np.zeros(alpha.shape[1])
+    for group, H in zip(groups, hessians, strict=True):
+        for c in np.unique(group.outputs):
+            own = np.flatnonzero(group.outputs == c)
+            rows = group.neurons[own]
+            integers[rows, c], scales[c] = _nearest(alpha[rows, c], H[np.ix_(own, own)], largest)
+
+    def rounded() -> Any:
+        return network.with_weights(
+            network.U, network.V, problem.squeezed(integers * scales), np.arange(network.n_neurons)
+        )
+
+    found = rounded()
+    value = problem.objective(found)
+    for _ in range(_ROUNDS if smooth else 0):
+        integers, scales = _descended(found, problem, groups, hessians, integers, scales, largest)
+        moved = rounded()
+        previous, value = value, problem.objective(moved)
+        if not value < previous or deadline.over():
+            break
+        found = moved
+    kept = np.flatnonzero(found.output_weights.any(axis=1))
     if not len(kept):
         # A network has at least one neuron.
         kept = np.array([0])
-    return network.with_weights(network.U[kept], network.V[kept], problem.squeezed(rounded[kept]), kept)
+    weights = problem.squeezed(found.output_weights[kept])
+    return network.with_weights(network.U[kept], network.V[kept], weights, kept)
 
 
-def _gram(network: Any, problem: TrainingProblem) -> FloatArray:
-    """Compute the (weighted) Gram matrix (m, m) of the neurons' outputs on the samples."""
-    problem.require_rows("alpha_bits")
-    U, V = network.U.astype(np.float64), network.V.astype(np.float64)
-    data, m = problem.weight_map, network.n_neurons
-    roots = problem.data_fit.weighted(np.ones(len(problem.targets)))
-    gram = np.zeros((m, m))
+def _is_smooth(problem: TrainingProblem) -> bool:
+    loss = problem.loss
+    return loss.inverse_curvature > 0.0 if isinstance(loss, PiecewiseQuadratic) else loss.has_curvature
+
+
+def _groups(alpha: FloatArray, *, together: bool) -> list[_Group]:
+    neurons, outputs = np.nonzero(alpha)
+    if together and len(neurons) <= _TOGETHER:
+        return [_Group(neurons, outputs)]
+    return [_Group(neurons[outputs == c], outputs[outputs == c]) for c in range(alpha.shape[1])]
+
+
+def _curvature(network: Any, problem: TrainingProblem) -> Curvature:
+    return problem.data_fit.curvature(problem.outputs(network))
+
+
+def _hessians(
+    network: Any, problem: TrainingProblem, groups: list[_Group], curvature: Curvature | None
+) -> list[FloatArray]:
+    """Compute each group's second derivatives of the loss with respect to its weights, by default of squared errors.
+
+    Unless the loss is quadratic, they are those of samples drawn in proportion to their curvature.
+    """
+    n, fit = len(problem.targets), problem.data_fit
+    chances = np.ones(n)
+    if curvature is None:
+        curvature = Curvature(fit.weighted(np.ones_like(problem.targets)))
+    elif not fit.quadratic:
+        count = max(_LEAST, _PER_WEIGHT * max(len(group.neurons) for group in groups))
+        chances = sampling_chances(curvature.traces(), count)
+    chosen = np.flatnonzero(np.random.default_rng(0).random(n) < chances)
+    hessians = [np.zeros((len(group.neurons),) * 2) for group in groups]
     # The products of a chunk with itself should be large.
-    for rows in chunks(len(problem.targets), max(m, problem.size), work=LARGE_FLOATS):
+    for part in chunks(len(chosen), max(network.n_neurons, problem.size), work=LARGE_FLOATS):
         deadline.check()
-        if isinstance(network, BlockNetwork):
-            assert problem.blocks is not None
-            prices = problem.blocks.prices[network.block]
-            values = data.take(rows).products(U, V, network.block) * prices
-        else:
-            values = data.take(rows).products(U, V)
-        gram += values.T @ (values * roots[rows, None])
-    return gram
+        rows = chosen[part]
+        columns = _columns(network, problem, rows) / np.sqrt(chances[rows, None])
+        for group, H in zip(groups, hessians, strict=True):
+            if len(groups) == 1 and curvature.coupling is not None:
+                H += curvature_matrix(columns[:, group.neurons], curvature.take(rows), group.outputs)
+            elif len(group.outputs):
+                c = group.outputs[0]
+                sizes = curvature.diagonal[rows, c]
+                if curvature.coupling is not None:
+                    sizes = np.maximum(sizes - curvature.coupling[rows, c] ** 2, 0.0)
+                own = columns[:, group.neurons] * np.sqrt(sizes)[:, None]
+                H += own.T @ own
+    return hessians
+
+
+def _columns(network: Any, problem: TrainingProblem, rows: IntegerArray) -> FloatArray:
+    """Compute the outputs of all neurons for a weight of one on some samples."""
+    U, V = network.U.astype(np.float64), network.V.astype(np.float64)
+    data = problem.weight_map.take(rows)
+    if not isinstance(network, BlockNetwork):
+        columns: FloatArray = data.products(U, V)
+        return columns
+    vectors = network.layout.products(U, V, network.block) * _prices(network, problem)[:, None]
+    return np.asarray(data.values_in_blocks(vectors, network.block))
+
+
+def _prices(network: Any, problem: TrainingProblem) -> FloatArray:
+    """Return the factors of the neurons' weights in units of the problem's map, in which all cost the same."""
+    layout = problem.blocks
+    return np.ones(network.n_neurons) if layout is None else np.asarray(layout.prices[network.block])
 
 
 def nearest_integers(alpha: FloatArray, gram: FloatArray, largest: int) -> FloatArray:
     """Quantize weights to q s with integers up to `largest`, with a small error in the norm of a Gram matrix."""
+    q, scale = _nearest(alpha, gram, largest)
+    return q * scale
+
+
+def _nearest(alpha: FloatArray, gram: FloatArray, largest: int) -> tuple[FloatArray, float]:
     scales = (np.abs(alpha).max() / largest * _SHARES).astype(np.float32).astype(np.float64)
     scales = scales[scales > 0.0]
     if not len(scales):
-        return np.zeros_like(alpha)
+        return np.zeros_like(alpha), 0.0
     tries = [np.clip(np.rint(alpha / scale), -largest, largest) for scale in scales]
     errors = [float((alpha - q * s) @ gram @ (alpha - q * s)) for q, s in zip(tries, scales, strict=True)]
     best = int(np.argmin(errors))
-    q, scale = tries[best], float(scales[best])
-    curvature = gram.diagonal()
-    slopes = gram @ (alpha - q * scale)
+    q, scale = tries[best], scales[[best]]
+    slopes, free = gram @ (q * scale - alpha), np.zeros(len(q))
+    _sweep(gram, slopes, free, q, scale, np.zeros(len(q), dtype=np.intp), largest, rescale=False)
+    return q, float(scale[0])
+
+
+def _descended(
+    network: Any,
+    problem: TrainingProblem,
+    groups: list[_Group],
+    hessians: list[FloatArray],
+    integers: FloatArray,
+    scales: FloatArray,
+    largest: int,
+) -> tuple[FloatArray, FloatArray]:
+    """Lower the objective's model at a rounded network over integers and scales; return both."""
+    integers, scales = integers.copy(), scales.copy()
+    prices = _prices(network, problem)
+    matrices = problem.weight_map.adjoints(problem.data_fit.gradient(problem.outputs(network)))
+    slopes = prices[:, None] * pricing_values(network, matrices)
+    penalty = problem.beta * problem.dimension
+    for group, H in zip(groups, hessians, strict=True):
+        q, own = integers[group.neurons, group.outputs], slopes[group.neurons, group.outputs]
+        _sweep(H, own, penalty * prices[group.neurons], q, scales, group.outputs, largest, rescale=True)
+        integers[group.neurons, group.outputs] = q
+    return integers, scales
+
+
+def _sweep(
+    H: FloatArray,
+    slopes: FloatArray,
+    penalties: FloatArray,
+    q: FloatArray,
+    scales: FloatArray,
+    outputs: IntegerArray,
+    largest: int,
+    *,
+    rescale: bool,
+) -> None:
+    r"""Minimise the model :math:`g^T d + \tfrac12 d^T H d + \sum_j \lambda_j |q_j s_c|` over integers and scales.
+
+    The weights are :math:`q_j s_c` for the output c of weight j, and d is their change. `q`, `scales` and `slopes`, the
+    gradient of the first two terms, are changed in place.
+    """
+    curvature = H.diagonal().tolist()
+    movable = np.flatnonzero(H.diagonal() > 0.0).tolist()
     for _ in range(_SWEEPS):
         before = q.copy()
-        for j in np.flatnonzero(curvature > 0.0):
-            # The best integer with the others fixed.
-            wanted = np.clip(np.rint(q[j] + slopes[j] / (curvature[j] * scale)), -largest, largest)
-            step = wanted - q[j]
-            gain = scale * step * (2.0 * slopes[j] - scale * step * curvature[j])
-            if step and gain > 0.0:
+        for j in movable:
+            scale, h, cost = float(scales[outputs[j]]), curvature[j], float(penalties[j])
+            if scale <= 0.0:
+                continue
+            weight = q[j] * scale
+            free = weight - slopes[j] / h
+            # The best integer with the others fixed: the penalty moves the minimum towards zero.
+            aim = np.sign(free) * max(abs(free) - cost / h, 0.0) / scale
+            wanted = min(max(round(aim), -largest), largest)
+            step = (wanted - q[j]) * scale
+            if step and slopes[j] * step + 0.5 * h * step**2 + cost * (abs(wanted) - abs(q[j])) * scale < 0.0:
                 q[j] = wanted
-                slopes -= scale * step * gram[:, j]
-        if np.array_equal(q, before):
+                slopes += step * H[:, j]
+        same = np.array_equal(q, before)
+        for c in np.unique(outputs) if rescale else ():
+            own = np.flatnonzero(outputs == c)
+            along = H[:, own] @ q[own]
+            bend = float(q[own] @ along[own])
+            slope = float(q[own] @ slopes[own] + penalties[own] @ np.abs(q[own]))
+            scale = float(np.float32(scales[c] - slope / bend)) if bend > 0.0 else 0.0
+            if scale > 0.0:
+                slopes += (scale - scales[c]) * along
+                same &= abs(scale - scales[c]) <= 1e-4 * scale
+                scales[c] = scale
+        if same:
             break
-    found: FloatArray = q * scale
-    return found

@@ -26,10 +26,11 @@ from qsdp.column_generation.restricted import check_solvable, solve_restricted, 
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit, Loss, get_loss
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._alpha_bits import in_bits
+from qsdp.refinement._pricing import pricing_values
 from qsdp.refinement._second_layer import LEAST_PENALTY
 from qsdp.relaxation.instance import Instance
 
@@ -159,8 +160,7 @@ def _with_loss(network: Any, problem: TrainingProblem, loss: Loss | None, beta: 
 def _largest_pricing_value(network: Any, problem: TrainingProblem) -> float:
     """Compute the neurons' largest pricing value at the zero network; with beta D above it, no neuron is used."""
     instance = Instance(problem.weight_map, problem.data_fit, 1.0)
-    matrices = _by_output(network, instance.adjoints(instance.zero_dual))
-    return max(float(np.abs(_pricing_values(network, M)).max()) for M in matrices)
+    return float(np.abs(pricing_values(network, instance.adjoints(instance.zero_dual))).max())
 
 
 def _instance(problem: TrainingProblem) -> Instance:
@@ -254,24 +254,6 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> Fl
     return factor
 
 
-def _by_output(network: Any, matrices: FloatArray) -> FloatArray:
-    """Reshape matrices (K, N, N) to one (N, N) per output, or to packed entries (C, P) for blocks."""
-    entries: FloatArray = network.layout.entries(matrices) if isinstance(network, BlockNetwork) else matrices
-    return entries
-
-
-def _pricing_values(network: Any, M: FloatArray) -> FloatArray:
-    """Compute the pricing values u' M v of all neurons, for a matrix or the packed entries of all blocks' matrices."""
-    values = np.empty(network.n_neurons)
-    for rows in chunks(len(values), len(M)):
-        U, V = network.U[rows].astype(np.float64), network.V[rows].astype(np.float64)
-        if isinstance(network, BlockNetwork):
-            values[rows] = network.layout.products(U, V, network.block[rows]) @ M
-        else:
-            values[rows] = np.einsum("ij,ij->i", U @ M, V)
-    return values
-
-
 def _support(
     network: Any,
     master: Master | PackedMaster,
@@ -283,8 +265,7 @@ def _support(
 
     def pricing(master: Any, gap: float) -> PricingResult:
         atoms, uppers = [], []
-        for M in _by_output(network, master.matrices()):
-            values = _pricing_values(network, M)
+        for values in pricing_values(network, master.matrices()).T:
             uppers.append(float(np.abs(values).max()))
             best = np.argsort(-np.abs(values))[:_BATCH]
             best = best[np.abs(values[best]) > dual_radius]

@@ -232,6 +232,7 @@ def test_points_have_the_loss_and_slopes_of_the_samples(loss: str) -> None:
     problem = random_problem(2, loss, n=80, sample_weight=np.random.default_rng(2).uniform(0.5, 2.0, 80))
     instance = Instance.of(problem)
     master = PackedMaster(instance, SharedSums(problem.targets))
+    master._loss.sharpen()
     x = 0.1 * np.random.default_rng(3).standard_normal((problem.n_outputs, problem.blocks.n_entries))
     point, step = master._loss.at(x), 1e-6 * np.random.default_rng(4).standard_normal(x.shape)
     prediction = master.normal.map.values_of(x)

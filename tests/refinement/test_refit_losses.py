@@ -11,7 +11,7 @@ from block_problems import random_network, random_problem
 
 import qsdp
 from qsdp.exceptions import InvalidInputError
-from qsdp.refinement._alpha_bits import in_bits
+from qsdp.refinement._alpha_bits import in_bits, nearest_integers
 
 
 def classes_problem(seed: int = 0, n: int = 60, *, blocks: bool = True) -> qsdp.TrainingProblem:
@@ -84,23 +84,61 @@ def test_weights_are_integers_of_so_many_bits_times_a_scale_of_each_output(bits:
 
 
 def test_integers_are_the_best_by_enumeration_up_to_single_moves() -> None:
-    """With the best scale among those tried, no single integer can be moved for the better, and often all are best."""
+    """With the scale found, no single integer can be moved for the better, and often all are best."""
     best = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
         problem = random_problem(seed, n=30)
-        network = random_network(rng, problem.blocks, 4)
+        network = qsdp.refit(random_network(rng, problem.blocks, 4), problem.with_beta(1e-3))
+        m = network.n_neurons
         rounded = in_bits(network, problem, 2)
-        columns = np.stack(
-            [network.with_weights(network.U[[j]], network.V[[j]], [1.0], [j]).predict(problem.X) for j in range(4)], 1
-        )
-        wanted = network.predict(problem.X)
-        scale = np.abs(rounded.alpha).max()
-        errors = [np.sum((columns @ q * scale - wanted) ** 2) for q in itertools.product([-1, 0, 1], repeat=4)]
-        found = np.sum((rounded.predict(problem.X) - wanted) ** 2)
-        assert found <= np.sum(wanted**2)
-        best += found <= min(errors) * (1 + 1e-9)
+        scale, found = np.abs(rounded.alpha).max(), problem.objective(rounded)
+
+        def objective(q: Any, network: Any = network, problem: Any = problem, scale: float = scale) -> float:
+            weights = np.array(q) * scale
+            return problem.objective(network.with_weights(network.U, network.V, weights, range(len(weights))))
+
+        choices = list(itertools.product([-1, 0, 1], repeat=m))
+        values = np.array([objective(q) for q in choices])
+        place = int(np.argmin(np.abs(values - found)))
+        assert values[place] == pytest.approx(found, rel=1e-9)
+        near = [sum(abs(a - b) for a, b in zip(q, choices[place], strict=True)) == 1 for q in choices]
+        assert found <= values[near].min() * (1 + 1e-9)
+        best += found <= values.min() * (1 + 1e-9)
     assert best >= 15
+
+
+def test_rounding_in_the_norm_of_a_gram_matrix_is_the_best_up_to_single_moves() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        F, alpha = rng.standard_normal((30, 4)), rng.standard_normal(4)
+        gram = F.T @ F
+        rounded = nearest_integers(alpha, gram, 3)
+        scale = min(np.diff(np.unique(np.abs(np.append(rounded, 0.0)))))
+        error = (rounded - alpha) @ gram @ (rounded - alpha)
+        for j, step in itertools.product(range(4), (-1, 1)):
+            moved = rounded.copy()
+            moved[j] += step * scale
+            if np.abs(moved[j]) <= 3 * scale:
+                assert error <= (moved - alpha) @ gram @ (moved - alpha) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+@pytest.mark.parametrize("loss", ["cross_entropy", "logistic", "hinge"])
+def test_rounding_lowers_the_objective_below_that_of_rounded_weights(loss: str, blocks: bool) -> None:
+    """The coordinate descent is at least as good as each weight rounded to the best of all common scales."""
+    problem = classes_problem(n=200, blocks=blocks).with_loss(loss)
+    problem = problem.with_beta(0.02 * qsdp.beta_max(problem))
+    network = qsdp.column_generation(problem, tol=1e-4).network
+    rounded = qsdp.refit(network, problem, alpha_bits=3)
+    alpha = qsdp.refit(network, problem).output_weights
+    plain = []
+    for share in np.linspace(0.3, 1.0, 36):
+        scales = np.abs(alpha).max(axis=0) / 3 * share
+        weights = np.clip(np.rint(alpha / scales), -3, 3) * scales
+        again = qsdp.refit(network, problem)
+        plain.append(problem.objective(again.with_weights(again.U, again.V, weights, range(len(weights)))))
+    assert problem.objective(rounded) <= (1.02 if loss == "hinge" else 1.0) * min(plain)
 
 
 @pytest.mark.parametrize(

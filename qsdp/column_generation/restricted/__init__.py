@@ -3,7 +3,7 @@
 from qsdp.column_generation.restricted._best import RestrictedSolution, predict
 from qsdp.column_generation.restricted._growing import GrowingColumns
 from qsdp.column_generation.restricted._nonnegative import descended, nonnegative_minimum
-from qsdp.column_generation.restricted._smooth import curvature_matrix
+from qsdp.column_generation.restricted._smooth import curvature_matrix, sampling_chances
 from qsdp.column_generation.restricted._solve import check_solvable, is_solvable, solve_restricted
 from qsdp.column_generation.restricted._sparsify import sparsify
 
@@ -16,6 +16,7 @@ __all__ = [
     "is_solvable",
     "nonnegative_minimum",
     "predict",
+    "sampling_chances",
     "solve_restricted",
     "sparsify",
 ]

@@ -12,7 +12,7 @@ from qsdp.column_generation.restricted._linear import MAX_ITERATIONS
 from qsdp.column_generation.restricted._nonnegative import descended, nonnegative_minimum
 from qsdp.losses import Curvature, DataFit
 
-__all__ = ["curvature_matrix", "solve_smooth"]
+__all__ = ["curvature_matrix", "sampling_chances", "solve_smooth"]
 
 
 def solve_smooth(
@@ -61,3 +61,16 @@ def curvature_matrix(F: FloatArray, curvature: Curvature, outputs: npt.NDArray[n
         mine = np.flatnonzero(outputs == output)
         H[np.ix_(mine, mine)] += F[:, mine].T @ (diagonal[:, None] * F[:, mine])
     return H
+
+
+def sampling_chances(sizes: FloatArray, count: int) -> FloatArray:
+    """Return the chances with which to draw about `count` samples in proportion to their sizes, at most one each."""
+    if count >= len(sizes):
+        return np.ones(len(sizes))
+    # Samples of size zero keep a small chance, so that rounding of sizes cannot exclude any.
+    shares = sizes + 1e-3 * (sizes.mean() or 1.0)
+    ordered = np.sort(shares)[::-1]
+    # With the k largest drawn for certain, the others share the remaining chances.
+    rest = np.cumsum(ordered[::-1])[::-1]
+    certain = int(np.argmax(ordered * (count - np.arange(len(ordered))) <= rest))
+    return np.minimum(1.0, shares * ((count - certain) / rest[certain]))
