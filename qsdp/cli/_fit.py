@@ -26,7 +26,7 @@ from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.report.figures import Figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import MISSING, held_bytes
-from qsdp.tables.training import TASKS
+from qsdp.tables.training import TASKS, inputs_in
 
 #: Number of distinct values of a number up to which it may be a class.
 _FEW_VALUES = 10
@@ -133,7 +133,8 @@ def fit(
         if rows.source.notation is not None
         else QuantizedNetworkClassifier(**parameters, class_weight=class_weight)
     )
-    with stage(f"Training with {rows.n_columns} columns"), interrupts() as received:
+    inputs = inputs_in(rows.source, rows.drop, rows.train)
+    with stage(f"Training with {len(inputs.columns)} columns"), interrupts() as received:
         rows.fit(model)
     with stage("Scoring and saving"):
         if received:

@@ -120,11 +120,6 @@ class TrainingRows:
         """Labels of the training rows, sorted; empty for numbers."""
         return [] if self.source.notation is not None else np.unique(self.y).tolist()
 
-    @property
-    def n_columns(self) -> int:
-        """Number of columns for training."""
-        return len(inputs_in(self.source, self.drop, self.train).columns)
-
     def fit(self, model: Any) -> None:
         """Fit an estimator to the rows, and store the description of the table in it as `table_`."""
         if self.stream is not None:

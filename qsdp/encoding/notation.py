@@ -67,18 +67,18 @@ def _is_grouped(digits: str) -> bool:
     return _PLAIN.fullmatch(digits) is not None or (_WITH_COMMAS.fullmatch(digits) is not None and digits[0] != "0")
 
 
-def _are_grouped(own: list[str]) -> bool:
-    with_comma, plain = ([digits for digits in own if ("," in digits) == has] for has in (True, False))
+def _are_grouped(matching: list[str]) -> bool:
+    with_comma, plain = ([digits for digits in matching if ("," in digits) == has] for has in (True, False))
     if any(digits.count(",") > 1 or "." in digits for digits in with_comma):
         return True
     # Next to 900 or 12.5, 1,234 is not a decimal number: all numbers with a comma would have three decimals.
     return bool(with_comma and plain) and all(float(digits) < 1000.0 for digits in plain)
 
 
-def _are_commas(own: list[str]) -> bool:
+def _are_commas(matching: list[str]) -> bool:
     certain = (
         not _WITH_COMMAS.fullmatch(digits) or digits.startswith("0,") if "," in digits else digits.count(".") > 1
-        for digits in own
+        for digits in matching
     )
     return any(certain)
 
@@ -97,22 +97,22 @@ _STYLES: dict[str, tuple[Callable[[str], bool], Callable[[list[str]], bool], Cal
 
 def _digits(text: str) -> str:
     """Return the digits and separators of a number, without spaces between thousands; empty for other texts."""
-    found = _QUANTITY.fullmatch(text)
-    return "" if found is None else found["digits"].replace(" ", "")
+    match = _QUANTITY.fullmatch(text)
+    return "" if match is None else match["digits"].replace(" ", "")
 
 
 def unit_of(text: str) -> str | None:
     """Return the unit of a number, empty if it has none; None for other texts."""
-    found = _QUANTITY.fullmatch(text.translate(_SAME))
-    if found is None or not found["digits"].strip(".,") or (found["before"] and found["after"]):
+    match = _QUANTITY.fullmatch(text.translate(_SAME))
+    if match is None or not match["digits"].strip(".,") or (match["before"] and match["after"]):
         return None
-    return str(found["before"] or found["after"])
+    return str(match["before"] or match["after"])
 
 
 def _number(style: str, unit: str, text: str) -> float | None:
     """Parse a number, which may be written plainly and without its unit in another file than that of the training."""
-    found, here = _QUANTITY.fullmatch(text), unit_of(text)
-    if found is None or here not in {unit, ""}:
+    match, here = _QUANTITY.fullmatch(text), unit_of(text)
+    if match is None or here not in {unit, ""}:
         return float(text) if _INFINITE.fullmatch(text) else None
     fits, _, decimal = _STYLES[style]
     digits = _digits(text)
@@ -123,7 +123,7 @@ def _number(style: str, unit: str, text: str) -> float | None:
     mantissa, _, exponent = decimal(digits).lower().partition("e")
     # The nearest float of the decimal number, not of its quotient.
     size = float(f"{mantissa}e{int(exponent or 0) + _FRACTIONS.get(here, 0)}")
-    minus = "-" in found["sign"] + found["inner"] + found["last"] or bool(found["open"])
+    minus = "-" in match["sign"] + match["inner"] + match["last"] or bool(match["open"])
     return -size if minus else size
 
 
@@ -172,15 +172,15 @@ _SECONDS_OF_DAY = 86400
 
 def _parts(notation: str, text: str) -> dict[str, str] | None:
     """Return the named parts of a date or a duration that are present; None if the text does not match."""
-    found = next(filter(None, (pattern.fullmatch(text) for pattern in _PATTERNS[notation])), None)
-    return None if found is None else {name: part for name, part in found.groupdict().items() if part}
+    match = next(filter(None, (pattern.fullmatch(text) for pattern in _PATTERNS[notation])), None)
+    return None if match is None else {name: part for name, part in match.groupdict().items() if part}
 
 
 def _of_iso(text: str) -> float | None:
-    found = _ISO.fullmatch(text)
-    if found is None:
+    match = _ISO.fullmatch(text)
+    if match is None:
         return None
-    day, time, fraction, zone = found.groups(default="")
+    day, time, fraction, zone = match.groups(default="")
     zone = "" if zone in {"Z", "UTC", "GMT"} else zone
     when = datetime.fromisoformat(f"{day}T{time or '00:00'}{zone}")
     aware = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
@@ -219,9 +219,9 @@ def _of_span(notation: str, text: str) -> float | None:
     return float(days + (-clock if parts.get("sign") == "-" else clock))
 
 
-def _are_days_first(own: list[str]) -> bool:
+def _are_days_first(matching: list[str]) -> bool:
     # Points separate a day from the month after it; otherwise, a day above 12 decides.
-    return any("." in text.split()[0] or _read("month first", text) is None for text in own)
+    return any("." in text.split()[0] or _read("month first", text) is None for text in matching)
 
 
 #: Parsers of dates and durations, in the order of trial, and whether texts match no other.
@@ -230,11 +230,14 @@ _TIMES: dict[str, tuple[Callable[[str], float | None], Callable[[list[str]], boo
     "date": (_of_iso, bool),
     **{notation: (partial(_of_day, notation), bool) for notation in ("year first", "month name")},
     # 2010-11 may be a pair of years.
-    "month": (partial(_of_day, "month"), lambda own: any(int(text[5:]) != int(text[2:4]) + 1 for text in own)),
+    "month": (
+        partial(_of_day, "month"),
+        lambda matching: any(int(text[5:]) != int(text[2:4]) + 1 for text in matching),
+    ),
     "day first": (partial(_of_day, "day first"), _are_days_first),
     "month first": (
         partial(_of_day, "month first"),
-        lambda own: any(_read("day first", text) is None for text in own),
+        lambda matching: any(_read("day first", text) is None for text in matching),
     ),
 }
 
@@ -282,13 +285,13 @@ def notation_of(texts: Sequence[str]) -> str | None:
     if {text.lower() for text in counts} <= _TRUTH.keys():
         return BOOLEAN
 
-    def fits(own: list[str]) -> bool:
-        share = sum(counts[text] for text in own) / len(texts)
-        return share == 1.0 or (share >= 1.0 - _ODD and len(own) >= _DISTINCT)
+    def fits(matching: list[str]) -> bool:
+        share = sum(counts[text] for text in matching) / len(texts)
+        return share == 1.0 or (share >= 1.0 - _ODD and len(matching) >= _DISTINCT)
 
     for notation, (_, are_certain) in _TIMES.items():
-        own = [text for text in counts if _read(notation, text) is not None]
-        if own and fits(own) and are_certain(own):
+        matching = [text for text in counts if _read(notation, text) is not None]
+        if matching and fits(matching) and are_certain(matching):
             return notation
     quantities: dict[str, list[str]] = {}
     for text in counts:
@@ -296,9 +299,9 @@ def notation_of(texts: Sequence[str]) -> str | None:
             quantities.setdefault(unit, []).append(text)
     for unit, quantity in quantities.items():
         for style, (matches, are_certain, _) in _STYLES.items():
-            own = [text for text in quantity if matches(_digits(text))]
+            matching = [text for text in quantity if matches(_digits(text))]
             infinite = [] if unit else [text for text in counts if _INFINITE.fullmatch(text)]
-            if own and fits(own + infinite) and are_certain([_digits(text) for text in own]):
+            if matching and fits(matching + infinite) and are_certain([_digits(text) for text in matching]):
                 return f"{style} in {unit}" if unit else style
     return None
 

@@ -182,7 +182,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def _residuals(rows: Any, name: str) -> dict[str, Any]:
-    predicted, true = rows.values(), rows.true_values()
+    predicted, true = rows.values(), rows.model.target_scaling_.decode(rows.truth)
     errors = np.abs(predicted - true)
     shown = np.linspace(0, len(true) - 1, min(len(true), _POINTS)).astype(np.intp)
     some = f", {len(shown)} of {len(true)}" if len(shown) < len(true) else ""

@@ -22,7 +22,7 @@ def filters_of(model: Any) -> list[dict[str, Any]]:
     """Return, for each encoder of a model on blocks, its regions in rows, with the neurons of the largest penalties."""
     network, encoder = model.network_, model.encoder_
     weights = network.output_weights * encoder.layout_.prices[network.block][:, None]
-    total, found, first = float(np.abs(weights).sum()) or 1.0, [], 0
+    total, encoders, first = float(np.abs(weights).sum()) or 1.0, [], 0
     names = class_names(model) if network.n_outputs > 1 else None
     for part in getattr(encoder, "encoders_", [encoder]):
         rows, columns = part.regions_shape
@@ -42,9 +42,9 @@ def filters_of(model: Any) -> list[dict[str, Any]]:
                     ],
                 }
             )
-        found.append({"columns": columns, "regions": regions})
+        encoders.append({"columns": columns, "regions": regions})
         first += rows * columns
-    return found
+    return encoders
 
 
 def _name(encoder: MomentEncoder, row: int, column: int) -> str:

@@ -98,11 +98,6 @@ class ScoredRows:
         values = self.model.target_scaling_.decode(self._outputs(network)[known])
         return self.truth[known].astype(np.intp), values, weights
 
-    def true_values(self) -> FloatArray:
-        """Return the true numbers, in the units of the target."""
-        values: FloatArray = self.model.target_scaling_.decode(self.truth)
-        return values
-
     def confusion(self) -> npt.NDArray[np.intp]:
         """Compute the confusion matrix (C, C): rows by true and by predicted class, without unknown classes."""
         from sklearn.metrics import confusion_matrix

@@ -225,16 +225,16 @@ def _rows(
     """Yield the records below the header, checked to have as many fields; first is the line of the header."""
     for line, fields in records:
         # Some programs write a delimiter after the last field.
-        own = fields if any(fields[len(header) :]) else fields[: len(header)]
-        if own == header:
+        record = fields if any(fields[len(header) :]) else fields[: len(header)]
+        if record == header:
             warn(f"{name!r}, line {line}: left out, since it repeats the header")
-        elif len(own) == len(header):
-            yield line, own
+        elif len(record) == len(header):
+            yield line, record
         else:
             names = ", ".join(header)
             remedy = "; remove what is above the names of the columns" if len(header) == 1 else ""
             raise InvalidInputError(
-                f"{name!r}, line {line}: {len(own)} fields; the header in line {first}, {names!r:.60}, has "
+                f"{name!r}, line {line}: {len(record)} fields; the header in line {first}, {names!r:.60}, has "
                 f"{len(header)}{remedy}"
             )
 

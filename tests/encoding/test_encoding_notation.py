@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp.encoding import TableEncoder
 from qsdp.encoding.columns import as_numbers
-from qsdp.encoding.notation import is_notation, notation_of, parsed
+from qsdp.encoding.notation import DATES, DURATIONS, ambiguous, example_of, is_notation, notation_of, parsed
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 
 
@@ -197,6 +197,28 @@ def test_another_notation_than_in_training_is_an_error_with_a_remedy(notation, h
         np.testing.assert_array_equal(encoder.transform(half)[:4], encoder.transform(pd.DataFrame({"x": train}))[:4])
     with pytest.raises(InvalidInputError, match="cannot be read"):
         encoder.transform(half.iloc[1:])
+
+
+PARTS = [*"0123456789.,-+eE ()%€$:/TPMHDkg°'\u2009\N{MINUS SIGN}", "12", "1,234", "2024-01-31", "31 Jan", "AM", "inf"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(PARTS), max_size=5).map("".join), min_size=1, max_size=4))
+def test_any_text_has_a_notation_in_which_it_can_be_read_or_none(texts):
+    notation = notation_of(texts)
+    if notation is None:
+        assert ambiguous(texts) is None or isinstance(ambiguous(texts), str)
+    elif notation != "boolean":
+        assert is_notation(notation)
+        assert example_of(notation)
+        assert not np.any(np.isnan(parsed(texts, notation)))
+        # A later file may have any of these entries alone.
+        assert [parsed([text], notation)[0] for text in texts] == parsed(texts, notation).tolist()
+
+
+def test_examples_of_notations_are_read_in_them():
+    for notation in ("number", "comma", "thousands in kg", "comma in €", "number in %", *sorted(DATES | DURATIONS)):
+        assert not np.isnan(parsed([example_of(notation)], notation)[0])
 
 
 def test_names_of_notations_are_checked():

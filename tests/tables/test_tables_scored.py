@@ -25,7 +25,7 @@ def test_scores_are_those_of_scikit_learn(kind: str) -> None:
         truth = written.astype(float)
         assert scored.score() == pytest.approx(r2_score(truth, predicted), rel=1e-12)
         np.testing.assert_allclose(scored.values(), predicted, rtol=1e-12)
-        np.testing.assert_allclose(scored.true_values(), truth, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(model.target_scaling_.decode(scored.truth), truth, rtol=1e-12, atol=1e-12)
         return
     assert scored.score() == accuracy_score(written, predicted)
     np.testing.assert_array_equal(scored.confusion(), confusion_matrix(written, predicted, labels=model.classes_))
