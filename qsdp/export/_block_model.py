@@ -15,7 +15,7 @@ import qsdp.encoding
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.export._block_samples import Images, Series, images_of, series_of
+from qsdp.export._block_samples import ImageVectors, SeriesVectors, images_of, series_of
 from qsdp.export._integer_model import DIGITS, Inputs
 from qsdp.export._integer_network import common_unit
 from qsdp.export._layout import Widths
@@ -107,13 +107,13 @@ class BlockModel:
     ----------
     description : ModelDescription
         That of a sample, with a column for each channel, for series.
-    samples : Images or Series
+    samples : ImageVectors or SeriesVectors
     network : BlockIntegers
     layout : BlockLayout
     """
 
     description: ModelDescription
-    samples: Images | Series
+    samples: ImageVectors | SeriesVectors
     network: BlockIntegers
     layout: BlockLayout
 
@@ -123,9 +123,9 @@ class BlockModel:
         return self.samples.encoder
 
     @property
-    def series(self) -> Series | None:
+    def series(self) -> SeriesVectors | None:
         """The series that the model takes; None for images."""
-        return self.samples if isinstance(self.samples, Series) else None
+        return self.samples if isinstance(self.samples, SeriesVectors) else None
 
     @property
     def inputs(self) -> Inputs | None:
@@ -212,7 +212,7 @@ def block_model(
     found: list[BlockLayout | None] = []
     of_series = isinstance(encoder, qsdp.encoding.Windows)
     for number in digits:
-        samples: Images | Series = (
+        samples: ImageVectors | SeriesVectors = (
             series_of(description, length or 0, scales, column_width or 16, number)
             if of_series
             else images_of(encoder, most)
@@ -229,7 +229,9 @@ def block_model(
     raise ExportError(f"the sums do not fit into the {width} bits of width: take a larger width or fewer neurons")
 
 
-def _integers(description: ModelDescription, samples: Images | Series, width: int, digits: int) -> BlockIntegers:
+def _integers(
+    description: ModelDescription, samples: ImageVectors | SeriesVectors, width: int, digits: int
+) -> BlockIntegers:
     """Quantize the second layer to integers, exactly if the weights are small multiples of one scale per output.
 
     Other weights, and the factors of blocks whose numbers of windows differ, have at most so many digits.
@@ -299,13 +301,13 @@ def _gains(divisors: IntArray, digits: int) -> tuple[IntArray, int]:
     return np.rint(common / divisors).astype(np.int64), common
 
 
-def largest_entries(samples: Images | Series) -> FloatArray:
+def largest_entries(samples: ImageVectors | SeriesVectors) -> FloatArray:
     """Bound the magnitudes of the packed sums of products, of shape (P,)."""
     layout, vector = samples.encoder.layout_, samples.vector
     return np.asarray(samples.counts[layout.block] * vector[layout.first] * vector[layout.second])
 
 
-def _input_errors(network: Any, samples: Images | Series) -> list[FloatArray]:
+def _input_errors(network: Any, samples: ImageVectors | SeriesVectors) -> list[FloatArray]:
     """Bound the errors of outputs for vectors z + e: 2 e'Sz + e'Se, for exact entries and for rounded ones."""
     layout, z = samples.encoder.layout_, samples.vector
     S = np.abs(layout.matrices(network.entries / layout.counts)).reshape(-1, layout.n_blocks, layout.side, layout.side)
@@ -340,7 +342,7 @@ def _common(scales: FloatArray, decision: str, digits: int) -> tuple[FloatArray,
     return np.full(len(scales), unit), np.rint(used / unit).astype(np.int64)
 
 
-def _as_neurons(samples: Images | Series, integers: BlockIntegers) -> BlockLayout | None:
+def _as_neurons(samples: ImageVectors | SeriesVectors, integers: BlockIntegers) -> BlockLayout | None:
     if integers.neurons is None:
         return None
     U, V, block, output, weights = integers.neurons
@@ -353,7 +355,7 @@ def _as_neurons(samples: Images | Series, integers: BlockIntegers) -> BlockLayou
     return BlockLayout("neurons", np.packbits(bits), n_bits, low, counts, reach, max(integers.sums, integers.totals))
 
 
-def _as_form(samples: Images | Series, integers: BlockIntegers) -> BlockLayout:
+def _as_form(samples: ImageVectors | SeriesVectors, integers: BlockIntegers) -> BlockLayout:
     layout = samples.encoder.layout_
     # Entries off the diagonal count twice, which the products take over: those of neurons of signs are even.
     entries = integers.forms // layout.counts.astype(np.int64)

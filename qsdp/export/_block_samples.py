@@ -25,7 +25,7 @@ from qsdp.export._model import ModelDescription
 if TYPE_CHECKING:
     from qsdp.encoding import Patches, Windows
 
-__all__ = ["Images", "Series", "images_of", "series_of"]
+__all__ = ["ImageVectors", "SeriesVectors", "images_of", "series_of"]
 
 _BYTE = 255
 
@@ -34,7 +34,7 @@ _REACH = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Images:
+class ImageVectors:
     """Images of bytes, whose vectors are the pixels of patches and a constant.
 
     Attributes
@@ -111,7 +111,7 @@ class Images:
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class SeriesVectors:
     """Series of `length` samples, whose vectors are windows of the integers of every channel, and a constant.
 
     Attributes
@@ -244,17 +244,17 @@ class Series:
         return np.concatenate([*parts, *last], axis=2)
 
 
-def images_of(encoder: Patches, most: int = _BYTE) -> Images:
+def images_of(encoder: Patches, most: int = _BYTE) -> ImageVectors:
     """Return the integer vectors of images; raise ExportError if centre or constant are not integers."""
     for name in ("centre", "constant_"):
         if not float(value := getattr(encoder, name)).is_integer():
             raise ExportError(f"{name} of the encoder must be an integer; got {value:g}")
-    return Images(encoder, most)
+    return ImageVectors(encoder, most)
 
 
 def series_of(
     description: ModelDescription, length: int, scales: Mapping[str, float] | None, column_width: int, digits: int
-) -> Series:
+) -> SeriesVectors:
     """Return the integer vectors of series of `length` samples, in so many bits and digits."""
     encoder, most = description.blocks, 2 ** (column_width - 1) - 1
     samples = replace(description, encoding=_encoding_of(encoder, scales, most), blocks=None)
@@ -262,7 +262,7 @@ def series_of(
     fixed = column_scales(samples, limits, scales, most)
     inputs = integer_inputs(samples, limits, fixed, digits, most)
     constant = round(Fraction(encoder.constant) / inputs.unit)
-    series = Series(encoder, length, samples, inputs, constant, most)
+    series = SeriesVectors(encoder, length, samples, inputs, constant, most)
     if series.counts.max() * series.vector.max() ** 2 > LARGEST_INTEGER:
         raise ExportError("sums of products of a series exceed 2^53: take a smaller length")
     return series

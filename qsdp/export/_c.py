@@ -266,7 +266,7 @@ def _check_blocks(description: ModelDescription, of_columns: dict[str, Any], len
         raise InvalidInputError(f"column_width must be 16 or 32; got {of_columns['column_width']!r:.60}")
     if length is None:
         raise InvalidInputError("length, the number of samples of a series, is needed for a network on series")
-    windows = [edges[-1] for edges in encoder.edges(check_integer("length", length, minimum=1, maximum=2**16))]
+    windows = [edges[-1] for edges in encoder.edges(check_integer("length", length, minimum=1, maximum=2**16 - 1))]
     if min(windows) < encoder.segments:
         raise InvalidInputError(
             f"length must be so large that each of {encoder.segments} segments has a window; got {length}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from string import Template
 
 from qsdp.export._block_model import BlockModel
-from qsdp.export._block_samples import Series
+from qsdp.export._block_samples import SeriesVectors
 from qsdp.export._c_encoding import encoding_functions
 from qsdp.export._c_text import (
     Tables,
@@ -236,7 +236,7 @@ _CHOICE = {
 }
 
 
-def push_declaration(model: BlockModel, series: Series, name: str) -> str:
+def push_declaration(model: BlockModel, series: SeriesVectors, name: str) -> str:
     """Return the declaration of the function that takes a sample of a series, without semicolon."""
     return f"int32_t {name}_push({name}_state *state, const {column_type(model)} column[{series.channels}])"
 
@@ -324,7 +324,7 @@ def _of_series(model: BlockModel, types: dict[str, object], tables: Tables, fini
     ]
 
 
-def state_type(model: BlockModel, series: Series, name: str) -> str:
+def state_type(model: BlockModel, series: SeriesVectors, name: str) -> str:
     """Write the C type of the state of a series."""
     types, layout = _types(model), model.layout
     ring = (max(series.reaches) + 1) * series.channels

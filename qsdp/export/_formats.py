@@ -17,7 +17,7 @@ from qsdp.export._verilog import to_verilog
 __all__ = ["FORMATS", "ExportFormat", "ExportedFiles"]
 
 #: Metadata of graphs that are shown; there may be too many names of columns and classes.
-_NUMBERS = ("unit", "error", "input_range", "bound")
+_NUMBERS = ("unit", "offset", "error", "input_range", "bound")
 
 
 @dataclass(frozen=True)
@@ -65,26 +65,12 @@ class ExportFormat:
         ]
 
 
-def _as_c(
-    model: Any,
-    name: str,
-    width: int = 64,
-    column_width: int | None = None,
-    length: int | None = None,
-    example: bool = False,
-) -> ExportedFiles:
-    code = to_c(model, name=name, width=width, column_width=column_width, length=length)
-    return ExportedFiles(code.files(example=example), code.facts())
+def _as_source(convert: Callable[..., Any]) -> Callable[..., ExportedFiles]:
+    def export(model: Any, name: str, *, example: bool = False, **options: Any) -> ExportedFiles:
+        code = convert(model, name=name, **options)
+        return ExportedFiles(code.files(example=True) if example else code.files(), code.facts())
 
-
-def _as_javascript(model: Any, name: str) -> ExportedFiles:
-    module = to_js(model, name=name)
-    return ExportedFiles(module.files(), module.facts())
-
-
-def _as_verilog(model: Any, name: str) -> ExportedFiles:
-    code = to_verilog(model, name=name)
-    return ExportedFiles(code.files(), code.facts())
+    return export
 
 
 def _as_graph(convert: Callable[[Any], Any]) -> Callable[[Any, str], ExportedFiles]:
@@ -104,9 +90,11 @@ def _as_graph(convert: Callable[[Any], Any]) -> Callable[[Any, str], ExportedFil
 
 
 FORMATS: dict[str, ExportFormat] = {
-    "c": ExportFormat((".c", ".h"), _as_c, ("width", "column_width", "length", "example"), {"example": EXAMPLE}),
-    "js": ExportFormat((".js", ".d.ts"), _as_javascript),
+    "c": ExportFormat(
+        (".c", ".h"), _as_source(to_c), ("width", "column_width", "length", "example"), {"example": EXAMPLE}
+    ),
+    "js": ExportFormat((".js", ".d.ts"), _as_source(to_js)),
     "onnx": ExportFormat((".onnx",), _as_graph(to_onnx)),
     "qonnx": ExportFormat((".onnx",), _as_graph(to_qonnx)),
-    "verilog": ExportFormat((".v",), _as_verilog),
+    "verilog": ExportFormat((".v",), _as_source(to_verilog)),
 }

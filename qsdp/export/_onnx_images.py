@@ -11,7 +11,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp.exceptions import ExportError
 from qsdp.export._block_model import BlockModel, block_model
-from qsdp.export._block_samples import Images
+from qsdp.export._block_samples import ImageVectors
 from qsdp.export._model import ModelDescription
 from qsdp.export._onnx_graph import Graph, Tensor
 from qsdp.export._onnx_table import add_label, add_probabilities, labels_of
@@ -64,7 +64,7 @@ def images_to_onnx(description: ModelDescription) -> Any:
     )
 
 
-def _patches(graph: Graph, pixels: str, samples: Images, constant: Constant) -> str:
+def _patches(graph: Graph, pixels: str, samples: ImageVectors, constant: Constant) -> str:
     """Add nodes for the entries of all patches, of shape (n, N, rows, columns), exact in single precision."""
     encoder = samples.encoder
     size, down, padding = encoder.size, encoder.downsample, encoder.padding
@@ -103,7 +103,7 @@ def add_image_sums(graph: Graph, pixels: str, model: BlockModel, dtype: npt.DTyp
     constant : callable
         Adds a constant array to the graph where that needs nodes.
     """
-    assert isinstance(model.samples, Images)
+    assert isinstance(model.samples, ImageVectors)
     patches = _patches(graph, pixels, model.samples, constant)
     encoder, layout = model.encoder, model.encoder.layout_
     forms = layout.matrices(model.network.forms / layout.counts).reshape(-1, layout.n_blocks, layout.side**2)
