@@ -27,9 +27,9 @@ HERE = Path(__file__).parent / "data"
 #: Images of digits in the proof; more would take more bytes than a page should have.
 IMAGES = 1000
 #: Beta as a share of its largest useful value, of the proof and of MNIST.
-SHARE, MNIST_SHARE = 0.003, 0.0002
+SHARE, MNIST_SHARE = 0.003, 0.0001
 #: Neurons that are kept of the solve on MNIST, None for all, and bits of their second layer.
-SIZES = ((50, 5), (100, 5), (400, 5), (None, 5), (None, 8))
+SIZES = ((50, 5), (100, 5), (200, 5), (400, 5), (None, 5))
 #: Shape of an image of MNIST and its encoder, which needs no data.
 ENCODER = {"size": 3, "regions": 4, "downsample": 2, "constant": 255, "image_shape": (28, 28)}
 

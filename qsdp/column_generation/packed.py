@@ -132,7 +132,8 @@ class _SampledLoss:
         return _Evaluated(x, self._fit.value(prediction), -self._map.sums(nu, self._dtype).T, prediction, nu)
 
     def sharpen(self) -> bool:
-        changes, self._dtype = self._dtype != np.float64, np.float64
+        changes = bool(self._dtype != np.float64)
+        self._dtype = np.float64
         return changes
 
     def bound(self, point: _Evaluated, largest: float) -> tuple[float, float]:

@@ -175,10 +175,15 @@ class Patches(MomentEncoder):
 
     def _check_regions(self) -> None:
         for side, count in zip(("height", "width"), self._counts, strict=True):
+            if count < 1:
+                raise InvalidInputError(
+                    f"size must be at most the {side} of the images after `downsample` and `padding`, "
+                    f"for images of shape {self.image_shape_[:2]}; got {self.size}"
+                )
             if count < self.regions:
                 raise InvalidInputError(
                     f"regions must be at most the number of positions of a patch along the {side} of the images, "
-                    f"{max(count, 0)} for images of shape {self.image_shape_[:2]}; got {self.regions}"
+                    f"{count} for images of shape {self.image_shape_[:2]}; got {self.regions}"
                 )
 
     @property

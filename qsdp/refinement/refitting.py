@@ -75,7 +75,7 @@ def refit(
         the smallest value at which no neuron of the network is used.
     alpha_bits : int, optional
         Number of bits of each second-layer weight, 2 to 16, its sign included: an integer times one scale of single
-        precision for each output. The integers approximate the outputs on the data. Requires "free".
+        precision for each output, chosen by coordinate descent on the objective. Requires "free".
     second_layer : {"free", "shared"}, default="free"
         "free" chooses every weight; at most n neurons per output survive, and the others are dropped. "shared"
         keeps all neurons and one magnitude per output, the storage of a sampled network; signs of weights

@@ -13,9 +13,10 @@ from block_problems import LOSSES, all_neurons, enumerated_optimum, random_probl
 from brute_force import sign_vectors
 
 import qsdp
+from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp.certificates.proof import tree_bound
-from qsdp.column_generation import packed
+from qsdp.column_generation import bilinear, packed
 from qsdp.column_generation.master import SharedSums
 from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.restricted import nonnegative_minimum
@@ -239,6 +240,57 @@ def test_points_have_the_loss_and_slopes_of_the_samples(loss: str) -> None:
     assert point.loss == pytest.approx(master.normal.fit.value(prediction), rel=1e-12)
     change = master._loss.at(x + step).loss - master._loss.at(x - step).loss
     assert change == pytest.approx(2.0 * float(np.vdot(point.gradient, step)), rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "cross_entropy"])
+def test_passes_in_single_precision_are_close_and_end_with_a_fine_tolerance(loss: str) -> None:
+    problem = random_problem(2, loss, n=80)
+    instance = Instance.of(problem)
+    master = PackedMaster(instance, SharedSums(problem.targets))
+    x = 0.1 * np.random.default_rng(3).standard_normal((problem.n_outputs, problem.blocks.n_entries))
+    rough = master._loss.at(x)
+    master.solve(1e-2)
+    assert master._loss.at(x).loss == rough.loss
+    master.solve(1e-9)
+    exact = master._loss.at(x)
+    assert master._loss.at(x).loss != rough.loss
+    assert exact.loss == pytest.approx(rough.loss, rel=1e-5)
+    assert exact.gradient == pytest.approx(rough.gradient, rel=1e-4, abs=1e-5 * np.abs(exact.gradient).max())
+
+
+def test_rounds_without_proofs_reach_the_same_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where many sign vectors make exact pricing expensive, rounds search, and proofs follow at the end."""
+    rng = np.random.default_rng(4)
+    blocks = qsdp.Blocks(rng.standard_normal((200, 42)), [6, 6])
+    problem = qsdp.TrainingProblem(blocks, rng.standard_normal((200, 2)), beta=1.0)
+    problem = problem.with_beta(0.02 * qsdp.beta_max(problem))
+    known = qsdp.column_generation(problem)
+    calls: list[bool] = []
+    prove = bilinear._BilinearPricing.prove
+
+    def counted(self: Any, *arguments: Any, **options: Any) -> Any:
+        calls.append(True)
+        return prove(self, *arguments, **options)
+
+    monkeypatch.setattr(bilinear._BilinearPricing, "prove", counted)
+    monkeypatch.setattr(bilinear, "_ROUND", 0)
+    found = qsdp.column_generation(problem)
+    assert found.status == "optimal"
+    assert found.certificate.objective == pytest.approx(known.certificate.objective)
+    assert len(calls) < len(found.history)
+
+
+def test_a_time_limit_is_not_spent_on_the_shared_sums_of_each_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+    gram = SharedSums.gram
+
+    def noted(self: Any, normal: Any) -> Any:
+        limits.append(deadline.left())
+        return gram(self, normal)
+
+    monkeypatch.setattr(SharedSums, "gram", noted)
+    qsdp.column_generation(random_problem(3, n=100, n_outputs=4), time_limit=1000.0)
+    assert limits[0] > 900.0 > 300.0 > limits[1]
 
 
 def test_rows_are_sampled_for_second_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:

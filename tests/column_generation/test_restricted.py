@@ -21,6 +21,7 @@ from qsdp.column_generation.restricted import (
     _nonnegative,
     _quadratic,
     nonnegative_minimum,
+    sampling_chances,
     solve_restricted,
     sparsify,
 )
@@ -454,3 +455,17 @@ def test_penalties_that_vanish_beside_the_loss(loss: str, penalty: float) -> Non
     assert np.all(np.isfinite(solution.weights))
     assert np.all(solution.weights >= 0.0)
     assert problem.fit.value(problem.predict(solution.weights)) < 1e-3 * problem.at_zero
+
+
+@given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=60), st.integers(1, 80))
+@FUZZ
+def test_samples_are_drawn_in_proportion_to_their_sizes(sizes: list[float], count: int) -> None:
+    """Chances add up to the count, are proportional where below one, and positive where the size is zero."""
+    chances = sampling_chances(np.array(sizes), count)
+    assert np.all((chances > 0.0) & (chances <= 1.0))
+    assert chances.sum() == pytest.approx(min(count, len(sizes)), rel=1e-9)
+    shares = np.array(sizes) + 1e-3 * (np.mean(sizes) or 1.0)
+    below = chances < 1.0
+    ratios = chances[below] / shares[below]
+    assert ratios == pytest.approx(np.full(len(ratios), ratios.max(initial=0.0)), rel=1e-9)
+    assert np.all(chances[~below][:, None] / shares[~below][:, None] <= ratios * (1 + 1e-9))

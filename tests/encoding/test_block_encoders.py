@@ -268,7 +268,7 @@ FITTED = Patches(3, regions=2).fit(IMAGES[..., 0])
         (lambda: Patches(3, image_shape=(3, 3)).fit(IMAGES.reshape(9, -1)), "X must be images of shape"),
         (lambda: Patches(7, regions=3).fit(IMAGES), r"regions must be at most .* height of the images, 2 .* got 3"),
         (lambda: Patches(3, stride=4, regions=2).fit(IMAGES[:, :, :6]), "along the width of the images, 1 "),
-        (lambda: Patches(99).fit(IMAGES), "height of the images, 0 "),
+        (lambda: Patches(99).fit(IMAGES), r"size must be at most the height of the images .* got 99"),
         (lambda: Patches(3).fit(np.where(IMAGES > 254, np.nan, IMAGES)), "X must be finite; found NaN .* in image"),
         (lambda: Patches(3).fit(IMAGES[:0]), "at least one image"),
         (lambda: Patches(2, padding=2).fit(IMAGES), "padding must be less than size=2; got 2"),

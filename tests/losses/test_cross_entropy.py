@@ -314,3 +314,16 @@ def test_targets_are_coded_once() -> None:
 def test_class_numbers_are_checked(bad: list[float]) -> None:
     with pytest.raises(InvalidInputError, match="class numbers 0, 1"):
         LOSS.encode_target(np.array(bad))
+
+
+@given(seeds, classes)
+@FUZZ
+def test_curvatures_have_the_trace_and_the_rows_of_their_matrices(seed: int, n_classes: int) -> None:
+    rng, target, prediction = batch(seed, n_classes)
+    curvature = LOSS.curvature(prediction, target)
+    basis = np.eye(n_classes)
+    matrices = np.stack([curvature.times(np.tile(one, (4, 1))) for one in basis], axis=1)
+    assert curvature.traces() == pytest.approx(np.trace(matrices, axis1=1, axis2=2), abs=1e-12)
+    rows = rng.permutation(4)[:2]
+    change = rng.standard_normal((4, n_classes))
+    assert np.array_equal(curvature.take(rows).times(change[rows]), curvature.times(change)[rows])

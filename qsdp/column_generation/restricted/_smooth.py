@@ -73,4 +73,5 @@ def sampling_chances(sizes: FloatArray, count: int) -> FloatArray:
     # With the k largest drawn for certain, the others share the remaining chances.
     rest = np.cumsum(ordered[::-1])[::-1]
     certain = int(np.argmax(ordered * (count - np.arange(len(ordered))) <= rest))
-    return np.minimum(1.0, shares * ((count - certain) / rest[certain]))
+    chances: FloatArray = np.minimum(1.0, shares * ((count - certain) / rest[certain]))
+    return chances
