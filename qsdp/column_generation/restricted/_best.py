@@ -10,7 +10,10 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
 
-__all__ = ["Best", "RestrictedSolution", "predict"]
+__all__ = ["MAX_ITERATIONS", "Best", "RestrictedSolution", "predict"]
+
+#: Maximum number of iterations; ten to twenty are usual.
+MAX_ITERATIONS = 100
 
 #: Number of iterations without a smaller gap after which rounding dominates.
 _PATIENCE = 12

@@ -6,17 +6,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import scipy.linalg
 
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.restricted._best import Best, RestrictedSolution
-from qsdp.column_generation.restricted._linear import MAX_ITERATIONS, TO_BOUNDARY, cholesky, reach_of
+from qsdp.column_generation.restricted._best import MAX_ITERATIONS, Best, RestrictedSolution
 from qsdp.losses import DataFit
+from qsdp.relaxation.solvers.interior.newton import SHIFTS
 
 __all__ = ["solve_in_basis", "solve_quadratic"]
 
 #: Number of samples up to which the n x n system is solved rather than the smaller one, which is less accurate.
 _FEW_SAMPLES = 3000
+
+#: Fraction of the distance to the boundary of the positive orthant that a step may cover.
+_TO_BOUNDARY = 0.995
 
 
 def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
@@ -58,12 +62,12 @@ def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: flo
             ds = dual - adjoint(dnu)
             dx = g - D * ds
             if not corrected:
-                reach = min(reach_of(x, dx), reach_of(s, ds))
+                reach = min(_reach_of(x, dx), _reach_of(s, ds))
                 sigma = (float((x + reach * dx) @ (s + reach * ds)) / len(x) / mu) ** 3
                 centre = sigma * mu - dx * ds
         if not (np.all(np.isfinite(dx)) and np.all(np.isfinite(ds))):
             break
-        length = min(1.0, TO_BOUNDARY * min(reach_of(x, dx), reach_of(s, ds)))
+        length = min(1.0, _TO_BOUNDARY * min(_reach_of(x, dx), _reach_of(s, ds)))
         x, nu, s = x + length * dx, nu + length * dnu, s + length * ds
     return best.solution()
 
@@ -106,13 +110,13 @@ def _normal_equations(F: FloatArray, D: FloatArray, diagonal: FloatArray) -> Cal
         root = F * np.sqrt(D)
         N = root @ root.T
         N[np.diag_indices(n)] += diagonal
-        return cholesky(N)
+        return _cholesky(N)
     # Woodbury's identity with the k x k matrix D^-1 + F' diagonal^-1 F.
     scaled = F / diagonal[:, None]
     root = F / np.sqrt(diagonal)[:, None]
     small = root.T @ root
     small[np.diag_indices(k)] += 1.0 / D
-    inner = cholesky(small)
+    inner = _cholesky(small)
     if inner is None:
         return None
 
@@ -125,3 +129,26 @@ def _normal_equations(F: FloatArray, D: FloatArray, diagonal: FloatArray) -> Cal
         return x
 
     return solve
+
+
+def _cholesky(N: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+    """Return a solver of ``N x = b`` for a positive definite N, or None if N is not nearly positive definite."""
+    # With a unit diagonal, a tiny shift costs no accuracy and saves the last iterations.
+    scale: FloatArray = 1.0 / np.sqrt(np.maximum(N.diagonal(), np.finfo(np.float64).tiny))
+    N = N * np.outer(scale, scale)
+    for shift in SHIFTS:
+        N[np.diag_indices(len(N))] += shift
+        try:
+            factor = scipy.linalg.cho_factor(N, check_finite=False)
+        except scipy.linalg.LinAlgError:
+            continue
+        return lambda b: scale * scipy.linalg.cho_solve(factor, scale * b, check_finite=False)
+    return None
+
+
+def _reach_of(x: FloatArray, dx: FloatArray) -> float:
+    """Return the largest multiple of dx that keeps x non-negative, up to one beyond which a step is whole."""
+    falling = dx < 0.0
+    if not np.any(falling):
+        return 1.0 / _TO_BOUNDARY
+    return min(1.0 / _TO_BOUNDARY, float((-x[falling] / dx[falling]).min()))

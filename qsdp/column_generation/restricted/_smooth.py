@@ -7,8 +7,7 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.restricted._best import Best, RestrictedSolution
-from qsdp.column_generation.restricted._linear import MAX_ITERATIONS
+from qsdp.column_generation.restricted._best import MAX_ITERATIONS, Best, RestrictedSolution
 from qsdp.column_generation.restricted._nonnegative import descended, nonnegative_minimum
 from qsdp.losses import Curvature, DataFit
 

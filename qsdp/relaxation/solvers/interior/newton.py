@@ -36,6 +36,7 @@ from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import Coordinates
 
 __all__ = [
+    "SHIFTS",
     "BorderedSystem",
     "CoupledNewton",
     "Newton",
@@ -48,7 +49,7 @@ __all__ = [
 ]
 
 #: Relative diagonal shifts, tried in turn, since rounding destroys definiteness near the optimum.
-_SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
+SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
 
 #: Floor of the entries in a regularised diagonal: smaller probabilities count as zero.
 _SMALLEST = 1e-14
@@ -258,10 +259,10 @@ def factored_with_shifts(assembled: Callable[[float], FloatArray]) -> FloatArray
 
     `assembled` returns the system for a relative shift; `factored` overwrites it.
     """
-    for shift in _SHIFTS[:-1]:
+    for shift in SHIFTS[:-1]:
         with suppress(LinAlgError):
             return factored(assembled(shift))
-    return factored(assembled(_SHIFTS[-1]))
+    return factored(assembled(SHIFTS[-1]))
 
 
 def factored(matrix: FloatArray) -> FloatArray:

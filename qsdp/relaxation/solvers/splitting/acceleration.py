@@ -21,17 +21,22 @@ _LONGEST = 1e3
 #: Growth of the residual over its minimum from which the stored steps are dropped.
 _GROWTH = 2.0
 
+#: Initial and maximum length of a pause, in steps.
+_FIRST_PAUSE, _LONGEST_PAUSE = 5, 200
+
 
 class Anderson:
     r"""Anderson acceleration of a map g, from its last images g(v) and residuals f = g(v) - v.
 
     The next point is the combination of the stored images whose combined residual is smallest (type II, Walker and
     Ni 2011). For a linearly convergent iteration this is a Krylov method. If the residual grows, the stored steps are
-    dropped, and the iteration continues from the last image that the map itself gave.
+    dropped, the iteration continues from the last image that the map itself gave, and the map, which converges, is
+    iterated without extrapolation for a while.
     """
 
     def __init__(self) -> None:
         self._smallest = np.inf
+        self._pause = self._rest = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -39,15 +44,24 @@ class Anderson:
         self._last: tuple[FloatArray, FloatArray] | None = None
         self._plain: FloatArray | None = None
 
+    def _give_up(self) -> None:
+        """Drop the stored steps, and pause extrapolation for about twice as long as the last time."""
+        self._forget()
+        self._pause = min(2 * self._pause + _FIRST_PAUSE, _LONGEST_PAUSE)
+        self._rest = self._pause
+
     def extrapolate(self, image: FloatArray, residual: FloatArray) -> FloatArray:
         """Return the next point, given the image and the residual of the last point (flat arrays)."""
         size = float(np.linalg.norm(residual))
         if not size <= _GROWTH * self._smallest and self._plain is not None:
             # The extrapolation failed: return to the last image of the map itself.
             plain = self._plain
-            self._forget()
+            self._give_up()
             return plain
         self._smallest = min(self._smallest, size)
+        if self._rest:
+            self._rest -= 1
+            return image
         if self._last is not None:
             self._remember(image - self._last[0], residual - self._last[1])
         self._last = image, residual
@@ -69,7 +83,7 @@ class Anderson:
             leap = weights @ self._images[:k]
         # Longer extrapolations come from steps that are linearly dependent up to rounding; NaN fails the test as well.
         if not float(np.linalg.norm(leap)) <= _LONGEST * size:
-            self._forget()
+            self._give_up()
             return image
         self._plain = image
         point: FloatArray = image - leap
