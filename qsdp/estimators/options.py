@@ -82,7 +82,8 @@ class EstimatorOptions(TrainingOptions):
         then hold text and missing entries; the output must be numbers and is made dense. With `qsdp.encoding.Patches`,
         `Windows` or a `Union` of them, X are images or series, and the network is a `BlockNetwork`: bilinear, so that
         `activation` must be None or its default, without a constant column of its own. ``refine="exact"`` then proves
-        the optimum without a relaxation if its neurons can be enumerated.
+        the optimum without a relaxation if its neurons can be enumerated. `qsdp.encoding.TableBlocks` makes such blocks
+        of tables.
         """,
         _check_encoding,
     )

@@ -17,7 +17,6 @@ __all__ = [
     "agreeing",
     "block_minimum",
     "check_descends",
-    "compatible",
     "cross_changes",
     "cross_curvatures",
     "curvature_floor",
@@ -100,21 +99,8 @@ def cross_changes(images: Any, curvature: Any, alpha: FloatArray, library: Array
     return cross
 
 
-def compatible(predicted: FloatArray, cross: FloatArray) -> npt.NDArray[np.intp]:
-    """Select moves to make together, greedily: each retains half its decrease after those selected before it.
-
-    Single moves change the loss by `predicted` (B,), negative. Two moves together add `cross` (B, B) to their sum.
-    """
-    taken, beside = [], np.zeros(len(predicted))
-    for j, alone in enumerate(predicted.tolist()):
-        if alone + beside[j] < AGREEMENT * alone:
-            taken.append(j)
-            beside += cross[j]
-    return np.array(taken, dtype=np.intp)
-
-
 def agreeing(predicted: FloatArray, cross: FloatArray, tolerance: float) -> npt.NDArray[np.bool_]:
-    """Select moves by an exact model: all if their joint decrease is near the sum, else recursively halves of them.
+    """Select moves by a quadratic model: all if their joint decrease is near the sum, else recursively halves of them.
 
     Single moves change the loss by `predicted` (B,), negative. Two moves together add `cross` (B, B) to their sum.
     Decreases within the tolerance do not count.

@@ -17,7 +17,6 @@ from qsdp.refinement._descent import CoordinateDescent, IntArray, Neurons
 from qsdp.refinement._models import (
     AGREEMENT,
     agreeing,
-    compatible,
     cross_changes,
     curvature_floor,
     sampled_curvature,
@@ -48,7 +47,7 @@ class SampleDescent(CoordinateDescent):
     -----
     No n x m array is formed. Large data is not copied, except in single precision. On large data a cheap sweep moves
     several entries of a side at once if a quadratic model of all of them predicts a larger fall than for the best one
-    alone. It also moves several sides together if they are compatible in that model. Most of the time is spent on
+    alone. It also moves several sides together if they agree in that model. Most of the time is spent on
     evaluations of the loss and products with the data.
     """
 
@@ -118,11 +117,9 @@ class SampleDescent(CoordinateDescent):
             self._replace(delta, moves, predicted, several, slopes[chosen], curvature[chosen], sides)
         order = np.argsort(predicted, kind="stable")
         if self.samples.large or self.fit.quadratic:
+            # For a squared loss the model equals the loss up to rounding, so one evaluation suffices for all moves that
+            # it accepts together.
             cross = cross_changes(moves, curvature[chosen], alpha, library)
-            if self.samples.large:
-                order = order[compatible(predicted[order], cross[np.ix_(order, order)])]
-        if self.fit.quadratic:
-            # The model equals the loss up to rounding, so one evaluation suffices for all moves it accepts together.
             order = order[agreeing(predicted[order], cross[np.ix_(order, order)], self.tolerance)]
         taken = order[self._take(moves[order], alpha[order], predicted[order])]
         moving[rows.start + chosen[taken]] += delta[taken].astype(np.int8)

@@ -16,7 +16,7 @@ from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
 from qsdp.networks.weights import owners_of
 from qsdp.refinement import _moment_descent
 from qsdp.refinement._choice import descent_data, descent_of
-from qsdp.refinement._models import agreeing, block_minimum, compatible, cross_changes, cross_curvatures
+from qsdp.refinement._models import agreeing, block_minimum, cross_changes, cross_curvatures
 from qsdp.refinement._moment_descent import MomentDescent, best_moves, moves
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._sample_descent import SampleDescent
@@ -710,10 +710,6 @@ def test_models_of_several_moves():
     np.testing.assert_allclose(cross_changes(images, np.square(alpha) @ weights, alpha), exact, atol=1e-12)
     cross = cross_curvatures(images, weights)
     np.testing.assert_allclose(cross[0] * np.outer(alpha, alpha), exact, atol=1e-12)
-    # One after the other lowers the model, and leaves out what the first ones have done already.
-    twice = np.ones((2, 2))
-    np.testing.assert_array_equal(compatible(np.array([-1.0, -0.9]), twice), [0])
-    np.testing.assert_array_equal(compatible(np.array([-1.0, -0.9]), -twice), [0, 1])
     slopes, penalty = rng.standard_normal((6, 1)), 0.3
     step = block_minimum(slopes, cross, alpha, penalty)
     slope = slopes + cross[0] @ step
