@@ -23,7 +23,7 @@ __all__ = ["BetaChoice", "Functions", "LeftOut", "RidgeFit", "choose_beta", "lef
 
 #: Maximum number of distinct rows that are left out, maximum number of distinct rows that train, and maximum dimension
 #: of the functions: enough to detect gains of a few per mille, in a second per encoding.
-MOST_ROWS, MOST_TRAINED, MOST_FUNCTIONS = 3000, 50_000, 1000
+MOST_ROWS, MOST_TRAINED, _MOST_FUNCTIONS = 3000, 50_000, 1000
 
 #: Number of distinct rows below which nothing can be left out.
 LEAST_ROWS = 8
@@ -122,7 +122,7 @@ class Functions:
     most : int
     """
 
-    def __init__(self, rows: DataMap, weights: FloatArray, most: int = MOST_FUNCTIONS) -> None:
+    def __init__(self, rows: DataMap, weights: FloatArray, most: int = _MOST_FUNCTIONS) -> None:
         #: Eigenvalues of the weighted inner products of all rows, if these span the functions.
         self.eigenvalues: FloatArray | None = None
         self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
@@ -366,7 +366,8 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     :math:`\tau(\sum_i \nu_i \mathcal{X}_i) = \beta D`: beta is the size of the gradient that is left. So beta is read
     off the ridge regression that is best on left-out rows. It is the fraction
     :math:`\tau(\sum_i w_i r_i \mathcal{X}_i) / (2 \tau(\sum_i w_i y_i \mathcal{X}_i))` of `beta_max`, where r are the
-    residuals of the targets y, and :math:`\tau` is averaged over outputs. No relaxation is solved.
+    residuals of the targets y. With several outputs, the denominator is the largest over outputs, and the numerator the
+    mean or, for classes, the smallest. No relaxation is solved.
 
     Rows, also equal ones, are left out one by one: if rows repeat, new rows will have been seen before. The result
     depends neither on the order of the samples nor on whether a row is repeated or has an integer weight. Any beta will

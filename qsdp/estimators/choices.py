@@ -20,7 +20,7 @@ from qsdp.encoding.fitting import thresholds_of
 from qsdp.encoding.scales import restricted_to, scaled_to_rows
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
+from qsdp.ridge import LEAST_ROWS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
 
 __all__ = ["choose_encoder"]
 
@@ -37,9 +37,9 @@ _GAIN, _STANDARD_ERRORS = 0.01, 1.5
 #: Number of folds of the elimination, and number of distinct rows below which no input is eliminated.
 _FOLDS, _FEW_ROWS = 5, 20
 
-#: Maximum number of distinct rows that rank inputs, and maximum degrees of freedom of the regression on more than a
-#: thousand: time, since the elimination of many inputs takes minutes.
-_ELIMINATION_ROWS, _MOST_FREEDOM = 2000, 250
+#: Maximum number of distinct rows that rank inputs, and maximum degrees of freedom of a regression on more rows: beyond
+#: these, the elimination takes long and removes little.
+_ELIMINATION_ROWS, _MOST_FREEDOM = 1000, 250
 
 #: Fraction of the inputs that one step eliminates; at least two inputs remain.
 _ELIMINATED = 0.25
@@ -213,9 +213,9 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     error of the paired differences. In each of five folds, inputs are ranked on the training part, since a ranking on
     all rows would bias the errors. Equal rows may be in different folds.
 
-    If there are more than two thousand distinct rows, two thousand of them rank the inputs. Regressions on all rows
-    then decide how many remain, because more rows benefit from more inputs; all remain if the regression has many
-    degrees of freedom. After a time limit, the best inputs so far are returned.
+    If there are more than a thousand distinct rows, a thousand of them rank the inputs. Regressions on all rows then
+    decide how many remain, because more rows benefit from more inputs; all remain if the regression has many degrees of
+    freedom. After a time limit, the best inputs so far are returned.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     if rows.count < _FEW_ROWS or n_inputs <= 2 or deadline.over():
         return everything
     fit = fit or left_out_fit(problem, LeftOut.of(problem, rows))
-    if rows.count > MOST_FUNCTIONS and fit.freedom > _MOST_FREEDOM:
+    if rows.count > _ELIMINATION_ROWS and fit.freedom > _MOST_FREEDOM:
         return everything
     tried = _eliminated(problem, rows, n_inputs, fit)
     # From few inputs to all.
