@@ -23,7 +23,7 @@ __all__ = ["BetaChoice", "Functions", "LeftOut", "RidgeFit", "choose_beta", "lef
 
 #: Maximum number of distinct rows that are left out, maximum number of distinct rows that train, and maximum dimension
 #: of the functions: enough to detect gains of a few per mille, in a second per encoding.
-MOST_ROWS, _MOST_TRAINED, MOST_FUNCTIONS = 3000, 50_000, 1000
+MOST_ROWS, MOST_TRAINED, _MOST_FUNCTIONS = 3000, 50_000, 1000
 
 #: Number of distinct rows below which nothing can be left out.
 LEAST_ROWS = 8
@@ -122,7 +122,7 @@ class Functions:
     most : int
     """
 
-    def __init__(self, rows: DataMap, weights: FloatArray, most: int = MOST_FUNCTIONS) -> None:
+    def __init__(self, rows: DataMap, weights: FloatArray, most: int = _MOST_FUNCTIONS) -> None:
         #: Eigenvalues of the weighted inner products of all rows, if these span the functions.
         self.eigenvalues: FloatArray | None = None
         self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
@@ -218,20 +218,6 @@ class LeftOut:
             targets=of_cells[used],
             deviations=(of_cells - means[cells.group])[used],
         )
-
-    def errors(self, residuals: FloatArray, leverages: FloatArray) -> FloatArray:
-        """Compute weighted squared leave-one-out errors (k,), summed over equal rows.
-
-        Parameters
-        ----------
-        residuals : ndarray of shape (k, C)
-            Mean targets of the distinct rows minus predictions of the fit to all rows.
-        leverages : ndarray of shape (k,)
-            Diagonal of the matrix that maps targets to predictions.
-        """
-        own = np.maximum(1.0 - self.shares * leverages[self.place], _LEAST_LEFT)
-        losses = self.weights * np.square((self.deviations + residuals[self.place]) / own[:, None]).sum(axis=1)
-        return np.bincount(self.place, losses).astype(float)
 
     def data(self, problem: TrainingProblem, scale: float) -> DataMap:
         """Return the map of the distinct rows; inputs that are columns are multiplied by `scale`."""
@@ -380,7 +366,8 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     :math:`\tau(\sum_i \nu_i \mathcal{X}_i) = \beta D`: beta is the size of the gradient that is left. So beta is read
     off the ridge regression that is best on left-out rows. It is the fraction
     :math:`\tau(\sum_i w_i r_i \mathcal{X}_i) / (2 \tau(\sum_i w_i y_i \mathcal{X}_i))` of `beta_max`, where r are the
-    residuals of the targets y, and :math:`\tau` is averaged over outputs. No relaxation is solved.
+    residuals of the targets y. With several outputs, the denominator is the largest over outputs, and the numerator the
+    mean or, for classes, the smallest. No relaxation is solved.
 
     Rows, also equal ones, are left out one by one: if rows repeat, new rows will have been seen before. The result
     depends neither on the order of the samples nor on whether a row is repeated or has an integer weight. Any beta will
@@ -400,23 +387,26 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
         return BetaChoice(_FALLBACK * largest)
     few = LeftOut.of(problem, rows)
     fit = left_out_fit(problem, few, fewer_wrong=True)
-    left_out = LeftOut.of(problem, rows, trained=_MOST_TRAINED)
+    left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
     if len(left_out.samples) > len(few.samples):
         fit = left_out_fit(problem, left_out, (fit.scale,), fewer_wrong=True)
     data = left_out.data(problem, fit.scale)
     residuals = left_out.means - Functions(data, left_out.row_weights).values(data, fit.coefficients)
-    before, after = (_size(problem, left_out, targets) for targets in (left_out.means, residuals))
+    sizes = _sizes(problem, left_out, residuals)
+    # Outputs have one beta. A class whose output it shrinks more than its regression would hardly be predicted.
+    size = sizes.mean() if Codes.of(left_out.targets) is None else sizes.min()
     least = _LEAST_SHARE / math.sqrt(rows.count)
-    share = min(max(_RATIO * after / before, least), _MOST_SHARE)
+    share = min(max(_RATIO * float(size / _sizes(problem, left_out, left_out.means).max()), least), _MOST_SHARE)
     if not problem.loss.quadratic:
         return BetaChoice(share * largest)
     weight = problem.data_fit.total_weight / float(left_out.weights.sum())
     return BetaChoice(share * largest, weight * float(fit.errors.sum()), weight * fit.training_loss)
 
 
-def _size(problem: TrainingProblem, left_out: LeftOut, targets: FloatArray) -> float:
-    r"""Return :math:`\tau(\sum_i w_i y_i \mathcal{X}_i)` of the block where it is largest, averaged over outputs."""
+def _sizes(problem: TrainingProblem, left_out: LeftOut, targets: FloatArray) -> FloatArray:
+    r"""Return :math:`\tau(\sum_i w_i y_i \mathcal{X}_i)` of each output, of the block where it is largest."""
     data = problem.map.take(left_out.samples)
     matrices = data.adjoints(left_out.row_weights[:, None] * targets)
     bounds = [float(uninterrupted(grothendieck_bound(M, tol=_SIZE_GAP))) for M in matrices]
-    return float(np.reshape(bounds, (-1, data.n_blocks)).max(axis=1).mean())
+    sizes: FloatArray = np.reshape(bounds, (-1, data.n_blocks)).max(axis=1)
+    return sizes

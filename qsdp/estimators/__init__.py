@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from qsdp.estimators.classifier import QuantizedNetworkClassifier
     from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
     from qsdp.estimators.loading import load
-    from qsdp.estimators.network import QuantizedNetworkRegressor
+    from qsdp.estimators.regressor import QuantizedNetworkRegressor
 
 #: Modules of the names that need scikit-learn, whose import takes longer than all of this package; options do not.
 _LATER = {
     "QuantizedNetworkClassifier": "classifier",
     "QuantizedNetworkClassifierCV": "cross_validated",
-    "QuantizedNetworkRegressor": "network",
+    "QuantizedNetworkRegressor": "regressor",
     "QuantizedNetworkRegressorCV": "cross_validated",
     "load": "loading",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -19,7 +20,7 @@ from qsdp.encoding.fitting import thresholds_of
 from qsdp.encoding.scales import restricted_to, scaled_to_rows
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, LeftOut, RidgeFit, left_out_fit
+from qsdp.ridge import LEAST_ROWS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
 
 __all__ = ["choose_encoder"]
 
@@ -36,12 +37,16 @@ _GAIN, _STANDARD_ERRORS = 0.01, 1.5
 #: Number of folds of the elimination, and number of distinct rows below which no input is eliminated.
 _FOLDS, _FEW_ROWS = 5, 20
 
-#: If there are more than a thousand distinct rows, maximum number of them in the elimination, and maximum degrees of
-#: freedom of the regression.
-_ELIMINATION_ROWS, _MOST_FREEDOM = 2000, 250
+#: Maximum number of distinct rows that rank inputs, and maximum degrees of freedom of a regression on more rows: beyond
+#: these, the elimination takes long and removes little.
+_ELIMINATION_ROWS, _MOST_FREEDOM = 1000, 250
 
 #: Fraction of the inputs that one step eliminates; at least two inputs remain.
 _ELIMINATED = 0.25
+
+#: Factors of the strength of the penalty that each step of the elimination compares, and the fraction by which errors
+#: may differ without meaning.
+_STEPS, _EQUAL = 10.0 ** np.array([1.0, 0.5, 0.0, -0.5]), 1e-3
 
 #: Number of standard errors of paired differences by which errors must exceed the smallest ones to end the elimination,
 #: and by which those of fewer inputs may exceed them: none takes a fifth more bits, one costs accuracy.
@@ -206,10 +211,11 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     repeatedly, each time without the quarter of the inputs that affects its predictions least. Held-out rows decide how
     many inputs remain: the smallest number whose errors exceed the smallest ones by a negligible part of the standard
     error of the paired differences. In each of five folds, inputs are ranked on the training part, since a ranking on
-    all rows would bias the errors. Equal rows may be in different folds. If there are more than a thousand distinct
-    rows, two thousand of them are ranked and left out one by one instead; all inputs remain if the regression has many
-    degrees of freedom, as two thousand rows say nothing of the inputs that more rows need. After a time limit, the best
-    inputs so far are returned.
+    all rows would bias the errors. Equal rows may be in different folds.
+
+    If there are more than a thousand distinct rows, a thousand of them rank the inputs. Regressions on all rows then
+    decide how many remain, because more rows benefit from more inputs; all remain if the regression has many degrees of
+    freedom. After a time limit, the best inputs so far are returned.
 
     Parameters
     ----------
@@ -230,22 +236,51 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     if rows.count < _FEW_ROWS or n_inputs <= 2 or deadline.over():
         return everything
     fit = fit or left_out_fit(problem, LeftOut.of(problem, rows))
-    if rows.count > MOST_FUNCTIONS and fit.freedom > _MOST_FREEDOM:
+    if rows.count > _ELIMINATION_ROWS and fit.freedom > _MOST_FREEDOM:
         return everything
-    elimination = _Elimination.of(problem, rows, n_inputs, fit)
+    tried = _eliminated(problem, rows, n_inputs, fit)
+    # From few inputs to all.
+    candidates = [own for own, _ in reversed(tried)] or [everything]
+    enough = [_as_good(errors, _smallest(tried), _NEGLIGIBLE) for _, errors in reversed(tried)]
+    candidates = candidates[enough.index(True) if enough else 0 :]
+    return candidates[0] if rows.count <= _ELIMINATION_ROWS else _fewest_of_all_rows(problem, rows, candidates, fit)
+
+
+def _eliminated(
+    problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit
+) -> list[tuple[IntArray, FloatArray]]:
+    """Eliminate inputs until errors are hopeless; return the inputs of each step and their errors on held-out rows."""
+    elimination = _Elimination.of(problem, rows, n_inputs, fit.scale)
     # Inputs ranked on all rows come first, then those ranked on each training part.
-    inputs = [everything] * (1 + len(elimination.held_out))
+    inputs, strength = [np.arange(n_inputs)] * (1 + _FOLDS), fit.strength
     tried: list[tuple[IntArray, FloatArray]] = []
     while not deadline.over():
-        errors, importances = elimination.measure(inputs)
+        errors, importances, strength = elimination.measure(inputs, strength)
         tried.append((inputs[0], errors))
-        if not _as_good(errors, _smallest(tried), _HOPELESS):
-            break
         count = max(2, int((1.0 - _ELIMINATED) * len(inputs[0])))
-        if count == len(inputs[0]):
+        if count == len(inputs[0]) or not _as_good(errors, _smallest(tried), _HOPELESS):
             break
         inputs = [_largest(own, sizes, count) for own, sizes in zip(inputs, importances, strict=True)]
-    return next((own for own, errors in reversed(tried) if _as_good(errors, _smallest(tried), _NEGLIGIBLE)), everything)
+    return tried
+
+
+def _fewest_of_all_rows(
+    problem: TrainingProblem, rows: DistinctRows, candidates: list[IntArray], fit: RidgeFit
+) -> IntArray:
+    """Select the first of nested candidates, from few inputs to all, whose errors are as good as the last one's."""
+    left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
+    X = fit.scale * problem.X[left_out.samples]
+
+    def errors(inputs: IntArray) -> FloatArray:
+        columns = np.hstack([X[:, inputs], X[:, len(candidates[-1]) :]])
+        return left_out.best(quadratic_map(columns, problem.activation)).errors
+
+    smallest = errors(candidates[-1])
+
+    def suffice(inputs: IntArray) -> bool:
+        return deadline.over() or _as_good(errors(inputs), smallest, _NEGLIGIBLE)
+
+    return candidates[bisect_left(candidates[:-1], True, key=suffice)]
 
 
 def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
@@ -272,11 +307,9 @@ class _Elimination:
     ----------
     left_out : LeftOut
     X : ndarray of shape (k, N)
-        Inputs of the distinct rows, at the better scale.
+        Scaled inputs of the distinct rows.
     activation : PolynomialActivation or None
     n_inputs : int
-    strength : float
-        Strength of the ridge penalty.
     held_out : ndarray of shape (folds, c)
         Weight of each cell that a fold holds out.
     """
@@ -285,95 +318,102 @@ class _Elimination:
     X: FloatArray
     activation: PolynomialActivation | None
     n_inputs: int
-    strength: float
     held_out: FloatArray
 
     @classmethod
-    def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit) -> _Elimination:
-        """Prepare the elimination for a problem and its regression."""
+    def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, scale: float) -> _Elimination:
+        """Prepare the elimination for a problem whose inputs are multiplied by `scale`."""
         left_out = LeftOut.of(problem, rows, trained=_ELIMINATION_ROWS)
         order = np.argsort(left_out.place, kind="stable")
         ends = np.empty_like(left_out.counts)
         ends[order] = np.cumsum(left_out.counts[order])
         # Fold k gets every fifth row of a cell, from number k on.
-        later = np.arange(_FOLDS - 1, -1, -1)[: _FOLDS if len(left_out.samples) <= MOST_FUNCTIONS else 0, None]
+        later = np.arange(_FOLDS - 1, -1, -1)[:, None]
         dealt = (ends + later) // _FOLDS - (ends - left_out.counts + later) // _FOLDS
         held_out = dealt / left_out.counts * left_out.weights
-        X = fit.scale * problem.X[left_out.samples]
-        return cls(left_out, X, problem.activation, n_inputs, fit.strength, held_out)
+        return cls(left_out, scale * problem.X[left_out.samples], problem.activation, n_inputs, held_out)
 
-    def measure(self, inputs: list[IntArray]) -> tuple[FloatArray, list[FloatArray]]:
+    def measure(self, inputs: list[IntArray], strength: float) -> tuple[FloatArray, list[FloatArray], float]:
         """Compute squared errors (k,) on held-out rows, and importances on all rows and each training part.
+
+        The strength of the penalty is the best of a few near that of the last step, and is also returned: it grows by
+        orders of magnitude where the functions become fewer than the rows, and the regression stops interpolating.
 
         Parameters
         ----------
         inputs : list of ndarray of int
             Inputs for all rows, then those for each training part.
+        strength : float
         """
-        left_out, targets = self.left_out, self.left_out.targets
-        predictions, leverages, sizes = self._fit(inputs[0], left_out.weights)
-        importances = [sizes]
-        if not len(self.held_out):
-            return left_out.errors(left_out.means - predictions, leverages), importances
-        errors = np.zeros(len(left_out.samples))
-        for own, held_out in zip(inputs[1:], self.held_out, strict=True):
-            predictions, _, sizes = self._fit(own, left_out.weights - held_out)
-            squared = np.square(predictions[left_out.place] - targets).sum(axis=1)
-            errors += np.bincount(left_out.place, held_out * squared, minlength=len(errors))
-            importances.append(sizes)
-        return errors, importances
+        left_out, strengths = self.left_out, strength * _STEPS
+        parts = list(zip(inputs[1:], self.held_out, strict=True))
+        fits = [self._fit(own, left_out.weights - held_out, strengths) for own, held_out in parts]
+        errors = np.zeros((len(strengths), len(self.X)))
+        for fit, held_out in zip(fits, self.held_out, strict=True):
+            squared = np.square(fit.predictions[:, left_out.place] - left_out.targets).sum(axis=2)
+            errors += [np.bincount(left_out.place, one, minlength=len(self.X)) for one in held_out * squared]
+        sums = errors.sum(axis=1)
+        # Of nearly equal strengths the strongest: while the regression interpolates, the others make no difference.
+        best = int(np.argmax(sums <= (1.0 + _EQUAL) * sums.min()))
+        everywhere = self._fit(inputs[0], left_out.weights, strengths[best : best + 1])
+        importances = [everywhere.importances(0), *(fit.importances(best) for fit in fits)]
+        return (
+            errors[best],
+            [sizes[: len(own)] for sizes, own in zip(importances, inputs, strict=True)],
+            strengths[best],
+        )
 
-    def _fit(self, inputs: IntArray, cell_weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Fit a regression on some inputs and weighted cells.
-
-        Returns predictions (k, C) for all rows, leverages of the rows with positive weight, and importances of inputs.
-        """
+    def _fit(self, inputs: IntArray, cell_weights: FloatArray, strengths: FloatArray) -> _Fits:
+        """Fit regressions of several strengths on some inputs and weighted cells."""
         place, count = self.left_out.place, len(self.X)
         weights = np.bincount(place, cell_weights, minlength=count).astype(float)
         training = weights > 0.0
-        weights = weights[training]
         columns = [np.bincount(place, cell_weights * one, minlength=count) for one in self.left_out.targets.T]
         rows = quadratic_map(np.hstack([self.X[:, inputs], self.X[:, self.n_inputs :]]), self.activation)
-        roots = np.sqrt(weights)[:, None]
+        roots = np.sqrt(weights[training])[:, None]
         targets = np.stack(columns, axis=1)[training] / roots
-        if rows.layout.n_entries < count:
-            features = rows.features()
-            own = roots * features[training]
-            gram = own.T @ own
-            ridge = _add_ridge(gram, self.strength, len(own))
-            inverse = scipy.linalg.inv(gram, overwrite_a=True)
-            slopes = inverse @ (own.T @ targets)
-            predictions, dual = features @ slopes, roots * (targets - own @ slopes) / ridge
-            leverages = np.einsum("ij,ij->i", own @ inverse, own)
-        else:
-            kernel = rows.inner_products()
-            own = roots * kernel[np.ix_(training, training)] * roots.T
-            ridge = _add_ridge(own, self.strength, len(own))
-            inverse = scipy.linalg.inv(own, overwrite_a=True)
-            dual = roots * (inverse @ targets)
-            predictions = kernel[:, training] @ dual
-            leverages = 1.0 - ridge * inverse.diagonal()
-        sizes = _importances(rows.X[training], dual, weights, self.activation)
-        return predictions, leverages, sizes[: len(inputs)]
+        primal = rows.layout.n_entries < count
+        products = rows.features() if primal else rows.inner_products()[:, training]
+        own = roots * products[training]
+        gram, right = (own.T @ own, own.T @ targets) if primal else (own * roots.T, targets)
+        unit = float(np.trace(gram)) / len(own) or 1.0
+        predictions, dual = [], []
+        for ridge in unit * strengths:
+            solution = scipy.linalg.solve(gram + ridge * np.eye(len(gram)), right, assume_a="pos")
+            dual.append(roots * ((targets - own @ solution) / ridge if primal else solution))
+            predictions.append(products @ (solution if primal else dual[-1]))
+        return _Fits(np.stack(predictions), np.stack(dual), rows.X[training], weights[training], self.activation)
 
 
-def _add_ridge(gram: FloatArray, strength: float, n_rows: int) -> float:
-    """Add a multiple of the mean eigenvalue of `n_rows` rows to the diagonal, and return it."""
-    ridge = strength * (float(np.trace(gram)) / n_rows or 1.0)
-    gram[np.diag_indices(len(gram))] += ridge
-    return ridge
+@dataclass(frozen=True, eq=False)
+class _Fits:
+    """Regressions of several strengths.
 
+    Attributes
+    ----------
+    predictions : ndarray of shape (strengths, k, C)
+    dual : ndarray of shape (strengths, t, C)
+        Dual variables of the training rows.
+    X : ndarray of shape (t, N)
+    weights : ndarray of shape (t,)
+    activation : PolynomialActivation or None
+    """
 
-def _importances(
-    X: FloatArray, dual: FloatArray, weights: FloatArray, activation: PolynomialActivation | None
-) -> FloatArray:
-    """Compute the squared change of predictions, summed over rows, if a column is replaced by its mean."""
-    a, b, _ = (1.0, 0.0, 0.0) if activation is None else activation.coefficients
-    deviations = X - np.average(X, axis=0, weights=weights)
-    importances = np.zeros(X.shape[1])
-    for one in dual.T:
-        # Predictions are x'Sx + s'x + a constant, where S and s are sums over rows.
-        slopes = 2.0 * a**2 * np.linalg.multi_dot([X, X.T * one, X]) + 0.5 * b**2 * (one @ X)
-        changes = deviations * (slopes - deviations * (a**2 * (one @ np.square(X))))
-        importances += weights @ np.square(changes)
-    return importances
+    predictions: FloatArray
+    dual: FloatArray
+    X: FloatArray
+    weights: FloatArray
+    activation: PolynomialActivation | None
+
+    def importances(self, number: int) -> FloatArray:
+        """Compute the squared change of predictions, summed over rows, if a column is replaced by its mean."""
+        a, b, _ = (1.0, 0.0, 0.0) if self.activation is None else self.activation.coefficients
+        X = self.X
+        deviations = X - np.average(X, axis=0, weights=self.weights)
+        importances = np.zeros(X.shape[1])
+        for one in self.dual[number].T:
+            # Predictions are x'Sx + s'x + a constant, where S and s are sums over rows.
+            slopes = 2.0 * a**2 * np.linalg.multi_dot([X, X.T * one, X]) + 0.5 * b**2 * (one @ X)
+            changes = deviations * (slopes - deviations * (a**2 * (one @ np.square(X))))
+            importances += self.weights @ np.square(changes)
+        return importances

@@ -34,8 +34,8 @@ from qsdp.encoding.frames import is_frame
 from qsdp.estimators.classes import are_objects
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.folds import PathPlan, Split, plan_paths
-from qsdp.estimators.network import QuantizedNetworkRegressor
 from qsdp.estimators.options import ClassifierCrossValidationOptions, CrossValidationOptions, EstimatorOptions
+from qsdp.estimators.regressor import QuantizedNetworkRegressor
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
 from qsdp.pipeline import QSDPResult, sample_from

@@ -21,7 +21,7 @@ from qsdp.estimators.calibration import Calibration, Lines
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
 from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
 from qsdp.estimators.inputs import has_encoder, makes_blocks
-from qsdp.estimators.network import QuantizedNetworkRegressor
+from qsdp.estimators.regressor import QuantizedNetworkRegressor
 from qsdp.estimators.saving import CV_NUMBERS, ENCODER_PARAMETERS, LABELS
 from qsdp.estimators.solution import Solution
 from qsdp.estimators.source import TableSource

@@ -1,4 +1,4 @@
-"""The scikit-learn regressor, and the base class of all estimators."""
+"""Base class of the scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from qsdp._utils.options import StoredArguments, documented
-from qsdp._utils.outputs import squeezed
+from qsdp._utils.options import StoredArguments
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
-from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, check_targets, errors_of
+from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, errors_of
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.blocks import Blocks
 from qsdp.certificates import Certificate
@@ -30,7 +29,7 @@ from qsdp.encoding.columns import as_table
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.frames import columns_of_training, is_frame
 from qsdp.estimators.choices import choose_encoder
-from qsdp.estimators.collections import rows_here, train_on_collections
+from qsdp.estimators.collections import train_on_collections
 from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import (
     check_kind_of_array,
@@ -55,9 +54,9 @@ from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.relaxation.shortfall import warn_of_choices
 from qsdp.sampling import sample_network
-from qsdp.statistics.collections import Rows, is_collection, map_rows
+from qsdp.statistics.collections import Rows, map_rows
 
-__all__ = ["QuantizedNetworkRegressor"]
+__all__ = ["named_copy"]
 
 
 def named_copy(function: Any, owner: str) -> Any:
@@ -495,90 +494,6 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._takes_frames
         return tags
-
-
-@documented(EstimatorOptions)
-class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ignore[misc]
-    r"""Regression by a network with quantized first-layer weights and a certified gap to the global optimum.
-
-    Fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)` with :math:`u_j, v_j \in \{\pm1\}^D` to
-    standardised targets, where :math:`\tilde x` is the activation's lift of the encoded and scaled x.
-
-    Parameters
-    ----------
-    n_neurons, beta, loss, activation, levels, encoding, max_categories, constant_column, solver, shaping, refine, tol,
-    allocation, time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
-        See `EstimatorOptions`.
-
-    Attributes
-    ----------
-    network_ : BilinearNetwork or BlockNetwork
-        Fitted network on the encoded inputs; the constant column, if appended, is one more input.
-    encoder_ : transformer or None
-        Fitted transformer of columns to inputs; see `encoding`.
-    target_scaling_ : TargetScaling
-        Offset and scale of the targets in training.
-    constant_ : float
-        Entry of the constant column, if there is one: the power of two nearest to the largest root mean square of an
-        input.
-    certificate_ : Certificate
-        Objective of the network and lower bound for every network on the same inputs and scaled targets.
-    result_ : QSDPResult
-        Problem, relaxation, covariance and timings.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
-
-    See Also
-    --------
-    qsdp.solve_and_sample : The same for unchanged data and targets, with the defaults of the paper.
-
-    Examples
-    --------
-    >>> import qsdp
-    >>> X, y = qsdp.datasets.load_bundled("diabetes")
-    >>> model = qsdp.QuantizedNetworkRegressor(random_state=0).fit(X[:300], y[:300])
-    >>> model.score(X[300:], y[300:]) > 0.4, model.certificate_.relative_gap < 0.1
-    (True, True)
-    """
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
-        return tags
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> QuantizedNetworkRegressor:
-        """Fit the network to data (n, d), or images or series, and targets (n,) or (n, C), with weights if given.
-
-        All may be Dask collections; X may also be `qsdp.RowBatches`, which come with their targets and weights.
-        """
-        return self._fit_to(X, y, sample_weight)
-
-    def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkRegressor:
-        options = self._options()
-        loss = get_loss(self.loss)
-        if loss.for_classes:
-            raise InvalidInputError(f"loss must be a loss of real targets for a regressor; got {self.loss!r}")
-        X, y, sample_weight, of_collections = rows_here(X, y, sample_weight, missing=self._takes_frames)
-        self._fit(self._validated(X, y, sample_weight), options, **of_collections, **routed)
-        return self
-
-    @property
-    def _targets(self) -> dict[str, Any]:
-        return {"y_numeric": True, "multi_output": True}
-
-    def _coded(self, samples: Rows) -> tuple[FloatArray, FloatArray | None]:
-        return check_targets("y", samples.y, length=len(samples.y)), samples.weights
-
-    def predict(self, X: Any) -> Any:
-        """Return predictions of shape (n,) or (n, C).
-
-        A Dask array gives an array, a Dask data frame a series or data frame with its index.
-        """
-        if is_collection(X):
-            return self._of_collection("predict", X, np.float64, *self.network_.output_shape)
-        return squeezed(self._output(X), self.network_.output_shape, axis=1)
 
 
 def _constant(X: FloatArray, weights: FloatArray | None) -> float:

@@ -17,9 +17,11 @@ from qsdp.encoding.scales import NO_GAIN
 from qsdp.estimators import choices
 from qsdp.estimators.choices import (
     _FOLDS,
+    _STEPS,
     Candidate,
     _as_good,
     _Elimination,
+    _fewest_of_all_rows,
     affordable_thresholds,
     choose_encoder,
     first_clear_best,
@@ -62,20 +64,29 @@ def test_errors_and_importances_are_those_of_regressions_on_folds(
     y = rng.normal(size=(23, n_outputs)) + X[:, :1] ** 2
     problem = TrainingProblem(X, y.squeeze(), beta=1.0, activation=activation, sample_weight=weights)
     rows = DistinctRows.of(X)
-    elimination = _Elimination.of(problem, rows, 4, left_out_fit(problem, LeftOut.of(problem, rows)))
-    # Inputs may differ between folds; the strength is that of all rows and inputs.
+    elimination = _Elimination.of(problem, rows, 4, 2.0)
+    # Inputs may differ between folds; the strength is the same.
     inputs = [np.array(own) for own in ([0, 2], [0, 1], [0, 2], [1, 3], [2, 3], [0, 3])]
-    errors, importances = elimination.measure(inputs)
+    errors, importances, strength = elimination.measure(inputs, 0.01)
     order = elimination.left_out.samples
+    np.testing.assert_array_equal(elimination.X, 2.0 * X[order])
     X, y, weights = elimination.X, y[order], weights[order]
-    strength = elimination.strength
+
+    def held_out_errors(strength: float) -> FloatArray:
+        found = np.empty(23)
+        for fold, own in enumerate(inputs[1:]):
+            out, rows = np.arange(23) % _FOLDS == fold, features(X[:, own], activation)
+            predicted = predictions(rows[~out], y[~out], weights[~out], rows[out], strength)
+            found[out] = weights[out] * np.square(predicted - y[out]).sum(axis=1)
+        return found
+
+    assert strength == min(0.01 * _STEPS, key=lambda one: float(held_out_errors(one).sum()))
+    np.testing.assert_allclose(errors, held_out_errors(strength), rtol=1e-7)
     for own, found, fold in zip(inputs, importances, [None, *range(_FOLDS)], strict=True):
         training = np.ones(23, dtype=bool) if fold is None else np.arange(23) % _FOLDS != fold
         rows = X[:, own]
         of_training, others = features(rows[training], activation), features(rows, activation)
         predicted = predictions(of_training, y[training], weights[training], others, strength)
-        squared = weights * np.square(predicted - y).sum(axis=1)
-        np.testing.assert_allclose(errors[~training], squared[~training], rtol=1e-7)
         for k, importance in enumerate(found):
             moved = rows[training]
             moved[:, k] = np.average(moved[:, k], weights=weights[training])
@@ -110,35 +121,35 @@ def test_as_good_is_within_standard_errors_of_the_smallest() -> None:
     assert _as_good(least, least, 0.0)
 
 
-def test_inputs_of_many_rows_are_left_out_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_strength_follows_the_number_of_functions() -> None:
+    # With as many functions as rows, the weak penalty of a regression that interpolates is the worst one.
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(25, 6))[[*range(25), 3, 3]]
-    weights = rng.uniform(0.5, 2.0, size=27)
-    y = rng.normal(size=(27, 2)) + X[:, :1] ** 2
-    problem = TrainingProblem(X, y, beta=1.0, activation=RELU, sample_weight=weights)
+    X = rng.normal(size=(80, 30))
+    y = X[:, 0] + 0.3 * rng.normal(size=80)
+    problem = TrainingProblem(X, y, beta=1.0, activation=RELU)
+    elimination = _Elimination.of(problem, DistinctRows.of(X), 30, 1.0)
+    inputs = [np.arange(10)] * (1 + _FOLDS)
+    weak, _, strength = elimination.measure(inputs, 1e-6)
+    for _ in range(10):
+        errors, _, strength = elimination.measure(inputs, strength)
+    assert strength > 1e-2
+    assert errors.sum() < 0.5 * weak.sum()
+
+
+@pytest.mark.parametrize(("slope", "expected"), [(0.15, {0, 1}), (0.0, {0})])
+def test_all_rows_decide_how_many_inputs_remain(
+    slope: float, expected: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 5))
+    problem = TrainingProblem(X, X[:, 0] + slope * X[:, 1] + rng.normal(size=2000), beta=1.0, activation=RELU)
     rows = DistinctRows.of(X)
     fit = left_out_fit(problem, LeftOut.of(problem, rows))
-    monkeypatch.setattr(choices, "MOST_FUNCTIONS", 24)
-    elimination = _Elimination.of(problem, rows, 6, fit)
-    assert not len(elimination.held_out)
-    order = elimination.left_out.samples
-    # Fewer functions than rows, and more.
-    for kept in (np.array([0, 2]), np.arange(6)):
-        errors, (importances,) = elimination.measure([kept])
-        assert importances.shape == kept.shape
-        inputs = features(fit.scale * X[:, kept], RELU)
-        totals = np.bincount(rows.group, weights)
-        # The penalty is the one for all rows.
-        penalty = fit.strength * np.mean(totals * np.square(inputs[rows.first]).sum(axis=1))
-        expected = np.zeros(25)
-        for i in range(27):
-            others = np.arange(27) != i
-            root = np.sqrt(weights[others])[:, None]
-            lhs = np.vstack([root * inputs[others], np.sqrt(penalty) * np.eye(inputs.shape[1])])
-            rhs = np.vstack([root * y[others], np.zeros((inputs.shape[1], 2))])
-            error = y[i] - inputs[i] @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
-            expected[rows.group[i]] += weights[i] * np.sum(error**2)
-        np.testing.assert_allclose(errors, expected[rows.group[order]], rtol=1e-6)
+    candidates = [np.arange(k) for k in (1, 2, 3, 5)]
+    assert set(_fewest_of_all_rows(problem, rows, candidates, fit).tolist()) == expected
+    # A few rows rank the inputs; too few to see the second one.
+    monkeypatch.setattr(choices, "_ELIMINATION_ROWS", 40)
+    assert expected <= set(useful_inputs(problem, rows, 5).tolist())
 
 
 def test_columns_after_the_inputs_stay() -> None:
@@ -148,8 +159,8 @@ def test_columns_after_the_inputs_stay() -> None:
     problem, rows = TrainingProblem(with_constant, y, beta=1.0), DistinctRows.of(X)
     kept = useful_inputs(problem, rows, 12)
     assert {0, 1} <= set(kept.tolist()) < set(range(12))
-    elimination = _Elimination.of(problem, rows, 12, left_out_fit(problem, LeftOut.of(problem, rows)))
-    errors, _ = elimination.measure([kept] * (1 + _FOLDS))
+    elimination = _Elimination.of(problem, rows, 12, 1.0)
+    errors, _, _ = elimination.measure([kept] * (1 + _FOLDS), 1e-3)
     assert errors.mean() < 0.3 * np.var(y)
 
 
