@@ -208,5 +208,5 @@ def claims(records: Records) -> list[Claim]:
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("statistics", "relaxation", "refinement", "encoding")
+MEASURED = ("statistics", "relaxation", "refinement", "encoding", "smooth_losses")
 EXPERIMENT = experiment_in(__name__, "A GPU beside the processor", "Targets of the package: devices")

@@ -261,5 +261,5 @@ def quotes(records: Records) -> dict[str, str]:
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("relaxation", "sampling", "refinement", "encoding")
+MEASURED = ("relaxation", "sampling", "refinement", "encoding", "smooth_losses")
 EXPERIMENT = experiment_in(__name__, "Hundreds of inputs and several outputs", "Targets of the package")

@@ -115,5 +115,5 @@ def quotes(records: Records) -> dict[str, str]:
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("relaxation", "column_generation")
+MEASURED = ("relaxation", "column_generation", "smooth_losses")
 EXPERIMENT = experiment_in(__name__, "Proven optima of small sets", "Targets of the package: proven optima")
