@@ -148,7 +148,7 @@ def test_what_does_not_fit_is_refused() -> None:
     model, (Xs, ys) = QuantizedNetworkRegressor(**FAST), blocks(X, y)
     with pytest.raises(InvalidTypeError, match="y must be a Dask array or data frame; got ndarray"):
         model.fit(Xs, y)
-    with pytest.raises(InvalidTypeError, match="X must be a Dask collection, as y is; got ndarray"):
+    with pytest.raises(InvalidTypeError, match="X must be a Dask collection, since y is one; got ndarray"):
         model.fit(X, ys)
     with pytest.raises(InvalidInputError, match="y must have as many chunks of rows as X, 5; got 10"):
         model.fit(Xs, blocks(y, size=50)[0])

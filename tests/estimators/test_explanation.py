@@ -296,7 +296,7 @@ def test_after_resampling_the_new_network_is_explained():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model: model.effects(sample_weight=np.ones(80)), "sample_weight needs X"),
+        (lambda model: model.effects(sample_weight=np.ones(80)), "sample_weight requires X"),
         (lambda model: model.effects(names=["a"]), "names must be 4, one for each column; got 1"),
         (lambda model: model.to_expression(["a"]), "names must be 4, one for each column; got 1"),
         (lambda model: model.to_expression(digits=0), "digits must be an integer from 1 to 17"),
