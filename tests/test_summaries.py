@@ -153,7 +153,7 @@ def test_certificate_says_what_it_knows():
     }
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.0, 0.0), (-1.0, 2.0), (0.0, np.inf), (np.nan, 1.0)])
+@pytest.mark.parametrize(("low", "high"), [(0.0, 0.0), (-1.0, 2.0), (0.0, 1e300), (0.0, np.nan)])
 def test_certificates_of_any_numbers(low, high):
     parsed(qsdp.Certificate(low, high)._repr_html_())
 

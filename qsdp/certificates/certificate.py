@@ -18,7 +18,7 @@ from qsdp.certificates.checks import check_fits
 from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
 from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree, scaled_tree, tree_bound
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
@@ -278,7 +278,11 @@ def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | No
     Raises
     ------
     StorageError
-        The file is truncated, altered, not a certificate, or the certificate of another problem.
+        The file is truncated, altered, not a certificate, claims a bound above its objective, or is the certificate of
+        another problem.
     """
     proof, claims = read_proof(path, problem)
-    return Certificate(**claims, proof=proof)
+    try:
+        return Certificate(**claims, proof=proof)
+    except InvalidInputError as error:
+        raise StorageError(f"{os.fspath(path)!r} is not a valid certificate: {error}") from None

@@ -541,6 +541,16 @@ def test_no_random_change_is_accepted_with_a_false_bound(
         assert code == 1 or name == "U"
 
 
+def test_a_bound_above_the_objective_is_no_certificate(
+    saved: tuple[Path, Path, str, float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = contents_of(saved[0])
+    rewritten(tmp_path / "c", fields | {"lower_bound": fields["objective"] * 1.001})
+    assert answer(tmp_path / "c", capsys)[0] == 1
+    with pytest.raises(StorageError, match="is not a valid certificate: lower_bound must be at most the objective"):
+        load_certificate(tmp_path / "c")
+
+
 # -- statistics ----------------------------------------------------------------------------------------
 
 

@@ -22,7 +22,8 @@ from qsdp._utils.deadline import TimeOver
 from qsdp.column_generation.master import Master
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES
-from qsdp.refinement.refitting import _pricing_values, refit
+from qsdp.refinement._pricing import pricing_values
+from qsdp.refinement.refitting import refit
 
 FUZZ = settings(max_examples=20, deadline=None, derandomize=True)
 LIFTS: list[tuple[int, Any]] = [(2, None), (3, "relu_like"), (2, (0.7, 0.0, -0.4)), (3, None), (4, "quadratic")]
@@ -156,11 +157,11 @@ def test_memory_on_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_memory_of_the_pricing_values_of_wide_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "WORK_FLOATS", 2**14)
     network = draw(random_problem(0, 50, 10), 20_000)
-    M = np.random.default_rng(0).standard_normal((50, 50))
-    expected = [u @ M @ v for u, v in zip(network.U[:50], network.V[:50], strict=True)]
-    np.testing.assert_allclose(_pricing_values(network, M)[:50], expected, rtol=1e-10, atol=1e-10)
+    M = np.random.default_rng(0).standard_normal((1, 50, 50))
+    expected = [u @ M[0] @ v for u, v in zip(network.U[:50], network.V[:50], strict=True)]
+    np.testing.assert_allclose(pricing_values(network, M)[:50, 0], expected, rtol=1e-10, atol=1e-10)
     # One side of all neurons takes 8 MB as floats.
-    assert peak_of(lambda: _pricing_values(network, M)) < 1e6
+    assert peak_of(lambda: pricing_values(network, M)) < 1e6
 
 
 # -- free ----------------------------------------------------------------------------------------------
