@@ -70,7 +70,8 @@ WORKS: dict[str, Callable[[Any], Any]] = {
     "gap": lambda a: plotting.GapDisplay.from_problem(a.problem),
 }
 
-NO_COLUMNS, NO_EXPORT = "samples in blocks have no columns", "can be exported by to_c, to_js and to_onnx only"
+NO_COLUMNS = "samples in blocks have no columns"
+NO_EXPORT = "can be exported by to_c, to_js, to_onnx and to_qonnx only, and those on series by to_c only"
 NO_ENCODER = "a network on blocks without an estimator needs encoder"
 NO_FORM = "has no quadratic form in columns"
 REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -118,7 +119,7 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "maxcut": (NO_COLUMNS, lambda a: qsdp.maxcut_bound(a.X)),
     "to_c": (NO_ENCODER, lambda a: export.to_c(a.network)),
     "to_onnx": (NO_ENCODER, lambda a: export.to_onnx(a.network)),
-    "to_qonnx": (NO_EXPORT, lambda a: export.to_qonnx(a.network, input_range=(0, 3))),
+    "to_qonnx": (NO_ENCODER, lambda a: export.to_qonnx(a.network, input_range=(0, 3))),
     "to_verilog": (NO_EXPORT, lambda a: export.to_verilog(a.network)),
     "describe": (NO_EXPORT, lambda a: export.describe(a.network)),
     "onnx_inputs": (NO_ENCODER, lambda a: export.onnx_inputs(a.network, a.X)),
@@ -154,7 +155,13 @@ def test_arrays_are_not_made_of_blocks(a: SimpleNamespace) -> None:
 
 
 def test_the_command_says_what_it_cannot_export(a: SimpleNamespace) -> None:
-    for kind, said in (("c", NO_ENCODER), ("onnx", NO_ENCODER), ("verilog", NO_EXPORT), ("js", NO_ENCODER)):
+    for kind, said in (
+        ("c", NO_ENCODER),
+        ("onnx", NO_ENCODER),
+        ("verilog", NO_EXPORT),
+        ("js", NO_ENCODER),
+        ("qonnx", NO_ENCODER),
+    ):
         done = CliRunner().invoke(cli.app, ["export", str(a.folder / "network"), "--to", kind])
         assert done.exit_code != 0
         assert said in " ".join(done.output.split())

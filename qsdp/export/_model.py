@@ -244,7 +244,10 @@ def is_on_blocks(network: Any) -> bool:
 def refuse_blocks(network: Any) -> None:
     """Raise `ExportError` for a network on blocks."""
     if is_on_blocks(network):
-        raise ExportError("networks on images and series can be exported by to_c, to_js, to_onnx and to_qonnx only")
+        raise ExportError(
+            "networks on images can be exported by to_c, to_js, to_onnx and to_qonnx only, and those on series by "
+            "to_c only"
+        )
 
 
 def _described(model: Any, encoder: Any) -> ModelDescription:

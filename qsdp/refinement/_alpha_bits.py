@@ -39,7 +39,7 @@ _TOGETHER = 6000
 
 
 @dataclass(frozen=True, eq=False)
-class _Group:
+class _WeightGroup:
     """Weights that are quantized together: those of one output, or of all outputs that a loss couples."""
 
     neurons: IntegerArray
@@ -93,11 +93,11 @@ def _is_smooth(problem: TrainingProblem) -> bool:
     return loss.inverse_curvature > 0.0 if isinstance(loss, PiecewiseQuadratic) else loss.has_curvature
 
 
-def _groups(alpha: FloatArray, *, together: bool) -> list[_Group]:
+def _groups(alpha: FloatArray, *, together: bool) -> list[_WeightGroup]:
     neurons, outputs = np.nonzero(alpha)
     if together and len(neurons) <= _TOGETHER:
-        return [_Group(neurons, outputs)]
-    return [_Group(neurons[outputs == c], outputs[outputs == c]) for c in range(alpha.shape[1])]
+        return [_WeightGroup(neurons, outputs)]
+    return [_WeightGroup(neurons[outputs == c], outputs[outputs == c]) for c in range(alpha.shape[1])]
 
 
 def _curvature(network: Any, problem: TrainingProblem) -> Curvature:
@@ -105,7 +105,7 @@ def _curvature(network: Any, problem: TrainingProblem) -> Curvature:
 
 
 def _hessians(
-    network: Any, problem: TrainingProblem, groups: list[_Group], curvature: Curvature | None
+    network: Any, problem: TrainingProblem, groups: list[_WeightGroup], curvature: Curvature | None
 ) -> list[FloatArray]:
     """Compute each group's second derivatives of the loss with respect to its weights, by default of squared errors.
 
@@ -178,7 +178,7 @@ def _nearest(alpha: FloatArray, gram: FloatArray, largest: int) -> tuple[FloatAr
 def _descended(
     network: Any,
     problem: TrainingProblem,
-    groups: list[_Group],
+    groups: list[_WeightGroup],
     hessians: list[FloatArray],
     integers: FloatArray,
     scales: FloatArray,

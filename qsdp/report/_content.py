@@ -14,7 +14,6 @@ from qsdp._utils.summary import first_few, format_bits, format_count, format_num
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
 from qsdp.encoding import Encoding, Expression
-from qsdp.estimators.inputs import makes_blocks
 from qsdp.estimators.source import TableSource
 from qsdp.networks import BilinearNetwork, BlockNetwork, Effects
 from qsdp.report._charts import curve, scatter
@@ -46,6 +45,9 @@ _SIZES = (10, 30, 100, 300, 1000, 3000)
 
 def facts_of_model(model: Any, judged: Judged | None, n_draws: int) -> dict[str, Any]:
     """Return the template variables of a model, with scores and effects if it was evaluated on a table."""
+    # Imported here because it loads scikit-learn, which the options of commands do not need.
+    from qsdp.estimators.inputs import makes_blocks
+
     network, certificate, classes, encoder = (
         model.network_,
         model.certificate_,

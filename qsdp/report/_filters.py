@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.summary import format_share
-from qsdp.encoding import Windows
-from qsdp.encoding.moments import MomentEncoder
 from qsdp.tables.scored import class_names
+
+if TYPE_CHECKING:
+    from qsdp.encoding.moments import MomentEncoder
 
 __all__ = ["filters_of"]
 
@@ -48,6 +49,9 @@ def filters_of(model: Any) -> list[dict[str, Any]]:
 
 
 def _name(encoder: MomentEncoder, row: int, column: int) -> str:
+    # Imported here because it loads scikit-learn, which the options of commands do not need.
+    from qsdp.encoding import Windows
+
     if isinstance(encoder, Windows):
         return f"lag {np.ravel(encoder.lags)[row]}, segment {column + 1}"
     return f"row {row + 1}, column {column + 1}"

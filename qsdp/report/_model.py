@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.numeric import ROUNDING
-from qsdp.estimators.inputs import makes_blocks
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.networks import Effects
@@ -92,6 +91,9 @@ def judge(model: Any, data_file: str | os.PathLike[str]) -> Judged:
 
 def _judge_arrays(model: Any, data_file: str) -> Judged:
     """Evaluate a model that was saved in Python on arrays X, y and maybe sample_weight."""
+    # Imported here because it loads scikit-learn, which the options of commands do not need.
+    from qsdp.estimators.inputs import makes_blocks
+
     try:
         with np.load(data_file, allow_pickle=False) as archive:
             X, y, weights = archive["X"], archive["y"], archive.get("sample_weight")

@@ -12,8 +12,6 @@ from typing import Any
 
 from qsdp._utils.files import write_whole
 from qsdp._utils.validation import check_integer
-from qsdp.encoding import Patches
-from qsdp.estimators.inputs import makes_blocks
 from qsdp.estimators.provenance import versions
 from qsdp.exceptions import InvalidInputError
 from qsdp.report._content import facts_of_model, measured, measures
@@ -136,6 +134,10 @@ def make_report(
 
 def _task(model: Any) -> str | None:
     """Return the name of the task in model repositories, which have none for numbers predicted from images."""
+    # Imported here because they load scikit-learn, which the options of commands do not need.
+    from qsdp.encoding import Patches
+    from qsdp.estimators.inputs import makes_blocks
+
     what = "regression" if class_names(model) is None else "classification"
     if not makes_blocks(model.encoder_):
         return f"tabular-{what}"

@@ -42,7 +42,7 @@ def table(rng, n):
             "town": rng.choice(["Oslo", "Rome", "</script>", "Zürich \u2028", ""], n, p=[0.4, 0.3, 0.1, 0.1, 0.1]),
             "gap": np.where(rng.random(n) < 0.3, None, rng.choice(["a", "b"], n)),
             "code": pd.Categorical(rng.integers(0, 4, n)),
-            "mixed": rng.choice(np.array(["7", 7, 7.5, None], dtype=object), n),
+            "mixed": rng.choice(np.array(["seven", "7", 7, 7.5, None], dtype=object), n),
             "rare": rng.choice([f"level {k}" for k in range(40)], n, p=np.r_[0.5, np.full(39, 0.5 / 39)]),
             "day": days.strftime("%Y-%m-%d"),
             "moment": days.strftime("%Y-%m-%dT%H:%M:%S.125+02:30"),
