@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,7 +40,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LogisticRegression
 
 import qsdp
-from benchmarks.data.sets import targets_of
+from benchmarks.data.sets import pooled, targets_of
 from benchmarks.machinery.common import TARGET, Records, accuracy, experiment_in, table_row, timed, unfolded, where
 from benchmarks.machinery.process import in_own_process, peak
 from benchmarks.machinery.verdicts import Claim, exact
@@ -220,10 +221,7 @@ def forest(case: dict[str, Any], X: np.ndarray, y: np.ndarray, others: Any) -> d
     """Train random forests and boosted trees of several sizes on the averaged pixels."""
     ((_, _, area),) = numbers_of(case["patches"])
 
-    def pixels(images: np.ndarray) -> np.ndarray:
-        side = 28 // area
-        return images.reshape(-1, side, area, side, area).mean(axis=(2, 4)).reshape(len(images), -1)
-
+    pixels = partial(pooled, side=28 // area)
     entries: list[dict[str, Any]] = []
 
     def fit() -> None:
