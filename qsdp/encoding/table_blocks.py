@@ -238,13 +238,9 @@ class TableBlocks(BlockEncoder):
         """Restore the fitted attributes from `to_state` of an equal encoder; raise StorageError if they are invalid."""
         state = checked("encoder", state, _STATE)
         inputs = self._table_encoder()
-        inputs.encoding_, inputs.dropped_ = Encoding.from_state(state["encoding"]), state["dropped"]
-        names = [column.name for column in inputs.encoding_.columns]
+        inputs.restore(Encoding.from_state(state["encoding"]), state["dropped"], named=state["named"])
         if not inputs.encoding_.expressions:
             raise StorageError("encoder: there must be inputs")
-        inputs.n_features_in_ = len(names)
-        if state["named"]:
-            inputs.feature_names_in_ = np.array(names, dtype=object)
         self._set(inputs)
 
 

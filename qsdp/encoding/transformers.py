@@ -22,6 +22,7 @@ from qsdp.encoding.columns import (
     odd_entries,
     place_of,
 )
+from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import EncodingRule
 from qsdp.encoding.frames import columns_of_training, is_frame
@@ -55,6 +56,13 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
             table, weights = [column[kept] for column in table], weights[kept]
         self.encoding_, self.dropped_ = rule.fit(table, names, weights, notations)
         return self
+
+    def restore(self, encoding: Encoding, dropped: dict[str, str], *, named: bool) -> None:
+        """Set the fitted attributes to those of an equal encoder, whose training data were `named` or not."""
+        names = [column.name for column in encoding.columns]
+        self.encoding_, self.dropped_, self.n_features_in_ = encoding, dropped, len(names)
+        if named:
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the inputs of the network, shape (n, width)."""

@@ -304,14 +304,12 @@ def _encoder(state: Any, model: Any) -> TableEncoder | BlockEncoder | None:
         raise StorageError(f"the encoder has no parameters {sorted(unknown)}")
     encoder = TableEncoder(**{name: _parameter(value) for name, value in state["parameters"].items()})
     encoder._rule()
-    encoder.encoding_, encoder.dropped_ = Encoding.from_state(state["encoding"]), state["dropped"]
-    if len(encoder.encoding_.columns) != model.n_features_in_:
-        raise StorageError(f"the encoding has {len(encoder.encoding_.columns)} columns")
-    encoder.n_features_in_ = model.n_features_in_
-    if hasattr(model, "feature_names_in_"):
-        encoder.feature_names_in_ = model.feature_names_in_
-        if [column.name for column in encoder.encoding_.columns] != model.feature_names_in_.tolist():
-            raise StorageError("the columns of the encoding have other names")
+    named = hasattr(model, "feature_names_in_")
+    encoder.restore(Encoding.from_state(state["encoding"]), state["dropped"], named=named)
+    if encoder.n_features_in_ != model.n_features_in_:
+        raise StorageError(f"the encoding has {encoder.n_features_in_} columns")
+    if named and encoder.feature_names_in_.tolist() != model.feature_names_in_.tolist():
+        raise StorageError("the columns of the encoding have other names")
     return encoder
 
 
