@@ -124,6 +124,10 @@ class MomentEncoder(BlockEncoder):
         """Rows and columns in which the blocks are arranged: regions of images; lags and segments of series."""
         return 1, self._n_blocks
 
+    def region_name(self, row: int, column: int) -> str:
+        """Return the name of a block by its row and column in `regions_shape`."""
+        return f"row {row + 1}, column {column + 1}"
+
     @property
     @abstractmethod
     def _side(self) -> int:

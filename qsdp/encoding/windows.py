@@ -207,6 +207,10 @@ class Windows(MomentEncoder):
         """Numbers of lags and of segments."""
         return len(self._checked_lags), self.segments
 
+    def region_name(self, row: int, column: int) -> str:
+        """Return the name of a block by its lag and segment."""
+        return f"lag {np.ravel(self.lags)[row]}, segment {column + 1}"
+
     def _learned(self) -> dict[str, Any]:
         return {"mean": self.mean_.tolist(), "scale": self.scale_.tolist()}
 

@@ -34,7 +34,7 @@ def filters_of(model: Any) -> list[dict[str, Any]]:
             shown = mine[np.argsort(-sizes.max(axis=1, initial=0.0), kind="stable")[:_SHOWN]]
             regions.append(
                 {
-                    "name": _name(part, *divmod(place, columns)),
+                    "name": part.region_name(*divmod(place, columns)),
                     "count": str(len(mine)),
                     "share": format_share(float(sizes.sum()) / total),
                     "neurons": [
@@ -46,15 +46,6 @@ def filters_of(model: Any) -> list[dict[str, Any]]:
         encoders.append({"columns": columns, "regions": regions})
         first += rows * columns
     return encoders
-
-
-def _name(encoder: MomentEncoder, row: int, column: int) -> str:
-    # Imported here because it loads scikit-learn, which the options of commands do not need.
-    from qsdp.encoding import Windows
-
-    if isinstance(encoder, Windows):
-        return f"lag {np.ravel(encoder.lags)[row]}, segment {column + 1}"
-    return f"row {row + 1}, column {column + 1}"
 
 
 def _weight(weights: npt.NDArray[np.float64], names: list[str] | None) -> str:
