@@ -23,7 +23,7 @@ ROOTS = Experiment(
 def test_records_of_other_versions_of_the_methods_are_stale_and_measured_again(tmp_path: Path) -> None:
     path = tmp_path / "found.json"
     assert Results("roots", 1).state(ROOTS) == ""
-    run_experiment(ROOTS, path, verbose=False, limit=1, about={"commit": "a", "note": "beside a build"})
+    run_experiment(ROOTS, path, verbose=False, limit=1, about={"commit": "a", "note": "a build on the same cores"})
     assert Results.load(path).state(ROOTS) == "current"
     raised = replace(ROOTS, methods={"sampling": 2}, run=lambda case: {"root": -(case["n"] ** 0.5)})
     assert Results.load(path).state(raised) == "1 of 1 stale"
@@ -58,12 +58,12 @@ def test_machines_that_differ_in_the_date_alone_are_the_same() -> None:
 
 def test_a_page_names_a_machine_once_with_all_its_dates_and_commits() -> None:
     machine = {**describe_machine(), "commit": "a", "date": "2026-01-02", "note": ""}
-    later = {**machine, "commit": "b", "date": "2026-01-05", "note": "beside a build"}
+    later = {**machine, "commit": "b", "date": "2026-01-05", "note": "a build on the same cores"}
     records = [Record({"n": n}, {}, 0.1, machine=min(n, 1)) for n in range(3)]
     results = Results("roots", 1, records=records, machines=[machine, later])
     (text,) = _machines(results)
     assert text.count(machine["processor"]) == 1
-    assert text.endswith("2026-01-02 to 2026-01-05, commits a, b, **2 cases beside a build**")
+    assert text.endswith("2026-01-02 to 2026-01-05, commits a, b, **2 cases with a build on the same cores**")
     versions = {**machine["versions"], "numpy": "0.0"}
     assert (
         len(_machines(Results("roots", 1, records=records, machines=[machine, {**later, "versions": versions}]))) == 2

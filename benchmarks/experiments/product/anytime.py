@@ -134,7 +134,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     if quick:
         first = next(iter(PROBLEMS))
         solves = grid(problem=first, solver=SOLVERS[1:3], limit=0.3)
-        generated = grid(problem=next(iter(LOOSE)), cuts=(True, False), limit=4.0)
+        generated = grid(problem=next(iter(LOOSE)), cuts=(True, False), limit=1.0)
         return solves + grid(problem=first, limit=(0.03, 0.3), seeds=1) + generated
     solves = grid(problem=tuple(PROBLEMS), solver=SOLVERS, limit=CURVE)
     generated = grid(problem=tuple(LOOSE), cuts=(True, False), limit=MINUTE) + grid(problem=OPEN, cuts=True, limit=LONG)
