@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -15,7 +16,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from threadpoolctl import threadpool_limits
+
 Measure = Callable[[dict[str, Any]], dict[str, Any]]
+
+#: What most measurements import. A server that has loaded it forks a new process for each of them.
+_PRELOADED = ("qsdp.estimators", "qsdp.column_generation", "qsdp.pipeline", "sklearn.linear_model")
 
 #: Script that prints a program's seconds and peak; small itself, since a program's peak starts at that of its parent.
 _APART = """
@@ -37,14 +43,14 @@ def in_own_process(
     """Return the measurement of a case by a function of a module, in a new process.
 
     The process has `threads` BLAS threads (by default as many as this one) and at most `memory` GiB; it is terminated
-    after `stop` seconds. A `RuntimeError` says that it failed, ended without an answer, or was stopped.
+    after `stop` seconds. A `RuntimeError` says that it failed, was stopped, or ended without an answer, and by which
+    signal.
     """
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", *_PRELOADED])
     receiver, sender = context.Pipe(duplex=False)
-    pools = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    with mock.patch.dict(os.environ, dict.fromkeys(pools, str(threads)) if threads else {}):
-        child = context.Process(target=_send, args=(measure, case, memory, sender))
-        child.start()
+    child = context.Process(target=_send, args=(measure, case, threads, memory, sender))
+    child.start()
     sender.close()
     try:
         if not receiver.poll(stop):
@@ -52,7 +58,9 @@ def in_own_process(
             raise RuntimeError(f"stopped after {stop:.0f} s")
         found = receiver.recv()
     except EOFError:
-        raise RuntimeError(f"the process of {case} ended without an answer") from None
+        child.join()
+        ended = f" by {signal.Signals(-child.exitcode).name}" if (child.exitcode or 0) < 0 else ""
+        raise RuntimeError(f"the process of {case} ended without an answer{ended}") from None
     finally:
         child.join()
     if isinstance(found, str):
@@ -60,7 +68,11 @@ def in_own_process(
     return found
 
 
-def _send(measure: Measure, case: dict[str, Any], memory: float | None, sender: Any) -> None:
+def _send(measure: Measure, case: dict[str, Any], threads: int | None, memory: float | None, sender: Any) -> None:
+    if threads is not None:
+        # The server has loaded NumPy's BLAS; libraries that are loaded later read the environment.
+        os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)))
+        threadpool_limits(threads)
     if memory is not None:
         resource.setrlimit(resource.RLIMIT_AS, (int(memory * 2**30),) * 2)
     try:

@@ -102,6 +102,6 @@ def test_a_process_is_ended_at_its_seconds(monkeypatch: pytest.MonkeyPatch) -> N
 def _busy(case: dict[str, Any]) -> dict[str, Any]:
     import resource
 
-    resource.setrlimit(resource.RLIMIT_CPU, (case["stop"], case["stop"]))
+    resource.setrlimit(resource.RLIMIT_CPU, (case["stop"], case["stop"] + 1))
     while True:
         pass
