@@ -390,6 +390,14 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """Data as a map of the relaxation's N x N matrices, for columns scaled by M."""
         return self.weight_map.with_levels(self.levels - 1.0)
 
+    def forward(self, S: FloatArray) -> FloatArray:
+        r"""Return :math:`\langle \mathcal{X}_i, S \rangle` of shape (n,) for a matrix `S` of shape (N, N)."""
+        return self.map.forward(S)
+
+    def adjoint(self, nu: FloatArray) -> FloatArray:
+        r"""Return :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""
+        return self.map.adjoint(nu)
+
     def objective(self, network: SecondLayer) -> float:
         r"""Compute the objective of `network`: loss plus :math:`\beta D \sum_j \|\alpha_j\|_1`."""
         return self.data_fit.value(self.outputs(network)) + self.penalty(network)

@@ -24,6 +24,7 @@ __all__ = [
     "chosen_columns",
     "column_notation",
     "is_missing",
+    "is_symbolic",
     "odd_entries",
     "place_of",
 ]
@@ -62,6 +63,19 @@ def is_missing(entry: Any) -> bool:
     if isinstance(entry, (float, Real, np.datetime64, np.timedelta64)):
         return bool(entry != entry)
     return entry is None or type(entry).__name__ in _PANDAS_MISSING
+
+
+def is_symbolic(column: Any) -> bool:
+    """Whether a column is categorical, judged by its type or, for object columns, by its entries.
+
+    In a column of objects, every hashable entry that is not a number, a time or missing is a symbol.
+    """
+    if _is_categorical_type(column):
+        return True
+    entries = _entries(column)
+    if entries.dtype.kind != "O":
+        return entries.dtype.kind in "bUTS"
+    return any(_is_symbol(entry) for entry in entries.tolist())
 
 
 def column_notation(column: Any, name: str) -> str | None:
