@@ -123,7 +123,6 @@ def run(
     experiments: Names,
     quick: Annotated[bool, typer.Option("--quick", help="Few, small cases; into a folder of its own.")] = False,
     jobs: Annotated[int, typer.Option(help="Cases at a time.")] = 1,
-    backend: Annotated[str | None, typer.Option(help="Of joblib: loky or threading.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Measure at most as many cases.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Cases of this NAME=VALUE; of several names, all.")] = None,
     note: Annotated[str, typer.Option(help="What else ran at the same time; stored with the records.")] = "",
@@ -134,7 +133,7 @@ def run(
     failed = False
     for experiment in chosen(experiments):
         path, part = folder / f"{experiment.name}.json", part_of(experiment, only or [])
-        options = {"n_jobs": jobs, "backend": backend, "verbose": console.is_terminal, "limit": limit}
+        options = {"n_jobs": jobs, "verbose": console.is_terminal, "limit": limit}
         results, failures = run_experiment(part, path, quick=quick, about={"commit": commit(), "note": note}, **options)
         if quick and not experiment.cases(quick):
             skipped(experiment.name, "no quick case can run on this machine; its page names the programs it needs")

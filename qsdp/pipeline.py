@@ -36,7 +36,6 @@ from qsdp.statistics import SufficientStatistics
 __all__ = [
     "QSDPResult",
     "run_on_batches",
-    "run_on_statistics",
     "run_pipeline",
     "sample_from",
     "solve_and_sample",
@@ -292,8 +291,9 @@ def run_pipeline(
 ) -> QSDPResult:
     """Run the steps of `solve_and_sample` for a problem created by `TrainingOptions.problem`.
 
-    With `statistics`, train on them; the rows of `problem` are then a sample of the summarised rows. The solver starts
-    from the relaxation `start`, for example of other data, if it has the same shape and is not zero.
+    With `statistics`, train on them; the rows of `problem` are then a sample, weighted to stand for all rows, which
+    determines beta, and on which networks with many inputs are polished. The solver starts from the relaxation
+    `start`, for example of other data, if it has the same shape and is not zero.
     """
     rng = check_random_state(options.random_state)
     timings: dict[str, float] = {}
@@ -349,14 +349,6 @@ def _proven(
             covariance = shape_covariance(relaxation, options.shaping, verbose=options.verbose)
     certificate = exact.certificate
     return QSDPResult(exact.network, certificate, relaxation, covariance, problem, timings, options.refine, exact, kept)
-
-
-def run_on_statistics(statistics: SufficientStatistics, few: TrainingProblem, options: TrainingOptions) -> QSDPResult:
-    """Run the steps of `solve_and_sample` for all rows summarised by statistics.
-
-    `few`, a sample weighted to stand for all rows, determines beta. Networks with many inputs are polished on it.
-    """
-    return run_pipeline(few, options, statistics=statistics)
 
 
 def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions) -> QSDPResult:

@@ -17,24 +17,36 @@ __all__ = ["Bars"]
 #: Seconds until the first line where bars cannot be drawn; further lines follow when the time has doubled.
 _LINE_SECONDS = 10.0
 
+#: The same for a display that nobody asked for; anything from one second to five would do.
+_UNASKED_SECONDS = 2.0
+
 
 class Bars:
     """Display of stages on standard error: name, bar, time and figures of each.
 
-    If the console is not a terminal, lines report on the running stage: after ten seconds, and then whenever the
-    elapsed time has doubled. Logs of short calls stay empty, and logs of long calls short.
+    In a `notebook`, or if the console is not a terminal, lines report on the running stage: after ten seconds (two, if
+    `automatic`), and then whenever the elapsed time has doubled. Logs of short calls stay empty, and logs of long calls
+    short. An automatic or transient display leaves nothing but such lines.
     """
 
-    def __init__(self, *, console: Console | None = None, transient: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        console: Console | None = None,
+        transient: bool = False,
+        automatic: bool = False,
+        notebook: bool = False,
+    ) -> None:
         # Names may contain file names with brackets, which are not markup.
         name, figures = (TextColumn(text, markup=False) for text in ("{task.description:7}", "{task.fields[figures]}"))
         columns = name, BarColumn(), TimeElapsedColumn(), figures
-        self.progress = Progress(
-            *columns, console=console or Console(stderr=True, highlight=False), transient=transient
-        )
+        # Bars in notebooks need a package that may be missing, and kernels pretend to be terminals.
+        plain: dict[str, Any] = {"force_jupyter": False, "force_terminal": False} if notebook else {}
+        console = console or Console(stderr=True, highlight=False, **plain)
+        self.progress = Progress(*columns, console=console, transient=transient or automatic)
         self._drawn = self.progress.console.is_terminal
         self._began = time.monotonic()
-        self._next_line = _LINE_SECONDS
+        self._next_line = _UNASKED_SECONDS if automatic else _LINE_SECONDS
 
     def add(self, name: str) -> Callable[[float | None, float | None, str | None], None]:
         """Add a line for a stage; return the function that updates it."""

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
-from qsdp._utils.notebook import NotebookTable, in_notebook
+if TYPE_CHECKING:
+    from qsdp._utils.bars import Bars
 
 __all__ = ["NO_BAR", "SILENT", "ProgressBar", "Report", "Stages", "progress"]
 
-#: Seconds after which a notebook shows progress by default; anything from one to five would do.
-_DELAY = 2.0
-
 #: Called with the amount done, the total and figures of one stage. None means unknown; for figures, unchanged.
 Report = Callable[[float | None, float | None, str | None], object]
-
-
-class _Display(Protocol):
-    """Interface of displays of stages."""
-
-    def add(self, name: str) -> Report:
-        """Add a stage."""
-
-    def running(self) -> AbstractContextManager[None]:
-        """Keep the display up to date until the block ends."""
 
 
 class _Gapped(Protocol):
@@ -74,7 +63,7 @@ NO_BAR = ProgressBar()
 class Stages:
     """Stages of one display, or of none; an automatic display was not requested explicitly."""
 
-    def __init__(self, display: _Display | None, *, automatic: bool = False) -> None:
+    def __init__(self, display: Bars | None, *, automatic: bool = False) -> None:
         self._display, self.automatic = display, automatic
 
     @property
@@ -102,20 +91,22 @@ _turn = threading.Lock()
 
 @contextmanager
 def progress(verbose: bool | int | None, *, transient: bool = False) -> Iterator[Stages]:
-    """Open a display of stages on standard error or in the notebook if `verbose`, else a silent one.
+    """Open a display of stages on standard error if `verbose`, else a silent one.
 
-    None shows stages in a notebook after two seconds, unless an enclosing call has a display. Otherwise, stages join
-    the display of an enclosing call. A transient display is erased at the end, except in a notebook.
+    None shows the stages of calls of more than two seconds in a notebook, unless an enclosing call has a display.
+    Otherwise, stages join the display of an enclosing call. A transient display is erased at the end.
     """
     global _current
-    notebook, automatic = in_notebook(), verbose is None
+    automatic, notebook = verbose is None, _in_notebook()
     if not (verbose or (automatic and (notebook if _current is None else _current.automatic))):
         yield SILENT
         return
     with _turn:
         outer = _current
         if outer is None:
-            bars = NotebookTable(_DELAY if automatic else 0.0) if notebook else _bars(transient)
+            from qsdp._utils.bars import Bars
+
+            bars = Bars(transient=transient, automatic=automatic, notebook=notebook)
             _current = own = Stages(bars, automatic=automatic)
     if outer is not None:
         yield outer
@@ -127,10 +118,10 @@ def progress(verbose: bool | int | None, *, transient: bool = False) -> Iterator
         _current = None
 
 
-def _bars(transient: bool) -> _Display:
-    from qsdp._utils.bars import Bars
-
-    return Bars(transient=transient)
+def _in_notebook() -> bool:
+    """Whether the code runs in the kernel of a notebook."""
+    ipython: Any = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 def _share(measure: float, tol: float) -> float:

@@ -34,7 +34,6 @@ def run_experiment(
     *,
     quick: bool = False,
     n_jobs: int | None = None,
-    backend: str | None = None,
     verbose: bool | int = True,
     limit: int | None = None,
     about: Mapping[str, Any] | None = None,
@@ -54,11 +53,8 @@ def run_experiment(
     quick : bool, default=False
         Measure the few small cases of ``experiment.cases(True)``.
     n_jobs : int, optional
-        Number of cases that are measured in parallel; one by default.
-    backend : str, optional
-        joblib back end: "loky" (the default), "threading", or one registered with
-        ``joblib.register_parallel_backend``. It must return each result as soon as it is ready, so that an interrupt
-        loses few of them.
+        Number of cases that are measured in parallel; one by default. ``joblib.parallel_config`` chooses a back end
+        that returns each result as soon as it is ready, such as "loky", the default.
     verbose : bool or int, default=True
         Show progress.
     limit : int, optional
@@ -76,11 +72,11 @@ def run_experiment(
     Raises
     ------
     InvalidInputError
-        `n_jobs` is zero, the back end cannot be used, or a quick run would overwrite a full one.
+        `n_jobs` is zero, or a quick run would overwrite a full one.
     StorageError
         The file is damaged or belongs to another experiment.
     """
-    parallel = _parallel(check_jobs(n_jobs), backend)
+    parallel = Parallel(n_jobs=check_jobs(n_jobs), return_as="generator_unordered")
     cases = list(experiment.cases(quick))
     results = load_results(experiment, path, quick)
     if quick and path.is_file() and not load_results(experiment, path).quick:
@@ -128,16 +124,6 @@ def _measure(run: Any, case: Case) -> Answer:
     except Exception as error:
         measured = f"{type(error).__name__}: {error}"
     return case, measured, time.perf_counter() - start
-
-
-def _parallel(n_jobs: int | None, backend: str | None) -> Parallel:
-    try:
-        return Parallel(n_jobs=n_jobs, backend=backend, return_as="generator_unordered")
-    except ValueError as error:
-        raise InvalidInputError(
-            f"backend must be 'loky', 'threading' or one registered with joblib.register_parallel_backend; "
-            f"got {backend!r}: {error}"
-        ) from None
 
 
 def describe_machine() -> dict[str, Any]:

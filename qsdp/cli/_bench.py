@@ -28,7 +28,6 @@ def bench(
         bool, typer.Option("--quick", metavar="", help="Three bundled sets, five methods, one split.")
     ] = False,
     jobs: Annotated[int, typer.Option(help="Cases measured in parallel, each on one thread.")] = 1,
-    backend: Annotated[str | None, typer.Option(help="Joblib back end: loky or threading.")] = None,
     sets: Annotated[
         _List, typer.Option(help="Data sets, separated by commas or repeated options; all by default.")
     ] = None,
@@ -54,7 +53,7 @@ def bench(
         folder = _folder(out)
         _check_sets(experiment, quick)
     path = folder / f"{suite}{'-quick' if quick else ''}.json"
-    results, failures = _run(experiment, path, quick, jobs, backend)
+    results, failures = _run(experiment, path, quick, jobs)
     _report(experiment, results, path)
     for failure in failures:
         say(failure, "red")
@@ -108,14 +107,14 @@ def _check_sets(experiment: Experiment, quick: bool) -> None:
         load(name)
 
 
-def _run(experiment: Experiment, path: Path, quick: bool, jobs: int, backend: str | None) -> tuple[Results, list[str]]:
+def _run(experiment: Experiment, path: Path, quick: bool, jobs: int) -> tuple[Results, list[str]]:
     """Measure the cases without stored results; return all results, and one line per failure."""
     from qsdp.bench import run_experiment
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results, failed = run_experiment(
-            experiment, path, quick=quick, n_jobs=jobs, backend=backend, verbose=make_console(stderr=True).is_terminal
+            experiment, path, quick=quick, n_jobs=jobs, verbose=make_console(stderr=True).is_terminal
         )
     for warning in caught:
         if issubclass(warning.category, QSDPWarning):

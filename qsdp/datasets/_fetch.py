@@ -5,18 +5,15 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import logging
 import os
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from qsdp._utils.progress import ProgressBar, progress
 from qsdp.exceptions import DatasetError
 
 DATA_VARIABLE = "QSDP_DATA"
@@ -160,14 +157,8 @@ def _download(file: RawFile) -> Path:
     failures: list[tuple[str, Exception]] = []
     for url in file.urls:
         try:
-            with (
-                _quiet(pooch.get_logger()),
-                progress(True, transient=True) as stages,
-                stages.stage(f"download {path.name}") as bar,
-            ):
-                downloader = pooch.HTTPDownloader(progressbar=_Bytes(bar))
-                # pooch verifies a temporary file before moving it, so no half-written file is left.
-                pooch.retrieve(url, f"sha256:{file.sha256}", fname=path.name, path=path.parent, downloader=downloader)
+            # pooch verifies a temporary file before moving it, so no half-written file is left.
+            pooch.retrieve(url, f"sha256:{file.sha256}", fname=path.name, path=path.parent)
         except (OSError, ValueError) as error:  # errors of requests are OSErrors, a wrong checksum is a ValueError
             failures.append((url, error))
         else:
@@ -188,41 +179,10 @@ def _remove_empty(folder: Path, cache: Path) -> None:
             folder = folder.parent
 
 
-class _Bytes:
-    """Adapter of a progress bar for pooch, which sets `total`, reports chunks, and finally reports the total again."""
-
-    def __init__(self, bar: ProgressBar) -> None:
-        self.bar, self.total, self.done = bar, 0, 0
-
-    def update(self, count: int) -> None:
-        """Add downloaded bytes."""
-        self.done += count
-        if self.total:
-            self.bar.count(self.done, self.total, f"{self.done / 2**20:.1f} of {self.total / 2**20:.1f} MiB")
-
-    def reset(self) -> None:
-        """Restart the count."""
-        self.done = 0
-
-    def close(self) -> None:
-        """Do nothing: the stage closes the bar."""
-
-
 def _cache_folder() -> Path:
     import pooch
 
     return Path(pooch.os_cache("qsdp"))
-
-
-@contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Silence pooch's download messages inside the context."""
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _reason(error: Exception) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from qsdp.exceptions import InvalidTypeError
 from qsdp.options import TrainingOptions
-from qsdp.pipeline import QSDPResult, run_on_batches, run_on_statistics
+from qsdp.pipeline import QSDPResult, run_on_batches, run_pipeline
 from qsdp.problem import TrainingProblem
 from qsdp.statistics import SufficientStatistics
 from qsdp.statistics.collections import RowBatches, RowChunks, Rows, is_collection
@@ -67,7 +67,7 @@ def train_on_collections(
                 every=_EVERY,
                 device=options.device,
             )
-        return run_on_statistics(statistics, few, options)
+        return run_pipeline(few, options, statistics=statistics)
     return run_on_batches(few, partial(chunks.stream, encode), options)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,17 +17,8 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 __all__ = ["accumulate", "check_finite", "naming", "numbered", "require_rows", "row_batches"]
 
 
-class _Accumulator(Protocol):
-    @property
-    def n_samples_seen_(self) -> int: ...
-
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any: ...
-
-    def save(self, path: str | os.PathLike[str]) -> None: ...
-
-
 def accumulate(
-    statistics: _Accumulator,
+    statistics: Any,
     batches: Iterable[Any],
     checkpoint: str | os.PathLike[str] | None,
     every: int,

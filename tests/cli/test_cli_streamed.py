@@ -251,12 +251,12 @@ def test_other_losses_are_fitted_on_a_sample_and_certified_on_all(
 def test_rows_of_a_sample_count_by_their_own_weights(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
 
-    def run_on_statistics(statistics: Any, few: TrainingProblem, options: Any) -> Any:
+    def run_pipeline(few: TrainingProblem, options: Any, **known: Any) -> Any:
         seen.append(few)
-        return trained(statistics, few, options)
+        return trained(few, options, **known)
 
-    trained = collections.run_on_statistics
-    monkeypatch.setattr(collections, "run_on_statistics", run_on_statistics)
+    trained = collections.run_pipeline
+    monkeypatch.setattr(collections, "run_pipeline", run_pipeline)
     monkeypatch.setattr("qsdp.cli._rows.SAMPLE", 70)
     command = ["fit", data, "--target", "y", "--drop", "label", *STREAMED, "--refine", "none"]
     for column in (["--weights", "w"], ["--drop", "w"]):

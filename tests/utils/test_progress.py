@@ -3,7 +3,6 @@
 import io
 import math
 import sys
-import time
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -216,61 +215,35 @@ def test_logs_get_a_line_now_and_then(monkeypatch):
     assert [int(line.split()[0]) for line in lines] == [10, 20, 40, 80, 160]
 
 
-class Notebook:
-    """What IPython shows of `display(..., display_id=True)`, in a kernel."""
-
-    def __init__(self, monkeypatch):
-        self.shown, self.updates = [], 0
-        module = ModuleType("IPython")
-        module.get_ipython = lambda: SimpleNamespace(kernel=None)
-        module.display = SimpleNamespace(display=self._display)
-        monkeypatch.setitem(sys.modules, "IPython", module)
-
-    def _display(self, content, *, raw, display_id):
-        assert raw
-        assert display_id
-        self.shown.append(content)
-        return SimpleNamespace(update=self._update)
-
-    def _update(self, content, *, raw):
-        assert raw
-        self.shown[-1], self.updates = content, self.updates + 1
+@pytest.fixture
+def notebook(monkeypatch):
+    """The kernel of a notebook."""
+    module = ModuleType("IPython")
+    module.get_ipython = lambda: SimpleNamespace(kernel=None)
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    monkeypatch.setenv("FORCE_COLOR", "1")
 
 
-def names_in(content):
-    return [line.split()[0] for line in content["text/plain"].splitlines()]
-
-
-def test_notebooks_get_a_table_and_the_standard_error_nothing(capfd, monkeypatch):
-    notebook = Notebook(monkeypatch)
+def test_notebooks_get_what_logs_get(capfd, notebook):
     qsdp.solve_and_sample(X, Y, 40, 0.5, random_state=0, verbose=True)
-    assert capfd.readouterr() == ("", "")
-    (content,) = notebook.shown
-    assert names_in(content) == ["solve", "shape", "sample", "certify"]
-    assert content["text/html"].count('<progress value="1.000">') == 4
-    with progress(True) as stages, stages.stage("<folds>") as bar:
-        bar.count(2, 5, "2 of 5 <b>")
-    text, page = notebook.shown[-1].values()
-    assert text.startswith("<folds>")
-    assert "2 of 5 <b>" in text
-    assert "&lt;folds&gt;" in page
-    assert "2 of 5 &lt;b&gt;" in page
+    assert list(stages_of(capfd.readouterr().err)) == ["solve", "shape", "sample", "certify"]
     qsdp.solve_and_sample(X, Y, 40, 0.5, random_state=0)
-    assert len(notebook.shown) == 2
+    assert capfd.readouterr() == ("", "")
 
 
-def test_tables_of_notebooks_follow_a_running_stage(monkeypatch):
-    notebook = Notebook(monkeypatch)
-    monkeypatch.setattr("qsdp._utils.notebook._PERIOD", 1e-3)
-    with progress(True) as stages, stages.stage("solve") as bar:
-        for done in range(4):
-            bar.count(done, 4, f"{done} of 4")
-            before = notebook.updates
-            while notebook.updates < before + 2:
-                time.sleep(1e-3)
-            assert f"{done} of 4" in notebook.shown[0]["text/plain"]
-            assert f'value="{done / 4:.3f}"' in notebook.shown[0]["text/html"]
-    assert len(notebook.shown) == 1
+def test_notebooks_get_lines_of_long_calls_unasked(capfd, monkeypatch, notebook):
+    now = [100.0]
+    monkeypatch.setattr(bars.time, "monotonic", lambda: now[0])
+    with progress(None) as stages, stages.stage("solve") as bar:
+        for second in range(10):
+            now[0] = 100.0 + second
+            bar.count(second, 10, f"{second} of 10")
+    assert capfd.readouterr().err.splitlines() == [
+        f"{second} s, solve {second}0%: {second} of 10" for second in (2, 4, 8)
+    ]
+    # Whoever shows stages of his own does not want these.
+    with progress(True), progress(None) as stages:
+        assert stages is SILENT
 
 
 FITS = {
@@ -283,33 +256,28 @@ FITS = {
 
 @pytest.mark.filterwarnings("ignore:the certified gap is")
 @pytest.mark.parametrize("estimator", FITS, ids=lambda one: one.__name__)
-def test_long_fits_in_notebooks_show_their_stages_unasked(estimator, capfd, monkeypatch):
+def test_long_fits_in_notebooks_show_their_stages_unasked(estimator, capfd, monkeypatch, request):
     target = np.sign(Y) if hasattr(estimator, "predict_proba") else Y
 
     def fit(**settings):
         return estimator(40, refine="none", random_state=0, **FITS[estimator], **settings).fit(X, target)
 
-    # Outside a notebook, and where it takes less than two seconds, nothing is shown.
-    monkeypatch.setattr("qsdp._utils.progress._DELAY", 0.0)
+    monkeypatch.setattr("qsdp._utils.bars._UNASKED_SECONDS", 0.0)
+    # Outside a notebook, nothing is shown.
     fit()
-    notebook = Notebook(monkeypatch)
-    monkeypatch.setattr("qsdp._utils.progress._DELAY", 60.0)
-    fit()
-    assert notebook.shown == []
-    monkeypatch.setattr("qsdp._utils.progress._DELAY", 0.0)
-    fit(verbose=False)
-    assert notebook.shown == []
-    model = fit()
-    folds = ["folds"] if "betas" in FITS[estimator] else []
-    (content,) = notebook.shown
-    assert names_in(content) == ["encode", *folds, "solve", "shape", "sample", "certify"]
-    model.resample(20)
-    assert names_in(notebook.shown[1]) == ["sample", "certify"]
-    # Whoever shows stages of his own does not want these.
-    with progress(True) as stages, stages.stage("mine"):
-        fit()
-    assert [names_in(one) for one in notebook.shown[2:]] == [["mine"]]
     assert capfd.readouterr() == ("", "")
+    request.getfixturevalue("notebook")
+    fit(verbose=False)
+    assert capfd.readouterr() == ("", "")
+    fit()
+    written = capfd.readouterr()
+    assert written.out == ""
+    assert {"folds" if "betas" in FITS[estimator] else "solve"} <= {name_of(line) for line in written.err.splitlines()}
+
+
+def name_of(line):
+    """Return the stage of a line such as "2 s, solve 40%: objective 1"."""
+    return line.split(", ")[1].split(" ")[0].removesuffix(":")
 
 
 @pytest.mark.filterwarnings("ignore:the certified gap is")
