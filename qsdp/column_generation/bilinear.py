@@ -12,11 +12,12 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
-from qsdp._utils.parallel import few_threads
+from qsdp._utils.parallel import LARGE_FLOATS, few_threads
+from qsdp._utils.tuning import FIRST_TRY, INNER, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import scaled_tree
 from qsdp.column_generation.floor import Floor
-from qsdp.column_generation.loop import ATOMS, NEIGHBOURS, STARTS, Outcome, PricingResult, Round, generate
+from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master, SharedSums
 from qsdp.column_generation.packed import PackedMaster
 from qsdp.networks import BilinearNetwork, BlockNetwork
@@ -30,37 +31,19 @@ from qsdp.shaping import BlockCovariances, shape_covariance
 
 __all__ = ["Part", "bilinear_part", "is_cheap", "network_of", "share_sums"]
 
-#: Number of inputs up to which every round is priced exactly; from 22 to 31 it does not matter.
+#: Number of inputs, and logarithm of the number of sign vectors of all matrices, up to which every round is priced
+#: exactly; from 22 to 31 inputs it does not matter.
 _CHEAP = 28
-
-#: Logarithm of the number of sign vectors of all matrices up to which every round is priced exactly if `is_cheap`.
-_ROUND = 28
 
 #: Size up to which exact pricing takes seconds, so that proofs close the gap and cutting planes would only delay them.
 _ENUMERATED = 35
 
-#: Atoms of blocks added in a round if there are few matrices, and of each matrix if there are many.
-_SOME, _FEW = 48, 2
-
-#: Number of samples up to which a problem that `PackedMaster` fails to solve is retried with `Master`.
-_COLUMNS = 20_000
-
 #: Number of neurons sampled from a relaxation as initial columns.
 _SAMPLED = 500
 
-#: Maximum number of starts of a search near the current neurons, so that rounds stay short for many inputs.
-_NEAR = 10_000
-
-#: Random starts of the last search before a proof; if it finds an atom, the proof is not needed.
-_MANY_STARTS = 20_000
-
-#: A proof that does not close the gap is tried only if it is expected to leave at most this fraction of the gap, and
-#: this many rounds after the last proof.
-_PROMISE, _WAIT = 0.1, 10
-
-#: Fraction of the remaining time for a first proof beyond `_ENUMERATED`. If it fails, it is tried again once neither
-#: columns nor cutting planes help.
-_TRIED = 0.2
+#: Maximum number of starts near the current neurons, and random ones of the last search before a proof; if that finds
+#: an atom, the proof is not needed.
+_MANY_STARTS = 10_000
 
 
 def is_cheap(problem: TrainingProblem) -> bool:
@@ -127,7 +110,7 @@ def bilinear_part(
     loop = partial(generate, tol=tol, floor=lambda: floor.value, raise_floor=floor.improve, report=report)
     with few_threads(small=master.small):
         outcome = loop(master, pricing)
-        if packed is not None and instance.map.n_rows <= _COLUMNS:
+        if packed is not None and instance.map.n_rows * ATOMS <= LARGE_FLOATS:
             agrees = packed.agrees()
             if outcome.status == "stalled" or not agrees:
                 columns = Master(instance, shared, k or 0)
@@ -231,10 +214,10 @@ class _BilinearPricing:
 
     def __call__(self, master: Master | PackedMaster, gap: float) -> PricingResult:
         matrices = master.matrices()
-        if is_cheap(self.problem) and len(matrices) <= 2.0 ** (_ROUND - _hardest(self.problem)):
+        if is_cheap(self.problem) and len(matrices) <= 2.0 ** (_CHEAP - _hardest(self.problem)):
             return self.prove(master, matrices)
         self._waited += 1
-        found = self._search(master, matrices, STARTS)
+        found = self._search(master, matrices, ATOMS)
         if self._is_worth_proving(_promised(master, found), gap):
             found = self._search(master, matrices, _MANY_STARTS)
         promised = _promised(master, found)
@@ -256,7 +239,7 @@ class _BilinearPricing:
             return False
         if promised <= self.tol:
             return self._open or self.floor.exhausted
-        return self._open and self._waited >= _WAIT and promised <= _PROMISE * gap
+        return self._open and self._waited >= PATIENCE and promised <= INNER * gap
 
     def _search(self, master: Master | PackedMaster, matrices: FloatArray, n_starts: int) -> list[OracleResult]:
         direct = self._direct(master, matrices)
@@ -268,7 +251,7 @@ class _BilinearPricing:
                 threshold=master.instance.dual_radius,
                 starts=self._neighbours(master, k),
                 n_starts=n_starts,
-                max_atoms=max(20, ATOMS // len(matrices)),
+                max_atoms=max(2, ATOMS // len(matrices)),
                 rng=self.rng,
             )
             for k, M in enumerate(matrices)
@@ -278,7 +261,7 @@ class _BilinearPricing:
         """Price exactly the small and the diagonal matrices of blocks, which need no search."""
         if self.layout is None:
             return {}
-        return price_stack(matrices, self.layout, master.instance.dual_radius, max(_FEW, _SOME // len(matrices)))
+        return price_stack(matrices, self.layout, master.instance.dual_radius, max(2, ATOMS // (4 * len(matrices))))
 
     def _neighbours(self, master: Master | PackedMaster, k: int) -> FloatArray | None:
         """Return starts of a search: the sides of an output's most used neurons, and their one-sign neighbours."""
@@ -286,7 +269,7 @@ class _BilinearPricing:
         atoms = master.atoms[mine]
         if not len(atoms):
             return None
-        used = np.argsort(-master.weights[mine])[: max(1, min(NEIGHBOURS, _NEAR // (2 * N)))]
+        used = np.argsort(-master.weights[mine])[: max(1, min(ATOMS, _MANY_STARTS // (2 * N)))]
         sides = np.vstack([atoms.U[used], atoms.V[used]]).astype(np.float64)
         flipped = np.repeat(sides, N, axis=0)
         flipped[np.arange(len(flipped)), np.tile(np.arange(N), len(sides))] *= -1.0
@@ -300,10 +283,13 @@ class _BilinearPricing:
         *,
         whole: bool = True,
     ) -> PricingResult:
-        """Prove the largest pricing values, within the remaining time or, unless `whole`, a fraction of it."""
+        """Prove the largest pricing values, within the remaining time or, unless `whole`, a fraction of it.
+
+        A proof of a part of the time that fails is tried again once neither columns nor cutting planes help.
+        """
         direct = self._direct(master, matrices)
         results = []
-        with deadline.fraction(1.0 if whole else _TRIED):
+        with deadline.fraction(1.0 if whole else FIRST_TRY):
             for k, M in enumerate(matrices):
                 if k in direct:
                     results.append(direct[k])
@@ -312,9 +298,9 @@ class _BilinearPricing:
                     result = self.oracle.prove(
                         M,
                         threshold=master.instance.dual_radius,
-                        max_atoms=max(20, ATOMS // len(matrices)),
+                        max_atoms=max(2, ATOMS // len(matrices)),
                         incumbent=found[k].value if found else 0.0,
-                        slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
+                        slack=INNER * self.tol if not is_cheap(self.problem) else 0.0,
                         shift=None if self.shifts is None else self.shifts[k],
                     )
                 results.append(result)

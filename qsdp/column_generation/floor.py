@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils.deadline import TimeOver
+from qsdp._utils.tuning import GAIN, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import root_tree
 from qsdp.pricing import BoundTree
@@ -13,9 +14,6 @@ from qsdp.relaxation.cuts import CutBound, CuttingPlanes
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["Floor"]
-
-#: Relative rise of the bound below which a round counts as useless, and number of such rounds after which to stop.
-_RISE, _PATIENCE = 1e-4, 4
 
 
 class Floor:
@@ -62,8 +60,8 @@ class Floor:
                 self._planes = CuttingPlanes(self._instance, self._rng)
             before = self.value
             self._planes.improve()
-            self._still = 0 if self.value > (1.0 + _RISE) * before else self._still + 1
-            self.exhausted = self._planes.exhausted or self._still == _PATIENCE
+            self._still = 0 if self.value > (1.0 + GAIN) * before else self._still + 1
+            self.exhausted = self._planes.exhausted or self._still == PATIENCE
         except TimeOver:
             self.exhausted = True
         return not self.exhausted

@@ -15,7 +15,9 @@ from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.gap import relative
 from qsdp._utils.memory import main_memory
-from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.numeric import EPS, HALF_DIGITS, ROUNDING
+from qsdp._utils.parallel import WORK_FLOATS
+from qsdp._utils.tuning import INNER, MOST_SIDE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
 from qsdp.column_generation.restricted import (
@@ -30,32 +32,13 @@ from qsdp.networks import BlockNetwork
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
 from qsdp.relaxation.instance import Instance, LinearInstance, Reduction
 
-__all__ = ["Atoms", "DualProof", "Master", "SharedSums"]
+__all__ = ["ATOMS", "Atoms", "DualProof", "Master", "SharedSums"]
 
-#: Largest side of a Gram matrix whose eigendecomposition is cheap compared with the rounds it saves.
-_LARGEST_GRAM = 2500
-
-#: Numbers of rows and of data entries up to which one thread is as fast as several.
-_FEW_ROWS, _SMALL_DATA = 600, 2**20
+#: Atoms added in a round, random starts of a search, and neurons to start near; a third or thrice take as long.
+ATOMS = 200
 
 #: Number of rows above which columns of the squared loss are also stored in an orthonormal basis.
 _MANY_ROWS = 5000
-
-#: Relative difference of objectives above which a reduction has lost part of the data.
-_LOST = 1e-8
-
-#: Coarsest accuracy that still counts as a solution.
-_COARSEST = 0.05
-
-#: Relative difference up to which objectives count as equal.
-_EQUAL = 1e-10
-
-#: Number of columns kept: a multiple of the dimension of the quadratic forms (half or twice is as good), minimum and
-#: maximum.
-_MULTIPLE, _FEW, _MAX_COLUMNS = 6, 600, 3000
-
-#: Fraction of the main memory for columns, and number of their copies: columns, basis, and new arrays of both.
-_MEMORY, _COPIES = 0.5, 4
 
 _ALL = slice(None)
 
@@ -251,7 +234,7 @@ class Master:
         self._reduction: tuple[Reduction, LinearInstance] | None = None
         self._residual: _Residual | None = None
         p = instance.map.layout.n_entries
-        if Reduction.applies(instance) and p <= _LARGEST_GRAM:
+        if Reduction.applies(instance) and p <= MOST_SIDE:
             with suppress(TimeOver):
                 self._reduce(shared or SharedSums(instance.target), output)
         empty = np.zeros((0, instance.size), dtype=np.int8)
@@ -288,12 +271,12 @@ class Master:
     def small(self) -> bool:
         """Whether all products are too small to benefit from several threads."""
         n_entries = len(self.instance.target) * self.instance.size
-        return len(self._working.target) <= _FEW_ROWS and n_entries <= _SMALL_DATA
+        return max(n_entries, len(self._working.target) ** 2) <= WORK_FLOATS
 
     @property
     def n_neurons(self) -> int:
         """Approximate number of atoms with positive weights, apart from tiny ones due to the barrier."""
-        return int((self.weights > 1e-3 * self.weights.max(initial=0.0)).sum())
+        return int((self.weights > SMALL * self.weights.max(initial=0.0)).sum())
 
     def add(self, atoms: Atoms) -> int:
         """Add the atoms that are not present yet, and return their number."""
@@ -317,7 +300,7 @@ class Master:
         solution = self._solve(tol)
         if self._reduction is not None:
             true = self._objective(solution.weights)
-            if abs(solution.objective + self._constant - true) > _LOST * true:
+            if abs(solution.objective + self._constant - true) > HALF_DIGITS * true:
                 self._restore()
                 solution = self._solve(tol)
         if not deadline.over() or solution.objective < self._inner_objective():
@@ -353,7 +336,7 @@ class Master:
         if self._constant:
             # The gap is relative to the whole objective, most of which may be the constant.
             share = max(1.0, (self.objective / self.units.value) / max(self._inner_objective(), 1e-300))
-        tol = max(tol, min(tol * share, _COARSEST))
+        tol = max(tol, min(tol * share, INNER))
         atoms = self.atoms[chosen]
         penalties = np.full(len(atoms), working.dual_radius)
         if self._growing is not None:
@@ -385,10 +368,10 @@ class Master:
         """Set the stability centre of `pull` to the dual vector of a proof."""
         self._centre = best.nu * (self.units.prediction / self.units.value)
 
-    def pull(self, share: float) -> FloatArray:
-        """Stabilise: move `nu` by the fraction `share` towards the centre; return the old vector for `release`."""
+    def pull(self) -> FloatArray:
+        """Stabilise: move `nu` halfway towards the centre; return the old vector for `release`."""
         own = self._dual
-        self._dual = share * self._centre + (1.0 - share) * own
+        self._dual = 0.5 * (self._centre + own)
         return own
 
     def release(self, own: FloatArray) -> None:
@@ -423,9 +406,10 @@ class Master:
     def prune(self) -> None:
         """Drop the atoms of smallest weight if there are too many for the limit or for memory."""
         dimension = len(self.instance.target.T) * self.instance.map.layout.n_entries
-        most = min(_MAX_COLUMNS, max(_FEW, _MULTIPLE * dimension))
-        column = _COPIES * 8 * max(len(self._columns), 1)
-        most = max(2, int(min(most, _MEMORY * main_memory() / column)))
+        # Half or twice as many take as long. Columns, basis, and new arrays of both may take half of the memory.
+        most = min(MOST_SIDE, 3 * max(ATOMS, 2 * dimension))
+        column = 4 * self._columns.itemsize * max(len(self._columns), 1)
+        most = max(2, int(min(most, 0.5 * main_memory() / column)))
         if len(self.atoms) > most:
             # Positive weights of an interior point are inversely proportional to reduced costs. Of equal weights, the
             # latest stay.
@@ -465,7 +449,7 @@ class Master:
         # Fewer neurons must not cost accuracy.
         many, many_weights = used, self.weights[used]
         best = self._evaluate(many, many_weights)
-        if self._evaluate(few, few_weights) <= best + _EQUAL * (best + self._constant):
+        if self._evaluate(few, few_weights) <= best + ROUNDING * (best + self._constant):
             many, many_weights = few, few_weights
         return self.atoms[many], many_weights * self.units.weight
 

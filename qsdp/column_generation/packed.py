@@ -13,7 +13,8 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.gap import relative
-from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.numeric import EPS, HALF_DIGITS, ROUNDING
+from qsdp._utils.tuning import MANY_ROWS, MOST_SIDE, MOST_STEPS, PATIENCE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.master import Atoms, DualProof, SharedSums
 from qsdp.column_generation.restricted import (
@@ -29,21 +30,9 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["PackedMaster"]
 
-#: Maximum number of steps of a solve (two to ten are usual), and of consecutive steps without progress beyond rounding.
-_STEPS, _IDLE = 100, 5
-
-#: A solve ends when a step's decrease is below this fraction of the gap: new atoms then lower the objective more.
-_WORTH = 0.01
-
-#: Maximum number of atoms; beyond it, those of weight zero with the largest reduced costs are dropped, down to half.
-_MAX_ATOMS = 4000
-
-#: Relative difference of losses above which sums are too inaccurate.
-_LOST = 1e-8
-
-#: Number of samples for second derivatives, as a multiple of the number of atoms and at least; steps for which they are
-#: reused. Fewer samples cause more steps; more samples, slower ones.
-_PER_ATOM, _LEAST, _KEPT = 3, 2000, 5
+#: Number of samples for second derivatives, as a multiple of the number of atoms, and steps for which they are reused.
+#: Fewer samples cause more steps; more samples, slower ones.
+_PER_ATOM, _KEPT = 3, 5
 
 #: Relative accuracy of a solve from which on passes over the samples use double precision.
 _DOUBLE = 1e-5
@@ -123,7 +112,7 @@ class _SampledLoss:
         self._map, self._fit = normal.map, normal.fit
         self._rng = np.random.default_rng(0)
         #: Minimum number of samples for second derivatives, and the number of the last ones.
-        self._least, self._drawn = _LEAST, 0
+        self._least, self._drawn = MANY_ROWS, 0
         self._dtype: Any = np.float32
 
     def at(self, x: FloatArray) -> _Evaluated:
@@ -234,7 +223,7 @@ class PackedMaster:
         if tol < _DOUBLE and self._loss.sharpen():
             self._own = self._loss.at(self._own.x)
         a, point, model, age, idle = self.weights, self._own, None, 0, 0
-        for _ in range(_STEPS):
+        for _ in range(MOST_STEPS):
             slopes, value, radius = self._slopes(point), self._total(a, point), self.normal.dual_radius
             largest = radius / max(radius, float((radius - slopes).max(initial=0.0)))
             if relative(value - self._loss.bound(point, largest)[0], value) <= tol or deadline.over():
@@ -253,11 +242,11 @@ class PackedMaster:
             fall = value - self._total(a, point)
             # Where the objective no longer falls but for rounding, steps may still improve the dual vector.
             idle = idle + 1 if fall <= EPS * value else 0
-            if idle > _IDLE:
+            if idle > PATIENCE:
                 if not self._loss.refine():
                     break
                 model, idle = None, 0
-            if self._grown and fall < _WORTH * (value - self._best):
+            if self._grown and fall < ROUGH * (value - self._best):
                 break
         self._grown = False
         self.weights, self._own, self._point = a, point, point
@@ -298,10 +287,10 @@ class PackedMaster:
         """Set the stability centre of `pull` to the network of a proof."""
         self._centre = self._point
 
-    def pull(self, share: float) -> _Evaluated:
-        """Stabilise: move the dual vector's network by the fraction `share` to the centre; return the old point."""
+    def pull(self) -> _Evaluated:
+        """Stabilise: move the dual vector's network halfway to the centre; return the old point."""
         own = self._point
-        self._point = self._loss.at(share * self._centre.x + (1.0 - share) * own.x)
+        self._point = self._loss.at(0.5 * (self._centre.x + own.x))
         return own
 
     def release(self, own: _Evaluated) -> None:
@@ -322,7 +311,7 @@ class PackedMaster:
     def agrees(self) -> bool:
         """Whether the loss from sums agrees with that from the samples, up to rounding."""
         exact = self.normal.fit.value(self.normal.map.values_of(self._own.x))
-        return abs(exact - self._own.loss) <= _LOST * exact
+        return abs(exact - self._own.loss) <= HALF_DIGITS * exact
 
     def lifted(self, proof: DualProof) -> FloatArray:
         """Compute the unscaled dual vector (n, C) of a proof from the samples, in units of the instance."""
@@ -332,10 +321,10 @@ class PackedMaster:
 
     def prune(self) -> None:
         """Drop the atoms of largest reduced costs if there are too many."""
-        if len(self.atoms) <= _MAX_ATOMS:
+        if len(self.atoms) <= MOST_SIDE:
             return
         costs = np.where(self.weights > 0.0, -np.inf, self._slopes(self._point))
-        rows = np.sort(np.argsort(costs)[: max(_MAX_ATOMS // 2, self.n_neurons)])
+        rows = np.sort(np.argsort(costs)[: max(MOST_SIDE // 2, self.n_neurons)])
         self.atoms, self.weights = self.atoms[rows], self.weights[rows]
         self._vectors, self._images = self._vectors[rows], self._images[rows]
         self._known = set(self.atoms.keys())

@@ -11,6 +11,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.progress import progress
+from qsdp._utils.tuning import FIRST_TRY
 from qsdp._utils.validation import RandomState, check_choice, check_random_state, check_real, check_verbose
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
 from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, network_of, share_sums
@@ -25,12 +26,9 @@ from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.memory import check_memory
 
-__all__ = ["RELAXATION_SHARE", "column_generation"]
+__all__ = ["column_generation"]
 
 NEURONS = ("bilinear", "polynomial")
-
-#: Fraction of the time limit for solving a relaxation here.
-RELAXATION_SHARE = 0.25
 
 
 def column_generation(
@@ -113,7 +111,7 @@ def column_generation(
     history: list[Round] = []
     with deadline.after(time_limit) as limit, progress(verbose) as stages:
         if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
-            with deadline.fraction(RELAXATION_SHARE):
+            with deadline.fraction(FIRST_TRY):
                 relaxation = solve_relaxation(problem, verbose=verbose)
         with stages.stage("exact", tol) as bar:
             parts, ones = [], problem.parts

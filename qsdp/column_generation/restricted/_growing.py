@@ -5,18 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import CANCELLED, HALF_DIGITS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import RestrictedSolution
 from qsdp.column_generation.restricted._quadratic import solve_in_basis
 from qsdp.losses import DataFit
 
 __all__ = ["GrowingColumns"]
-
-#: Largest product of two columns of the basis that counts as rounding.
-_ORTHOGONAL = 1e-13
-
-#: Largest remainder of a direction that counts as in the basis; its components in columns are as small, or smaller.
-_NEGLIGIBLE = 1e-8
 
 
 class GrowingColumns:
@@ -52,10 +47,10 @@ class GrowingColumns:
         within = self.basis.T @ columns
         fresh, beyond = np.linalg.qr(columns - self.basis @ within)
         # Columns that lie in the basis up to rounding leave directions that need not be orthogonal to it.
-        while np.abs(again := self.basis.T @ fresh).max(initial=0.0) > _ORTHOGONAL:
+        while np.abs(again := self.basis.T @ fresh).max(initial=0.0) > CANCELLED:
             within += again @ beyond
             fresh = fresh - self.basis @ again
-            new = np.linalg.norm(fresh, axis=0) > _NEGLIGIBLE
+            new = np.linalg.norm(fresh, axis=0) > HALF_DIGITS
             fresh, turned = np.linalg.qr(fresh[:, new])
             beyond = turned @ beyond[new]
         empty = np.zeros((len(beyond), self.rows.shape[1]))
