@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils import deadline
+from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.tuning import MOST_STEPS, SMALL, TO_BOUNDARY
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.cuts.newton import CutNewton
 from qsdp.relaxation.solvers.interior.cone import (
-    LEAST_CENTRING,
-    TO_BOUNDARY,
     LinAlgError,
     centred,
     inverse_means,
@@ -29,9 +29,6 @@ from qsdp.relaxation.solvers.interior.cone import (
 from qsdp.relaxation.solvers.interior.fits import Fit
 
 __all__ = ["CutState", "follow"]
-
-#: Maximum number of steps of a path (half or twice is as good), and smallest step length that counts as progress.
-_MOST_STEPS, _NO_STEP = 30, 1e-8
 
 
 @dataclass
@@ -55,7 +52,7 @@ def follow(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float, goa
     LinAlgError
         Rounding dominates.
     """
-    for _ in range(_MOST_STEPS):
+    for _ in range(MOST_STEPS):
         deadline.check()
         if _advance(newton, fit, state, dual_radius) <= goal():
             return
@@ -86,14 +83,14 @@ def _advance(newton: CutNewton, fit: Fit, state: CutState, dual_radius: float) -
     predicted = predicted_product(ahead.change, values, reach) + fit.products_after(reach)
     predicted = (predicted + float((g + reach * ahead.dg) @ (s + reach * ahead.ds))) / n_pairs
     away = mu + fit.distance() / n_pairs
-    centre = away * min(1.0, max(LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
+    centre = away * min(1.0, max(SMALL, (max(predicted, 0.0) / mu) ** 2))
     aim = centred(values, centre, primal_step(ahead.change, values), ahead.change)
     error = fit.error(centre, corrected=True)
     best = direction(G @ aim @ transposed, error, (centre - ahead.dg * ahead.ds) / g - s)
     scaled = aim - best.change
     within = largest_step((scaled, best.change), inverses, 1.0 / TO_BOUNDARY)
     step = TO_BOUNDARY * min(within, best.reach(g, s), fit.reach())
-    if not step > _NO_STEP:
+    if not step > ROUNDING:
         raise LinAlgError("no step")
     fit.keep()
     moved = Y + step * (G @ scaled @ transposed)

@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.tuning import COARSE, HALVINGS, INNER, MOST_SIDE, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, entry_rounding
 from qsdp.relaxation.cuts.method import CutState, follow
@@ -45,33 +46,14 @@ __all__ = ["CutBound", "CuttingPlanes"]
 
 
 # Half or twice each of the following numbers changes bounds after two seconds by less than 1 %.
+#: Smallest relative accuracy of a solution with cuts.
+_FINEST = 1e-5
 
-#: Relative accuracy of the relaxation without cuts, and initial and smallest relative accuracy with cuts.
-_PLAIN, _ROUGH, _FINEST = 1e-3, 3e-3, 1e-5
+#: Maximum number of cuts per round; there are three starting vectors of the search for each.
+_NEW = 600
 
-#: Factor by which the accuracy is tightened after a round that raised the bound by no more than the accuracy.
-_FINER = 0.3
-
-#: Maximum number of cuts per round and in total, for which the linear system takes a second.
-_NEW, _MOST = 600, 3500
-
-#: Maximum side of a system: it takes 0.2 GB, and the Gram matrix and its factors take as much each.
-_LARGEST = 5000
-
-#: Violation from which a cut is added, and slack from which it is dropped, both relative to r.
-_VIOLATED, _SLACK = 0.01, 0.1
-
-#: Number of violated triangles below which longer inequalities are added.
-_FEW = 200
-
-#: Search for longer inequalities: number of steps, number of starting vectors, and their maximum number of nonzeros.
-_STEPS, _STARTS, _LONGEST = 6, 1500, 15
-
-#: Weight of the identity in a new starting point, and smallest slack there, relative to r.
-_EVEN, _LEAST_SLACK = 0.2, 0.02
-
-#: Maximum number of halvings of the weights of new cuts; if they do not suffice, the last point is on the boundary.
-_HALVINGS = 40
+#: Search for longer inequalities: number of steps, and maximum number of nonzeros of starting vectors.
+_STEPS, _LONGEST = 6, 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,16 +103,16 @@ class CuttingPlanes:
         self._setup = FactorCache(self._normal, None).setup(0, self._normal)
         self._coordinates = self._setup.newton.coordinates
         self._cuts = OddCuts.none(instance.size)
-        self._most = min(_MOST, _LARGEST - self._coordinates.length - instance.size)
+        self._most = MOST_SIDE - self._coordinates.length - instance.size
         self._state: CutState | None = None
-        self._tol = _ROUGH
+        self._tol = COARSE
 
     @staticmethod
     def supports(instance: Instance) -> bool:
         """Whether cutting planes can be used: one output, beta > 0, a suitable loss and moderate size."""
         N, n = instance.size, instance.map.n_rows
         length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
-        small = length + _NEW + N <= _LARGEST
+        small = length + _NEW + N <= MOST_SIDE
         return small and instance.n_matrices == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
 
     def improve(self) -> None:
@@ -145,14 +127,14 @@ class CuttingPlanes:
             newton = CutNewton(self._coordinates, self._cuts)
             if not fresh:
                 self._restart(newton)
-            tol, before = _PLAIN if fresh else self._tol, self.best.value if self.best else 0.0
+            tol, before = self._tol, self.best.value if self.best else 0.0
             try:
                 goal = partial(self._share_of_value, tol)
                 follow(newton, self._fit, self._state, self._normal.dual_radius, goal)
             finally:
                 self._offer()
             if self.best is not None and self.best.value <= (1.0 + tol) * before:
-                self._tol = max(_FINER * self._tol, _FINEST)
+                self._tol = max(INNER * self._tol, _FINEST)
         except TimeOver:
             pass
         except LinAlgError:
@@ -182,17 +164,17 @@ class CuttingPlanes:
         """Drop inequalities with slack and add violated ones; return the number added."""
         state = self._state
         assert state is not None
-        kept = np.flatnonzero(state.slacks < _SLACK * state.r)
+        kept = np.flatnonzero(state.slacks < INNER * state.r)
         kept = np.sort(kept[np.argsort(state.slacks[kept], kind="stable")[: self._most - _NEW]])
         self._cuts, state.weights, state.slacks = self._cuts[kept], state.weights[kept], state.slacks[kept]
         V, Z = (state.Y[0] + state.Y[1]) / state.r, (state.Y[0] - state.Y[1]) / state.r
-        found = triangle_cuts(V, Z, _NEW, _VIOLATED)
-        if len(found) < _FEW:
+        found = triangle_cuts(V, Z, _NEW, ROUGH)
+        if len(found) < _NEW // 3:
             more = longer_cuts(
                 np.block([[V, Z], [Z, V]]),
                 self._starts(),
                 _NEW,
-                _VIOLATED,
+                ROUGH,
                 _STEPS,
                 self._rng,
             )
@@ -204,29 +186,29 @@ class CuttingPlanes:
     def _starts(self) -> FloatArray:
         """Return starting vectors of the search: unit vectors, and sparse vectors of the current inequalities."""
         units = np.eye(2 * self._instance.size)
-        few = units[self._rng.permutation(len(units))[: _STARTS // 3]]
+        few = units[self._rng.permutation(len(units))[: 3 * _NEW // 3]]
         vectors = self._cuts.vectors
         vectors = vectors[np.abs(vectors).sum(axis=1) <= _LONGEST]
-        return np.vstack([few, vectors[self._rng.permutation(len(vectors))[: _STARTS - len(few)]]])
+        return np.vstack([few, vectors[self._rng.permutation(len(vectors))[: 3 * _NEW - len(few)]]])
 
     def _restart(self, newton: CutNewton) -> None:
         """Move the iterate into the interior of the cone, and initialise slacks and weights of new cuts."""
         state = self._state
         assert state is not None
         N, old = self._instance.size, len(state.weights)
-        state.Y = (1.0 - _EVEN) * state.Y + _EVEN * 0.5 * state.r * np.eye(N)
+        state.Y = (1.0 - 0.25) * state.Y + 0.25 * 0.5 * state.r * np.eye(N)
         weights = np.concatenate([state.weights, np.zeros(len(self._cuts) - old)])
-        state.slacks = np.maximum(self._cuts.values(state.Y) - state.r, _LEAST_SLACK * state.r)
+        state.slacks = np.maximum(self._cuts.values(state.Y) - state.r, ROUGH * state.r)
         mu = float(np.vdot(state.Y, newton.dual_matrices(self._fit.nu[0], weights, state.z))) / (2 * N)
         weights[old:] = mu / state.slacks[old:]
         # Any factor works that keeps the dual matrices positive definite, as they are without new cuts.
-        for _ in range(_HALVINGS):
+        for _ in range(HALVINGS):
             if np.linalg.eigvalsh(newton.dual_matrices(self._fit.nu[0], weights, state.z)).min() > 0.0:
                 break
             weights[old:] *= 0.5
         else:
             raise LinAlgError("the last point lies on the boundary")
-        state.weights = np.maximum(weights, 1e-14 * float(weights.max()))
+        state.weights = np.maximum(weights, NEGLIGIBLE * float(weights.max()))
         self._fit.centre(newton.forward(state.Y[0] - state.Y[1])[None], mu)
 
     def _offer(self) -> None:

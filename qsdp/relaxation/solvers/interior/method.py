@@ -21,11 +21,11 @@ from typing import NamedTuple
 import numpy as np
 
 from qsdp._utils.gap import relative
+from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.tuning import PATIENCE, PROGRESS, SMALL, TO_BOUNDARY
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.solvers.interior.cone import (
-    LEAST_CENTRING,
-    TO_BOUNDARY,
     LinAlgError,
     centred,
     diagonal_of,
@@ -40,9 +40,6 @@ from qsdp.relaxation.solvers.interior.fits import Fit
 from qsdp.relaxation.solvers.interior.newton import Newton, Sides
 
 __all__ = ["State", "follow"]
-
-#: Iterations without progress after which the method stops, and step length that counts as no progress: not sensitive.
-_PATIENCE, _NO_STEP = 15, 1e-10
 
 #: Signs of the matrix of the dual vector in the dual matrices of A and B.
 _SIGNS = np.array([-1.0, 1.0])[:, None, None]
@@ -104,8 +101,8 @@ def follow(
             certified = False
             # If the optimum is near zero, the gap stagnates at first; if rounding dominates, mu stagnates in the end.
             progress = mu * float(incumbent.gaps.max())
-            best, since = (progress, 0) if progress < 0.9 * best else (best, since + 1)
-            if since == _PATIENCE:
+            best, since = (progress, 0) if progress < PROGRESS * best else (best, since + 1)
+            if since == PATIENCE:
                 return "stalled"
             iteration += 1
     finally:
@@ -142,7 +139,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
     reach = min(predictor_reach(change, inverses), fit.reach())
     predicted = (predicted_product(change, values, reach) + fit.products_after(reach)) / n_pairs
     away = mu + fit.distance() / n_pairs
-    centre = away * min(1.0, max(LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
+    centre = away * min(1.0, max(SMALL, (max(predicted, 0.0) / mu) ** 2))
     scaled = primal_step(change, values)
     best = _Direction(scaled, state.dual, z, state.r, 0.0)
     for _ in range(1 + _extra_corrections(newton, values)):
@@ -154,7 +151,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
             break
         best = _Direction(scaled, moved, dz, dr, step)
         fit.keep()
-    if not best.step > _NO_STEP:
+    if not best.step > ROUNDING:
         raise LinAlgError("no step")
     Y = Y + best.step * (G @ best.scaled @ transposed)
     state.Y = 0.5 * (Y + Y.swapaxes(-1, -2))
@@ -178,7 +175,7 @@ class _Direction(NamedTuple):
 def _extra_corrections(newton: Newton, values: FloatArray) -> int:
     """Choose the number of extra corrector steps, which save iterations where iterations are expensive."""
     ratio = newton.work / (150.0 * values.size * values.shape[-1] ** 2)
-    return 0 if ratio < 4.0 else 1 if ratio < 6.5 else 2
+    return 0 if ratio < 4.0 else 1
 
 
 def _dual_matrices(M: FloatArray, z: FloatArray) -> FloatArray:

@@ -31,6 +31,7 @@ import numpy as np
 from scipy.linalg.blas import dtrsv
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import Coordinates
@@ -50,9 +51,6 @@ __all__ = [
 
 #: Relative diagonal shifts, tried in turn, since rounding destroys definiteness near the optimum.
 SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
-
-#: Floor of the entries in a regularised diagonal: smaller probabilities count as zero.
-_SMALLEST = 1e-14
 
 
 #: Steps dq of the multipliers, dz of the weights and dr.
@@ -250,7 +248,7 @@ def _stacked(arrays: list[FloatArray]) -> FloatArray:
 def _shifted(matrix: FloatArray, shift: float) -> FloatArray:
     """Return a copy with a raised diagonal; negative diagonal entries, caused by cancellation, become positive."""
     shifted, diagonal = matrix.copy(), np.arange(len(matrix))
-    shifted[diagonal, diagonal] = np.abs(matrix[diagonal, diagonal]) * (1.0 + shift) + shift * _SMALLEST
+    shifted[diagonal, diagonal] = np.abs(matrix[diagonal, diagonal]) * (1.0 + shift) + shift * EPS
     return shifted
 
 

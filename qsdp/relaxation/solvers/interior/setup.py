@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import EIGEN
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.gram import Gram, SharedGram
@@ -31,9 +32,6 @@ _ITERATIONS = 12
 
 #: Side of the largest linear system: it takes 0.8 GB, and each factorisation takes seconds.
 _LARGEST = 10_000
-
-#: Fraction of the other system's cost below which the less accurate `PrimalNewton` is used for losses with kinks.
-_KINKED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class FactorCache:
             return CoupledNewton(self._samples, part.target.shape[1])
         if not isinstance(self._samples, SampleCoordinates):
             return SingleNewton(self._samples)
-        affordable = self._samples.work * (1.0 if part.loss.smooth else _KINKED_SHARE)
+        affordable = self._samples.work * (1.0 if part.loss.smooth else 0.25)
         pays = PrimalNewton.operations(self._samples) < affordable
         return PrimalNewton(self._samples) if pays else SingleNewton(self._samples)
 
@@ -118,7 +116,7 @@ def operations(instance: Instance, tol: float) -> float:
     if (n if several else min(n, p)) * coupled > _LARGEST:
         return math.inf
     # Count decompositions of N x N matrices, and passes over the data.
-    step = (60.0 * N**3 * data.n_blocks + 4.0 * n * p) * coupled
+    step = (4.0 * EIGEN * N**3 * data.n_blocks + 4.0 * n * p) * coupled
     once: float = 0.0
     if instance.fit.quadratic and takes_factor(instance.map):
         once = float(n) * p * p
