@@ -58,7 +58,8 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) ->
         b_eq=right,
         method="highs-ds",
         options={
-            **dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), _TOLERANCE),
+            "primal_feasibility_tolerance": _TOLERANCE,
+            "dual_feasibility_tolerance": _TOLERANCE,
             "time_limit": deadline.left(),
             # It takes longer than it saves on dense programs, and SciPy 1.17's writes out of bounds at costs of 1e7.
             "presolve": False,
