@@ -15,8 +15,9 @@ from qsdp._utils.deadline import TimeOver
 from qsdp._utils.parallel import LARGE_FLOATS, few_threads
 from qsdp._utils.tuning import FIRST_TRY, INNER, PATIENCE
 from qsdp._utils.validation import FloatArray
+from qsdp.certificates import Certificate
 from qsdp.certificates.proof import scaled_tree
-from qsdp.column_generation.floor import Floor
+from qsdp.column_generation.floor import Floor, Stored
 from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Atoms, Master, SharedSums
 from qsdp.column_generation.packed import PackedMaster
@@ -29,7 +30,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
 from qsdp.shaping import BlockCovariances, shape_covariance
 
-__all__ = ["Part", "bilinear_part", "is_cheap", "network_of", "share_sums"]
+__all__ = ["Known", "Part", "bilinear_part", "is_cheap", "network_of", "share_sums"]
 
 #: Number of inputs, and logarithm of the number of sign vectors of all matrices, up to which every round is priced
 #: exactly; from 22 to 31 inputs it does not matter.
@@ -60,6 +61,15 @@ def _hardest(problem: TrainingProblem) -> int:
 
 
 @dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of all outputs before the first round: a relaxation, a network, and a certificate."""
+
+    relaxation: Relaxation | None = None
+    network: BilinearNetwork | BlockNetwork | None = None
+    certificate: Certificate | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Part:
     """Result for one output or for all coupled ones: atoms in units of the levels, and the proof of the bound."""
 
@@ -75,8 +85,7 @@ class Part:
 def bilinear_part(
     problem: TrainingProblem,
     k: int | None,
-    relaxation: Relaxation | None,
-    start: BilinearNetwork | BlockNetwork | None,
+    known: Known,
     tol: float,
     rng: np.random.Generator,
     report: Callable[[Round], None],
@@ -90,23 +99,24 @@ def bilinear_part(
     instance = Instance.of(problem)
     packed = PackedMaster(instance, shared, k or 0) if PackedMaster.suits(instance) else None
     master: Master | PackedMaster = packed or Master(instance, shared, k or 0)
-    dual = None
+    mine = slice(None) if k is None else slice(k, k + 1)
+    dual, relaxation = None, known.relaxation
     if relaxation is not None:
-        mine = slice(None) if k is None else slice(k, k + 1)
         z = relaxation.bound.z[instance.matrices_of(mine)]
         dual = instance_bound(instance, [relaxation.bound.nu[:, mine]], [z])
-    floor = Floor(instance, dual, rng)
+    stored = None if known.certificate is None else Stored.of(known.certificate, instance, mine)
+    floor = Floor(instance, dual, rng, stored)
     floor.exhausted |= _hardest(problem) <= _ENUMERATED
     pricing = _BilinearPricing(problem, rng, tol, None if dual is None else dual.z, floor)
-    seeds: list[Any] = [start] if start is not None else []
+    seeds: list[Any] = [known.network] if known.network is not None else []
     if relaxation is not None and relaxation.status != "failed" and not deadline.over():
         seeds.append(_sampled(relaxation, k, rng))
     if seeds and problem.blocks is not None:
         for seed in seeds:
             master.add(Atoms.of_network(_of_output(seed, k)))
     elif seeds:
-        nu = dual.nu if dual is not None else _slope(problem, k, seeds[0])
-        master.add(pricing.seeds(nu, seeds))
+        best = max((one for one in (dual, stored) if one is not None), key=lambda one: one.value, default=None)
+        master.add(pricing.seeds(_slope(problem, k, seeds[0]) if best is None else best.nu, seeds))
     loop = partial(generate, tol=tol, floor=lambda: floor.value, raise_floor=floor.improve, report=report)
     with few_threads(small=master.small):
         outcome = loop(master, pricing)
@@ -147,8 +157,8 @@ def _part(
     atoms = replace(atoms, U=U, V=V)
     proof, priced = outcome.proof, outcome.priced
     if proof is None or priced is None or proof.value < floor.value:
-        nu, trees = floor.proof()
-        return Part(atoms, weights, nu, trees, (None,) * len(trees), False, outcome.status)
+        best = floor.proof()
+        return Part(atoms, weights, best.nu, best.trees, (best.upper,) * len(best.trees), best.exact, outcome.status)
     if packed is not None:
         # The rounds priced sums over the samples that are not quite those of the dual vector in floats.
         nu = packed.lifted(proof)
