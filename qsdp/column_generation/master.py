@@ -21,7 +21,6 @@ from qsdp._utils.tuning import INNER, MOST_SIDE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
 from qsdp.column_generation.restricted import (
-    GrowingColumns,
     RestrictedSolution,
     predict,
     solve_restricted,
@@ -36,9 +35,6 @@ __all__ = ["ATOMS", "Atoms", "DualProof", "Master", "SharedSums"]
 
 #: Atoms added in a round, random starts of a search, and neurons to start near; a third or thrice take as long.
 ATOMS = 200
-
-#: Number of rows above which columns of the squared loss are also stored in an orthonormal basis.
-_MANY_ROWS = 5000
 
 _ALL = slice(None)
 
@@ -241,7 +237,6 @@ class Master:
         self.atoms = Atoms.of(empty, empty)
         self.weights = np.zeros(0)
         self._columns = np.zeros((len(self._working.target), 0))
-        self._growing = self._empty_basis()
         self._known: set[bytes] = set()
         self.objective = instance.fit.value_at_zero
         self._dual = self._lifted(self._working.fit.zero_dual)
@@ -284,8 +279,6 @@ class Master:
         columns = self._products(self._working, atoms)
         self.atoms = self.atoms + atoms
         self._columns = np.hstack([self._columns, columns])
-        if self._growing is not None:
-            self._growing.add(columns)
         self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
         return len(atoms)
 
@@ -322,13 +315,6 @@ class Master:
         """Undo the reduction and use all rows, if the reduction is too inaccurate (it squares the data)."""
         self._working, self._constant, self._reduction, self._residual = self.normal, 0.0, None, None
         self._columns = self._products(self.normal, self.atoms)
-        self._growing = self._empty_basis()
-        if self._growing is not None:
-            self._growing.add(self._columns)
-
-    def _empty_basis(self) -> GrowingColumns | None:
-        fit = self._working.fit
-        return GrowingColumns(fit) if self._is_quadratic and len(fit.target) > _MANY_ROWS else None
 
     def _solve(self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL) -> RestrictedSolution:
         working = self._working
@@ -339,8 +325,6 @@ class Master:
         tol = max(tol, min(tol * share, INNER))
         atoms = self.atoms[chosen]
         penalties = np.full(len(atoms), working.dual_radius)
-        if self._growing is not None:
-            return self._growing.solve(chosen, penalties, tol)
         outputs = atoms.outputs if working.loss.coupled else None
         columns = self._columns[:, chosen]
         start = self.weights[chosen]
@@ -406,7 +390,7 @@ class Master:
     def prune(self) -> None:
         """Drop the atoms of smallest weight if there are too many for the limit or for memory."""
         dimension = len(self.instance.target.T) * self.instance.map.layout.n_entries
-        # Half or twice as many take as long. Columns, basis, and new arrays of both may take half of the memory.
+        # Half or twice as many take as long. Columns and copies of them may take half of the memory.
         most = min(MOST_SIDE, 3 * max(ATOMS, 2 * dimension))
         column = 4 * self._columns.itemsize * max(len(self._columns), 1)
         most = max(2, int(min(most, 0.5 * main_memory() / column)))
@@ -421,8 +405,6 @@ class Master:
         """Keep only the atoms with the given indices."""
         self.atoms, self.weights = self.atoms[rows], self.weights[rows]
         self._columns = np.ascontiguousarray(self._columns[:, rows])
-        if self._growing is not None:
-            self._growing.select(rows)
         self._known = set(self.atoms.keys())
 
     def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
@@ -434,12 +416,10 @@ class Master:
         used = np.flatnonzero(self.weights > ROUNDING * self.weights.max(initial=0.0))
         weights = self.weights[used].copy()
         dual_radius = self._working.dual_radius
-        # Linear dependence is the same in any basis.
-        columns = self._columns if self._growing is None else self._growing.rows
         for output in np.unique(self.atoms.outputs[used]):
             mine = self.atoms.outputs[used] == output
             penalties = np.full(int(mine.sum()), dual_radius)
-            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties)
+            weights[mine] = sparsify(self._columns[:, used[mine]], weights[mine], penalties)
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
             # The remaining weights compensate for those left out and for rounding.

@@ -163,36 +163,6 @@ def test_known_atoms_are_not_taken_in_again() -> None:
     assert master.add(Atoms.of(U, V)) == 1
 
 
-def test_many_rows_are_solved_in_a_basis_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[Master.__module__], "_LARGEST_GRAM", 0)
-    problem = random_problem(3, 5, 120, beta=0.05, activation="relu_like")
-    U, V = random_neurons(np.random.default_rng(0), 40, problem)
-    atoms = both_signs(U, V)
-    masters = []
-    for rows in (119, 120):
-        monkeypatch.setattr(sys.modules[Master.__module__], "_MANY_ROWS", rows)
-        master = Master(Instance.of(problem))
-        assert master._reduction is None
-        assert (master._growing is not None) == (rows == 119)
-        objectives = []
-        for part in np.array_split(np.arange(len(atoms)), 3):
-            master.add(atoms[part])
-            master.solve(1e-11)
-            check_units(master, problem, gap=1e-9)
-            objectives.append(master.objective)
-        master.select(np.arange(0, len(master.atoms), 2))
-        master.solve(1e-11)
-        check_units(master, problem, gap=1e-9)
-        support = master.support()
-        masters.append([*objectives, master.objective, len(support[0]), float(support[1].sum())])
-    assert masters[0] == pytest.approx(masters[1], rel=1e-8)
-
-
-# -- units ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", SCALAR_LOSSES)
-@pytest.mark.parametrize("n", [6, 60], ids=["few samples", "many samples"])
 def test_objective_and_dual_vector_are_in_the_units_of_the_problem(loss: str, n: int) -> None:
     for seed, (levels, activation) in enumerate([(2, None), (3, "relu_like"), (4, "quadratic"), (2, (0.7, 0.0, -0.4))]):
         problem = random_problem(seed, 4, n, loss, beta=0.05, levels=levels, activation=activation)
@@ -314,7 +284,7 @@ def test_the_objective_is_that_of_the_atoms_kept(monkeypatch: pytest.MonkeyPatch
     problem = random_problem(2, 4, 30, beta=0.01)
     master = full_master(problem, m=200)
     master.solve(1e-2)
-    monkeypatch.setattr(sys.modules[Master.__module__], "_MAX_COLUMNS", 20)
+    monkeypatch.setattr(sys.modules[Master.__module__], "MOST_SIDE", 20)
     master.prune()
     network = network_of(problem, master.atoms, master.weights * master.units.weight)
     assert master.objective == pytest.approx(problem.objective(network), rel=1e-9)
@@ -336,7 +306,7 @@ def test_pruning_keeps_what_is_used(n: int, memory: bool, monkeypatch: pytest.Mo
         most = 2.0 * 40 * 4 * master._columns[:, :1].nbytes
         monkeypatch.setattr(sys.modules[Master.__module__], "main_memory", lambda: most)
     else:
-        monkeypatch.setattr(sys.modules[Master.__module__], "_MAX_COLUMNS", 40)
+        monkeypatch.setattr(sys.modules[Master.__module__], "MOST_SIDE", 40)
     master.prune()
     assert len(used) < len(master.atoms) <= 40 < size
     assert used <= set(master.atoms.keys())
