@@ -21,24 +21,24 @@ since :math:`w_j^2 + t_j^2 = 4`, and :math:`(a^T w)^2 + (c^T t)^2 = 2 ((p^T u + 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.tuning import COARSE, HALVINGS, INNER, MOST_SIDE, NEGLIGIBLE, ROUGH
+from qsdp._utils.tuning import COARSE, HALVINGS, INNER, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, entry_rounding
-from qsdp.relaxation.cuts.method import CutState, follow
 from qsdp.relaxation.cuts.newton import CutNewton
 from qsdp.relaxation.cuts.odd import OddCuts
 from qsdp.relaxation.cuts.separation import longer_cuts, triangle_cuts
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.interior import unfit
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
-from qsdp.relaxation.solvers.interior.fits import fit_of
+from qsdp.relaxation.solvers.interior.fits import JoinedFit, SlackFit, fit_of
+from qsdp.relaxation.solvers.interior.method import State, advance
 from qsdp.relaxation.solvers.interior.setup import FactorCache
 from qsdp.relaxation.solvers.interior.solve import cold_start
 
@@ -104,7 +104,8 @@ class CuttingPlanes:
         self._coordinates = self._setup.newton.coordinates
         self._cuts = OddCuts.none(instance.size)
         self._most = MOST_SIDE - self._coordinates.length - instance.size
-        self._state: CutState | None = None
+        self._state: State | None = None
+        self._pairs = _pairs_of(np.zeros(0), np.zeros(0))
         self._tol = COARSE
 
     @staticmethod
@@ -127,20 +128,19 @@ class CuttingPlanes:
             newton = CutNewton(self._coordinates, self._cuts)
             if not fresh:
                 self._restart(newton)
-            tol, before = self._tol, self.best.value if self.best else 0.0
+            before = self.best.value if self.best else 0.0
             try:
-                goal = partial(self._share_of_value, tol)
-                follow(newton, self._fit, self._state, self._normal.dual_radius, goal)
+                self._follow(newton, self._state)
             finally:
                 self._offer()
-            if self.best is not None and self.best.value <= (1.0 + tol) * before:
+            if self.best is not None and self.best.value <= (1.0 + self._tol) * before:
                 self._tol = max(INNER * self._tol, _FINEST)
         except TimeOver:
             pass
         except LinAlgError:
             self.exhausted = True
 
-    def _start(self) -> CutState | None:
+    def _start(self) -> State | None:
         """Return the starting point without cuts; None if the zero network is optimal or the data are zero."""
         newton, fit, radius = self._setup.newton, self._setup.fit, self._normal.dual_radius
         nu = fit.zero_dual.T
@@ -150,35 +150,38 @@ class CuttingPlanes:
             return None
         start = cold_start(fit, newton, nu, M, largest, radius, self._normal.fit.value_at_zero)
         self._fit = fit_of(fit, start.nu)
-        return CutState(start.Y[0], float(start.r[0]), start.z[0], np.zeros(0), np.zeros(0))
+        return State(start.Y, start.r, start.z)
 
-    def _share_of_value(self, share: float) -> float:
-        """Return an absolute tolerance: the fraction `share` of the approximate dual value of the current iterate."""
+    def _follow(self, newton: CutNewton, state: State) -> None:
+        """Follow the central path until the gap is at most the tolerance relative to the dual value."""
+        fit = JoinedFit(self._fit, self._pairs)
+        state.dual = newton.dual_matrices(fit.nu, state.z)
+        for _ in range(MOST_STEPS):
+            deadline.check()
+            _, gap = advance(newton, fit, state, self._normal.dual_radius)
+            if gap <= self._tol * self._value():
+                return
+
+    def _value(self) -> float:
+        """Return the approximate dual value of the current iterate."""
         state, fit = self._state, self._setup.fit
         assert state is not None
-        tau = float(state.z.sum() - state.weights.sum())
+        tau = float(state.z.sum() - self._pairs.nu.sum())
         nu = self._fit.nu.T * min(1.0, self._normal.dual_radius / tau)
-        return share * max(0.0, fit.dual_value(fit.project(nu)))
+        return max(0.0, fit.dual_value(fit.project(nu)))
 
     def _cut(self) -> int:
         """Drop inequalities with slack and add violated ones; return the number added."""
         state = self._state
         assert state is not None
-        kept = np.flatnonzero(state.slacks < INNER * state.r)
-        kept = np.sort(kept[np.argsort(state.slacks[kept], kind="stable")[: self._most - _NEW]])
-        self._cuts, state.weights, state.slacks = self._cuts[kept], state.weights[kept], state.slacks[kept]
-        V, Z = (state.Y[0] + state.Y[1]) / state.r, (state.Y[0] - state.Y[1]) / state.r
+        r, (A, B), slacks = float(state.r[0]), state.Y[0], self._pairs.x[0, 0]
+        kept = np.flatnonzero(slacks < INNER * r)
+        kept = np.sort(kept[np.argsort(slacks[kept], kind="stable")[: self._most - _NEW]])
+        self._cuts, self._pairs = self._cuts[kept], _pairs_of(slacks[kept], self._pairs.nu[0, kept])
+        V, Z = (A + B) / r, (A - B) / r
         found = triangle_cuts(V, Z, _NEW, ROUGH)
         if len(found) < _NEW // 3:
-            more = longer_cuts(
-                np.block([[V, Z], [Z, V]]),
-                self._starts(),
-                _NEW,
-                ROUGH,
-                _STEPS,
-                self._rng,
-            )
-            found = found + more
+            found = found + longer_cuts(np.block([[V, Z], [Z, V]]), self._starts(), _NEW, ROUGH, _STEPS, self._rng)
         found = found.unlike(self._cuts)
         self._cuts = self._cuts + found
         return len(found)
@@ -186,7 +189,7 @@ class CuttingPlanes:
     def _starts(self) -> FloatArray:
         """Return starting vectors of the search: unit vectors, and sparse vectors of the current inequalities."""
         units = np.eye(2 * self._instance.size)
-        few = units[self._rng.permutation(len(units))[: 3 * _NEW // 3]]
+        few = units[self._rng.permutation(len(units))[:_NEW]]
         vectors = self._cuts.vectors
         vectors = vectors[np.abs(vectors).sum(axis=1) <= _LONGEST]
         return np.vstack([few, vectors[self._rng.permutation(len(vectors))[: 3 * _NEW - len(few)]]])
@@ -195,21 +198,26 @@ class CuttingPlanes:
         """Move the iterate into the interior of the cone, and initialise slacks and weights of new cuts."""
         state = self._state
         assert state is not None
-        N, old = self._instance.size, len(state.weights)
-        state.Y = (1.0 - 0.25) * state.Y + 0.25 * 0.5 * state.r * np.eye(N)
-        weights = np.concatenate([state.weights, np.zeros(len(self._cuts) - old)])
-        state.slacks = np.maximum(self._cuts.values(state.Y) - state.r, ROUGH * state.r)
-        mu = float(np.vdot(state.Y, newton.dual_matrices(self._fit.nu[0], weights, state.z))) / (2 * N)
-        weights[old:] = mu / state.slacks[old:]
+        N, old, r = self._instance.size, self._pairs.nu.shape[1], float(state.r[0])
+        # A quarter of the identity is mixed in.
+        state.Y = state.Y + 0.25 * (0.5 * r * np.eye(N) - state.Y)
+        weights = np.concatenate([self._pairs.nu[0], np.zeros(len(self._cuts) - old)])
+        slacks = np.maximum(self._cuts.values(state.Y[0]) - r, ROUGH * r)
+
+        def dual() -> FloatArray:
+            return newton.dual_matrices(np.hstack([self._fit.nu, weights[None]]), state.z)
+
+        mu = float(np.vdot(state.Y, dual())) / (2 * N)
+        weights[old:] = mu / slacks[old:]
         # Any factor works that keeps the dual matrices positive definite, as they are without new cuts.
         for _ in range(HALVINGS):
-            if np.linalg.eigvalsh(newton.dual_matrices(self._fit.nu[0], weights, state.z)).min() > 0.0:
+            if np.linalg.eigvalsh(dual()).min() > 0.0:
                 break
             weights[old:] *= 0.5
         else:
             raise LinAlgError("the last point lies on the boundary")
-        state.weights = np.maximum(weights, NEGLIGIBLE * float(weights.max()))
-        self._fit.centre(newton.forward(state.Y[0] - state.Y[1])[None], mu)
+        self._pairs = _pairs_of(slacks, np.maximum(weights, NEGLIGIBLE * float(weights.max())))
+        self._fit.centre(newton.forward(state.Y[:, 0] - state.Y[:, 1]), mu)
 
     def _offer(self) -> None:
         """Compute the bound of the current iterate from the data, and store it if it is better."""
@@ -220,12 +228,20 @@ class CuttingPlanes:
         )
         nu = instance.fit.project(nu)
         unit = self._units.value / self._units.weight
-        z, weights = unit * state.z, unit * state.weights
+        z, weights = unit * state.z[0], unit * self._pairs.nu[0]
         used = weights > ROUNDING * float(np.abs(z).sum())
         cuts, weights = self._cuts[used], weights[used]
         bound = cut_bound(instance, nu, z, cuts, weights)
         if bound is not None and (self.best is None or bound.value > self.best.value):
             self.best = bound
+
+
+def _pairs_of(slacks: FloatArray, weights: FloatArray) -> SlackFit:
+    r"""Return the complementary pairs of cuts: their values less r equal slacks, and weights are multipliers."""
+    zero = np.zeros((1, len(weights)))
+    pairs = SlackFit(zero, zero, [(zero - 1.0, zero)], weights[None])
+    pairs.x = slacks[None, None]
+    return pairs
 
 
 def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, weights: FloatArray) -> CutBound | None:

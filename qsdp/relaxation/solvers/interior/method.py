@@ -28,7 +28,6 @@ from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.solvers.interior.cone import (
     LinAlgError,
     centred,
-    diagonal_of,
     inverse_means,
     largest_step,
     predicted_product,
@@ -39,10 +38,7 @@ from qsdp.relaxation.solvers.interior.cone import (
 from qsdp.relaxation.solvers.interior.fits import Fit
 from qsdp.relaxation.solvers.interior.newton import Newton, Sides
 
-__all__ = ["State", "follow"]
-
-#: Signs of the matrix of the dual vector in the dual matrices of A and B.
-_SIGNS = np.array([-1.0, 1.0])[:, None, None]
+__all__ = ["State", "advance", "follow"]
 
 
 @dataclass
@@ -71,7 +67,7 @@ def follow(
     """
     best, since, iteration = np.inf, 0, incumbent.iteration
     gap, certified = np.inf, False
-    state.dual = _dual_matrices(newton.adjoint(fit.nu), state.z)
+    state.dual = newton.dual_matrices(fit.nu, state.z)
 
     def expected() -> float:
         return relative(gap, float(incumbent.objectives.sum()))
@@ -95,7 +91,7 @@ def follow(
             if reason is not None:
                 return reason
             try:
-                mu, gap = _advance(newton, fit, state, dual_radius)
+                mu, gap = advance(newton, fit, state, dual_radius)
             except LinAlgError:
                 return "stalled"
             certified = False
@@ -110,7 +106,7 @@ def follow(
             certify(always=True)
 
 
-def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tuple[float, float]:
+def advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tuple[float, float]:
     r"""Take one step; return :math:`\mu` before the step, and the gap that is expected after it.
 
     Raises
@@ -121,18 +117,18 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
     Y, z = state.Y, state.z
     G, values = scaling(Y, state.dual)
     transposed, inverses = G.swapaxes(-1, -2), inverse_means(values)
-    prediction = newton.forward(Y[:, 0] - Y[:, 1])
+    prediction = newton.values(Y, state.r)
     newton.factor(G, fit.linearise(prediction))
     n_pairs = values.size + fit.n_pairs
     mu = (float(np.vdot(values, values)) + fit.products()) / n_pairs
     off = (Y[:, 0] + Y[:, 1]).diagonal(0, 1, 2) - state.r[:, None]
-    excess = z.sum(axis=1) - dual_radius
+    excess = newton.totals(fit.nu, z) - dual_radius
 
     def direction(R: FloatArray, error: FloatArray, known: FloatArray | None = None) -> tuple[FloatArray, ...]:
         """Solve for the scaled and the unscaled steps of the dual matrices, and the steps of z and r."""
         dq, dz, dr = newton.solve(Sides(R, error, off, excess, known))
         fit.direct(dq)
-        moved = _dual_matrices(newton.adjoint(dq), dz)
+        moved = newton.dual_matrices(dq, dz)
         return transposed @ moved @ G, moved, dz, dr
 
     change, _, _, _ = direction(-Y, fit.error(0.0, corrected=False), prediction)
@@ -176,11 +172,3 @@ def _extra_corrections(newton: Newton, values: FloatArray) -> int:
     """Choose the number of extra corrector steps, which save iterations where iterations are expensive."""
     ratio = newton.work / (150.0 * values.size * values.shape[-1] ** 2)
     return 0 if ratio < 4.0 else 1
-
-
-def _dual_matrices(M: FloatArray, z: FloatArray) -> FloatArray:
-    """Return ``Diag(z) - M`` and ``Diag(z) + M``, stacked in shape (C, 2, N, N)."""
-    matrices: FloatArray = _SIGNS * M[:, None]
-    diagonal = diagonal_of(matrices)
-    diagonal += z[:, None]
-    return matrices

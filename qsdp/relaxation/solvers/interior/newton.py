@@ -33,7 +33,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
-from qsdp.relaxation.solvers.interior.cone import LinAlgError
+from qsdp.relaxation.solvers.interior.cone import LinAlgError, diagonal_of
 from qsdp.relaxation.solvers.interior.coordinates import Coordinates
 
 __all__ = [
@@ -104,6 +104,22 @@ class Newton(ABC):
         """Apply the adjoint: the matrices of shape (K, N, N) of a multiplier of shape (C, n)."""
         matrices = [self.coordinates.adjoint(row) for row in nu]
         return matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
+
+    def values(self, Y: FloatArray, r: FloatArray) -> FloatArray:
+        """Compute the predictions of shape (C, n) of A and B, stacked in shape (K, 2, N, N), with r of shape (K,)."""
+        return self.forward(Y[:, 0] - Y[:, 1])
+
+    def dual_matrices(self, nu: FloatArray, z: FloatArray) -> FloatArray:
+        """Compute the dual matrices ``Diag(z) - M`` of A and ``Diag(z) + M`` of B, in the shape of Y; linear."""
+        matrices: FloatArray = np.array([-1.0, 1.0])[:, None, None] * self.adjoint(nu)[:, None]
+        diagonal = diagonal_of(matrices)
+        diagonal += z[:, None]
+        return matrices
+
+    def totals(self, nu: FloatArray, z: FloatArray) -> FloatArray:
+        """Compute the sums of shape (K,) that the dual radius bounds."""
+        totals: FloatArray = z.sum(axis=1)
+        return totals
 
     @abstractmethod
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
