@@ -17,9 +17,10 @@ from qsdp._utils.tuning import FIRST_TRY, INNER, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
 from qsdp.certificates.proof import scaled_tree
+from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.floor import Floor, Stored
 from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
-from qsdp.column_generation.master import Atoms, Master, SharedSums
+from qsdp.column_generation.master import Master, Restricted, SharedSums
 from qsdp.column_generation.packed import PackedMaster
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BilinearOracle, BoundTree, OracleResult, price_stack
@@ -98,7 +99,7 @@ def bilinear_part(
     problem = problem if k is None else problem.output(k)
     instance = Instance.of(problem)
     packed = PackedMaster(instance, shared, k or 0) if PackedMaster.suits(instance) else None
-    master: Master | PackedMaster = packed or Master(instance, shared, k or 0)
+    master: Restricted = packed or Master(instance, shared, k or 0)
     mine = slice(None) if k is None else slice(k, k + 1)
     dual, relaxation = None, known.relaxation
     if relaxation is not None:
@@ -222,7 +223,7 @@ class _BilinearPricing:
         ]
         return PricingResult.of(results).atoms
 
-    def __call__(self, master: Master | PackedMaster, gap: float) -> PricingResult:
+    def __call__(self, master: Restricted, gap: float) -> PricingResult:
         matrices = master.matrices()
         if is_cheap(self.problem) and len(matrices) <= 2.0 ** (_CHEAP - _hardest(self.problem)):
             return self.prove(master, matrices)
@@ -251,7 +252,7 @@ class _BilinearPricing:
             return self._open or self.floor.exhausted
         return self._open and self._waited >= PATIENCE and promised <= INNER * gap
 
-    def _search(self, master: Master | PackedMaster, matrices: FloatArray, n_starts: int) -> list[OracleResult]:
+    def _search(self, master: Restricted, matrices: FloatArray, n_starts: int) -> list[OracleResult]:
         direct = self._direct(master, matrices)
         return [
             direct[k]
@@ -267,13 +268,13 @@ class _BilinearPricing:
             for k, M in enumerate(matrices)
         ]
 
-    def _direct(self, master: Master | PackedMaster, matrices: FloatArray) -> dict[int, OracleResult]:
+    def _direct(self, master: Restricted, matrices: FloatArray) -> dict[int, OracleResult]:
         """Price exactly the small and the diagonal matrices of blocks, which need no search."""
         if self.layout is None:
             return {}
         return price_stack(matrices, self.layout, master.instance.dual_radius, max(2, ATOMS // (4 * len(matrices))))
 
-    def _neighbours(self, master: Master | PackedMaster, k: int) -> FloatArray | None:
+    def _neighbours(self, master: Restricted, k: int) -> FloatArray | None:
         """Return starts of a search: the sides of an output's most used neurons, and their one-sign neighbours."""
         mine, N = master.atoms.numbers(self.problem.map.n_blocks) == k, self.problem.size
         atoms = master.atoms[mine]
@@ -287,7 +288,7 @@ class _BilinearPricing:
 
     def prove(
         self,
-        master: Master | PackedMaster,
+        master: Restricted,
         matrices: FloatArray,
         found: list[OracleResult] | None = None,
         *,
@@ -319,7 +320,7 @@ class _BilinearPricing:
         return proven
 
 
-def _promised(master: Master | PackedMaster, found: Sequence[OracleResult]) -> float:
+def _promised(master: Restricted, found: Sequence[OracleResult]) -> float:
     """Compute the relative gap that a proof would leave if no pricing value exceeds those found."""
     return master.gap(max(result.value for result in found))
 

@@ -12,8 +12,8 @@ from qsdp._utils import deadline
 from qsdp._utils.gap import relative
 from qsdp._utils.tuning import GAIN, HALVINGS, INNER, NEGLIGIBLE, PROGRESS, ROUGH
 from qsdp.blocks import Layout
-from qsdp.column_generation.master import ATOMS, Atoms, DualProof, Master
-from qsdp.column_generation.packed import PackedMaster
+from qsdp.column_generation.atoms import Atoms
+from qsdp.column_generation.master import ATOMS, DualProof, Restricted
 from qsdp.pricing import BoundTree, OracleResult
 
 __all__ = ["ATOMS", "Outcome", "PricingResult", "Round", "generate"]
@@ -89,7 +89,7 @@ class Outcome:
 
 
 def generate(
-    master: Master | PackedMaster,
+    master: Restricted,
     pricing: Callable[[Any, float], PricingResult],
     *,
     tol: float,
@@ -117,7 +117,7 @@ class _Rounds:
 
     def __init__(
         self,
-        master: Master | PackedMaster,
+        master: Restricted,
         pricing: Callable[[Any, float], PricingResult],
         tol: float,
         floor: Callable[[], float],

@@ -11,8 +11,9 @@ from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
+from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
-from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.master import Master
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import PolynomialOracle

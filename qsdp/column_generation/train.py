@@ -14,9 +14,10 @@ from qsdp._utils.progress import progress
 from qsdp._utils.tuning import FIRST_TRY
 from qsdp._utils.validation import RandomState, check_choice, check_random_state, check_real, check_verbose
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
+from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.bilinear import Known, Part, bilinear_part, is_cheap, network_of, share_sums
 from qsdp.column_generation.loop import Round
-from qsdp.column_generation.master import Atoms, SharedSums
+from qsdp.column_generation.master import SharedSums
 from qsdp.column_generation.polynomial import polynomial_result
 from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status

@@ -19,9 +19,10 @@ from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.tuning import MOST_SIDE
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real, check_verbose
 from qsdp.certificates import check_fits
+from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import PricingResult, Round, generate
-from qsdp.column_generation.master import Atoms, Master, SharedSums
+from qsdp.column_generation.master import Master, SharedSums
 from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
