@@ -11,7 +11,7 @@ from qsdp._utils import deadline
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
-from qsdp._utils.tuning import COARSE, ROUGH
+from qsdp._utils.tuning import COARSE, INNER, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import dominating_weights
 from qsdp.relaxation.evaluation import Evaluation, Ray
@@ -94,7 +94,7 @@ class Incumbent:
             return
         M, ray = self._evaluation.dual(candidate)
         # The bound loses as much as is added to the weights.
-        floor = max(EPS, ROUGH * min(expected, float(self.gaps.max())))
+        floor = max(EPS, min(INNER * self.tol, ROUGH * min(expected, float(self.gaps.max()))))
         weights = np.maximum(z, 0.0)
         sums = weights.sum(axis=1, keepdims=True)
         weights += floor / weights.shape[1] * sums

@@ -33,6 +33,9 @@ _ITERATIONS = 12
 #: Side of the largest linear system: it takes 0.8 GB, and each factorisation takes seconds.
 _LARGEST = 10_000
 
+#: Fraction of the other system's cost below which the less accurate `PrimalNewton` is used for losses with kinks.
+_KINKED_SHARE = 0.1
+
 
 @dataclass(frozen=True)
 class NewtonSetup:
@@ -84,7 +87,7 @@ class FactorCache:
             return CoupledNewton(self._samples, part.target.shape[1])
         if not isinstance(self._samples, SampleCoordinates):
             return SingleNewton(self._samples)
-        affordable = self._samples.work * (1.0 if part.loss.smooth else 0.25)
+        affordable = self._samples.work * (1.0 if part.loss.smooth else _KINKED_SHARE)
         pays = PrimalNewton.operations(self._samples) < affordable
         return PrimalNewton(self._samples) if pays else SingleNewton(self._samples)
 
