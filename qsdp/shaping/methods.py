@@ -63,7 +63,7 @@ def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatAr
     it is exceeded. The remaining excess enters rho, and therefore the regulariser of the sampled network.
     """
     weights, largest = np.ones(len(Z)), math.inf
-    for _ in deadline.in_time(range(MOST_STEPS)):
+    for _ in deadline.in_time(range(2 * MOST_STEPS)):
         absolute, _, _ = weighted_absolute(Z, weights)
         excess = absolute.diagonal() / rho
         largest = float(absolute.diagonal().max())
