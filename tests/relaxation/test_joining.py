@@ -226,5 +226,5 @@ class TestChoiceInTime:
         for seconds in (1e6, math.inf):
             with deadline.within(seconds):
                 solving.solve_with(problem_of(), "auto", options, "tight")
-            assert lefts[0] == ("low-rank", pytest.approx(0.3 * seconds, rel=1e-3))
+            assert lefts[0] == ("low-rank", pytest.approx(0.25 * seconds, rel=1e-3))
             lefts.clear()
