@@ -9,10 +9,11 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.gap import relative
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
-from qsdp._utils.tuning import INNER, ROUGH
+from qsdp._utils.tuning import COARSE, INNER, ROUGH
 from qsdp._utils.validation import FloatArray
+from qsdp.inner_problem import dominating_weights
 from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
@@ -30,6 +31,9 @@ STOPS: dict[type[BaseException], str] = {
 #: Statuses that end a whole solve: no other output, and no other method, is tried.
 FINAL = ("stopped by the callback", "interrupted")
 
+#: Largest matrix side for which weights are optimised.
+_LARGEST_SEARCHED = 400
+
 
 def zero_solution(instance: Instance, status: str) -> RawSolution:
     """Return the feasible zero point, as the result of a method that ends before its first candidate."""
@@ -40,11 +44,15 @@ def zero_solution(instance: Instance, status: str) -> RawSolution:
 
 
 class Incumbent:
-    """Best feasible point and best lower bound of all candidates, each evaluated from the data."""
+    """Best feasible point and best lower bound of all candidates, each evaluated from the data.
 
-    def __init__(self, evaluation: Evaluation, settings: Settings) -> None:
+    For every `distance`-th dual vector the best weights are computed, for methods whose iterates have poor weights.
+    """
+
+    def __init__(self, evaluation: Evaluation, settings: Settings, distance: int | None = None) -> None:
         self._evaluation, self._settings = evaluation, settings
         self._instance = instance = evaluation.instance
+        self._distance = distance if instance.size <= _LARGEST_SEARCHED else None
         self._start = time.perf_counter()
         shape = (instance.n_matrices, instance.size, instance.size)
         self.T, self.S = np.zeros(shape), np.zeros(shape)
@@ -56,7 +64,7 @@ class Incumbent:
         self._gaps: FloatArray | None = None
         self._duals: list[FloatArray | None] = [None] * self.n_parts
         self.z = np.ones((instance.n_matrices, instance.size))
-        self.iteration = 0
+        self.iteration = self._offers = 0
 
     # -- candidates ----------------------------------------------------------------------------------
 
@@ -92,6 +100,9 @@ class Incumbent:
         weights += floor / weights.shape[1] * sums
         weights[sums[:, 0] == 0.0] = 1.0
         self._take_dual(candidate, M, ray, weights)
+        self._offers += 1
+        if self._distance is not None and self._offers % self._distance == 0:
+            self._search_weights(candidate, M, ray)
 
     def _take_dual(self, candidate: FloatArray, M: FloatArray, ray: Ray, weights: FloatArray) -> None:
         taus = dominating(M, weights) * weights.sum(axis=1)
@@ -106,6 +117,28 @@ class Incumbent:
             mine = self._matrices(part)
             self._gaps, self.bounds[part], self.z[mine] = None, max(values[part], self.bounds[part]), weights[mine]
             self._duals[part] = candidate
+
+    def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray) -> None:
+        """Compute the best weights if the dual value closes a quarter of the gap that the current weights leave.
+
+        Where the optimal z vanishes, the z of an iterate is noise, and scaling it proves little.
+        """
+        promised = ray.values(ray.best(np.full(self.n_parts, np.inf)))
+        gaps = self.objectives - self.bounds
+        open_parts = (self.gaps > self._settings.tol) & (promised > self.bounds + 0.25 * gaps)
+        if not np.any(open_parts):
+            return
+        weights = np.array(self.z)
+        for part in np.flatnonzero(open_parts).tolist():
+            matrices = range(self._instance.n_matrices)[self._matrices(part)]
+            tol = min(COARSE, max(ROUNDING, ROUGH * float(self.gaps[part])))
+            for k in matrices:
+                if deadline.over():
+                    return
+                found = dominating_weights(M[k], tol)
+                if np.any(found > 0.0):
+                    weights[k] = found + EPS * found.mean()
+        self._take_dual(candidate, M, ray, weights)
 
     # -- state ---------------------------------------------------------------------------------------
 

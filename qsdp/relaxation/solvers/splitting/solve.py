@@ -34,7 +34,7 @@ import scipy.linalg
 
 from qsdp._utils import deadline
 from qsdp._utils.parallel import CACHE_FLOATS, few_threads
-from qsdp._utils.tuning import FAR, INNER, MANY_ROWS, MANY_STEPS, MOST_STEPS, PROGRESS
+from qsdp._utils.tuning import FAR, INNER, MANY_ROWS, MANY_STEPS, MOST_STEPS, PATIENCE, PROGRESS
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import Gram, SharedGram
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
@@ -80,7 +80,8 @@ def solve_splitting(instance: Instance, settings: Settings, *, step: str = "auto
         data_step, evaluation = _make_steps(instance, name, dtype, settings.gram, settings.device)
         if dtype == np.float32:
             settings = replace(settings, tol=PROGRESS * settings.tol)
-        incumbent = Incumbent(evaluation, settings)
+        # The search for weights costs little compared with iterations with large systems.
+        incumbent = Incumbent(evaluation, settings, distance=2 if data_step.side >= MANY_ROWS else PATIENCE)
         # The first factorisation follows.
         deadline.check()
         iteration = _Iteration(instance, data_step, evaluation, start)
