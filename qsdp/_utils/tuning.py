@@ -46,7 +46,7 @@ PATIENCE = 12
 PROGRESS = 0.9
 
 #: Fraction of the distance to the boundary of a cone that a step of an interior-point method covers.
-TO_BOUNDARY = 0.99
+TO_BOUNDARY = 0.98
 
 #: A gain below this fraction of the value, or of the predicted gain, does not count.
 GAIN = 1e-4

@@ -9,13 +9,16 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import MOST_SIDE, MOST_STEPS, TO_BOUNDARY
+from qsdp._utils.tuning import MOST_SIDE, MOST_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import Best, RestrictedSolution
 from qsdp.losses import DataFit
 from qsdp.relaxation.solvers.interior.newton import SHIFTS
 
 __all__ = ["solve_in_basis", "solve_quadratic"]
+
+#: Fraction of the distance to the boundary of the positive orthant that a step may cover.
+_TO_BOUNDARY = 0.995
 
 #: Smallest dual slack at the start, relative to the typical cost.
 _LEAST_SLACK = 0.1
@@ -65,7 +68,7 @@ def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: flo
                 centre = sigma * mu - dx * ds
         if not (np.all(np.isfinite(dx)) and np.all(np.isfinite(ds))):
             break
-        length = min(1.0, TO_BOUNDARY * min(_reach_of(x, dx), _reach_of(s, ds)))
+        length = min(1.0, _TO_BOUNDARY * min(_reach_of(x, dx), _reach_of(s, ds)))
         x, nu, s = x + length * dx, nu + length * dnu, s + length * ds
     return best.solution()
 
@@ -148,5 +151,5 @@ def _reach_of(x: FloatArray, dx: FloatArray) -> float:
     """Return the largest multiple of dx that keeps x non-negative, up to one beyond which a step is whole."""
     falling = dx < 0.0
     if not np.any(falling):
-        return 1.0 / TO_BOUNDARY
-    return min(1.0 / TO_BOUNDARY, float((-x[falling] / dx[falling]).min()))
+        return 1.0 / _TO_BOUNDARY
+    return min(1.0 / _TO_BOUNDARY, float((-x[falling] / dx[falling]).min()))
