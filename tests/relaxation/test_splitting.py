@@ -350,7 +350,7 @@ def test_limits():
 
 def test_interrupt_returns_the_best_pair():
     def interrupt(progress):
-        if progress.iteration == 20:
+        if progress.iteration >= 20:
             raise KeyboardInterrupt
 
     problem = problem_of("squared")
@@ -362,7 +362,7 @@ def test_interrupt_returns_the_best_pair():
 @pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 def test_interrupted_relaxation_says_so():
     def interrupt(progress):
-        if progress.iteration == 10:
+        if progress.iteration >= 10:
             raise KeyboardInterrupt
 
     for solver in ("splitting", "interior"):
