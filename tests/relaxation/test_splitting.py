@@ -132,8 +132,8 @@ def test_large_matrices_of_coarse_solves_are_in_single_precision():
 @pytest.mark.parametrize("step", ["kernel", "gram"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_single_precision_reaches_a_thousandth(monkeypatch, step, weighted):
-    monkeypatch.setattr(data_step, "_LARGE", 0)
-    monkeypatch.setattr(splitting, "_MANY_ROWS", 0)
+    monkeypatch.setattr(data_step, "MANY_ROWS", 0)
+    monkeypatch.setattr(splitting, "MANY_ROWS", 0)
     rng = np.random.default_rng(0)
     X = append_constant(rng.standard_normal((300, 17)))
     Y = np.eye(3)[rng.integers(3, size=300)] + 0.1 * X[:, :3] * X[:, 1:4]
@@ -328,9 +328,9 @@ def test_every_stop_leaves_a_valid_pair(loss):
     problem = problem_of(loss)
     optimum = qsdp.solve_relaxation(problem, solver="interior", tol=1e-6)
     for k in range(0, 60, 5):
-        raw, told = raw_solution(problem, 1e-15, callback=lambda progress, k=k: progress.iteration == k)
+        raw, told = raw_solution(problem, 1e-15, callback=lambda progress, k=k: progress.iteration >= k)
         assert raw.status == "stopped by the callback"
-        assert raw.iterations == k == told[-1].iteration
+        assert k <= raw.iterations == told[-1].iteration < k + 20
         relaxation = assert_certified(problem, raw)
         assert relaxation.lower_bound <= optimum.objective * (1.0 + 1e-12)
         assert relaxation.objective >= optimum.lower_bound * (1.0 - 1e-12)
@@ -350,7 +350,7 @@ def test_limits():
 
 def test_interrupt_returns_the_best_pair():
     def interrupt(progress):
-        if progress.iteration == 20:
+        if progress.iteration >= 20:
             raise KeyboardInterrupt
 
     problem = problem_of("squared")
@@ -362,7 +362,7 @@ def test_interrupt_returns_the_best_pair():
 @pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 def test_interrupted_relaxation_says_so():
     def interrupt(progress):
-        if progress.iteration == 10:
+        if progress.iteration >= 10:
             raise KeyboardInterrupt
 
     for solver in ("splitting", "interior"):
