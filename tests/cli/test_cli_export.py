@@ -12,7 +12,7 @@ from cli_program import figure, refused, run
 
 import qsdp
 from qsdp.export import describe, load_exportable, to_c, to_js, to_onnx, to_verilog
-from qsdp.export._c_compiled import FLAGS
+from qsdp.export._c.compiled import FLAGS
 from qsdp.tables import read_table
 from qsdp.tables.training import inputs_of
 
@@ -144,7 +144,7 @@ def test_refusals_leave_nothing(trained: Path, here: Path, monkeypatch: pytest.M
     assert "is not a qsdp file" in refused("export", trained / "iris.csv", "--to", "c")
     assert "none.qsdp" in refused("export", "none.qsdp", "--to", "c")
     large = qsdp.BilinearNetwork(np.full((9, 9), 127), np.full((9, 9), 127), np.linspace(0.1, 1.0, 9), levels=128)
-    monkeypatch.setattr("qsdp.export._integer_model.INPUT_RANGE", (-(2**31), 2**31 - 1))
+    monkeypatch.setattr("qsdp.export._integers.model.INPUT_RANGE", (-(2**31), 2**31 - 1))
     large.save("large.net")
     monkeypatch.setattr("qsdp.networks.storage._VERSION", "2")
     NETWORK.save("new.net")

@@ -12,7 +12,7 @@ from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegre
 from qsdp.encoding import Patches, Union, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import encrypted, to_c, to_js, to_onnx, to_qonnx, to_verilog
-from qsdp.export._c_compiled import FLAGS
+from qsdp.export._c.compiled import FLAGS
 from qsdp.networks.compact import integer_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")

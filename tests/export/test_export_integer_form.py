@@ -11,13 +11,14 @@ import pytest
 import qsdp
 from qsdp.exceptions import ExportError
 from qsdp.export import describe, encrypted, load_exportable, onnx_inputs, to_c, to_onnx, to_qonnx, to_verilog
-from qsdp.export._c_compiled import find_compiler
+from qsdp.export._c.compiled import find_compiler
 
 ACTIVATIONS = {
     "bilinear": None,
     "relu_like": qsdp.PolynomialActivation(0.0937, 0.5, 0.4688),
     "quadratic": qsdp.PolynomialActivation(1.0, 0.0, 0.0),
     "no square": qsdp.PolynomialActivation(0.0, 0.5, 0.25),
+    "constant": qsdp.PolynomialActivation(0.5, 0.0, 0.25),
 }
 
 
@@ -36,7 +37,7 @@ def inputs(n: int = 200) -> np.ndarray:
     return np.random.default_rng(6).integers(-(2**15), 2**15, (n, 5))
 
 
-@pytest.fixture(params=["bilinear", "relu_like", "quadratic", "no square"])
+@pytest.fixture(params=["bilinear", "relu_like", "quadratic", "no square", "constant"])
 def pair(request: pytest.FixtureRequest) -> tuple[qsdp.BilinearNetwork, qsdp.IntegerForm]:
     made = network(request.param)
     return made, made.to_integer_form()
