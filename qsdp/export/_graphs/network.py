@@ -12,7 +12,7 @@ from qsdp.export._description import ModelDescription
 from qsdp.export._graphs.graph import Graph
 from qsdp.export._integers.exact import exact_network, has_neurons
 from qsdp.export._integers.model import IntegerModel
-from qsdp.export._integers.samples import Rows, triangles
+from qsdp.export._integers.samples import Rows
 from qsdp.networks import BilinearNetwork, IntegerForm
 
 __all__ = ["Types", "add_integers", "add_scores", "faster_layout", "input_type"]
@@ -62,7 +62,7 @@ def add_integers(graph: Graph, x: str, model: IntegerModel) -> tuple[str, npt.DT
     )
     d, gain, kappa, bias = rows.n_inputs, rows.gain, rows.constant, np.array(network.bias)
     if layout.name == "form" or neurons is None:
-        upper = triangles(rows.blocks, network.forms * network.factors[:, None])
+        upper = network.triangles(rows.blocks) * network.factors[:, None, None]
         # Each pair has two places in the symmetric matrices.
         S = (upper + upper.transpose(0, 2, 1)) // 2
         quadratic, linear = gain**2 * S[:, :d, :d], 2 * gain * kappa * S[:, :d, d:].sum(axis=2)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import IntArray
 from qsdp.export._integers.network import IntegerNetwork, Neurons, rounded_up
-from qsdp.export._integers.samples import Rows, Samples, triangles
+from qsdp.export._integers.samples import Rows, Samples
 from qsdp.networks.storage import bits_of_integers
 
 __all__ = ["LAYOUTS", "Layout", "Stored", "layouts", "type_width"]
@@ -138,7 +138,7 @@ def _entries(samples: Samples, network: IntegerNetwork) -> Stored:
 def _form_of_rows(samples: Samples, network: IntegerNetwork) -> Layout:
     entries, z = _entries(samples, network), samples.vector
     # Rows of upper triangles are summed first.
-    upper = np.abs(triangles(samples.blocks, network.forms)).astype(np.float64) @ z
+    upper = np.abs(network.triangles(samples.blocks)).astype(np.float64) @ z
     sums = upper @ z
     totals = sums * np.abs(network.factors) + [float(abs(one)) for one in network.bias]
     largest = max(upper.max(), sums.max(), totals.max(), np.abs(entries.integers).max())

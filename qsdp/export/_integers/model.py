@@ -93,9 +93,7 @@ class IntegerModel:
 
     def outputs(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Compute the integer outputs of shape (n, C) for the result of `columns`; Python integers if necessary."""
-        sums = self.samples.sums(columns, self.network)
-        outputs: npt.NDArray[Any] = sums * self.network.factors + np.array(self.network.bias, dtype=sums.dtype)
-        return outputs
+        return self.network.outputs(self.samples, columns)
 
     def scores(self, outputs: npt.NDArray[Any]) -> FloatArray:
         """Convert integer outputs to scores of the original model."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.export._integers.samples import Samples
+from qsdp.blocks import Layout
+from qsdp.export._integers.samples import Rows, Samples
 
 __all__ = ["EXACT", "Bounds", "IntegerNetwork", "Neurons", "common_unit", "rounded_up"]
 
@@ -92,6 +95,31 @@ class IntegerNetwork:
     def n_outputs(self) -> int:
         """Number of outputs C."""
         return len(self.bias)
+
+    def triangles(self, layout: Layout) -> IntArray:
+        """Return the coefficients of the products of one block as upper triangles, of shape (C, N, N)."""
+        found = np.zeros((self.n_outputs, layout.side, layout.side), dtype=np.int64)
+        found[:, layout.first, layout.second] = self.forms
+        return found
+
+    def outputs(self, samples: Samples, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Compute the outputs of shape (n, C) of integer columns: int64 or, for columns of these, Python integers."""
+        if isinstance(samples, Rows):
+            sums = self._sums_of_rows(samples.vectors(columns), samples.blocks)
+        else:
+            sums = samples.products(columns) @ (self.forms * self.gains[samples.blocks.block]).T
+        outputs: npt.NDArray[Any] = sums * self.factors + np.array(self.bias, dtype=sums.dtype)
+        return outputs
+
+    def _sums_of_rows(self, z: npt.NDArray[Any], layout: Layout) -> npt.NDArray[Any]:
+        """Compute the sums over neurons of vectors z of shape (n, N)."""
+        if self.neurons is None:
+            return np.stack([((z @ one.astype(z.dtype)) * z).sum(axis=1) for one in self.triangles(layout)], axis=1)
+        left, right, weights = (
+            one.astype(z.dtype) for one in (self.neurons.left, self.neurons.right, self.neurons.weights)
+        )
+        sums: npt.NDArray[Any] = (z @ left.T) * (z @ right.T) @ weights
+        return sums
 
 
 def common_unit(sizes: FloatArray, digits: int) -> float | None:

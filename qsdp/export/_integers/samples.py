@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -21,13 +22,12 @@ from qsdp.export._integers.inputs import Inputs
 
 if TYPE_CHECKING:
     from qsdp.encoding import Windows
-    from qsdp.export._integers.network import IntegerNetwork
 
 __all__ = ["Images", "Rows", "Samples", "Series"]
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class Samples(ABC):
     """Base class of what a model takes.
 
     Attributes
@@ -74,19 +74,9 @@ class Samples:
         return list(range(self.blocks.n_blocks))
 
     @property
-    def counts(self) -> FloatArray:
-        """Number of vectors of each block, of shape (R,)."""
-        raise NotImplementedError
-
-    @property
     def divisors(self) -> IntArray:
         """Divisors of the sums of products of each block, of shape (R,); ones unless the model takes means."""
         return np.ones(self.blocks.n_blocks, dtype=np.int64)
-
-    @property
-    def vector(self) -> FloatArray:
-        """Bounds on the magnitudes of the entries of a vector, of shape (N,)."""
-        raise NotImplementedError
 
     @property
     def errors(self) -> list[FloatArray]:
@@ -99,18 +89,23 @@ class Samples:
         blocks, vector = self.blocks, self.vector
         return np.asarray(self.counts[blocks.block] * vector[blocks.first] * vector[blocks.second])
 
+    @property
+    @abstractmethod
+    def counts(self) -> FloatArray:
+        """Number of vectors of each block, of shape (R,)."""
+
+    @property
+    @abstractmethod
+    def vector(self) -> FloatArray:
+        """Bounds on the magnitudes of the entries of a vector, of shape (N,)."""
+
+    @abstractmethod
     def columns(self, X: Any) -> npt.NDArray[Any]:
         """Convert samples to integer columns, of shape (n, n_columns)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def products(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Compute the sums of products, of shape (n, P), of integer columns."""
-        raise NotImplementedError
-
-    def sums(self, columns: npt.NDArray[Any], network: IntegerNetwork) -> npt.NDArray[Any]:
-        """Compute the sums over the neurons of a network, of shape (n, C), from integer columns."""
-        sums: npt.NDArray[Any] = self.products(columns) @ (network.forms * network.gains[self.blocks.block]).T
-        return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,22 +171,10 @@ class Rows(Samples):
         z: npt.NDArray[Any] = (columns if self.inputs is None else self.inputs.encode(columns)) * self.gain
         return np.hstack([z, np.full((len(z), 1), self.constant, z.dtype)]) if self.constant else z
 
-    def sums(self, columns: npt.NDArray[Any], network: IntegerNetwork) -> npt.NDArray[Any]:
-        """Compute the sums over neurons, of shape (n, C): int64 or Python integers, like the columns."""
-        z, neurons = self.vectors(columns), network.neurons
-        if neurons is None:
-            forms = triangles(self.blocks, network.forms).astype(z.dtype)
-            return np.stack([((z @ form) * z).sum(axis=1) for form in forms], axis=1)
-        left, right, weights = (one.astype(z.dtype) for one in (neurons.left, neurons.right, neurons.weights))
-        sums: npt.NDArray[Any] = (z @ left.T) * (z @ right.T) @ weights
-        return sums
-
-
-def triangles(layout: Layout, forms: IntArray) -> IntArray:
-    """Return coefficients of the products of one block as upper triangles, of shape (C, N, N)."""
-    found = np.zeros((len(forms), layout.side, layout.side), dtype=np.int64)
-    found[:, layout.first, layout.second] = forms
-    return found
+    def products(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Compute the products (n, P) of the entries of the vectors of integer columns."""
+        z = self.vectors(columns)
+        return np.asarray(z[:, self.blocks.first] * z[:, self.blocks.second])
 
 
 @dataclass(frozen=True, eq=False)
