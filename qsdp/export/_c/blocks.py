@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from string import Template
 
 from qsdp.export._c.encoding import encoding_functions
-from qsdp.export._c.text import Tables, bit_readers, counter_type, literal, scaled_sum
+from qsdp.export._c.text import Tables, bit_readers, counter_type, literal, number_reader, scaled_sum
 from qsdp.export._integers.layout import type_width
 from qsdp.export._integers.model import IntegerModel
 from qsdp.export._integers.samples import Samples, Series
@@ -34,6 +34,9 @@ ${sum}                *x++ = value;
     }
 ${constant}}
 """)
+
+#: Bytes of tables of sums.
+_TABLE = 2560
 
 _ADD = "value = (${x})(value + image[${index}]);\n"
 
@@ -85,6 +88,49 @@ static ${projection} neuron(const ${projection} *sum, ${position} at)
         row = (${projection})(2 * row);
         row = (${projection})(left[i] ? row + diagonal : row - diagonal);
         value = (${projection})(right[i] ? value + row : value - row);
+    }
+    return value;
+}
+""")
+
+#: Sums of the products with every combination of signs, `bits` at a time, of each row of the matrix of sums.
+_TABULATE = Template("""\
+/* Adds up the sums of products of every row with all combinations of ${bits} signs. */
+static void tabulate(const ${projection} *sum, ${projection} *table)
+{
+    ${counter} i, j, k;
+
+    for (i = 0; i < ${side}; i++) {
+        for (j = 0; j < ${side}; j++) {
+            const uint16_t other = (uint16_t)(${last} - j), low = i < other ? i : other, high = i < other ? other : i;
+            const ${projection} value = sum[low * (${twice} - low) / 2 + high];
+            ${projection} *part = table + (j / ${bits} * ${side} + i) * ${size};
+            const ${counter} half = (${counter})(1 << j % ${bits});
+
+            if (half == 1) {
+                part[0] = 0;
+            }
+            for (k = 0; k < half; k++, part++) {
+                part[half] = (${projection})(*part + value);
+                *part = (${projection})(*part - value);
+            }
+        }
+    }
+}
+""")
+
+_TABULATED = Template("""\
+/* The value of the neuron whose signs begin at a bit, from tabulated sums. */
+static ${projection} neuron(const ${projection} *table, ${position} at)
+{
+    const uint32_t left = signs(at), right = signs((${position})(at + ${side}));
+    uint32_t mark = ${first};
+    ${projection} value = 0;
+
+    for (; mark; mark >>= 1, table += ${size}) {
+        const ${projection} row = (${projection})(${row});
+
+        value = (${projection})(left & mark ? value + row : value - row);
     }
     return value;
 }
@@ -249,10 +295,12 @@ def block_functions(model: IntegerModel, types: Mapping[str, object], tables: Ta
     """Write the C functions up to that of the outputs, of this declaration, and declare their tables."""
     layout, network, series = model.layout, model.network, model.series
     types = {**types, **_sizes(model)}
-    single = layout.name == "neurons" or layout.n_bits == 1
-    functions = [*bit_readers(layout, types, tables, single=single), _ADD_PRODUCTS.substitute(types)]
+    signs = model.samples.blocks.side if layout.name == "neurons" and _tabulated_bits(model) else 0
+    single = (layout.name == "neurons" and not signs) or layout.n_bits == 1
+    readers = bit_readers(layout, types, tables, single=single, longest=signs)
+    functions = [*readers, _ADD_PRODUCTS.substitute(types)]
     if layout.name == "neurons":
-        functions.append(_NEURON.substitute(types))
+        functions += _neuron(model, types)
     functions.append(_terms(model, types, tables))
     output, index = ("state->output", "i") if series else ("output", "k")
     value, total = f"{output}[{index}]", str(types["total"])
@@ -282,16 +330,47 @@ def _sizes(model: IntegerModel) -> dict[str, object]:
     }
 
 
+def _tabulated_bits(model: IntegerModel) -> int:
+    """Return the number of signs whose combinations are tabulated; 0 if tables of two would be too large, or none.
+
+    Devices for series may have less memory than an image takes.
+    """
+    side, width = model.samples.blocks.side, model.layout.projection_width // 8
+    sizes = {bits: side * -(-side // bits) * 2**bits * width for bits in (5, 4, 3, 2)}
+    return 0 if model.series else next((bits for bits, size in sizes.items() if size <= _TABLE), 0)
+
+
+def _neuron(model: IntegerModel, types: Mapping[str, object]) -> list[str]:
+    """Write the C functions of the value of a neuron: from tables or, if they are too large, product by product."""
+    bits, side = _tabulated_bits(model), model.samples.blocks.side
+    if not bits:
+        return [_NEURON.substitute(types)]
+    size = 2**bits
+    parts = [f"table[{k * side * size} + (right >> {k * bits} & {size - 1})]" for k in range(-(-side // bits))]
+    fields = {"bits": bits, "size": size, "last": side - 1, "twice": 2 * side - 1}
+    fields |= {"first": f"(uint32_t)1 << {side - 1}", "row": " + ".join(parts)}
+    return [
+        number_reader("signs", side, types),
+        _TABULATE.substitute(types, **fields),
+        _TABULATED.substitute(types, **fields),
+    ]
+
+
 def _terms(model: IntegerModel, types: Mapping[str, object], tables: Tables) -> str:
     """Write the C function that adds the terms of a block."""
     layout, samples = model.layout, model.samples
     number, declared, before, after = "bit" if layout.n_bits == 1 else "number", "", "", ""
+    table = ""
     gain = tables.entry("gain", model.network.gains[samples.order].tolist(), "block", str(types["total"]))
     if layout.name == "neurons":
         signs = 2 * samples.blocks.side
         fields = {"kind": "const ", "step": signs + layout.n_bits, "value": "neuron(sum, at)"}
         fields |= {"number": f"{number}(({types['position']})(at + {signs}))"}
         fields["count"] = tables.entry("count", layout.counts.tolist(), "group")
+        if bits := _tabulated_bits(model):
+            size = signs // 2 * -(-signs // 2 // bits) * 2**bits
+            table, before = f";\n    {types['projection']} table[{size}]", "    tabulate(sum, table);\n"
+            fields["value"] = "neuron(table, at)"
         if "[group]" in str(fields["count"]):
             declared, after = f", group = ({types['counter']})(block * {types['C']})", "        group++;\n"
     else:
@@ -301,7 +380,7 @@ def _terms(model: IntegerModel, types: Mapping[str, object], tables: Tables) -> 
     if not after and "block" not in gain:
         before = f"    (void)block;\n{before}"
     fields |= {"gain": "" if gain == "1" else f" * {gain}", "low": literal(layout.weights.low)}
-    return _TERMS.substitute(types, **fields, declared=declared, before=before, after=after)
+    return _TERMS.substitute(types, **fields, declared=declared + table, before=before, after=after)
 
 
 def _of_images(

@@ -21,6 +21,7 @@ __all__ = [
     "identifiers",
     "initializer",
     "literal",
+    "number_reader",
     "scaled_sum",
     "signed",
     "string",
@@ -39,7 +40,7 @@ static uint8_t bit(${position} at)
 
 #: Read a number of several bits at a position, through one window of bytes.
 _NUMBER = Template("""\
-static ${number} number(${position} at)
+static ${number} ${reader}(${position} at)
 {
     ${number} window = 0;
     uint8_t i;
@@ -191,22 +192,36 @@ def _input_type(model: IntegerModel) -> str:
 
 
 def bit_readers(
-    layout: Layout, types: Mapping[str, object], tables: Tables, *, single: bool, spare: int | None = None
+    layout: Layout,
+    types: Mapping[str, object],
+    tables: Tables,
+    *,
+    single: bool,
+    longest: int = 0,
+    spare: int | None = None,
 ) -> list[str]:
     """Write the C functions that read packed bits, if single ones are read, and numbers, and declare their table.
 
-    The table ends in `spare` more bytes; by default, as many as a number may begin before and end behind.
+    The table ends in `spare` more bytes; by default, as many as a number, or one of `longest` bits, may begin before
+    and end behind.
     """
-    # A number of n bits may begin with the last bit of a byte.
-    n_bytes = (layout.n_bits + 14) // 8
-    tables.add("packed", [*layout.table.tolist(), *[0] * (n_bytes - 1 if spare is None else spare)])
+    spare = _window(max(layout.n_bits, longest)) - 1 if spare is None else spare
+    tables.add("packed", [*layout.table.tolist(), *[0] * spare])
     readers = [_BIT.substitute(types)] if single else []
-    if layout.n_bits > 1:
-        width = next(width for width in (16, 32, 64) if 8 * n_bytes <= width)
-        mask, behind = _unsigned(2**layout.n_bits - 1), 8 * n_bytes - layout.n_bits
-        fields = {"number": f"uint{width}_t", "n_bytes": n_bytes, "spare": behind, "mask": mask}
-        readers.append(_NUMBER.substitute(types, **fields))
-    return readers
+    return [*readers, number_reader("number", layout.n_bits, types)] if layout.n_bits > 1 else readers
+
+
+def _window(n_bits: int) -> int:
+    """Return the number of bytes that hold a number: it may begin with the last bit of a byte."""
+    return (n_bits + 14) // 8
+
+
+def number_reader(reader: str, n_bits: int, types: Mapping[str, object]) -> str:
+    """Write the C function of a name that reads a number of several bits from the table of packed bits."""
+    n_bytes = _window(n_bits)
+    width = next(width for width in (16, 32, 64) if 8 * n_bytes <= width)
+    fields = {"number": f"uint{width}_t", "n_bytes": n_bytes, "spare": 8 * n_bytes - n_bits}
+    return _NUMBER.substitute(types, **fields, reader=reader, mask=_unsigned(2**n_bits - 1))
 
 
 def scaled_sum(value: str, index: str, factors: Sequence[int], bias: Sequence[int], tables: Tables, total: str) -> str:
