@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp import __version__
-from qsdp.exceptions import MissingPackageError
+from qsdp.exceptions import ExportError, MissingPackageError
 
 __all__ = ["IR_VERSION", "ML_OPSET", "OPSET", "Graph", "OnnxNode", "Tensor", "require_onnx"]
 
@@ -58,10 +58,12 @@ class Graph:
     ----------
     nodes : list of OnnxNode
     arrays : dict of str to ndarray
+    outputs : list of Tensor
     """
 
     nodes: list[OnnxNode] = field(default_factory=list)
     arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    outputs: list[Tensor] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -75,12 +77,17 @@ class Graph:
         self.nodes.append(OnnxNode(op, names, output, domain, attributes))
         return output
 
-    def name(self, tensor: str, name: str) -> None:
-        """Rename a tensor if the last node creates it, else add an identity node with that name."""
+    def publish(self, tensor: str, name: str, dtype: npt.DTypeLike, *shape: int, n_rows: int | None = None) -> str:
+        """Make a tensor an output, and return its name.
+
+        It is renamed if the last node creates it; else an identity node with the name is added.
+        """
+        self.outputs.append(Tensor(name, dtype, (n_rows, *shape)))
         if self.nodes[-1].output == tensor:
             self.nodes[-1] = replace(self.nodes[-1], output=name)
         else:
             self.nodes.append(OnnxNode("Identity", (tensor,), name, "", {}))
+        return name
 
     def keep(self, array: npt.NDArray[Any]) -> str:
         """Add a constant array; return its name."""
@@ -105,8 +112,7 @@ class Graph:
 
     def to_model(
         self,
-        inputs: Iterable[Tensor],
-        outputs: Iterable[Tensor],
+        inputs: Sequence[Tensor],
         *,
         description: str,
         properties: Mapping[str, Any] | None = None,
@@ -116,13 +122,21 @@ class Graph:
 
         Parameters
         ----------
-        inputs, outputs : iterable of Tensor
+        inputs : sequence of Tensor
         description : str
         properties : mapping of str to value, optional
             Stored as metadata, in JSON.
         domains : mapping of str to int, optional
             Versions of operator sets other than those of ONNX.
+
+        Raises
+        ------
+        ExportError
+            An input has the name of an output.
         """
+        for one in self.outputs:
+            if one.name in {tensor.name for tensor in inputs}:
+                raise ExportError(f"column {one.name!r} has the name of an output")
         onnx = require_onnx()
         helper = onnx.helper
         nodes = [
@@ -133,7 +147,7 @@ class Graph:
         ]
         ends = [
             [helper.make_tensor_value_info(one.name, tensor_type(one.dtype), one.shape) for one in tensors]
-            for tensors in (inputs, outputs)
+            for tensors in (inputs, self.outputs)
         ]
         arrays = [tensor_of(name, array) for name, array in self.arrays.items()]
         graph = helper.make_graph(nodes, "qsdp", *ends, arrays)

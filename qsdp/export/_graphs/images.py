@@ -12,7 +12,7 @@ from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp.exceptions import ExportError
 from qsdp.export._description import ModelDescription
 from qsdp.export._graphs.graph import Graph, Tensor
-from qsdp.export._graphs.table import add_label, add_probabilities, labels_of
+from qsdp.export._graphs.table import add_answers
 from qsdp.export._integers.model import IntegerModel, integer_model
 from qsdp.export._integers.samples import Samples
 
@@ -38,27 +38,16 @@ def images_to_onnx(description: ModelDescription) -> Any:
     outputs = sums if np.all(integers.factors == 1) else graph.add("Mul", sums, integers.factors)
     if any(integers.bias):
         outputs = graph.add("Add", outputs, np.array(integers.bias, dtype=np.int64))
-    scores = graph.add("Mul", graph.cast(outputs, np.int64, np.float64), integers.unit)
-    published = []
-
-    def publish(tensor: str, name: str, dtype: npt.DTypeLike, *shape: int) -> None:
-        graph.name(tensor, name)
-        published.append(Tensor(name, dtype, (None, *shape)))
-
+    outputs = graph.publish(outputs, "outputs", np.int64, C)
+    # Integers decide, as in C.
+    decided = graph.cast(outputs, np.int64, np.float64)
+    scores = graph.add("Mul", decided, integers.unit)
     if description.classes:
-        labels = labels_of(description)
-        several = description.decision == "labels"
-        # Integers decide, as in C.
-        decided = graph.cast(outputs, np.int64, np.float64)
-        publish(add_label(graph, decided, description, labels), "label", np.int64 if several else labels.dtype,
-                *([C] if several else []))  # fmt: skip
-        if description.link != "none":
-            publish(add_probabilities(graph, scores, description), "probabilities", np.float64, len(labels))
-    publish(outputs, "outputs", np.int64, C)
-    publish(scores, "scores", np.float64, C)
+        add_answers(graph, description, scores, decided)
+    else:
+        graph.publish(scores, "scores", np.float64, C)
     return graph.to_model(
         [Tensor(_X, np.uint8, (None, *model.encoder.image_shape_))],
-        published,
         description="A quantized network on images: scores are outputs times unit.",
         properties={"unit": integers.unit.tolist(), "error": model.error.tolist(), "input_range": [0, 255]},
     )

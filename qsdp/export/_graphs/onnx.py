@@ -14,7 +14,7 @@ from qsdp.export._description import ModelDescription, describe, is_on_blocks
 from qsdp.export._graphs.graph import Graph, Tensor, require_onnx
 from qsdp.export._graphs.images import images_to_onnx
 from qsdp.export._graphs.network import add_integers, faster_layout, input_type
-from qsdp.export._graphs.table import Columns, add_label, add_probabilities, add_table, holds_text, labels_of
+from qsdp.export._graphs.table import Columns, add_answers, add_table, holds_text
 from qsdp.export._integers.exact import has_neurons
 from qsdp.export._integers.layout import LAYOUTS
 from qsdp.export._integers.model import IntegerModel, integer_model
@@ -151,14 +151,14 @@ def _of_network(description: ModelDescription, input_range: Sequence[int] | None
             continue
         graph = Graph()
         outputs, sums = add_integers(graph, _X, model)
-        graph.name(graph.add("Mul", graph.cast(outputs, sums, np.float64), model.network.unit), "scores")
-        graph.name(graph.cast(outputs, sums, np.int64), "outputs")
+        C = model.network.n_outputs
+        published = graph.publish(graph.cast(outputs, sums, np.int64), "outputs", np.int64, C)
+        scores = graph.add("Mul", graph.cast(published, np.int64, np.float64), model.network.unit)
+        graph.publish(scores, "scores", np.float64, C)
         found.append((model, graph))
     model, graph = min(found, key=lambda one: one[1].size)
-    C = model.network.n_outputs
     return graph.to_model(
         [Tensor(_X, input_type(model.input_range), (None, model.n_columns))],
-        [Tensor("outputs", np.int64, (None, C)), Tensor("scores", np.float64, (None, C))],
         description="A quantized network in integers: scores are outputs times unit, for inputs in input_range.",
         properties={
             "unit": model.network.unit.tolist(),
@@ -172,29 +172,12 @@ def _of_columns(description: ModelDescription, layout: str) -> Any:
     graph, C = Graph(), len(description.offset)
     tensors, positions = _inputs(description)
     scores = add_table(graph, description, _columns(graph, tensors, positions), layout)
-    outputs = []
-
-    def publish(tensor: str, name: str, dtype: npt.DTypeLike, *shape: int) -> None:
-        if any(name == column.name for column in tensors):
-            raise ExportError(f"column {name!r} has the name of an output")
-        graph.name(tensor, name)
-        outputs.append(Tensor(name, dtype, (None, *shape)))
-
     if description.decision == "none":
-        publish(scores, "predictions", np.float64, C)
+        graph.publish(scores, "predictions", np.float64, C)
     else:
-        labels = labels_of(description)
-        label = add_label(graph, scores, description, labels)
-        if description.decision == "labels":
-            publish(label, "label", np.int64, C)
-        else:
-            publish(label, "label", labels.dtype)
-        publish(scores, "scores", np.float64, C)
-        if description.link != "none":
-            publish(add_probabilities(graph, scores, description), "probabilities", np.float64, len(labels))
+        add_answers(graph, description, scores)
     return graph.to_model(
         tensors,
-        outputs,
         description="A quantized network with the encoding of its columns.",
         properties={"unit": [1.0] * C, **description.names},
     )

@@ -82,11 +82,10 @@ def to_qonnx(model: Any, *, input_range: Sequence[int] | None = None, encoder: A
     given = checked_range(_RANGE if input_range is None else input_range)
     network = _fitting(description.network, max(map(abs, given)))
     graph = Graph()
-    graph.name(_add_network(graph, network, given), "outputs")
     d, C = network.linear.shape
+    graph.publish(_add_network(graph, network, given), "outputs", np.float32, C, n_rows=1)
     return graph.to_model(
         [Tensor("X", np.float32, (1, d))],
-        [Tensor("outputs", np.float32, (1, C))],
         description="A quantized network: its outputs are unit times these, for integers in input_range.",
         properties={
             "unit": network.unit,
@@ -118,10 +117,10 @@ def _of_images(description: ModelDescription, given: tuple[int, int]) -> Any:
     def constant(array: npt.NDArray[Any]) -> str:
         return _weights(graph, array.astype(np.int64))
 
-    graph.name(add_image_sums(graph, pixels, model, np.float32, constant), "outputs")
+    sums = add_image_sums(graph, pixels, model, np.float32, constant)
+    graph.publish(sums, "outputs", np.float32, integers.n_outputs, n_rows=1)
     return graph.to_model(
         [Tensor("X", np.float32, (1, *model.encoder.image_shape_))],
-        [Tensor("outputs", np.float32, (1, integers.n_outputs))],
         description="A quantized network on images: scores are outputs times unit plus offset.",
         properties={
             "unit": (integers.unit * integers.factors).tolist(),

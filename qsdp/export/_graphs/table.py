@@ -16,7 +16,16 @@ from qsdp.export._description import ModelDescription
 from qsdp.export._graphs.graph import Graph
 from qsdp.export._graphs.network import add_scores
 
-__all__ = ["Columns", "add_inputs", "add_label", "add_probabilities", "add_table", "holds_text", "labels_of"]
+__all__ = [
+    "Columns",
+    "add_answers",
+    "add_inputs",
+    "add_label",
+    "add_probabilities",
+    "add_table",
+    "holds_text",
+    "labels_of",
+]
 
 
 @dataclass(frozen=True)
@@ -131,6 +140,19 @@ def labels_of(description: ModelDescription) -> npt.NDArray[Any]:
         raise ExportError(f"classes must be all text, all numbers or all booleans; got {description.classes!r:.60}")
     labels = np.array(description.classes)
     return labels.astype(object) if labels.dtype.kind in "UT" else labels
+
+
+def add_answers(graph: Graph, description: ModelDescription, scores: str, decided: str | None = None) -> None:
+    """Publish label, scores and probabilities, if any, of a classifier; scores decide unless `decided` does."""
+    labels = labels_of(description)
+    label = add_label(graph, scores if decided is None else decided, description, labels)
+    if description.decision == "labels":
+        graph.publish(label, "label", np.int64, len(labels))
+    else:
+        graph.publish(label, "label", labels.dtype)
+    scores = graph.publish(scores, "scores", np.float64, len(description.offset))
+    if description.link != "none":
+        graph.publish(add_probabilities(graph, scores, description), "probabilities", np.float64, len(labels))
 
 
 def add_label(graph: Graph, scores: str, description: ModelDescription, labels: npt.NDArray[Any]) -> str:
