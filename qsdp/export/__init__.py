@@ -2,7 +2,7 @@
 
 from qsdp.export._c.compiled import CompiledModel
 from qsdp.export._c.export import CSource, to_c
-from qsdp.export._description import ModelDescription, describe, load_exportable
+from qsdp.export._description import ModelDescription, describe
 from qsdp.export._encrypted import EncryptedClient, EncryptedNetwork, EncryptionParameters, encrypted
 from qsdp.export._formats import FORMATS, ExportedFiles, ExportFormat
 from qsdp.export._graphs.converters import register_skl2onnx
@@ -33,7 +33,6 @@ __all__ = [
     "Words",
     "describe",
     "encrypted",
-    "load_exportable",
     "onnx_inputs",
     "register_skl2onnx",
     "to_c",

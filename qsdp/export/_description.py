@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,6 @@ __all__ = [
     "describe",
     "described",
     "is_on_blocks",
-    "load_exportable",
     "refuse_blocks",
 ]
 
@@ -300,29 +298,6 @@ def _described(model: Any, encoder: Any) -> ModelDescription:
                 f"got {model!r:.60}"
             )
     return _of_estimator(model, steps, names)
-
-
-def load_exportable(path: str | os.PathLike[str]) -> Any:
-    """Load a model from a file of `qsdp fit` or of a network.
-
-    Parameters
-    ----------
-    path : path-like
-        File that `qsdp fit`, or `save` of an estimator or a network, has written.
-
-    Returns
-    -------
-    estimator or network
-        An argument of `to_c` and the other exports.
-
-    Raises
-    ------
-    StorageError
-        The file is damaged, of another version or of another kind.
-    """
-    from qsdp.estimators import load
-
-    return load(path)
 
 
 def _of_blocks(network: BlockNetwork | BlockForm, encoder: Any) -> ModelDescription:

@@ -10,7 +10,7 @@ import pytest
 
 import qsdp
 from qsdp.exceptions import ExportError
-from qsdp.export import describe, encrypted, load_exportable, onnx_inputs, to_c, to_onnx, to_qonnx, to_verilog
+from qsdp.export import describe, encrypted, onnx_inputs, to_c, to_onnx, to_qonnx, to_verilog
 from qsdp.export._c.compiled import find_compiler
 
 ACTIVATIONS = {
@@ -93,7 +93,7 @@ def test_onnx(pair: tuple[Any, Any]) -> None:
 def test_files_and_other_formats(tmp_path: Path) -> None:
     model = network("relu_like")
     model.save(tmp_path / "net.qsdp", form="integers")
-    form = load_exportable(tmp_path / "net.qsdp")
+    form = qsdp.load(tmp_path / "net.qsdp")
     assert isinstance(form, qsdp.IntegerForm)
     bits = np.random.default_rng(0).integers(0, 2, (50, 5))
     verilog = to_verilog(form)

@@ -22,7 +22,7 @@ import qsdp
 from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
 from qsdp.encoding import TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
-from qsdp.export import FORMATS, describe, load_exportable, onnx_inputs, register_skl2onnx, to_onnx, to_qonnx
+from qsdp.export import FORMATS, describe, onnx_inputs, register_skl2onnx, to_onnx, to_qonnx
 from qsdp.export._integers.model import integer_model
 from qsdp.tables import read_table
 
@@ -258,7 +258,7 @@ def test_files(iris, tmp_path):
     for loss in ("cross_entropy", "squared"):
         fitted = QuantizedNetworkClassifier(**{**FAST, "loss": loss, "encoding": "standard"})
         fit_to(fitted, table, "kind").save(tmp_path / "model.qsdp")
-        model = load_exportable(tmp_path / "model.qsdp")
+        model = qsdp.load(tmp_path / "model.qsdp")
         exported = FORMATS["onnx"].export(model, "model")
         graph = onnx.load_from_string(exported.contents["model.onnx"])
         X = table[list("abcd")]
