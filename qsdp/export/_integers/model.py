@@ -118,20 +118,10 @@ def integer_model(
     Parameters
     ----------
     model : network, estimator, pipeline, model of `qsdp fit` or ModelDescription
-    encoder : Patches or Windows, optional
-        The fitted encoder of a network on blocks alone.
+    encoder, scales, column_width, width, layout, length
+        As for `to_c`.
     input_range : (int, int), optional
         Smallest and largest input of a network alone, 16 bits by default, or pixel, a byte by default.
-    scales : mapping of str to float, optional
-        Scale of each column, by name: the fixed-point number is the integer nearest to the scale times the entry.
-    column_width : {16, 32}, optional
-        Bits of the fixed-point numbers; 32 by default, and 16 for series.
-    width : {16, 32, 64}
-        Largest number of bits of an accumulator.
-    layout : {"auto", "neurons", "form"}
-        Representation to store; "auto" chooses the smaller one.
-    length : int, optional
-        Number of samples of a series.
     digits : sequence of int
         Numbers of bits of what must be rounded, tried in this order.
 
