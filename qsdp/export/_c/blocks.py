@@ -10,7 +10,7 @@ from qsdp.export._c.encoding import encoding_functions
 from qsdp.export._c.text import Tables, bit_readers, counter_type, literal, number_reader, scaled_sum
 from qsdp.export._integers.layout import type_width
 from qsdp.export._integers.model import IntegerModel
-from qsdp.export._integers.samples import Samples, Series
+from qsdp.export._integers.vectors import SeriesVectors, Vectors
 
 __all__ = ["block_functions", "push_declaration", "state_type"]
 
@@ -275,13 +275,13 @@ _CHOICE = {
 }
 
 
-def push_declaration(series: Series, types: Mapping[str, object]) -> str:
+def push_declaration(series: SeriesVectors, types: Mapping[str, object]) -> str:
     """Return the declaration of the function that takes a sample of a series, without semicolon."""
     name = types["name"]
     return f"int32_t {name}_push({name}_state *state, const {types['column']} column[{series.channels}])"
 
 
-def state_type(model: IntegerModel, series: Series, types: Mapping[str, object]) -> str:
+def state_type(model: IntegerModel, series: SeriesVectors, types: Mapping[str, object]) -> str:
     """Write the C type of the state of a series."""
     layout, entries = model.layout, _entries(series)
     ring = (max(series.reaches) + 1) * series.channels
@@ -311,7 +311,7 @@ def block_functions(model: IntegerModel, types: Mapping[str, object], tables: Ta
     return [*functions, *_of_series(model, series, types, tables, finish, outputs)]
 
 
-def _entries(samples: Samples) -> int:
+def _entries(samples: Vectors) -> int:
     """Return the number of products of two entries of a vector."""
     return samples.blocks.side * (samples.blocks.side + 1) // 2
 
@@ -396,7 +396,7 @@ def _of_images(
 
 
 def _of_series(
-    model: IntegerModel, series: Series, types: Mapping[str, object], tables: Tables, finish: str, outputs: str
+    model: IntegerModel, series: SeriesVectors, types: Mapping[str, object], tables: Tables, finish: str, outputs: str
 ) -> list[str]:
     """Write the C functions that take the samples of a series, one after another or all."""
     assert series.inputs is not None

@@ -7,10 +7,10 @@ from string import Template
 
 from qsdp.export._c.encoding import encoding_functions
 from qsdp.export._c.text import Tables, bit_readers, counter_type, literal, scaled_sum
-from qsdp.export._integers.layout import Layout
+from qsdp.export._integers.layout import NetworkLayout
 from qsdp.export._integers.model import IntegerModel
 from qsdp.export._integers.network import Neurons
-from qsdp.export._integers.samples import Rows
+from qsdp.export._integers.vectors import RowVectors
 
 __all__ = ["row_functions"]
 
@@ -141,7 +141,7 @@ def row_functions(
 ) -> list[str]:
     """Write the C functions up to that of the outputs, of this declaration, and declare their tables."""
     layout, rows, neurons = model.layout, model.samples, model.network.neurons
-    assert isinstance(rows, Rows)
+    assert isinstance(rows, RowVectors)
     N = rows.blocks.side
     counted = N if neurons is None else max(N, len(neurons.left))
     types = {
@@ -170,7 +170,7 @@ def row_functions(
 
 
 def _neurons(
-    model: IntegerModel, rows: Rows, neurons: Neurons, types: Mapping[str, object], tables: Tables, packed: bool
+    model: IntegerModel, rows: RowVectors, neurons: Neurons, types: Mapping[str, object], tables: Tables, packed: bool
 ) -> list[str]:
     """Write the C functions that evaluate neurons one after another."""
     layout, total = model.layout, str(types["total"])
@@ -196,7 +196,7 @@ def _neurons(
     ]
 
 
-def _projection(layout: Layout, rows: Rows, types: Mapping[str, object], packed: bool) -> str:
+def _projection(layout: NetworkLayout, rows: RowVectors, types: Mapping[str, object], packed: bool) -> str:
     """Write the C function of a projection, with weights packed into bits or in a table of integers."""
     constant, projection, weights = rows.constant, types["projection"], layout.weights
     positive, negative = literal(constant), literal(-constant)
@@ -217,12 +217,12 @@ def _projection(layout: Layout, rows: Rows, types: Mapping[str, object], packed:
     return _PROJECT.substitute(types, step=step, weight=weight, result=result)
 
 
-def _is_shifted(layout: Layout) -> bool:
+def _is_shifted(layout: NetworkLayout) -> bool:
     """Whether weights are single bits that are shifted out of bytes one after another."""
     return layout.name == "neurons" and layout.n_bits == 1
 
 
-def _form(model: IntegerModel, rows: Rows, types: Mapping[str, object], tables: Tables, packed: bool) -> str:
+def _form(model: IntegerModel, rows: RowVectors, types: Mapping[str, object], tables: Tables, packed: bool) -> str:
     """Write the C function that evaluates quadratic forms."""
     layout, total = model.layout, types["total"]
     number = "bit(at)" if layout.n_bits == 1 else "number(at)"

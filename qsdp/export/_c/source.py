@@ -8,7 +8,7 @@ from qsdp.export._c.blocks import block_functions
 from qsdp.export._c.rows import row_functions
 from qsdp.export._c.text import Tables, column_type, template_types
 from qsdp.export._integers.model import IntegerModel
-from qsdp.export._integers.samples import Rows
+from qsdp.export._integers.vectors import RowVectors
 
 __all__ = ["c_source", "entry_points"]
 
@@ -79,7 +79,7 @@ def c_source(model: IntegerModel, name: str, head: str, *, packed: bool) -> str:
     """Write the source file, with weights packed into bits or in the narrowest type; `head` is its first comment."""
     tables, types = Tables(), template_types(model, name)
     outputs, *decisions = entry_points(model, name)
-    if isinstance(model.samples, Rows):
+    if isinstance(model.samples, RowVectors):
         functions = row_functions(model, types, tables, outputs, packed=packed)
     else:
         functions = block_functions(model, types, tables, outputs)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import Any
 
-from qsdp.export._integers.layout import Layout, type_width
+from qsdp.export._integers.layout import NetworkLayout, type_width
 from qsdp.export._integers.model import IntegerModel
 
 __all__ = [
@@ -192,7 +192,7 @@ def _input_type(model: IntegerModel) -> str:
 
 
 def bit_readers(
-    layout: Layout,
+    layout: NetworkLayout,
     types: Mapping[str, object],
     tables: Tables,
     *,

@@ -14,7 +14,7 @@ from qsdp.export._description import ModelDescription
 from qsdp.export._graphs.graph import Graph, Tensor
 from qsdp.export._graphs.table import add_answers
 from qsdp.export._integers.model import IntegerModel, integer_model
-from qsdp.export._integers.samples import Samples
+from qsdp.export._integers.vectors import Vectors
 
 __all__ = ["add_image_sums", "images_to_onnx"]
 
@@ -53,7 +53,7 @@ def images_to_onnx(description: ModelDescription) -> Any:
     )
 
 
-def _patches(graph: Graph, pixels: str, samples: Samples, constant: Constant) -> str:
+def _patches(graph: Graph, pixels: str, samples: Vectors, constant: Constant) -> str:
     """Add nodes for the entries of all patches, of shape (n, N, rows, columns), exact in single precision."""
     encoder = samples.encoder
     size, down, padding = encoder.size, encoder.downsample, encoder.padding

@@ -12,7 +12,7 @@ from qsdp.export._description import ModelDescription
 from qsdp.export._graphs.graph import Graph
 from qsdp.export._integers.exact import exact_network, has_neurons
 from qsdp.export._integers.model import IntegerModel
-from qsdp.export._integers.samples import Rows
+from qsdp.export._integers.vectors import RowVectors
 from qsdp.networks import BilinearNetwork, IntegerForm
 
 __all__ = ["Types", "add_integers", "add_scores", "faster_layout", "input_type"]
@@ -54,7 +54,7 @@ def faster_layout(network: Any) -> str:
 def add_integers(graph: Graph, x: str, model: IntegerModel) -> tuple[str, npt.DTypeLike]:
     """Add nodes for the integer outputs (n, C) of a network at integers x; return their name and data type."""
     network, layout, rows, neurons = model.network, model.layout, model.samples, model.network.neurons
-    assert isinstance(rows, Rows)
+    assert isinstance(rows, RowVectors)
     types = Types(
         input_type(model.input_range),
         np.int32 if layout.projection_bound < 2**31 else np.int64,

@@ -13,8 +13,8 @@ from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._description import ModelDescription, describe, is_on_blocks
 from qsdp.export._graphs.graph import Graph, Tensor, require_onnx
 from qsdp.export._graphs.images import images_to_onnx
-from qsdp.export._graphs.network import add_integers, faster_layout, input_type
-from qsdp.export._graphs.table import Columns, add_answers, add_table, holds_text
+from qsdp.export._graphs.network import add_integers, add_scores, faster_layout, input_type
+from qsdp.export._graphs.table import Columns, add_answers, add_inputs, holds_text
 from qsdp.export._integers.exact import has_neurons
 from qsdp.export._integers.layout import LAYOUTS
 from qsdp.export._integers.model import IntegerModel, integer_model
@@ -171,7 +171,9 @@ def _of_network(description: ModelDescription, input_range: Sequence[int] | None
 def _of_columns(description: ModelDescription, layout: str) -> Any:
     graph, C = Graph(), len(description.offset)
     tensors, positions = _inputs(description)
-    scores = add_table(graph, description, _columns(graph, tensors, positions), layout)
+    assert description.encoding is not None
+    inputs, order = add_inputs(graph, description.encoding, _columns(graph, tensors, positions))
+    scores = add_scores(graph, inputs, description, order, layout)
     if description.decision == "none":
         graph.publish(scores, "predictions", np.float64, C)
     else:

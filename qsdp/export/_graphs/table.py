@@ -14,17 +14,12 @@ from qsdp.encoding import Encoding, Expression, InputColumn
 from qsdp.exceptions import ExportError
 from qsdp.export._description import ModelDescription
 from qsdp.export._graphs.graph import Graph
-from qsdp.export._graphs.network import add_scores
 
 __all__ = [
     "Columns",
     "add_answers",
     "add_inputs",
-    "add_label",
-    "add_probabilities",
-    "add_table",
     "holds_text",
-    "labels_of",
 ]
 
 
@@ -90,13 +85,6 @@ def add_inputs(graph: Graph, encoding: Encoding, columns: Columns) -> tuple[str,
     return inputs, np.concatenate(list(groups.values())).astype(np.intp)
 
 
-def add_table(graph: Graph, description: ModelDescription, columns: Columns, layout: str) -> str:
-    """Add nodes for the scores (n, C) of columns of a table; return their name."""
-    assert description.encoding is not None
-    inputs, order = add_inputs(graph, description.encoding, columns)
-    return add_scores(graph, inputs, description, order, layout)
-
-
 def _numbers(graph: Graph, source: str, expressions: Sequence[Expression]) -> str:
     low = np.array([-np.inf if one.low is None else one.low for one in expressions])
     high = np.array([np.inf if one.high is None else one.high for one in expressions])
@@ -127,7 +115,7 @@ def _values(graph: Graph, bits: str, expressions: Sequence[Expression]) -> str:
     return graph.add("Where", bits, values[:, 1], values[:, 0])
 
 
-def labels_of(description: ModelDescription) -> npt.NDArray[Any]:
+def _labels_of(description: ModelDescription) -> npt.NDArray[Any]:
     """Convert the classes to an array of texts, integers, floats or booleans.
 
     Raises
@@ -144,18 +132,18 @@ def labels_of(description: ModelDescription) -> npt.NDArray[Any]:
 
 def add_answers(graph: Graph, description: ModelDescription, scores: str, decided: str | None = None) -> None:
     """Publish label, scores and probabilities, if any, of a classifier; scores decide unless `decided` does."""
-    labels = labels_of(description)
-    label = add_label(graph, scores if decided is None else decided, description, labels)
+    labels = _labels_of(description)
+    label = _label(graph, scores if decided is None else decided, description, labels)
     if description.decision == "labels":
         graph.publish(label, "label", np.int64, len(labels))
     else:
         graph.publish(label, "label", labels.dtype)
     scores = graph.publish(scores, "scores", np.float64, len(description.offset))
     if description.link != "none":
-        graph.publish(add_probabilities(graph, scores, description), "probabilities", np.float64, len(labels))
+        graph.publish(_probabilities(graph, scores, description), "probabilities", np.float64, len(labels))
 
 
-def add_label(graph: Graph, scores: str, description: ModelDescription, labels: npt.NDArray[Any]) -> str:
+def _label(graph: Graph, scores: str, description: ModelDescription, labels: npt.NDArray[Any]) -> str:
     """Add nodes for the predicted entries of `labels`, shape (n,), or zeros and ones per label, shape (n, k)."""
     if description.decision == "argmax":
         return graph.add("Gather", labels, graph.add("ArgMax", scores, axis=1, keepdims=0), axis=0)
@@ -165,7 +153,7 @@ def add_label(graph: Graph, scores: str, description: ModelDescription, labels: 
     return graph.add("Gather", labels, graph.add("Squeeze", positive, np.array([1])), axis=0)
 
 
-def add_probabilities(graph: Graph, scores: str, description: ModelDescription) -> str:
+def _probabilities(graph: Graph, scores: str, description: ModelDescription) -> str:
     """Add nodes for probabilities of shape (n, k), for k classes or labels."""
     odds = scores
     if description.calibration is not None:

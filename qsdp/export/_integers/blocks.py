@@ -18,7 +18,7 @@ from qsdp.export._description import ModelDescription
 from qsdp.export._integers.columns import checked_scales, column_scales, limits_of
 from qsdp.export._integers.inputs import integer_inputs
 from qsdp.export._integers.network import Bounds, IntegerNetwork, Neurons, common_unit
-from qsdp.export._integers.samples import Images, Samples, Series
+from qsdp.export._integers.vectors import ImageVectors, SeriesVectors, Vectors
 from qsdp.networks import BlockForm
 from qsdp.networks.compact import integer_weights
 
@@ -34,25 +34,25 @@ _FACTOR_DIGITS = 6, 31
 _GAIN_DIGITS = 12
 
 
-def images(description: ModelDescription, most: int) -> Images:
+def images(description: ModelDescription, most: int) -> ImageVectors:
     """Return the integer vectors of images of pixels up to `most`; raise ExportError if there are none."""
     encoder = description.blocks
     for name in ("centre", "constant_"):
         if not float(value := getattr(encoder, name)).is_integer():
             raise ExportError(f"{name} of the encoder must be an integer; got {value:g}")
-    return Images(description, None, (0, most), int(encoder.constant_ * encoder.downsample**2))
+    return ImageVectors(description, None, (0, most), int(encoder.constant_ * encoder.downsample**2))
 
 
 def series(
     description: ModelDescription, length: int, scales: Mapping[str, float] | None, column_width: int, digits: int
-) -> Series:
+) -> SeriesVectors:
     """Return the integer vectors of series of `length` samples, in so many bits and digits."""
     encoder, most = description.blocks, 2 ** (column_width - 1) - 1
     samples = replace(description, encoding=_encoding_of(encoder, scales, most), blocks=None)
     limits = limits_of(samples)
     inputs = integer_inputs(samples, limits, column_scales(samples, limits, scales, most), digits, most)
     constant = round(Fraction(encoder.constant) / inputs.unit)
-    found = Series(samples, inputs, (-most - 1, most), constant, encoder, length)
+    found = SeriesVectors(samples, inputs, (-most - 1, most), constant, encoder, length)
     if found.counts.max() * found.vector.max() ** 2 > LARGEST_INTEGER:
         raise ExportError("sums of products of a series exceed 2^53: take a smaller length")
     return found
@@ -78,14 +78,14 @@ def _encoding_of(encoder: Any, scales: Mapping[str, float] | None, most: int) ->
 
 
 def integers_of_blocks(
-    description: ModelDescription, samples: Samples, width: int, digits: int
+    description: ModelDescription, samples: Vectors, width: int, digits: int
 ) -> tuple[IntegerNetwork, Bounds]:
     """Convert a network to integers, exactly if its weights are small multiples of one scale per output.
 
     Parameters
     ----------
     description : ModelDescription
-    samples : Images or Series
+    samples : ImageVectors or SeriesVectors
     width : int
         Bits of outputs.
     digits : int
@@ -127,7 +127,7 @@ def integers_of_blocks(
 
 
 def _second_layer(
-    network: Any, samples: Samples, digits: int
+    network: Any, samples: Vectors, digits: int
 ) -> tuple[Neurons | None, IntArray, FloatArray, list[FloatArray]]:
     """Return neurons or none, forms, scales of the outputs, and bounds by output and block.
 

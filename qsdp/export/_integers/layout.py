@@ -12,10 +12,10 @@ import numpy.typing as npt
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import IntArray
 from qsdp.export._integers.network import IntegerNetwork, Neurons, rounded_up
-from qsdp.export._integers.samples import Rows, Samples
+from qsdp.export._integers.vectors import RowVectors, Vectors
 from qsdp.networks.storage import bits_of_integers
 
-__all__ = ["LAYOUTS", "Layout", "Stored", "layouts", "type_width"]
+__all__ = ["LAYOUTS", "NetworkLayout", "Stored", "layouts", "type_width"]
 
 LAYOUTS = ("neurons", "form")
 
@@ -44,7 +44,7 @@ class Stored(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class NetworkLayout:
     """Layout of a network: its stored integers, and bounds on intermediate values.
 
     Attributes
@@ -103,12 +103,12 @@ class Layout:
         return max(type_width(self.sum_bound), self.projection_width)
 
 
-def layouts(samples: Samples, network: IntegerNetwork) -> list[Layout]:
+def layouts(samples: Vectors, network: IntegerNetwork) -> list[NetworkLayout]:
     """Build all layouts of a network, the smaller one first."""
-    form = (_form_of_rows if isinstance(samples, Rows) else _form_of_blocks)(samples, network)
+    form = (_form_of_rows if isinstance(samples, RowVectors) else _form_of_blocks)(samples, network)
     found = [form]
     if network.neurons is not None:
-        make = _neurons_of_rows if isinstance(samples, Rows) else _neurons_of_blocks
+        make = _neurons_of_rows if isinstance(samples, RowVectors) else _neurons_of_blocks
         found.append(make(samples, network, network.neurons))
     return sorted(found, key=lambda one: (one.size, one.name))
 
@@ -120,14 +120,14 @@ def type_width(bound: int) -> int:
 
 def _layout(
     name: str, parts: list[Stored], bounds: tuple[int, int], counts: IntArray | None = None, more: int = 0
-) -> Layout:
+) -> NetworkLayout:
     """Create a layout with `more` bits than those of its parts and of 8 for each count."""
     counts = np.zeros(0, dtype=np.int64) if counts is None else counts
     size = sum(one.integers.size * one.n_bits for one in parts) + 8 * counts.size + more
-    return Layout(name, tuple(parts), counts, size, *bounds)
+    return NetworkLayout(name, tuple(parts), counts, size, *bounds)
 
 
-def _entries(samples: Samples, network: IntegerNetwork) -> Stored:
+def _entries(samples: Vectors, network: IntegerNetwork) -> Stored:
     """Store the entries of symmetric matrices: half of the coefficients of products of two different numbers."""
     blocks = samples.blocks
     entries = network.forms // blocks.counts.astype(np.int64)
@@ -135,7 +135,7 @@ def _entries(samples: Samples, network: IntegerNetwork) -> Stored:
     return Stored.of(np.concatenate(by_block))
 
 
-def _form_of_rows(samples: Samples, network: IntegerNetwork) -> Layout:
+def _form_of_rows(samples: Vectors, network: IntegerNetwork) -> NetworkLayout:
     entries, z = _entries(samples, network), samples.vector
     # Rows of upper triangles are summed first.
     upper = np.abs(network.triangles(samples.blocks)).astype(np.float64) @ z
@@ -145,7 +145,7 @@ def _form_of_rows(samples: Samples, network: IntegerNetwork) -> Layout:
     return _layout("form", [entries], (rounded_up(z.max()), rounded_up(largest)))
 
 
-def _form_of_blocks(samples: Samples, network: IntegerNetwork) -> Layout:
+def _form_of_blocks(samples: Vectors, network: IntegerNetwork) -> NetworkLayout:
     entries, largest = _entries(samples, network), samples.largest_products
     gains = network.gains[samples.blocks.block]
     sums = float((np.abs(network.forms) * gains @ largest).max())
@@ -154,7 +154,7 @@ def _form_of_blocks(samples: Samples, network: IntegerNetwork) -> Layout:
     return _layout("form", [entries], (products, max(int(sums * slack), network.totals, products)))
 
 
-def _neurons_of_rows(samples: Samples, network: IntegerNetwork, neurons: Neurons) -> Layout:
+def _neurons_of_rows(samples: Vectors, network: IntegerNetwork, neurons: Neurons) -> NetworkLayout:
     both = np.stack([neurons.left] if neurons.is_square else [neurons.left, neurons.right], axis=1)
     d = both.shape[-1] - (samples.constant != 0)
     main, last = both[..., :d], both[..., d:]
@@ -172,7 +172,7 @@ def _neurons_of_rows(samples: Samples, network: IntegerNetwork, neurons: Neurons
     return _layout("neurons", parts, (rounded_up(projections.max()), sums), more=more)
 
 
-def _neurons_of_blocks(samples: Samples, network: IntegerNetwork, neurons: Neurons) -> Layout:
+def _neurons_of_blocks(samples: Vectors, network: IntegerNetwork, neurons: Neurons) -> NetworkLayout:
     """Store a term for each neuron and output that it serves."""
     neuron, output = np.nonzero(neurons.weights)
     turn = np.argsort(samples.order)[neurons.block[neuron]]

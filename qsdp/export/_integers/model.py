@@ -15,10 +15,10 @@ from qsdp.export._description import ModelDescription, check_encoder, describe, 
 from qsdp.export._integers.blocks import images, integers_of_blocks, series
 from qsdp.export._integers.columns import column_scales, limits_of
 from qsdp.export._integers.inputs import Inputs, integer_inputs
-from qsdp.export._integers.layout import LAYOUTS, Layout, layouts
+from qsdp.export._integers.layout import LAYOUTS, NetworkLayout, layouts
 from qsdp.export._integers.network import Bounds, IntegerNetwork
 from qsdp.export._integers.rows import integers_of_rows
-from qsdp.export._integers.samples import Samples, Series
+from qsdp.export._integers.vectors import SeriesVectors, Vectors
 
 __all__ = ["DIGITS", "IntegerModel", "checked_range", "integer_model"]
 
@@ -32,7 +32,7 @@ DIGITS = range(15, 5, -1)
 _BYTE = 255
 
 #: Function from digits to the integer form of a model.
-_Quantize = Callable[[int], tuple[Samples, IntegerNetwork, Bounds]]
+_Quantize = Callable[[int], tuple[Vectors, IntegerNetwork, Bounds]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,19 +43,19 @@ class IntegerModel:
     ----------
     description : ModelDescription
         For series that of a sample, whose columns are channels.
-    samples : Rows, Images or Series
+    samples : RowVectors, ImageVectors or SeriesVectors
         What the model takes, and its integer vectors.
     network : IntegerNetwork
-    layout : Layout
+    layout : NetworkLayout
     error, rounding_error : ndarray of shape (C,)
         Bounds on the distance of scores from the model's: for what the columns stand for, and for entries before they
         are rounded to columns.
     """
 
     description: ModelDescription
-    samples: Samples
+    samples: Vectors
     network: IntegerNetwork
-    layout: Layout
+    layout: NetworkLayout
     error: FloatArray
     rounding_error: FloatArray
 
@@ -70,9 +70,9 @@ class IntegerModel:
         return self.samples.encoder
 
     @property
-    def series(self) -> Series | None:
+    def series(self) -> SeriesVectors | None:
         """The series that the model takes; None for images and rows."""
-        return self.samples if isinstance(self.samples, Series) else None
+        return self.samples if isinstance(self.samples, SeriesVectors) else None
 
     @property
     def input_range(self) -> tuple[int, int]:
@@ -155,12 +155,12 @@ def integer_model(
 
 def _fitting(
     quantize: _Quantize, width: int, layout: str, digits: Sequence[int], *, any_layout: bool
-) -> tuple[Samples, IntegerNetwork, Bounds, Layout] | None:
+) -> tuple[Vectors, IntegerNetwork, Bounds, NetworkLayout] | None:
     """Return the smaller of the layouts that fit, each with the maximum number of digits; None if none fits.
 
     With `any_layout`, digits matter more than the layout: the first number for which one fits is taken.
     """
-    candidates: dict[str, tuple[Samples, IntegerNetwork, Bounds, Layout]] = {}
+    candidates: dict[str, tuple[Vectors, IntegerNetwork, Bounds, NetworkLayout]] = {}
     for number in digits:
         samples, network, bounds = quantize(number)
         every = [one for one in layouts(samples, network) if layout in {"auto", one.name}]
@@ -194,7 +194,7 @@ def _of_rows(
     limits, most = limits_of(description), 2 ** ((column_width or 32) - 1) - 1
     fixed = column_scales(description, limits, scales, most)
 
-    def quantize(digits: int) -> tuple[Samples, IntegerNetwork, Bounds]:
+    def quantize(digits: int) -> tuple[Vectors, IntegerNetwork, Bounds]:
         inputs = integer_inputs(description, limits, fixed, digits, most)
         return integers_of_rows(description, inputs, (-most - 1, most), digits)
 
@@ -211,7 +211,7 @@ def _of_blocks(
 ) -> _Quantize:
     """Return the conversion of a model of images or, with a length, of series to integers."""
 
-    def quantize(digits: int) -> tuple[Samples, IntegerNetwork, Bounds]:
+    def quantize(digits: int) -> tuple[Vectors, IntegerNetwork, Bounds]:
         samples = (
             images(description, _BYTE if input_range is None else input_range[1])
             if length is None

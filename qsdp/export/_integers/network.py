@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.blocks import Layout
-from qsdp.export._integers.samples import Rows, Samples
+from qsdp.export._integers.vectors import RowVectors, Vectors
 
 __all__ = ["EXACT", "Bounds", "IntegerNetwork", "Neurons", "common_unit", "rounded_up"]
 
@@ -48,7 +48,7 @@ class Neurons:
         """Whether both projections of every neuron are the same."""
         return bool(np.array_equal(self.left, self.right))
 
-    def bounds(self, samples: Samples) -> FloatArray:
+    def bounds(self, samples: Vectors) -> FloatArray:
         """Bound the magnitudes of the neurons, of shape (m,)."""
         left, right = (np.abs(side).astype(np.float64) @ samples.vector for side in (self.left, self.right))
         return np.asarray(samples.counts[self.block] * left * right)
@@ -102,9 +102,9 @@ class IntegerNetwork:
         found[:, layout.first, layout.second] = self.forms
         return found
 
-    def outputs(self, samples: Samples, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def outputs(self, samples: Vectors, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Compute the outputs of shape (n, C) of integer columns: int64 or, for columns of these, Python integers."""
-        if isinstance(samples, Rows):
+        if isinstance(samples, RowVectors):
             sums = self._sums_of_rows(samples.vectors(columns), samples.blocks)
         else:
             sums = samples.products(columns) @ (self.forms * self.gains[samples.blocks.block]).T

@@ -12,7 +12,7 @@ from qsdp.export._description import ModelDescription
 from qsdp.export._integers.exact import ExactNetwork, exact_network
 from qsdp.export._integers.inputs import Inputs
 from qsdp.export._integers.network import EXACT, Bounds, IntegerNetwork, Neurons, common_unit, rounded_up
-from qsdp.export._integers.samples import Rows
+from qsdp.export._integers.vectors import RowVectors
 from qsdp.networks.quadratic_form import form_of_neurons
 from qsdp.networks.weights import shared_columns
 
@@ -27,7 +27,7 @@ _REST_BITS = 8
 
 def integers_of_rows(
     description: ModelDescription, inputs: Inputs | None, input_range: tuple[int, int], digits: int
-) -> tuple[Rows, IntegerNetwork, Bounds]:
+) -> tuple[RowVectors, IntegerNetwork, Bounds]:
     """Convert a network to integers.
 
     Parameters
@@ -41,17 +41,17 @@ def integers_of_rows(
 
     Returns
     -------
-    Rows, IntegerNetwork, callable
+    RowVectors, IntegerNetwork, callable
         The callable is the bound on the errors of scores, see `Bounds`.
     """
     d = description.network.n_inputs
     exact = exact_network(description, np.arange(d) if inputs is None else inputs.order)
-    rows = Rows(description, inputs, input_range, 0, n_inputs=d, gain=1, constant_error=0.0)
+    rows = RowVectors(description, inputs, input_range, 0, n_inputs=d, gain=1, constant_error=0.0)
     unit = Fraction(1) if inputs is None else inputs.unit
     if exact.tail:
         reach = float((np.abs(exact.left[:, :d]) @ rows.vector).max())
         gain, kappa, error = _scaled_kappa(exact.tail[0], unit, digits, reach)
-        rows = Rows(description, inputs, input_range, kappa, n_inputs=d, gain=gain, constant_error=error)
+        rows = RowVectors(description, inputs, input_range, kappa, n_inputs=d, gain=gain, constant_error=error)
     left, exact_weights, sizes = _grouped(exact, exact.alpha * float(unit / rows.gain) ** 2)
     units, weights, factors = _quantized(exact_weights, sizes, exact.rest, digits, description.decision == "argmax")
     bias = tuple(round(Fraction(rest) / Fraction(one)) for rest, one in zip(exact.rest, units, strict=True))

@@ -23,11 +23,11 @@ from qsdp.export._integers.inputs import Inputs
 if TYPE_CHECKING:
     from qsdp.encoding import Windows
 
-__all__ = ["Images", "Rows", "Samples", "Series"]
+__all__ = ["ImageVectors", "RowVectors", "SeriesVectors", "Vectors"]
 
 
 @dataclass(frozen=True, eq=False)
-class Samples(ABC):
+class Vectors(ABC):
     """Base class of what a model takes.
 
     Attributes
@@ -109,7 +109,7 @@ class Samples(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(Samples):
+class RowVectors(Vectors):
     r"""Rows of a table, or of integers, each of which has one vector :math:`z = (\text{gain} \cdot x, \kappa)`.
 
     Attributes
@@ -178,7 +178,7 @@ class Rows(Samples):
 
 
 @dataclass(frozen=True, eq=False)
-class Images(Samples):
+class ImageVectors(Vectors):
     """Images of bytes, whose vectors are the pixels of patches and a constant; nothing is rounded."""
 
     @property
@@ -211,7 +211,7 @@ class Images(Samples):
 
 
 @dataclass(frozen=True, eq=False)
-class Series(Samples):
+class SeriesVectors(Vectors):
     """Series of `length` samples, whose vectors are windows of the integers of every channel, and a constant.
 
     Attributes
