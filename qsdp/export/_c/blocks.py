@@ -104,7 +104,7 @@ static void tabulate(const ${projection} *sum, ${projection} *table)
         for (j = 0; j < ${side}; j++) {
             const uint16_t other = (uint16_t)(${last} - j), low = i < other ? i : other, high = i < other ? other : i;
             const ${projection} value = sum[low * (${twice} - low) / 2 + high];
-            ${projection} *part = table + (j / ${bits} * ${side} + i) * ${size};
+            ${projection} *part = table + (j / ${bits} * ${side} + i) * ${combinations};
             const ${counter} half = (${counter})(1 << j % ${bits});
 
             if (half == 1) {
@@ -127,7 +127,7 @@ static ${projection} neuron(const ${projection} *table, ${position} at)
     uint32_t mark = ${first};
     ${projection} value = 0;
 
-    for (; mark; mark >>= 1, table += ${size}) {
+    for (; mark; mark >>= 1, table += ${combinations}) {
         const ${projection} row = (${projection})(${row});
 
         value = (${projection})(left & mark ? value + row : value - row);
@@ -295,12 +295,13 @@ def block_functions(model: IntegerModel, types: Mapping[str, object], tables: Ta
     """Write the C functions up to that of the outputs, of this declaration, and declare their tables."""
     layout, network, series = model.layout, model.network, model.series
     types = {**types, **_sizes(model)}
-    signs = model.samples.blocks.side if layout.name == "neurons" and _tabulated_bits(model) else 0
-    single = (layout.name == "neurons" and not signs) or layout.n_bits == 1
-    readers = bit_readers(layout, types, tables, single=single, longest=signs)
+    neurons, tabulated = layout.name == "neurons", bool(types["bits"])
+    longest = model.samples.blocks.side if tabulated else 0
+    single = (neurons and not tabulated) or layout.n_bits == 1
+    readers = bit_readers(layout, types, tables, single=single, longest=longest)
     functions = [*readers, _ADD_PRODUCTS.substitute(types)]
-    if layout.name == "neurons":
-        functions += _neuron(model, types)
+    if neurons:
+        functions += _tabulated(types) if tabulated else [_NEURON.substitute(types)]
     functions.append(_terms(model, types, tables))
     output, index = ("state->output", "i") if series else ("output", "k")
     value, total = f"{output}[{index}]", str(types["total"])
@@ -321,7 +322,10 @@ def _sizes(model: IntegerModel) -> dict[str, object]:
     samples, layout, C = model.samples, model.layout, model.network.n_outputs
     entries, side, blocks = _entries(samples), samples.blocks.side, samples.blocks.n_blocks
     shape = [] if model.series else [2 * end for end in (*samples.encoder.image_shape_[:2], samples.encoder.size)]
+    bits = _tabulated_bits(model)
     return {
+        "bits": bits,
+        "combinations": 2**bits,
         "position": counter_type(8 * layout.table.size + 64),
         "counter": counter_type(max(*shape, entries, blocks * C, side, *layout.counts, 1)),
         "side": side,
@@ -331,28 +335,28 @@ def _sizes(model: IntegerModel) -> dict[str, object]:
 
 
 def _tabulated_bits(model: IntegerModel) -> int:
-    """Return the number of signs whose combinations are tabulated; 0 if tables of two would be too large, or none.
+    """Return the number of signs whose combinations are tabulated for the neurons of a block; 0 if none are.
 
-    Devices for series may have less memory than an image takes.
+    Devices for series may have less memory than an image takes, and no tables.
     """
-    side, width = model.samples.blocks.side, model.layout.projection_width // 8
-    sizes = {bits: side * -(-side // bits) * 2**bits * width for bits in (5, 4, 3, 2)}
-    return 0 if model.series else next((bits for bits, size in sizes.items() if size <= _TABLE), 0)
+    side, terms = model.samples.blocks.side, model.layout.counts.sum() / model.samples.blocks.n_blocks
+    # Operations of a block: without tables, each product takes about two.
+    costs = {0: terms * side * (side + 1)}
+    for bits in () if model.series or model.layout.name == "form" else (2, 3, 4, 5):
+        sums = side * -(-side // bits)
+        if sums * 2**bits * model.layout.projection_width // 8 <= _TABLE:
+            costs[bits] = sums * (2**bits + terms)
+    return min(costs, key=lambda bits: costs[bits])
 
 
-def _neuron(model: IntegerModel, types: Mapping[str, object]) -> list[str]:
-    """Write the C functions of the value of a neuron: from tables or, if they are too large, product by product."""
-    bits, side = _tabulated_bits(model), model.samples.blocks.side
-    if not bits:
-        return [_NEURON.substitute(types)]
-    size = 2**bits
+def _tabulated(types: Mapping[str, object]) -> list[str]:
+    """Write the C functions that tabulate sums, and read the value of a neuron from them."""
+    bits, side, size = (int(str(types[name])) for name in ("bits", "side", "combinations"))
     parts = [f"table[{k * side * size} + (right >> {k * bits} & {size - 1})]" for k in range(-(-side // bits))]
-    fields = {"bits": bits, "size": size, "last": side - 1, "twice": 2 * side - 1}
-    fields |= {"first": f"(uint32_t)1 << {side - 1}", "row": " + ".join(parts)}
     return [
         number_reader("signs", side, types),
-        _TABULATE.substitute(types, **fields),
-        _TABULATED.substitute(types, **fields),
+        _TABULATE.substitute(types, last=side - 1, twice=2 * side - 1),
+        _TABULATED.substitute(types, first=f"(uint32_t)1 << {side - 1}", row=" + ".join(parts)),
     ]
 
 
@@ -360,19 +364,18 @@ def _terms(model: IntegerModel, types: Mapping[str, object], tables: Tables) -> 
     """Write the C function that adds the terms of a block."""
     layout, samples = model.layout, model.samples
     number, declared, before, after = "bit" if layout.n_bits == 1 else "number", "", "", ""
-    table = ""
     gain = tables.entry("gain", model.network.gains[samples.order].tolist(), "block", str(types["total"]))
     if layout.name == "neurons":
         signs = 2 * samples.blocks.side
         fields = {"kind": "const ", "step": signs + layout.n_bits, "value": "neuron(sum, at)"}
         fields |= {"number": f"{number}(({types['position']})(at + {signs}))"}
         fields["count"] = tables.entry("count", layout.counts.tolist(), "group")
-        if bits := _tabulated_bits(model):
-            size = signs // 2 * -(-signs // 2 // bits) * 2**bits
-            table, before = f";\n    {types['projection']} table[{size}]", "    tabulate(sum, table);\n"
-            fields["value"] = "neuron(table, at)"
         if "[group]" in str(fields["count"]):
             declared, after = f", group = ({types['counter']})(block * {types['C']})", "        group++;\n"
+        if bits := int(str(types["bits"])):
+            size = signs // 2 * -(-signs // 2 // bits) * 2**bits
+            declared, before = f"{declared};\n    {types['projection']} table[{size}]", "    tabulate(sum, table);\n"
+            fields["value"] = "neuron(table, at)"
     else:
         fields = {"kind": "", "step": layout.n_bits, "value": "sum[i]", "number": f"{number}(at)"}
         fields["count"] = types["entries"]
@@ -380,7 +383,7 @@ def _terms(model: IntegerModel, types: Mapping[str, object], tables: Tables) -> 
     if not after and "block" not in gain:
         before = f"    (void)block;\n{before}"
     fields |= {"gain": "" if gain == "1" else f" * {gain}", "low": literal(layout.weights.low)}
-    return _TERMS.substitute(types, **fields, declared=declared + table, before=before, after=after)
+    return _TERMS.substitute(types, **fields, declared=declared, before=before, after=after)
 
 
 def _of_images(
