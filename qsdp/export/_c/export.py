@@ -201,8 +201,8 @@ def to_c(
     of fixed size, which begins as zeros, and the next sample begins the next series. Channels that the encoder
     standardises are clipped at 16 standard deviations, between which the bounds hold.
 
-    Neurons on images read their values from tables of sums, of at most 2,560 bytes on the stack, unless patches have so
-    many entries that these do not suffice.
+    Neurons on images read their values from tables of sums, of at most 2 kB on the stack, where there are many neurons
+    and patches have at most 15 entries or so.
 
     Examples
     --------
