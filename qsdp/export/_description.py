@@ -135,8 +135,6 @@ class ModelDescription:
             raw = list(np.asarray(X).T)
         if len(raw) != self.n_columns:
             raise InvalidInputError(f"X must have {self.n_columns} columns; got {len(raw)}")
-        if isinstance(X, np.ndarray) and X.dtype == np.float64 and not np.isinf(X).any() and not self._has_symbols:
-            return raw
         if infinite:
             raw = [
                 entries if one.categories is not None else _finite(np.asarray(entries))
@@ -151,10 +149,6 @@ class ModelDescription:
             else np.zeros(len(entries))
             for position, (one, entries) in enumerate(zip(table, raw, strict=True))
         ]
-
-    @property
-    def _has_symbols(self) -> bool:
-        return self.encoding is not None and any(one.categories is not None for one in self.encoding.columns)
 
     def inputs(self, columns: Sequence[npt.NDArray[Any]]) -> FloatArray:
         """Compute the inputs of the network, shape (n, n_inputs), from columns of shape (n,)."""
