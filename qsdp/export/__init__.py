@@ -5,6 +5,7 @@ from qsdp.export._c.export import CSource, to_c
 from qsdp.export._description import ModelDescription, describe
 from qsdp.export._encrypted import EncryptedClient, EncryptedNetwork, EncryptionParameters, encrypted
 from qsdp.export._formats import FORMATS, ExportedFiles, ExportFormat
+from qsdp.export._graphs.converters import register_skl2onnx
 from qsdp.export._graphs.onnx import onnx_inputs, to_onnx
 from qsdp.export._graphs.qonnx import to_qonnx
 from qsdp.export._integers.model import IntegerModel
@@ -33,6 +34,7 @@ __all__ = [
     "describe",
     "encrypted",
     "onnx_inputs",
+    "register_skl2onnx",
     "to_c",
     "to_js",
     "to_onnx",
