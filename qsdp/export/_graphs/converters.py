@@ -10,13 +10,12 @@ from qsdp.encoding.steps import identity, through_steps
 from qsdp.exceptions import ExportError, MissingPackageError
 from qsdp.export._description import ModelDescription, describe
 from qsdp.export._graphs.graph import ML_OPSET, OPSET, Graph, tensor_of, tensor_type
-from qsdp.export._graphs.network import faster_layout
+from qsdp.export._graphs.network import add_scores, faster_layout
 from qsdp.export._graphs.table import (
     Columns,
     add_inputs,
     add_label,
     add_probabilities,
-    add_table,
     holds_text,
 )
 
@@ -169,8 +168,9 @@ class _Part:
 
     def add_scores(self, description: ModelDescription) -> str:
         """Add nodes for the scores of a model, in double precision."""
-        columns = self.columns(description.encoding)
-        return add_table(self.graph, description, columns, faster_layout(description.network))
+        assert description.encoding is not None
+        inputs, order = add_inputs(self.graph, description.encoding, self.columns(description.encoding))
+        return add_scores(self.graph, inputs, description, order, faster_layout(description.network))
 
     def as_numbers(self, tensor: str) -> str:
         """Add a conversion from double precision to the numeric type of the operator's outputs."""

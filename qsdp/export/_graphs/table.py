@@ -19,6 +19,8 @@ __all__ = [
     "Columns",
     "add_answers",
     "add_inputs",
+    "add_label",
+    "add_probabilities",
     "holds_text",
 ]
 
@@ -133,17 +135,17 @@ def _labels_of(description: ModelDescription) -> npt.NDArray[Any]:
 def add_answers(graph: Graph, description: ModelDescription, scores: str, decided: str | None = None) -> None:
     """Publish label, scores and probabilities, if any, of a classifier; scores decide unless `decided` does."""
     labels = _labels_of(description)
-    label = _label(graph, scores if decided is None else decided, description, labels)
+    label = add_label(graph, scores if decided is None else decided, description, labels)
     if description.decision == "labels":
         graph.publish(label, "label", np.int64, len(labels))
     else:
         graph.publish(label, "label", labels.dtype)
     scores = graph.publish(scores, "scores", np.float64, len(description.offset))
     if description.link != "none":
-        graph.publish(_probabilities(graph, scores, description), "probabilities", np.float64, len(labels))
+        graph.publish(add_probabilities(graph, scores, description), "probabilities", np.float64, len(labels))
 
 
-def _label(graph: Graph, scores: str, description: ModelDescription, labels: npt.NDArray[Any]) -> str:
+def add_label(graph: Graph, scores: str, description: ModelDescription, labels: npt.NDArray[Any]) -> str:
     """Add nodes for the predicted entries of `labels`, shape (n,), or zeros and ones per label, shape (n, k)."""
     if description.decision == "argmax":
         return graph.add("Gather", labels, graph.add("ArgMax", scores, axis=1, keepdims=0), axis=0)
@@ -153,7 +155,7 @@ def _label(graph: Graph, scores: str, description: ModelDescription, labels: npt
     return graph.add("Gather", labels, graph.add("Squeeze", positive, np.array([1])), axis=0)
 
 
-def _probabilities(graph: Graph, scores: str, description: ModelDescription) -> str:
+def add_probabilities(graph: Graph, scores: str, description: ModelDescription) -> str:
     """Add nodes for probabilities of shape (n, k), for k classes or labels."""
     odds = scores
     if description.calibration is not None:
