@@ -132,6 +132,10 @@ class Layout:
         r"""Penalties :math:`\omega_r D_r` of a second-layer weight of one, of shape (R,)."""
         return read_only(np.array(self.omega) * self.sizes)
 
+    def priced(self, alpha: FloatArray, block: npt.NDArray[np.intp]) -> FloatArray:
+        """Multiply second-layer weights (m, C) of neurons in these blocks by the penalties of a weight of one."""
+        return np.asarray(alpha * self.prices[block][:, None])
+
     @cached_property
     def used(self) -> npt.NDArray[np.bool_]:
         """Mask of shape (R, N) of the rows of the matrices that belong to a block."""

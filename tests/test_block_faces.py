@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "to_verilog": (NO_EXPORT, lambda a: export.to_verilog(a.network)),
     "describe": (NO_EXPORT, lambda a: export.describe(a.network)),
     "onnx_inputs": (NO_ENCODER, lambda a: export.onnx_inputs(a.network, a.X)),
-    "exported file": (NO_EXPORT, lambda a: export.describe(export.load_exportable(a.folder / "network"))),
+    "exported file": (NO_EXPORT, lambda a: export.describe(qsdp.load(a.folder / "network"))),
     "encrypted": (NO_EXPORT, lambda a: export.encrypted(a.network)),
     "spectrum": ("columns", lambda a: plotting.SpectrumDisplay.from_relaxation(a.relaxation)),
     "spectrum of a result": ("columns", lambda a: plotting.SpectrumDisplay.from_result(a.result)),

@@ -14,7 +14,7 @@ from qsdp.cli._flags import Force
 from qsdp.cli._reports import print_facts
 from qsdp.cli._streams import destination, stage
 from qsdp.exceptions import InvalidInputError
-from qsdp.export import FORMATS, load_exportable
+from qsdp.export import FORMATS
 
 
 def export(
@@ -72,7 +72,10 @@ def export(
         raise InvalidInputError(f"--output must end in {suffix} for --to {to}; got {str(path)!r}")
     names = form.files(path.stem, options)
     paths = {name: destination(path.with_name(name), force=force, inputs=[model_file]) for name in names}
+    # Loads scikit-learn.
+    from qsdp.estimators import load
+
     with stage("Exporting"):
-        exported = form.export(load_exportable(model_file), path.stem, **options)
+        exported = form.export(load(model_file), path.stem, **options)
         write_together({paths[name]: contents for name, contents in exported.contents.items()})
     print_facts([("model", str(model_file)), ("saved", ", ".join(str(paths[name]) for name in names)), *exported.facts])

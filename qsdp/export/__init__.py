@@ -1,18 +1,18 @@
 """Export of trained models: integer C99, JavaScript, ONNX, QONNX and Verilog, and evaluation on encrypted inputs."""
 
-from qsdp.export._bit_model import BitModel
-from qsdp.export._c import CSource, to_c
-from qsdp.export._c_compiled import CompiledModel
+from qsdp.export._c.compiled import CompiledModel
+from qsdp.export._c.export import CSource, to_c
+from qsdp.export._description import ModelDescription, describe
 from qsdp.export._encrypted import EncryptedClient, EncryptedNetwork, EncryptionParameters, encrypted
 from qsdp.export._formats import FORMATS, ExportedFiles, ExportFormat
-from qsdp.export._integer_model import IntegerModel
-from qsdp.export._javascript import JavaScriptModule, to_js
-from qsdp.export._model import ModelDescription, describe, load_exportable
-from qsdp.export._onnx import onnx_inputs, to_onnx
-from qsdp.export._qonnx import to_qonnx
-from qsdp.export._skl2onnx import register_skl2onnx
-from qsdp.export._verilog import VerilogSource, to_verilog
-from qsdp.export._words import Comparison, Word, Words
+from qsdp.export._graphs.converters import register_skl2onnx
+from qsdp.export._graphs.onnx import onnx_inputs, to_onnx
+from qsdp.export._graphs.qonnx import to_qonnx
+from qsdp.export._integers.model import IntegerModel
+from qsdp.export._javascript.export import JavaScriptModule, to_js
+from qsdp.export._verilog.bits import BitModel
+from qsdp.export._verilog.export import VerilogSource, to_verilog
+from qsdp.export._verilog.words import Comparison, Word, Words
 
 __all__ = [
     "FORMATS",
@@ -33,7 +33,6 @@ __all__ = [
     "Words",
     "describe",
     "encrypted",
-    "load_exportable",
     "onnx_inputs",
     "register_skl2onnx",
     "to_c",

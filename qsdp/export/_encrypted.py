@@ -12,7 +12,7 @@ import numpy as np
 from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, check_matrix, check_real
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError, MissingPackageError
-from qsdp.export._model import refuse_blocks
+from qsdp.export._description import refuse_blocks
 
 __all__ = ["EncryptedClient", "EncryptedNetwork", "EncryptionParameters", "encrypted"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qsdp._utils.summary import first_few
-from qsdp.export._c import to_c
-from qsdp.export._c_example import EXAMPLE
-from qsdp.export._javascript import to_js
-from qsdp.export._onnx import to_onnx
-from qsdp.export._qonnx import to_qonnx
-from qsdp.export._verilog import to_verilog
+from qsdp.export._c.example import EXAMPLE
+from qsdp.export._c.export import to_c
+from qsdp.export._graphs.onnx import to_onnx
+from qsdp.export._graphs.qonnx import to_qonnx
+from qsdp.export._javascript.export import to_js
+from qsdp.export._verilog.export import to_verilog
 
 __all__ = ["FORMATS", "ExportFormat", "ExportedFiles"]
 

@@ -87,7 +87,7 @@ class FiltersDisplay(Display):
             raise InvalidInputError(f"network must have the blocks of the encoder; got {network!r:.80}")
         self.network, self.encoder, self.image, self.names = network, encoder, image, names
         n_shown = check_integer("n_shown", n_shown, minimum=1)
-        weights = network.output_weights * encoder.layout_.prices[network.block][:, None]
+        weights = self._penalties = encoder.layout_.priced(network.output_weights, network.block)
         if output is not None:
             kept = check_integer("output", output, minimum=0, maximum=network.n_outputs - 1)
             weights = np.where(np.arange(network.n_outputs) == kept, weights, 0.0)
@@ -131,13 +131,12 @@ class FiltersDisplay(Display):
                     shade = "white" if constant > 0 else "black"
                     corner = (x + 1.3 * k + 1.04, y)
                     ax.add_patch(Rectangle(corner, 0.14, 0.14, facecolor=shade, edgecolor="black", linewidth=0.5))
-            weight = float(self.network.output_weights[j, c])
-            price = weight * float(self.encoder.layout_.prices[self.network.block[j]])
-            colour = COLOURS[0] if weight > 0 else COLOURS[1]
+            penalty = float(self._penalties[j, c])
+            colour = COLOURS[0] if penalty > 0 else COLOURS[1]
             self._region(ax, int(self.network.block[j]), x + 2.6, y, colour)
             name = f"output {c}" if self.names is None else str(self.names[c])
             alone = not self.network.output_shape and self.names is None
-            ax.text(x, y + 1.1, f"{'' if alone else name + ': '}{price:+.2g}", fontsize=9, color=colour)
+            ax.text(x, y + 1.1, f"{'' if alone else name + ': '}{penalty:+.2g}", fontsize=9, color=colour)
         ax.set_aspect("equal")
         rows = -(-max(len(self.neurons_), 1) // _ROW)
         ax.set_xlim(-0.1, width * min(_ROW, max(len(self.neurons_), 1)) - 0.2)

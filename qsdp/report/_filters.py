@@ -22,7 +22,7 @@ _SHOWN = 4
 def filters_of(model: Any) -> list[dict[str, Any]]:
     """Return, for each encoder of a model on blocks, its regions in rows, with the neurons of the largest penalties."""
     network, encoder = model.network_, model.encoder_
-    weights = network.output_weights * encoder.layout_.prices[network.block][:, None]
+    weights = encoder.layout_.priced(network.output_weights, network.block)
     total, encoders, first = float(np.abs(weights).sum()) or 1.0, [], 0
     names = class_names(model) if network.n_outputs > 1 else None
     for part in getattr(encoder, "encoders_", [encoder]):

@@ -11,8 +11,8 @@ import pytest
 from cli_program import figure, refused, run
 
 import qsdp
-from qsdp.export import describe, load_exportable, to_c, to_js, to_onnx, to_verilog
-from qsdp.export._c_compiled import FLAGS
+from qsdp.export import describe, to_c, to_js, to_onnx, to_verilog
+from qsdp.export._c.compiled import FLAGS
 from qsdp.tables import read_table
 from qsdp.tables.training import inputs_of
 
@@ -25,7 +25,7 @@ def test_export_as_c(trained: Path, here: Path, target: str) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert figure(result.stdout, "saved") == f"{target}.c, {target}.h"
     assert sorted(path.name for path in here.iterdir()) == [f"{target}.c", f"{target}.h"]
-    code = to_c(load_exportable(trained / f"{target}.qsdp"), name=target)
+    code = to_c(qsdp.load(trained / f"{target}.qsdp"), name=target)
     assert ((here / f"{target}.c").read_text(), (here / f"{target}.h").read_text()) == (code.source, code.header)
     assert f"{code.model.layout.table.size} bytes" in figure(result.stdout, "weights")
 
@@ -91,7 +91,7 @@ def test_export_as_onnx(trained: Path, here: Path, target: str) -> None:
     pytest.importorskip("onnx")
     result = run("export", trained / f"{target}.qsdp", "--to", "onnx")
     assert (result.exit_code, result.stderr) == (0, "")
-    exported = to_onnx(load_exportable(trained / f"{target}.qsdp"))
+    exported = to_onnx(qsdp.load(trained / f"{target}.qsdp"))
     assert (here / f"{target}.onnx").read_bytes() == exported.SerializeToString()
     assert figure(result.stdout, "outputs") == ", ".join(one.name for one in exported.graph.output)
     assert "to_qonnx takes a network alone" in refused("export", trained / f"{target}.qsdp", "--to", "qonnx", "--force")
@@ -102,7 +102,7 @@ def test_export_as_onnx(trained: Path, here: Path, target: str) -> None:
 def test_export_as_javascript(trained: Path, here: Path) -> None:
     result = run("export", trained / "label.qsdp", "--to", "js")
     assert (result.exit_code, result.stderr) == (0, "")
-    module = to_js(load_exportable(trained / "label.qsdp"), name="label")
+    module = to_js(qsdp.load(trained / "label.qsdp"), name="label")
     assert {path.name: path.read_bytes() for path in here.iterdir()} == module.files()
     assert figure(result.stdout, "exports") == ", ".join(module.exports)
     assert figure(result.stdout, "size") == f"{module.n_data} bytes of model, {module.n_code} of code"
@@ -144,7 +144,7 @@ def test_refusals_leave_nothing(trained: Path, here: Path, monkeypatch: pytest.M
     assert "is not a qsdp file" in refused("export", trained / "iris.csv", "--to", "c")
     assert "none.qsdp" in refused("export", "none.qsdp", "--to", "c")
     large = qsdp.BilinearNetwork(np.full((9, 9), 127), np.full((9, 9), 127), np.linspace(0.1, 1.0, 9), levels=128)
-    monkeypatch.setattr("qsdp.export._integer_model.INPUT_RANGE", (-(2**31), 2**31 - 1))
+    monkeypatch.setattr("qsdp.export._integers.model.INPUT_RANGE", (-(2**31), 2**31 - 1))
     large.save("large.net")
     monkeypatch.setattr("qsdp.networks.storage._VERSION", "2")
     NETWORK.save("new.net")

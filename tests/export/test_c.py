@@ -15,7 +15,7 @@ from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.encoding import ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError, MissingPackageError
 from qsdp.export import describe, to_c
-from qsdp.export._c_compiled import FLAGS
+from qsdp.export._c.compiled import FLAGS
 
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 needs_compiler = pytest.mark.skipif(not COMPILERS, reason="no C compiler is installed")
@@ -44,14 +44,18 @@ def inputs(rng, d, low, high, n=10_000):
 
 
 def exact_outputs(code, network, X):
-    """Return the integer outputs by Python's integers from the weights of the network itself."""
-    integers, description = code.model.network, code.model.description
-    x, (m, C) = X.astype(object), integers.alpha.shape
-    z = np.hstack([x * integers.gain, np.full((len(x), 1), integers.kappa, object)]) if integers.kappa else x
-    left, right = (side.astype(object) for side in (integers.left, integers.right))
-    assert (m, C) == (network.n_neurons, description.network.n_outputs)
-    sums = [[sum(int(a) * p * q for a, p, q in zip(row, ps, qs, strict=True)) for row in integers.alpha.T]
-            for ps, qs in zip(z @ left.T, z @ right.T, strict=True)]  # fmt: skip
+    """Return the integer outputs by Python's integers: by neurons, or by coefficients of products if there are none."""
+    rows, integers = code.model.samples, code.model.network
+    x, neurons = X.astype(object), integers.neurons
+    z = np.hstack([x * rows.gain, np.full((len(x), 1), rows.constant, object)]) if rows.constant else x
+    if neurons is None:
+        first, second = np.triu_indices(z.shape[1])
+        terms, weights = z[:, first] * z[:, second], integers.forms.T * integers.factors
+    else:
+        assert neurons.weights.shape == (network.n_neurons, code.model.description.network.n_outputs)
+        left, right = (side.astype(object) for side in (neurons.left, neurons.right))
+        terms, weights = (z @ left.T) * (z @ right.T), neurons.weights * integers.factors
+    sums = [[sum(int(a) * p for a, p in zip(row, products, strict=True)) for row in weights.T] for products in terms]
     return np.array(sums, dtype=object) + np.array(integers.bias, dtype=object)
 
 

@@ -1,5 +1,6 @@
 """Networks on images as C: equal to exact integers from the pixels, within their bounds, clean."""
 
+import re
 import shutil
 import subprocess
 
@@ -12,7 +13,7 @@ from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegre
 from qsdp.encoding import Patches, Union, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import encrypted, to_c, to_js, to_onnx, to_qonnx, to_verilog
-from qsdp.export._c_compiled import FLAGS
+from qsdp.export._c.compiled import FLAGS
 from qsdp.networks.compact import integer_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
@@ -110,6 +111,37 @@ def test_equal_to_neurons_at_every_patch(geometry, layout, compiler):
         assert np.all(np.abs(compiled.scores(X) - scores) <= code.error + 1e-12 * np.abs(scores).max())
         if kind == "integers" and C is None:
             assert np.all(code.error <= 1e-14 * integers.sums * integers.unit)
+
+
+@needs_compiler
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(
+    ("shape", "arguments", "per_block", "bits"),
+    [
+        ((8, 8), {"size": 3, "regions": 2}, 1, 0),
+        ((8, 8), {"size": 3, "regions": 2}, 6, 2),
+        ((8, 8), {"size": 3, "regions": 2}, 15, 3),
+        ((8, 8), {"size": 3, "regions": 2}, 90, 4),
+        ((5, 5, 3), {"size": 2, "regions": 2}, 90, 2),
+        ((5, 5), {"size": 2, "regions": 1}, 90, 5),
+        ((3, 3), {"size": 1, "regions": 1, "constant": 0}, 40, 2),
+        ((7, 7), {"size": 5, "regions": 1}, 90, 0),
+    ],
+)
+def test_tabulated_sums(shape, arguments, per_block, bits, compiler):
+    """Sums are tabulated where blocks have enough neurons, and tables fit; outputs are the same."""
+    rng = np.random.default_rng(per_block)
+    encoder = fitted(shape, arguments)
+    one = network(rng, encoder, m=per_block * encoder.layout_.n_blocks, kind="floats")
+    one = one.with_weights(one.U, one.V, np.sign(one.output_weights))
+    code = to_c(one, encoder=encoder, layout="neurons")
+    assert (f"combinations of {bits} signs" if bits else "left[i] = bit") in code.source
+    for entries in re.findall(r"(int\d+)_t table\[(\d+)\]", code.source):
+        assert int(entries[0].removeprefix("int")) // 8 * int(entries[1]) <= 2048
+    X = images(rng, shape, 500)
+    values, integers = sums_of_pixels(encoder, one, X), code.model.network
+    expected = (values @ np.sign(one.output_weights)).astype(np.int64) * integers.factors + np.array(integers.bias)
+    np.testing.assert_array_equal(code.compile(compiler=compiler).outputs(X), expected)
 
 
 @needs_compiler

@@ -15,7 +15,7 @@ import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.exceptions import InvalidInputError
 from qsdp.export import to_c
-from qsdp.export._c_compiled import FLAGS
+from qsdp.export._c.compiled import FLAGS
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
 
@@ -120,7 +120,7 @@ def test_neurons_unevenly_divided_among_outputs():
     for m in (254, 256, 304):
         network = uneven_network(m)
         code = to_c(network, input_range=(-8, 8), layout="neurons")
-        sizes = code.model.network.sizes
+        sizes = code.model.network.neurons.sizes
         assert len(set(sizes.tolist())) > 5
         assert sizes.sum() == m
         X = np.random.default_rng(0).integers(-8, 9, (50, 64))

@@ -15,7 +15,7 @@ from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegre
 from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import FORMATS, to_c
-from qsdp.export._c_compiled import FLAGS
+from qsdp.export._c.compiled import FLAGS
 from qsdp.networks.compact import integer_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")

@@ -10,14 +10,15 @@ import pytest
 
 import qsdp
 from qsdp.exceptions import ExportError
-from qsdp.export import describe, encrypted, load_exportable, onnx_inputs, to_c, to_onnx, to_qonnx, to_verilog
-from qsdp.export._c_compiled import find_compiler
+from qsdp.export import describe, encrypted, onnx_inputs, to_c, to_onnx, to_qonnx, to_verilog
+from qsdp.export._c.compiled import find_compiler
 
 ACTIVATIONS = {
     "bilinear": None,
     "relu_like": qsdp.PolynomialActivation(0.0937, 0.5, 0.4688),
     "quadratic": qsdp.PolynomialActivation(1.0, 0.0, 0.0),
     "no square": qsdp.PolynomialActivation(0.0, 0.5, 0.25),
+    "constant": qsdp.PolynomialActivation(0.5, 0.0, 0.25),
 }
 
 
@@ -36,7 +37,7 @@ def inputs(n: int = 200) -> np.ndarray:
     return np.random.default_rng(6).integers(-(2**15), 2**15, (n, 5))
 
 
-@pytest.fixture(params=["bilinear", "relu_like", "quadratic", "no square"])
+@pytest.fixture(params=["bilinear", "relu_like", "quadratic", "no square", "constant"])
 def pair(request: pytest.FixtureRequest) -> tuple[qsdp.BilinearNetwork, qsdp.IntegerForm]:
     made = network(request.param)
     return made, made.to_integer_form()
@@ -92,7 +93,7 @@ def test_onnx(pair: tuple[Any, Any]) -> None:
 def test_files_and_other_formats(tmp_path: Path) -> None:
     model = network("relu_like")
     model.save(tmp_path / "net.qsdp", form="integers")
-    form = load_exportable(tmp_path / "net.qsdp")
+    form = qsdp.load(tmp_path / "net.qsdp")
     assert isinstance(form, qsdp.IntegerForm)
     bits = np.random.default_rng(0).integers(0, 2, (50, 5))
     verilog = to_verilog(form)

@@ -16,10 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from table_files import fit_to
 
+import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
 from qsdp.encoding import TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidTypeError, StorageError
-from qsdp.export import describe, encrypted, load_exportable, onnx_inputs, to_c, to_onnx, to_verilog
+from qsdp.export import describe, encrypted, onnx_inputs, to_c, to_onnx, to_verilog
 from qsdp.tables import read_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
@@ -213,7 +214,7 @@ def test_files(iris, tmp_path):
     options = {**FAST, "loss": "cross_entropy", "encoding": "standard", "activation": None}
     model = fit_to(QuantizedNetworkClassifier(**options), table, "kind")
     model.save(tmp_path / "model.qsdp")
-    description = check(load_exportable(tmp_path / "model.qsdp"), frame[list("abcd")])
+    description = check(qsdp.load(tmp_path / "model.qsdp"), frame[list("abcd")])
     assert [column.name for column in description.encoding.columns] == list("abcd")
     # From the typed columns as from the text of the file.
     scores = description.scores(description.columns(frame[list("abcd")]))
@@ -222,11 +223,11 @@ def test_files(iris, tmp_path):
         description.predictions(description.decide(scores)), model.predict(table[list("abcd")])
     )
     model.network_.save(tmp_path / "network.qsdp")
-    alone = describe(load_exportable(tmp_path / "network.qsdp"))
+    alone = describe(qsdp.load(tmp_path / "network.qsdp"))
     assert (alone.encoding, alone.decision, alone.n_columns) == (None, "argmax", 5)
     (tmp_path / "other.qsdp").write_text("x")
     with pytest.raises(StorageError, match="not a qsdp file"):
-        load_exportable(tmp_path / "other.qsdp")
+        qsdp.load(tmp_path / "other.qsdp")
 
 
 def test_what_cannot_be_exported(iris):

@@ -22,8 +22,8 @@ import qsdp
 from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
 from qsdp.encoding import TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
-from qsdp.export import FORMATS, describe, load_exportable, onnx_inputs, register_skl2onnx, to_onnx, to_qonnx
-from qsdp.export._integer_model import integer_model
+from qsdp.export import FORMATS, describe, onnx_inputs, register_skl2onnx, to_onnx, to_qonnx
+from qsdp.export._integers.model import integer_model
 from qsdp.tables import read_table
 
 onnx = pytest.importorskip("onnx")
@@ -64,17 +64,17 @@ def integers(rng, d, low, high, n):
 
 def check_network(network, X, layout, input_range):
     """Compare both evaluators with Python's integers, and these with the network."""
-    exact = integer_model(network, input_range=input_range, layout=layout).network
+    exact = integer_model(network, input_range=input_range, layout=layout)
     model = to_onnx(network, layout=layout, input_range=input_range)
     feed = onnx_inputs(network, X, input_range=input_range)
     outputs = exact.outputs(X.astype(object)).astype(np.int64)
     for found in (run(model, feed), evaluate(model, feed)):
         np.testing.assert_array_equal(found["outputs"], outputs)
-        np.testing.assert_array_equal(found["scores"], outputs * exact.unit)
+        np.testing.assert_array_equal(found["scores"], outputs * exact.network.unit)
     told, expected = properties(model), network.predict(X).reshape(outputs.shape)
-    assert told["unit"] == exact.unit.tolist()
+    assert told["unit"] == exact.network.unit.tolist()
     bound = np.array(told["error"]) + 1e-9 * np.abs(expected).max()
-    assert np.all(np.abs(outputs * exact.unit - expected) <= bound)
+    assert np.all(np.abs(outputs * exact.network.unit - expected) <= bound)
     return model, feed
 
 
@@ -258,7 +258,7 @@ def test_files(iris, tmp_path):
     for loss in ("cross_entropy", "squared"):
         fitted = QuantizedNetworkClassifier(**{**FAST, "loss": loss, "encoding": "standard"})
         fit_to(fitted, table, "kind").save(tmp_path / "model.qsdp")
-        model = load_exportable(tmp_path / "model.qsdp")
+        model = qsdp.load(tmp_path / "model.qsdp")
         exported = FORMATS["onnx"].export(model, "model")
         graph = onnx.load_from_string(exported.contents["model.onnx"])
         X = table[list("abcd")]

@@ -34,7 +34,7 @@ def test_equal_to_the_code_in_c(geometry):
         np.testing.assert_array_equal(found["outputs"], code.outputs(code.columns(X)))
         np.testing.assert_array_equal(found["scores"], found["outputs"] * code.network.unit)
         scores = sums_of_pixels(encoder, one, X) @ one.output_weights
-        assert np.all(np.abs(found["scores"] - scores) <= code.network.error + 1e-12 * np.abs(scores).max())
+        assert np.all(np.abs(found["scores"] - scores) <= code.error + 1e-12 * np.abs(scores).max())
 
 
 @pytest.mark.parametrize("loss", ["squared", "cross_entropy"])

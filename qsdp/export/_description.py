@@ -1,0 +1,382 @@
+"""Format-independent description of a model: columns, their encoding, the network, and the decision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray, check_matrix
+from qsdp.encoding import Encoding, Patches, Windows
+from qsdp.encoding.columns import as_numbers, as_symbols
+from qsdp.encoding.frames import is_frame
+from qsdp.encoding.steps import identity, through_steps
+from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
+from qsdp.lifting import append_constant
+from qsdp.losses import Loss, get_loss
+from qsdp.networks import BilinearNetwork, BlockForm, BlockNetwork, IntegerForm, PolynomialNetwork
+
+if TYPE_CHECKING:
+    from qsdp.estimators.calibration import Calibration
+    from qsdp.networks import InputMoments
+
+__all__ = [
+    "ModelDescription",
+    "check_encoder",
+    "describe",
+    "described",
+    "is_on_blocks",
+    "refuse_blocks",
+]
+
+Network = BilinearNetwork | PolynomialNetwork | IntegerForm | BlockNetwork | BlockForm
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelDescription:
+    r"""Description of a trained model: all that an export format needs, and nothing about the training.
+
+    `encoding` turns columns into inputs x, with `constant` as the last input if there is one. The network computes
+    outputs :math:`f(x)`, and :math:`s = \text{offset} + \text{factor} \cdot f(x)` are predictions or scores.
+
+    Attributes
+    ----------
+    network : BilinearNetwork, PolynomialNetwork, IntegerForm, BlockNetwork or BlockForm
+    offset, factor : ndarray of shape (C,)
+        Offsets and factors of the scores; factors are positive.
+    decision : {"none", "sign", "argmax", "labels"}
+        "none": scores are the predictions. "sign": class 1 where the only score is > 0, else class 0. "argmax": the
+        class of the largest score, the first of equal ones. "labels": every label whose score is > 0. A network without
+        an estimator has "sign" or "argmax", because it may belong to a classifier.
+    encoding : Encoding or None
+        None for a network without an estimator, whose inputs are already encoded.
+    constant : float or None
+        Entry of the constant column after the encoded inputs.
+    classes : tuple
+        Labels by class number, as Python values; empty for a network alone and for a regressor.
+    link : {"none", "logistic", "normalised", "softmax"}
+        Map from scores, or log odds if there is a calibration, to probabilities. "logistic": the logistic function of
+        the score of class 1 or of each label. "normalised": the logistic functions of all scores, divided by their
+        sum. "softmax": the softmax of all scores. "none": there are no probabilities.
+    calibration : Calibration or None
+        Its `lines`, computed on first access, are slopes and intercepts from scores to log odds.
+    ranges : tuple of two ndarray of shape (d,), or None
+        Smallest and largest inputs in training, without the constant, if they are known; those of a sample of the
+        rows for an estimator fitted to Dask collections.
+    moments : InputMoments or None
+        Moments of the training set that centre the effects of columns, if known.
+    blocks : Patches, Windows, Union or None
+        The encoder of images or series of a network on blocks.
+    """
+
+    network: Any
+    offset: FloatArray
+    factor: FloatArray
+    decision: str
+    encoding: Encoding | None = None
+    constant: float | None = None
+    classes: tuple[Any, ...] = ()
+    link: str = "none"
+    calibration: Calibration | None = None
+    ranges: tuple[FloatArray, FloatArray] | None = None
+    moments: InputMoments | None = None
+    blocks: Any = None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that the model takes, or of numbers of an image."""
+        if self.blocks is not None:
+            return int(self.blocks.n_features_in_)
+        return self.network.n_inputs if self.encoding is None else len(self.encoding.columns)
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """Names of inputs and outputs, for the metadata of a format; empty for a network alone.
+
+        "columns" are the names of the columns in order; "categories", by column, the symbols that it holds, with None
+        for a missing one; "classes" the labels in order; "decision" is that of the description.
+        """
+        if self.encoding is None:
+            return {}
+        table = self.encoding.columns
+        names: dict[str, Any] = {
+            "columns": [one.name for one in table],
+            "categories": {one.name: list(one.categories) for one in table if one.categories is not None},
+            "classes": list(self.classes),
+            "decision": self.decision,
+        }
+        return {key: value for key, value in names.items() if value}
+
+    def columns(self, X: Any, *, infinite: bool = False) -> list[npt.NDArray[Any]]:
+        """Convert an array or a data frame to the columns that `Encoding.encode` expects.
+
+        Numbers are floats, with nan for missing entries. Symbols are objects, with None for missing entries.
+
+        Parameters
+        ----------
+        X : array-like or data frame
+        infinite : bool, default=False
+            Whether infinite numbers are read as the largest floats of their sign, instead of being rejected, as the
+            model itself does.
+        """
+        if self.encoding is None:
+            return list(check_matrix("X", X, n_columns=self.n_columns).T)
+        table = self.encoding.columns
+        if is_frame(X):
+            names, own = [one.name for one in table], list(X.columns)
+            # Match columns by name if the frame has all names, else by position.
+            places = [own.index(name) for name in names] if set(names) <= set(own) else range(len(own))
+            raw = [X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] for j in places]
+        else:
+            raw = list(np.asarray(X).T)
+        if len(raw) != self.n_columns:
+            raise InvalidInputError(f"X must have {self.n_columns} columns; got {len(raw)}")
+        if infinite:
+            raw = [
+                entries if one.categories is not None else _finite(np.asarray(entries))
+                for one, entries in zip(table, raw, strict=True)
+            ]
+        used = set(self.encoding.used)
+        return [
+            as_symbols(entries, one.name, one.notation)
+            if one.categories is not None
+            else as_numbers(entries, one.name, one.notation or "number")
+            if position in used
+            else np.zeros(len(entries))
+            for position, (one, entries) in enumerate(zip(table, raw, strict=True))
+        ]
+
+    def inputs(self, columns: Sequence[npt.NDArray[Any]]) -> FloatArray:
+        """Compute the inputs of the network, shape (n, n_inputs), from columns of shape (n,)."""
+        if self.encoding is None:
+            return np.column_stack(columns)
+        encoded = self.encoding.encode(columns)
+        return encoded if self.constant is None else append_constant(encoded, self.constant)
+
+    def scores(self, columns: Sequence[npt.NDArray[Any]]) -> FloatArray:
+        """Compute the scores of shape (n, C) in floating point, the reference for every export."""
+        scores: FloatArray = self.offset + self.factor * self.network.outputs(self.inputs(columns))
+        return scores
+
+    def decide(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+        """Convert scores, in any positive unit, to class numbers (n,), or zeros and ones per label (n, C).
+
+        Raises
+        ------
+        InvalidInputError
+            The scores are the predictions.
+        """
+        if self.decision == "none":
+            raise InvalidInputError("the model is a regressor: its scores are the predictions")
+        if self.decision == "argmax":
+            largest: npt.NDArray[np.intp] = np.argmax(scores, axis=1)
+            return largest
+        positive: npt.NDArray[np.intp] = (scores > 0).astype(np.intp)
+        return positive if self.decision == "labels" else positive[:, 0]
+
+    def predictions(self, chosen: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+        """Convert class numbers to the labels of the original model; multilabel and unnamed classes are unchanged."""
+        if self.decision == "labels" or not self.classes:
+            return chosen
+        labels: npt.NDArray[Any] = np.array(self.classes)[chosen]
+        return labels
+
+
+def _finite(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Replace infinite entries of a column by the largest floats of their sign."""
+    if entries.dtype.kind == "f":
+        largest = np.finfo(entries.dtype).max
+        return np.where(np.isinf(entries), np.copysign(largest, entries), entries)
+    if entries.dtype.kind == "O":
+        largest = np.finfo(np.float64).max
+        infinite = {math.inf: largest, -math.inf: -largest}
+        cut = np.empty_like(entries)
+        cut[:] = [infinite.get(one, one) if isinstance(one, float) else one for one in entries.tolist()]
+        return cut
+    return entries
+
+
+def described(network: Network) -> str:
+    """Describe a network in a few words."""
+    if isinstance(network, BlockForm):
+        return f"a quantized network as {network.layout.n_blocks} quadratic forms of integers"
+    if isinstance(network, BlockNetwork):
+        return f"a quantized network of {network.n_neurons} neurons on {network.layout.n_blocks} regions"
+    if isinstance(network, IntegerForm):
+        return f"a quantized network as a quadratic form of integers of {max(network.bits)} bits"
+    levels = network.levels if isinstance(network, BilinearNetwork) else network.n_values
+    return f"a quantized network of {network.n_neurons} neurons, {levels} levels"
+
+
+def describe(model: Any, *, encoder: Any = None, blocks: bool = False) -> ModelDescription:
+    """Build the description of a network, integer form, fitted estimator, pipeline, or model of `qsdp fit`.
+
+    Parameters
+    ----------
+    model : network, estimator, pipeline or ModelDescription
+    encoder : Patches, Windows or Union, optional
+        The fitted encoder of a network on blocks that is passed without an estimator.
+    blocks : bool, default=False
+        Whether networks on blocks are allowed.
+
+    Raises
+    ------
+    ExportError
+        A transformer of the pipeline mixes columns, or the network is one on blocks.
+    InvalidTypeError
+        The model is of another kind.
+    """
+    description = _described(model, encoder)
+    if not blocks:
+        refuse_blocks(description.network)
+    return description
+
+
+def is_on_blocks(network: Any) -> bool:
+    """Whether a network is a network on blocks of images or series."""
+    return isinstance(network, (BlockNetwork, BlockForm))
+
+
+def refuse_blocks(network: Any) -> None:
+    """Raise `ExportError` for a network on blocks."""
+    if is_on_blocks(network):
+        raise ExportError(
+            "networks on images can be exported by to_c, to_js, to_onnx and to_qonnx only, and those on series by "
+            "to_c only"
+        )
+
+
+def check_encoder(description: ModelDescription, *, series: bool = False) -> Any:
+    """Return the encoder of a network on images or, if allowed, series; raise ExportError for another one or none."""
+    encoder = description.blocks
+    if encoder is None:
+        raise ExportError("a network on blocks without an estimator needs encoder, the fitted one of its samples")
+    kinds = (Patches, Windows) if series else (Patches,)
+    if not isinstance(encoder, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        more = "; series are exported by to_c only" if isinstance(encoder, Windows) else ""
+        raise ExportError(f"only networks on {names} can be exported; got {encoder!r:.60}{more}")
+    return encoder
+
+
+def _described(model: Any, encoder: Any) -> ModelDescription:
+    if encoder is not None and not is_on_blocks(model):
+        raise InvalidInputError(f"encoder is for a network on blocks alone; got {model!r:.60}")
+    if isinstance(model, ModelDescription):
+        return model
+    if isinstance(model, (BilinearNetwork, PolynomialNetwork, IntegerForm)):
+        C = model.n_outputs
+        return ModelDescription(model, np.zeros(C), np.ones(C), _decision(model))
+    if is_on_blocks(model):
+        return _of_blocks(model, encoder)
+    # Imported here because they load scikit-learn, which networks do not need.
+    from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
+
+    steps: list[Any] = []
+    names = None
+    while not isinstance(model, (QuantizedNetworkClassifier, QuantizedNetworkRegressor)):
+        names = getattr(model, "feature_names_in_", names)
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif hasattr(model, "steps"):
+            steps += [step for _, step in model.steps[:-1]]
+            model = model.steps[-1][1]
+        else:
+            raise InvalidTypeError(
+                "model must be a network, an integer form, a fitted QuantizedNetworkClassifier or "
+                "QuantizedNetworkRegressor, a pipeline that ends in one, or a model of `qsdp fit`; "
+                f"got {model!r:.60}"
+            )
+    return _of_estimator(model, steps, names)
+
+
+def _of_blocks(network: BlockNetwork | BlockForm, encoder: Any) -> ModelDescription:
+    """Build the description of a network on blocks, with the encoder of its samples if there is one."""
+    if encoder is not None:
+        layout = getattr(encoder, "layout_", None)
+        if layout is None or (layout.sizes, layout.linear) != (network.layout.sizes, network.layout.linear):
+            raise InvalidInputError(f"encoder must be the fitted one of the network's blocks; got {encoder!r:.60}")
+    C = network.n_outputs
+    return ModelDescription(network, np.zeros(C), np.ones(C), _decision(network), blocks=encoder)
+
+
+def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
+    from sklearn.utils.validation import check_is_fitted
+
+    from qsdp.encoding import TableBlocks
+
+    check_is_fitted(model)
+    first = next((step for step in steps if hasattr(step, "n_features_in_")), model)
+    if names is None:
+        names = getattr(first, "feature_names_in_", [f"x{j}" for j in range(first.n_features_in_)])
+    blocks = model.encoder_ if is_on_blocks(model.network_) else None
+    if blocks is not None:
+        if isinstance(blocks, TableBlocks):
+            raise ExportError(
+                "networks on tables in blocks cannot be exported; fit with encoding='auto', or export "
+                "`model.encoder_.quadratic_form(model.network_)` by other means"
+            )
+        if steps:
+            raise ExportError("images and series cannot be exported with transformers before the estimator")
+        return ModelDescription(model.network_, blocks=blocks, **_targets(model))
+    network, own = model.network_, [] if model.encoder_ is None else [model.encoder_]
+    encoding = through_steps(identity([str(name) for name in names]), [*steps, *own])
+    extra = network.n_inputs - encoding.width
+    if extra not in {0, 1}:
+        raise ExportError(f"the network has {network.n_inputs} inputs, but the encoding produces {encoding.width}")
+    if hasattr(model, "table_"):
+        # Columns of tables have names: those without an input need not be given.
+        encoding = encoding.trimmed()
+    return ModelDescription(
+        network,
+        encoding=encoding,
+        constant=model.constant_ if extra else None,
+        ranges=model._input_ranges,
+        moments=_moments(model, encoding),
+        **_targets(model),
+    )
+
+
+def _targets(model: Any) -> dict[str, Any]:
+    """Build the part of an estimator's description that concerns its outputs: scaling, decision, classes and link."""
+    from sklearn.base import is_classifier
+
+    network, scaling = model.network_, model.target_scaling_
+    shape = (network.n_outputs,)
+    targets: dict[str, Any] = {
+        "offset": np.broadcast_to(scaling.offset, shape).copy(),
+        "factor": np.broadcast_to(scaling.scale, shape).copy(),
+        "decision": "none",
+    }
+    if is_classifier(model):
+        decision = "labels" if model._several else _decision(network)
+        targets |= {
+            "decision": decision,
+            "classes": tuple(as_symbols(model.classes_, "y").tolist()),
+            "calibration": model.calibration_,
+            "link": _link(get_loss(model.loss), decision),
+        }
+    return targets
+
+
+def _moments(model: Any, encoding: Encoding) -> InputMoments | None:
+    """Return the moments of an estimator's inputs; None if a preceding encoder splits a column into several inputs."""
+    moments: InputMoments | None = vars(model).get("_input_moments")
+    groups = [one.position for one in encoding.expressions]
+    return moments if moments is not None and moments.fits(groups) else None
+
+
+def _decision(network: Network) -> str:
+    """Return the decision rule of a network alone: the sign of a single output, else the largest output."""
+    return "argmax" if network.n_outputs > 1 else "sign"
+
+
+def _link(loss: Loss, decision: str) -> str:
+    """Return the name of the map from scores or calibrated log odds to class probabilities."""
+    if loss.coupled and loss.probabilistic:
+        return "softmax"
+    return "normalised" if decision == "argmax" else "logistic"

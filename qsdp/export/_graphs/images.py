@@ -1,0 +1,114 @@
+"""Networks on image patches as ONNX: a convolution, sums of products by region, and integer outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.numeric import LARGEST_INTEGER
+from qsdp.exceptions import ExportError
+from qsdp.export._description import ModelDescription
+from qsdp.export._graphs.graph import Graph, Tensor
+from qsdp.export._graphs.table import add_answers
+from qsdp.export._integers.model import IntegerModel, integer_model
+from qsdp.export._integers.vectors import Vectors
+
+__all__ = ["add_image_sums", "images_to_onnx"]
+
+_X = "X"
+
+#: Function that adds a constant array to a graph where that needs nodes.
+Constant = Callable[[npt.NDArray[Any]], "str | npt.NDArray[Any]"]
+
+#: Integers up to this are exact in single precision.
+_LARGEST_SINGLE = 2**24
+
+
+def images_to_onnx(description: ModelDescription) -> Any:
+    """Export a network on patches to an onnx.ModelProto with the same integer outputs as its C code."""
+    model = integer_model(description, layout="form")
+    if model.network.sums > LARGEST_INTEGER:
+        raise ExportError("the sums exceed 2^53: take fewer neurons or bits of second-layer weights (qsdp.refit)")
+    graph, integers, C = Graph(), model.network, model.network.n_outputs
+    pixels = graph.cast(_X, np.uint8, np.float32)
+    sums = graph.cast(add_image_sums(graph, pixels, model, np.float64, lambda array: array), np.float64, np.int64)
+    outputs = sums if np.all(integers.factors == 1) else graph.add("Mul", sums, integers.factors)
+    if any(integers.bias):
+        outputs = graph.add("Add", outputs, np.array(integers.bias, dtype=np.int64))
+    outputs = graph.publish(outputs, "outputs", np.int64, C)
+    # Integers decide, as in C.
+    decided = graph.cast(outputs, np.int64, np.float64)
+    scores = graph.add("Mul", decided, integers.unit)
+    if description.classes:
+        add_answers(graph, description, scores, decided)
+    else:
+        graph.publish(scores, "scores", np.float64, C)
+    return graph.to_model(
+        [Tensor(_X, np.uint8, (None, *model.encoder.image_shape_))],
+        description="A quantized network on images: scores are outputs times unit.",
+        properties={"unit": integers.unit.tolist(), "error": model.error.tolist(), "input_range": [0, 255]},
+    )
+
+
+def _patches(graph: Graph, pixels: str, samples: Vectors, constant: Constant) -> str:
+    """Add nodes for the entries of all patches, of shape (n, N, rows, columns), exact in single precision."""
+    encoder = samples.encoder
+    size, down, padding = encoder.size, encoder.downsample, encoder.padding
+    height, width, channels = encoder.image_shape_
+    area, side = down**2, encoder.layout_.side
+    centre = int(encoder.centre) * area
+    if samples.vector.max() > _LARGEST_SINGLE:
+        raise ExportError("sums of pixels exceed 2^24: take a smaller downsample, centre or constant of the encoder")
+    images = graph.add("Transpose", pixels, perm=[0, 3, 1, 2])
+    # Each output of the convolution is the sum of a square of pixels, or a constant.
+    kernels = np.zeros((side, channels, size * down, size * down), dtype=np.float32)
+    for k, (i, j, channel) in enumerate(np.ndindex(size, size, channels)):
+        kernels[k, channel, i * down : (i + 1) * down, j * down : (j + 1) * down] = 1.0
+    biases = np.full(side, -float(centre), dtype=np.float32)
+    if encoder.constant_:
+        biases[-1] = samples.constant
+    # Rows and columns beyond a multiple of the squares are cut off by negative padding.
+    after = [down * padding - one % down for one in (height, width)]
+    pads = [0, 0, down * padding, down * padding, 0, 0, *after]
+    if any(pads):
+        images = graph.add("Pad", images, np.array(pads))
+    return graph.add("Conv", images, constant(kernels), constant(biases), strides=[encoder.stride * down] * 2)
+
+
+def add_image_sums(graph: Graph, pixels: str, model: IntegerModel, dtype: npt.DTypeLike, constant: Constant) -> str:
+    """Add nodes for the sums over neurons, of shape (n, C), integers in floating point.
+
+    Parameters
+    ----------
+    graph : Graph
+    pixels : str
+        Images of shape (n, height, width, channels), in single precision.
+    model : IntegerModel
+    dtype : data type
+        That of sums of products.
+    constant : callable
+        Adds a constant array to the graph where that needs nodes.
+    """
+    patches = _patches(graph, pixels, model.samples, constant)
+    encoder, layout = model.encoder, model.encoder.layout_
+    forms = layout.matrices(model.network.forms / layout.counts).reshape(-1, layout.n_blocks, layout.side**2)
+    rows, columns = encoder.edges
+    total = ""
+    for r in range(layout.n_blocks):
+        if not np.any(forms[:, r]):
+            continue
+        i, j = divmod(r, encoder.regions)
+        starts, ends = np.array([rows[i], columns[j]]), np.array([rows[i + 1], columns[j + 1]])
+        region = graph.add("Slice", patches, starts, ends, np.array([2, 3]))
+        vectors = graph.add("Reshape", region, np.array([0, layout.side, -1]))
+        vectors = graph.cast(vectors, np.float32, dtype)
+        products = graph.add("MatMul", vectors, graph.add("Transpose", vectors, perm=[0, 2, 1]))
+        flat = graph.add("Reshape", products, np.array([0, layout.side**2]))
+        part = graph.add("MatMul", flat, constant(np.ascontiguousarray(forms[:, r].T)))
+        total = part if not total else graph.add("Add", total, part)
+    if not total:
+        raise ExportError("the network is zero, which has no graph")
+    return total

@@ -1,0 +1,175 @@
+"""ONNX nodes of encodings of tables, decisions and probabilities, in double precision."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp.encoding import Encoding, Expression, InputColumn
+from qsdp.exceptions import ExportError
+from qsdp.export._description import ModelDescription
+from qsdp.export._graphs.graph import Graph
+
+__all__ = [
+    "Columns",
+    "add_answers",
+    "add_inputs",
+    "add_label",
+    "add_probabilities",
+    "holds_text",
+]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Tensors of the columns of a table.
+
+    Attributes
+    ----------
+    numbers : str
+        Tensor of the numeric columns, of shape (n, k) in double precision, with nan for missing entries.
+    positions : list of int
+        Positions of the columns in `numbers`.
+    texts : mapping of int to str
+        Tensors of the text columns by position, each of shape (n, 1), with empty text for missing entries.
+    """
+
+    numbers: str
+    positions: list[int]
+    texts: Mapping[int, str]
+
+
+def holds_text(column: InputColumn) -> bool:
+    """Whether a column contains text; other columns contain numbers, with zero and one for booleans.
+
+    Raises
+    ------
+    ExportError
+        The column holds text and numbers, or empty text and missing entries.
+    """
+    categories = column.categories or ()
+    texts = [isinstance(one, str) for one in categories if one is not None]
+    if any(texts) and not all(texts):
+        raise ExportError(f"column {column.name!r} holds text and numbers, for which ONNX has no type")
+    if None in categories and "" in categories:
+        raise ExportError(f"column {column.name!r} holds empty text and missing entries, which ONNX cannot tell apart")
+    return any(texts)
+
+
+def add_inputs(graph: Graph, encoding: Encoding, columns: Columns) -> tuple[str, npt.NDArray[np.intp]]:
+    """Add nodes for the encoded inputs, grouped by kind; return their name, and the index of each input."""
+    places = {position: place for place, position in enumerate(columns.positions)}
+    fills = [encoding.columns[position].fill for position in columns.positions]
+    filled = columns.numbers
+    if any(fill is not None for fill in fills):
+        filled = graph.add(
+            "Where", graph.add("IsNaN", filled), np.array(fills, dtype=np.float64).reshape(1, -1), columns.numbers
+        )
+    groups: dict[int | str, list[int]] = defaultdict(list)
+    for at, one in enumerate(encoding.expressions):
+        groups[one.position if one.position in columns.texts else one.kind].append(at)
+    parts = []
+    for key, members in groups.items():
+        expressions = [encoding.expressions[at] for at in members]
+        if isinstance(key, int):
+            parts.append(_texts(graph, columns.texts[key], expressions))
+            continue
+        source, taken = columns.numbers if key == "missing" else filled, [places[one.position] for one in expressions]
+        if taken != list(range(len(places))):
+            source = graph.add("Gather", source, np.array(taken), axis=1)
+        parts.append(_numbers(graph, source, expressions) if key == "value" else _bits(graph, key, source, expressions))
+    inputs = parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
+    return inputs, np.concatenate(list(groups.values())).astype(np.intp)
+
+
+def _numbers(graph: Graph, source: str, expressions: Sequence[Expression]) -> str:
+    low = np.array([-np.inf if one.low is None else one.low for one in expressions])
+    high = np.array([np.inf if one.high is None else one.high for one in expressions])
+    center, scale = np.array([one.center for one in expressions]), np.array([one.scale for one in expressions])
+    if np.any(np.isfinite(low)):
+        source = graph.add("Min", graph.add("Max", source, low), high)
+    if np.any(center):
+        source = graph.add("Sub", source, center)
+    return graph.add("Div", source, scale) if np.any(scale != 1.0) else source
+
+
+def _bits(graph: Graph, kind: str, source: str, expressions: Sequence[Expression]) -> str:
+    if kind == "missing":
+        return _values(graph, graph.add("IsNaN", source), expressions)
+    compared = np.array([float(one.value) for one in expressions if one.value is not None])
+    return _values(graph, graph.add("Greater" if kind == "above" else "Equal", source, compared), expressions)
+
+
+def _texts(graph: Graph, source: str, expressions: Sequence[Expression]) -> str:
+    texts = ["" if one.kind == "missing" else str(one.value) for one in expressions]
+    codes = {text: code for code, text in enumerate(dict.fromkeys(texts))}
+    found = graph.encode_text(source, list(codes))
+    return _values(graph, graph.add("Equal", found, np.array([codes[text] for text in texts])), expressions)
+
+
+def _values(graph: Graph, bits: str, expressions: Sequence[Expression]) -> str:
+    values = np.array([one.bit_values for one in expressions])
+    return graph.add("Where", bits, values[:, 1], values[:, 0])
+
+
+def _labels_of(description: ModelDescription) -> npt.NDArray[Any]:
+    """Convert the classes to an array of texts, integers, floats or booleans.
+
+    Raises
+    ------
+    ExportError
+        The classes are of several kinds.
+    """
+    kinds = {str if isinstance(one, str) else bool if isinstance(one, bool) else float for one in description.classes}
+    if len(kinds) > 1:
+        raise ExportError(f"classes must be all text, all numbers or all booleans; got {description.classes!r:.60}")
+    labels = np.array(description.classes)
+    return labels.astype(object) if labels.dtype.kind in "UT" else labels
+
+
+def add_answers(graph: Graph, description: ModelDescription, scores: str, decided: str | None = None) -> None:
+    """Publish label, scores and probabilities, if any, of a classifier; scores decide unless `decided` does."""
+    labels = _labels_of(description)
+    label = add_label(graph, scores if decided is None else decided, description, labels)
+    if description.decision == "labels":
+        graph.publish(label, "label", np.int64, len(labels))
+    else:
+        graph.publish(label, "label", labels.dtype)
+    scores = graph.publish(scores, "scores", np.float64, len(description.offset))
+    if description.link != "none":
+        graph.publish(add_probabilities(graph, scores, description), "probabilities", np.float64, len(labels))
+
+
+def add_label(graph: Graph, scores: str, description: ModelDescription, labels: npt.NDArray[Any]) -> str:
+    """Add nodes for the predicted entries of `labels`, shape (n,), or zeros and ones per label, shape (n, k)."""
+    if description.decision == "argmax":
+        return graph.add("Gather", labels, graph.add("ArgMax", scores, axis=1, keepdims=0), axis=0)
+    positive = graph.cast(graph.add("Greater", scores, np.zeros(1)), np.bool_, np.int64)
+    if description.decision == "labels":
+        return positive
+    return graph.add("Gather", labels, graph.add("Squeeze", positive, np.array([1])), axis=0)
+
+
+def add_probabilities(graph: Graph, scores: str, description: ModelDescription) -> str:
+    """Add nodes for probabilities of shape (n, k), for k classes or labels."""
+    odds = scores
+    if description.calibration is not None:
+        slopes, intercepts = description.calibration.lines
+        odds = graph.add("Mul", odds, slopes)
+        if np.any(intercepts):
+            odds = graph.add("Add", odds, intercepts)
+    if description.decision == "labels":
+        return graph.add("Sigmoid", odds)
+    if description.link == "logistic":
+        odds = graph.add("Mul", odds, np.array([[0.0, 1.0]]))
+    elif description.link == "normalised":
+        # Use the logarithm of the logistic function, so that outliers of all classes have probabilities, too.
+        small = graph.add("Exp", graph.add("Neg", graph.add("Abs", odds)))
+        rest = graph.add("Log", graph.add("Add", small, np.ones(1)))
+        odds = graph.add("Sub", graph.add("Min", odds, np.zeros(1)), rest)
+    return graph.add("Softmax", odds, axis=1)

@@ -1,0 +1,186 @@
+"""Layouts of an integer network: stored weights, and proven bounds on everything that is computed from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.validation import IntArray
+from qsdp.export._integers.network import IntegerNetwork, Neurons, rounded_up
+from qsdp.export._integers.vectors import RowVectors, Vectors
+from qsdp.networks.storage import bits_of_integers
+
+__all__ = ["LAYOUTS", "NetworkLayout", "Stored", "layouts", "type_width"]
+
+LAYOUTS = ("neurons", "form")
+
+#: Widths of the integers of C, and the minimum used: narrower arithmetic is not faster on relevant machines.
+_WIDTHS, _LEAST_WIDTH = (8, 16, 32, 64), 16
+
+
+class Stored(NamedTuple):
+    """Integers of a layout, each of which is low + step * number for a number of `n_bits` bits."""
+
+    integers: IntArray
+    low: int
+    step: int
+    n_bits: int
+
+    @classmethod
+    def of(cls, integers: IntArray) -> Stored:
+        """Store any integers with the minimum number of bits, at least one."""
+        low, high = (int(integers.min()), int(integers.max())) if integers.size else (0, 0)
+        return cls(integers, low, 1, max((high - low).bit_length(), 1))
+
+    @classmethod
+    def of_signs(cls, signs: IntArray) -> Stored:
+        """Store -1 and 1 as a bit."""
+        return cls(signs, -1, 2, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkLayout:
+    """Layout of a network: its stored integers, and bounds on intermediate values.
+
+    Attributes
+    ----------
+    name : {"neurons", "form"}
+    parts : tuple of Stored
+        Stored integers, of the same shape but for the last axis, along which they follow each other. Neurons of rows,
+        of shape (m, sides, D), are weights and, where the constant has different signs, its sign. Those of blocks,
+        sorted by block and output, are the signs of both sides and a weight. A form is the upper triangles of its
+        matrices, row by row, block by block and output by output.
+    counts : ndarray of int
+        Numbers of neurons of each block and output, of shape (R C,); empty for rows and forms.
+    size : int
+        Bits of all weights, including the second layer, and of counts.
+    projection_bound, sum_bound : int
+        Proven bounds on all intermediate values: on entries of vectors, projections, and neurons and products of
+        blocks; and on sums and outputs.
+    """
+
+    name: str
+    parts: tuple[Stored, ...]
+    counts: IntArray
+    size: int
+    projection_bound: int
+    sum_bound: int
+
+    @property
+    def numbers(self) -> IntArray:
+        """All stored integers."""
+        return np.concatenate([one.integers for one in self.parts], axis=-1)
+
+    @property
+    def weights(self) -> Stored:
+        """The stored integers that may have more than one bit: first-layer weights, terms' weights, or entries."""
+        return self.parts[-1 if self.counts.size else 0]
+
+    @property
+    def n_bits(self) -> int:
+        """Bits of a stored integer."""
+        return self.weights.n_bits
+
+    @cached_property
+    def table(self) -> npt.NDArray[np.uint8]:
+        """Packed bits, the most significant bit of an integer first."""
+        bits = [bits_of_integers((one.integers - one.low) // one.step, one.n_bits) for one in self.parts]
+        return np.packbits(np.concatenate([one.reshape(*one.shape[:-2], -1) for one in bits], axis=-1))
+
+    @property
+    def projection_width(self) -> int:
+        """Bits of the integers of coordinates, projections and values of neurons."""
+        return max(type_width(self.projection_bound), _LEAST_WIDTH)
+
+    @property
+    def sum_width(self) -> int:
+        """Bits of the integers of sums and outputs."""
+        return max(type_width(self.sum_bound), self.projection_width)
+
+
+def layouts(samples: Vectors, network: IntegerNetwork) -> list[NetworkLayout]:
+    """Build all layouts of a network, the smaller one first."""
+    form = (_form_of_rows if isinstance(samples, RowVectors) else _form_of_blocks)(samples, network)
+    found = [form]
+    if network.neurons is not None:
+        make = _neurons_of_rows if isinstance(samples, RowVectors) else _neurons_of_blocks
+        found.append(make(samples, network, network.neurons))
+    return sorted(found, key=lambda one: (one.size, one.name))
+
+
+def type_width(bound: int) -> int:
+    """Return the bits of the narrowest signed type for integers up to a bound in magnitude; 128 if there is none."""
+    return next((width for width in _WIDTHS if bound < 2 ** (width - 1)), 128)
+
+
+def _layout(
+    name: str, parts: list[Stored], bounds: tuple[int, int], counts: IntArray | None = None, more: int = 0
+) -> NetworkLayout:
+    """Create a layout with `more` bits than those of its parts and of 8 for each count."""
+    counts = np.zeros(0, dtype=np.int64) if counts is None else counts
+    size = sum(one.integers.size * one.n_bits for one in parts) + 8 * counts.size + more
+    return NetworkLayout(name, tuple(parts), counts, size, *bounds)
+
+
+def _entries(samples: Vectors, network: IntegerNetwork) -> Stored:
+    """Store the entries of symmetric matrices: half of the coefficients of products of two different numbers."""
+    blocks = samples.blocks
+    entries = network.forms // blocks.counts.astype(np.int64)
+    by_block = [entries[:, blocks.starts[r] : blocks.starts[r + 1]].ravel() for r in samples.order]
+    return Stored.of(np.concatenate(by_block))
+
+
+def _form_of_rows(samples: Vectors, network: IntegerNetwork) -> NetworkLayout:
+    entries, z = _entries(samples, network), samples.vector
+    # Rows of upper triangles are summed first.
+    upper = np.abs(network.triangles(samples.blocks)).astype(np.float64) @ z
+    sums = upper @ z
+    totals = sums * np.abs(network.factors) + [float(abs(one)) for one in network.bias]
+    largest = max(upper.max(), sums.max(), totals.max(), np.abs(entries.integers).max())
+    return _layout("form", [entries], (rounded_up(z.max()), rounded_up(largest)))
+
+
+def _form_of_blocks(samples: Vectors, network: IntegerNetwork) -> NetworkLayout:
+    entries, largest = _entries(samples, network), samples.largest_products
+    gains = network.gains[samples.blocks.block]
+    sums = float((np.abs(network.forms) * gains @ largest).max())
+    sums += max(abs(entries.low), 2**entries.n_bits) * int(network.gains.max())
+    products, slack = int(2.0 * largest.max() * (1.0 + ROUNDING)), 1.0 + ROUNDING
+    return _layout("form", [entries], (products, max(int(sums * slack), network.totals, products)))
+
+
+def _neurons_of_rows(samples: Vectors, network: IntegerNetwork, neurons: Neurons) -> NetworkLayout:
+    both = np.stack([neurons.left] if neurons.is_square else [neurons.left, neurons.right], axis=1)
+    d = both.shape[-1] - (samples.constant != 0)
+    main, last = both[..., :d], both[..., d:]
+    top = max(int(np.abs(main).max()), 1)
+    step = 1 if np.any((main + top) % 2) else 2
+    parts = [Stored(main, -top, step, (2 * top // step).bit_length())]
+    # In a network of squares the constant is always added.
+    if samples.constant and not np.all(last == 1):
+        parts.append(Stored.of_signs(last))
+    values = neurons.bounds(samples)
+    shared, widest = neurons.sizes is not None, int(np.abs(neurons.weights).max())
+    projections = np.abs(both).astype(np.float64) @ samples.vector
+    sums = max(network.totals, rounded_up(values.sum() if shared else values.max()))
+    more = 0 if shared else neurons.weights.size * type_width(widest)
+    return _layout("neurons", parts, (rounded_up(projections.max()), sums), more=more)
+
+
+def _neurons_of_blocks(samples: Vectors, network: IntegerNetwork, neurons: Neurons) -> NetworkLayout:
+    """Store a term for each neuron and output that it serves."""
+    neuron, output = np.nonzero(neurons.weights)
+    turn = np.argsort(samples.order)[neurons.block[neuron]]
+    sort = np.lexsort((output, turn))
+    neuron, output, turn = neuron[sort], output[sort], turn[sort]
+    signs = np.concatenate([neurons.left[neuron], neurons.right[neuron]], axis=1)
+    C = network.n_outputs
+    counts = np.bincount(turn * C + output, minlength=samples.blocks.n_blocks * C)
+    values = int((samples.counts * samples.vector.sum() ** 2).max() * (1.0 + ROUNDING))
+    parts = [Stored.of_signs(signs), Stored.of(neurons.weights[neuron, output][:, None])]
+    return _layout("neurons", parts, (values, max(network.sums, network.totals)), counts)

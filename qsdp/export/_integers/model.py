@@ -1,0 +1,232 @@
+"""Integer models: exact evaluation from columns to outputs, as exported code does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
+from qsdp.export._description import ModelDescription, check_encoder, describe, is_on_blocks
+from qsdp.export._integers.blocks import images, integers_of_blocks, series
+from qsdp.export._integers.columns import column_scales, limits_of
+from qsdp.export._integers.inputs import Inputs, integer_inputs
+from qsdp.export._integers.layout import LAYOUTS, NetworkLayout, layouts
+from qsdp.export._integers.network import Bounds, IntegerNetwork
+from qsdp.export._integers.rows import integers_of_rows
+from qsdp.export._integers.vectors import SeriesVectors, Vectors
+
+__all__ = ["DIGITS", "IntegerModel", "checked_range", "integer_model"]
+
+#: Default input range of a network without an encoding.
+INPUT_RANGE = (-(2**15), 2**15 - 1)
+
+#: Numbers of bits of rounded quantities, tried in this order until all sums fit.
+DIGITS = range(15, 5, -1)
+
+#: The largest pixel.
+_BYTE = 255
+
+#: Function from digits to the integer form of a model.
+_Quantize = Callable[[int], tuple[Vectors, IntegerNetwork, Bounds]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IntegerModel:
+    """Integer model, which computes exactly what exported code does.
+
+    Attributes
+    ----------
+    description : ModelDescription
+        For series that of a sample, whose columns are channels.
+    samples : RowVectors, ImageVectors or SeriesVectors
+        What the model takes, and its integer vectors.
+    network : IntegerNetwork
+    layout : NetworkLayout
+    error, rounding_error : ndarray of shape (C,)
+        Bounds on the distance of scores from the model's: for what the columns stand for, and for entries before they
+        are rounded to columns.
+    """
+
+    description: ModelDescription
+    samples: Vectors
+    network: IntegerNetwork
+    layout: NetworkLayout
+    error: FloatArray
+    rounding_error: FloatArray
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """Map from fixed-point numbers to integers; None if the entries are integers."""
+        return self.samples.inputs
+
+    @property
+    def encoder(self) -> Any:
+        """Encoder of images or series; None for rows."""
+        return self.samples.encoder
+
+    @property
+    def series(self) -> SeriesVectors | None:
+        """The series that the model takes; None for images and rows."""
+        return self.samples if isinstance(self.samples, SeriesVectors) else None
+
+    @property
+    def input_range(self) -> tuple[int, int]:
+        """Smallest and largest entry that the model takes."""
+        return self.samples.input_range
+
+    @property
+    def n_columns(self) -> int:
+        """Number of entries of a row, image or series."""
+        return self.samples.n_columns
+
+    def columns(self, X: Any) -> npt.NDArray[Any]:
+        """Convert samples to the argument of `outputs`: fixed-point numbers and category codes, bytes or integers.
+
+        Numbers beyond the fixed-point range, including infinities, are clipped to the largest number of their sign.
+        """
+        return self.samples.columns(X)
+
+    def outputs(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Compute the integer outputs of shape (n, C) for the result of `columns`; Python integers if necessary."""
+        return self.network.outputs(self.samples, columns)
+
+    def scores(self, outputs: npt.NDArray[Any]) -> FloatArray:
+        """Convert integer outputs to scores of the original model."""
+        scores: FloatArray = outputs.astype(np.float64) * self.network.unit
+        return scores
+
+
+def integer_model(
+    model: Any,
+    *,
+    encoder: Any = None,
+    input_range: Sequence[int] | None = None,
+    scales: Mapping[str, float] | None = None,
+    column_width: int | None = None,
+    width: int = 64,
+    layout: str = "auto",
+    length: int | None = None,
+    digits: Sequence[int] = DIGITS,
+) -> IntegerModel:
+    """Convert a model to integers, with the maximum number of digits for which all sums provably fit.
+
+    Parameters
+    ----------
+    model : network, estimator, pipeline, model of `qsdp fit` or ModelDescription
+    encoder, scales, column_width, width, layout, length
+        As for `to_c`.
+    input_range : (int, int), optional
+        Smallest and largest input of a network alone, 16 bits by default, or pixel, a byte by default.
+    digits : sequence of int
+        Numbers of bits of what must be rounded, tried in this order.
+
+    Raises
+    ------
+    ExportError
+        Sums do not fit, or a part of the model cannot be expressed in integers.
+    """
+    description = describe(model, encoder=encoder, blocks=True)
+    blocks = is_on_blocks(description.network)
+    if blocks:
+        check_encoder(description, series=length is not None)
+    check_choice("layout", layout, ["auto", *LAYOUTS])
+    if width not in {16, 32, 64}:
+        raise InvalidInputError(f"width must be 16, 32 or 64; got {width!r:.60}")
+    if column_width not in {None, 16, 32}:
+        raise InvalidInputError(f"column_width must be 16 or 32; got {column_width!r:.60}")
+    if blocks:
+        quantize = _of_blocks(description, input_range, scales, column_width or 16, width, length)
+    else:
+        quantize = _of_rows(description, input_range, scales, column_width)
+    found = _fitting(quantize, width, layout, digits, any_layout=blocks)
+    if found is None:
+        raise ExportError(
+            f"the sums do not fit into the {width} bits of width with {digits[-1]} digits: take a larger width, a "
+            "smaller input_range or fewer neurons"
+        )
+    samples, network, bounds, smallest = found
+    return IntegerModel(samples.description, samples, network, smallest, *map(bounds, samples.errors))
+
+
+def _fitting(
+    quantize: _Quantize, width: int, layout: str, digits: Sequence[int], *, any_layout: bool
+) -> tuple[Vectors, IntegerNetwork, Bounds, NetworkLayout] | None:
+    """Return the smaller of the layouts that fit, each with the maximum number of digits; None if none fits.
+
+    With `any_layout`, digits matter more than the layout: the first number for which one fits is taken.
+    """
+    candidates: dict[str, tuple[Vectors, IntegerNetwork, Bounds, NetworkLayout]] = {}
+    for number in digits:
+        samples, network, bounds = quantize(number)
+        every = [one for one in layouts(samples, network) if layout in {"auto", one.name}]
+        if not every:
+            raise ExportError(
+                f"layout must be 'form' for an integer form or an activation without a square; got {layout!r}"
+            )
+        for one in every:
+            if one.sum_width <= width:
+                candidates.setdefault(one.name, (samples, network, bounds, one))
+        if every[0].name in candidates or (any_layout and candidates):
+            break
+    return min(candidates.values(), key=lambda one: one[-1].size, default=None)
+
+
+def _of_rows(
+    description: ModelDescription,
+    input_range: Sequence[int] | None,
+    scales: Mapping[str, float] | None,
+    column_width: int | None,
+) -> _Quantize:
+    """Return the conversion of a model of rows to integers."""
+    if description.encoding is None:
+        if scales is not None or column_width is not None:
+            name = "column_width is" if scales is None else "scales are"
+            raise InvalidInputError(f"{name} for columns; a network alone takes integers, see input_range")
+        ends = checked_range(INPUT_RANGE if input_range is None else input_range)
+        return lambda digits: integers_of_rows(description, None, ends, digits)
+    if input_range is not None:
+        raise InvalidInputError("input_range is for a network alone; the columns of this model have scales")
+    limits, most = limits_of(description), 2 ** ((column_width or 32) - 1) - 1
+    fixed = column_scales(description, limits, scales, most)
+
+    def quantize(digits: int) -> tuple[Vectors, IntegerNetwork, Bounds]:
+        inputs = integer_inputs(description, limits, fixed, digits, most)
+        return integers_of_rows(description, inputs, (-most - 1, most), digits)
+
+    return quantize
+
+
+def _of_blocks(
+    description: ModelDescription,
+    input_range: Sequence[int] | None,
+    scales: Mapping[str, float] | None,
+    column_width: int,
+    width: int,
+    length: int | None,
+) -> _Quantize:
+    """Return the conversion of a model of images or, with a length, of series to integers."""
+
+    def quantize(digits: int) -> tuple[Vectors, IntegerNetwork, Bounds]:
+        samples = (
+            images(description, _BYTE if input_range is None else input_range[1])
+            if length is None
+            else series(description, length, scales, column_width, digits)
+        )
+        return samples, *integers_of_blocks(description, samples, width, digits)
+
+    return quantize
+
+
+def checked_range(ends: Sequence[int]) -> tuple[int, int]:
+    """Check the smallest and the largest input, integers of 32 bits, and return them."""
+    if not hasattr(ends, "__len__") or len(ends) != 2:
+        raise InvalidTypeError(f"input_range must be two integers; got {ends!r:.60}")
+    low, high = (check_integer("input_range", end, minimum=-(2**31), maximum=2**31 - 1) for end in ends)
+    if low >= high:
+        raise InvalidInputError(f"input_range must be two integers, the smaller one first; got {ends!r:.60}")
+    return low, high

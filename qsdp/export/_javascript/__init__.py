@@ -1,0 +1,1 @@
+"""JavaScript modules, in double precision: data of a model, and the code that evaluates it."""

@@ -1,0 +1,219 @@
+"""Export to JavaScript: one module for browsers and Node, with TypeScript declarations."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from qsdp._utils.files import write_into
+from qsdp._utils.summary import Summarized, Summary
+from qsdp._utils.validation import check_choice
+from qsdp.encoding.steps import identity
+from qsdp.exceptions import ExportError
+from qsdp.export._description import ModelDescription, describe, described, is_on_blocks
+from qsdp.export._integers.exact import has_neurons
+from qsdp.export._integers.layout import LAYOUTS
+from qsdp.export._javascript.data import columns_data, effects_data, network_data, output_names
+from qsdp.export._javascript.images import image_data
+from qsdp.export._javascript.types import declarations
+
+__all__ = ["JavaScriptModule", "to_js"]
+
+#: Integers beyond these are not exact in JavaScript.
+_LARGEST = 2**53
+
+
+@dataclass(frozen=True, repr=False)
+class JavaScriptModule(Summarized):
+    """Model exported to a JavaScript module, the result of `to_js`.
+
+    Attributes
+    ----------
+    name : str
+        Name of the files.
+    source : str
+        Contents of ``NAME.js``: ASCII text without dependencies.
+    declarations : str
+        Contents of ``NAME.d.ts``: the types of what the module exports, for TypeScript and editors.
+    exports : tuple of str
+        Names that the module exports.
+    n_data : int
+        Bytes of `source` that hold the model; the others are code.
+    """
+
+    name: str
+    source: str
+    declarations: str
+    exports: tuple[str, ...]
+    n_data: int
+
+    @property
+    def n_code(self) -> int:
+        """Bytes of `source` that are code."""
+        return len(self.source) - self.n_data
+
+    def files(self) -> dict[str, bytes]:
+        """Return the contents of the files by name."""
+        return {f"{self.name}.js": self.source.encode("ascii"), f"{self.name}.d.ts": self.declarations.encode("ascii")}
+
+    def write(self, directory: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
+        """Write the files, all or none, to an existing directory and return their paths.
+
+        Raises
+        ------
+        InvalidInputError
+            One of the files exists and `force` is False.
+        """
+        return write_into(directory, self.files(), force=force)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return a readable summary, as pairs of label and text."""
+        return [("exports", ", ".join(self.exports)), ("size", f"{self.n_data} bytes of model, {self.n_code} of code")]
+
+    def _summary(self) -> Summary:
+        return Summary(f"JavaScriptModule {self.name!r}", self.facts())
+
+    def __repr__(self) -> str:
+        return f"JavaScriptModule(name={self.name!r}, n_data={self.n_data}, n_code={self.n_code})"
+
+
+def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any = None) -> JavaScriptModule:
+    """Export a model to one ES module without dependencies, for browsers and Node, with TypeScript declarations.
+
+    Parameters
+    ----------
+    model : network, estimator or pipeline
+        A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`, which takes arrays of numbers; a fitted
+        `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, alone or at the end of a pipeline, which takes
+        rows of a table. A `BlockNetwork` or `BlockForm` with its `encoder`, or an estimator whose encoding is
+        `qsdp.encoding.Patches`, takes images.
+    name : str, default="model"
+        Name of the files.
+    layout : {"auto", "neurons", "form"}, default="auto"
+        Whether to store the neurons, with as few bits for each weight as its levels need, or the quadratic form that
+        they add up to, in integers if the neurons of an output share their second-layer weight, or on images have
+        small multiples of one. "auto" chooses the smaller one.
+    encoder : Patches, optional
+        The fitted encoder of a network on blocks without an estimator.
+
+    Returns
+    -------
+    JavaScriptModule
+        ``predict(row)`` returns what `predict` does: a label, zeros and ones for several labels, a number, or an array
+        of numbers. ``scores(row)`` returns `decision_function` of a classifier, ``predictProba(row)`` an array of
+        probabilities in the order of ``classes``, and ``contributions(row)`` the contributions of columns and pairs of
+        columns, as `contributions` of the estimator. ``columns`` has name, type, unit, categories and range in training
+        of every column. A module of a network alone has ``predict`` and ``columns``. One of images has ``shape``, which
+        is height, width and channels, in place of ``columns``, and its ``contributions`` are those of regions.
+
+    Raises
+    ------
+    ExportError
+        A transformer of the pipeline mixes columns, a category or label is an integer beyond 2^53, which JavaScript
+        would round, or blocks are not those of `Patches`.
+
+    Notes
+    -----
+    A row is an object by names of the columns, such as parsed JSON, or an array. Entries are numbers, booleans, text,
+    null where an entry is missing, and, in columns of dates, ISO dates. Text is not read as numbers: a percentage is
+    its fraction, 0.125 for "12.5%". A missing column, text where a number belongs or an unknown category is an error
+    that names the column. ``predict(row, { unknown: "ignore" })`` instead lets an unknown category set none of the
+    bits, as the estimator does with a warning.
+
+    An image is an array of numbers, flat or nested by rows, columns and channels, in the unit of training. Another
+    size, or a pixel that is not a finite number, is an error.
+
+    Arithmetic is in double precision, as in Python, but sums in another order: scores agree to about 1e-15 of the
+    largest term, labels wherever scores do not tie within that.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> from qsdp.export import to_js
+    >>> X, y = qsdp.datasets.load_bundled("iris")
+    >>> module = to_js(qsdp.QuantizedNetworkClassifier(beta="5%", random_state=0).fit(X, y))
+    >>> module.exports
+    ('classes', 'columns', 'contributions', 'predict', 'predictProba', 'scores')
+    """
+    description = describe(model, encoder=encoder, blocks=True)
+    check_choice("layout", layout, ["auto", *LAYOUTS])
+    images = is_on_blocks(description.network)
+    if layout == "neurons" and not images and not has_neurons(description.network):
+        raise ExportError("layout must be 'form' for an integer form or an activation without a square; got 'neurons'")
+    data = _answers_data(description) | (image_data if images else _table_data)(description, layout)
+    parts = ["values", "images", "answers"] if images else ["values", "columns", "network", "answers"]
+    exports = ["shape" if images else "columns", "predict"]
+    if description.classes:
+        exports += ["classes", "scores"]
+    if description.link != "none":
+        exports.append("predictProba")
+    if images or description.moments is not None:
+        exports.append("contributions")
+        parts += [] if images else ["contributions"]
+    exports.sort()
+    # A page may hold the module: text that closes a script must not occur in it.
+    stored = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    folder = files("qsdp.export").joinpath("_javascript")
+    source = (
+        f"// {described(description.network).capitalize()}, made by qsdp.\nconst MODEL = {stored};\n\n"
+        + "\n".join(folder.joinpath(f"{part}.js").read_text() for part in parts)
+        + f"\nexport {{ {', '.join(exports)} }};\n"
+    )
+    return JavaScriptModule(name, source, declarations(description, exports), tuple(exports), len(stored))
+
+
+def _answers_data(description: ModelDescription) -> dict[str, Any]:
+    """Build the part of the data that turns scores into answers, as JSON values."""
+    data: dict[str, Any] = {
+        "several": bool(description.network.output_shape),
+        # A network alone predicts its outputs, as in Python.
+        "decision": description.decision if description.classes else "none",
+        "link": description.link,
+    }
+    if description.classes:
+        data["classes"] = [_exact(label, "a label") for label in description.classes]
+    if description.calibration is not None:
+        for name, line in description.calibration.lines._asdict().items():
+            data[name] = (line + 0.0 * description.offset).tolist()
+    return data
+
+
+def _table_data(description: ModelDescription, layout: str) -> dict[str, Any]:
+    """Return network and columns, as JSON values."""
+    network, encoding = description.network, description.encoding
+    data: dict[str, Any] = {
+        "width": network.n_inputs if encoding is None else encoding.width,
+        "outputs": network.n_outputs,
+        "network": network_data(description, layout),
+    }
+    if encoding is None:
+        return data
+    names = [column.name for column in encoding.columns]
+    for column in encoding.columns:
+        for symbol in column.categories or ():
+            _exact(symbol, f"a category of column {column.name!r}")
+    data["columns"] = columns_data(description)
+    if encoding != identity(names):
+        data["fills"] = [column.fill for column in encoding.columns]
+        fields = ("position", "kind", "value", "center", "scale", "low", "high")
+        rows = [[getattr(one, field) for field in fields] for one in encoding.expressions]
+        codes = [column.categories and list(column.categories) for column in encoding.columns]
+        for row in rows:
+            if row[1] == "equals":
+                row[2] = codes[row[0]].index(row[2])
+            if row[-1] is None:
+                del row[-2:]
+        data["inputs"] = rows
+    if description.moments is not None:
+        data["effects"], data["effectOutputs"] = effects_data(description), output_names(description)
+    return data
+
+
+def _exact(value: Any, what: str) -> Any:
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise ExportError(f"{what} is {value}, which JavaScript would round; use text instead")
+    return value

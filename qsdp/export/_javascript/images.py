@@ -1,0 +1,69 @@
+"""Networks on the patches of images as JSON values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.export._description import ModelDescription, check_encoder
+from qsdp.export._javascript.data import output_names, packed
+from qsdp.networks import BlockForm
+from qsdp.networks.compact import integer_weights
+
+__all__ = ["image_data"]
+
+_GEOMETRY = ("size", "stride", "padding", "regions", "downsample", "centre")
+
+
+def image_data(description: ModelDescription, layout: str) -> dict[str, Any]:
+    """Return geometry and network of a model of images, in a layout or the smaller one."""
+    encoder, network = check_encoder(description), description.network
+    candidates = []
+    if layout != "form" and not isinstance(network, BlockForm):
+        candidates.append(_neurons(description))
+    if layout != "neurons":
+        candidates.append(_form(description))
+    if not candidates:
+        raise ExportError(f"layout must be 'form' for a form of integers; got {layout!r}")
+    stored = min(candidates, key=lambda one: len(json.dumps(one)))
+    geometry = {name: getattr(encoder, name) for name in _GEOMETRY}
+    image = {**geometry, "shape": list(encoder.image_shape_), "constant": encoder.constant_}
+    stored["rest"] = description.offset.tolist()
+    names = output_names(description)
+    return {"image": image, "inputs": network.n_inputs, "network": stored, "effectOutputs": names}
+
+
+def _neurons(description: ModelDescription) -> dict[str, Any]:
+    """Return a term for each neuron and output that it serves, by region and output."""
+    network = description.network
+    weights, units = _integers(network.output_weights)
+    neuron, output = np.nonzero(weights)
+    order = np.lexsort((output, network.block[neuron]))
+    neuron, output = neuron[order], output[order]
+    arrays = {"left": network.U[neuron], "right": network.V[neuron], "region": network.block[neuron], "output": output}
+    arrays["weight"] = weights[neuron, output]
+    return {name: packed(array) for name, array in arrays.items()} | {"units": (units * description.factor).tolist()}
+
+
+def _form(description: ModelDescription) -> dict[str, Any]:
+    network = description.network
+    if not isinstance(network, BlockForm):
+        weights, units = _integers(network.output_weights)
+        network = network.with_weights(network.U, network.V, weights)
+        entries = network.entries
+    else:
+        entries, units = network.integers * network.layout.counts, network.scales
+    whole = np.rint(entries)
+    stored = packed(whole.astype(np.int64) if np.array_equal(whole, entries) else entries)
+    return {"entries": stored, "units": (units * description.factor).tolist()}
+
+
+def _integers(weights: Any) -> tuple[Any, Any]:
+    """Return the second layer as integers and units where it is small multiples of them, else as it is."""
+    try:
+        return integer_weights(weights)
+    except InvalidInputError:
+        return weights, np.ones(weights.shape[1])

@@ -1,0 +1,1 @@
+"""Verilog of models whose inputs are bits."""
