@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +24,11 @@ from qsdp.width import more_neurons
 
 __all__ = ["Drawing", "refined", "timed_stage"]
 
-#: Number of sweeps of a polish after which it is decided whether the current number of neurons may suffice.
+#: Number of sweeps of a polish between decisions whether to continue it.
 _TRIED_SWEEPS = 8
+
+#: Fraction of the excess over the relaxation by which these sweeps must lower the objective.
+_PROGRESS = 0.1
 
 
 @dataclass
@@ -57,20 +61,20 @@ class Drawing:
     def network(self) -> BilinearNetwork:
         """Sample a network with the requested number of neurons.
 
-        If no number is requested, it is doubled while more neurons are needed and time is left.
+        If no number is requested, it is doubled while more neurons are needed and time is left, and a polish ends when
+        it hardly improves.
         """
         grows = self.options.n_neurons is None and self.options.refine != "exact"
-        tries = grows and self.options.refine == "polish"
         n_neurons, smaller = self.options.neurons(self.relaxation.problem.n_outputs), None
         state = self.rng.bit_generator.state
         while True:
-            # Restore the state, so that the network equals the result of a call with this number of neurons.
+            # Restore the state, so that the sample is that of a call with this number of neurons.
             self.rng.bit_generator.state = state
-            network, needed = self._drawn(n_neurons, tries=tries)
+            network, needed = self._drawn(n_neurons, tries=grows and self.options.refine == "polish")
             if not grows or deadline.over():
                 break
             if needed == n_neurons:
-                needed, tries = more_neurons(n_neurons, network, self.relaxation, self.expected_loss), False
+                needed = more_neurons(n_neurons, network, self.relaxation, self.expected_loss)
             if needed == n_neurons:
                 return network
             n_neurons, smaller = needed, network
@@ -80,14 +84,17 @@ class Drawing:
     def _drawn(self, n_neurons: int, *, tries: bool) -> tuple[BilinearNetwork, int]:
         """Sample and refine a network; also return the number of neurons that are needed.
 
-        If `tries`, the refinement ends after a few sweeps if they show that more neurons are needed.
+        If `tries`, the refinement ends when it hardly improves or shows that more neurons are needed.
         """
-        options, needed = self.options, n_neurons
+        options, needed, relaxation = self.options, n_neurons, self.relaxation
+        before = math.inf
 
         def continues(network: BilinearNetwork) -> bool:
-            nonlocal needed
-            needed = more_neurons(n_neurons, network, self.relaxation, self.expected_loss, settled=False)
-            return needed == n_neurons
+            nonlocal needed, before
+            needed = more_neurons(n_neurons, network, relaxation, self.expected_loss, settled=False)
+            excess = relaxation.problem.objective(network) - relaxation.objective
+            before, fallen = excess, before - excess
+            return needed == n_neurons and fallen >= _PROGRESS * (excess + fallen)
 
         with timed_stage(self.timings, "sample"), progress(options.verbose) as stages, stages.stage("sample"):
             network = sample_network(
@@ -97,7 +104,7 @@ class Drawing:
         if options.refine not in {"none", "exact"}:
             with timed_stage(self.timings, "refine"):
                 trial = Trial(_TRIED_SWEEPS, continues) if tries else None
-                network = refined(network, self.relaxation.problem, options, self.rng, self.kept, trial)
+                network = refined(network, relaxation.problem, options, self.rng, self.kept, trial)
             self.networks.append(network)
         return network, needed
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
@@ -83,7 +84,7 @@ class RidgeFit:
 
 
 def left_out_fit(
-    problem: TrainingProblem, left_out: LeftOut, scales: tuple[float, ...] = _SCALES, *, fewer_wrong: bool = False
+    problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS, fewer_wrong: bool = False
 ) -> RidgeFit:
     r"""Fit the quadratic ridge regression with the smallest squared leave-one-out errors.
 
@@ -92,20 +93,27 @@ def left_out_fit(
     :math:`K_{ij} = \sqrt{w_i w_j} \langle \mathcal{X}_i, \mathcal{X}_j \rangle` and
     :math:`H = K (K + \lambda I)^{-1}` over distinct rows. The error at a left-out row with a fraction s of the weight
     of its distinct row is the error of the fit to all rows, divided by :math:`1 - s H_{ii}`. One decomposition thus
-    gives the errors for every :math:`\lambda`. The best :math:`\lambda` and the best scale of X are used.
+    gives the errors for every :math:`\lambda`, of which the best is used. The scale of X is the better of two on the
+    first thousand distinct rows.
 
     Parameters
     ----------
     problem : TrainingProblem
         Training problem; its beta is ignored.
-    left_out : LeftOut
+    rows : DistinctRows
         Distinct rows of the problem's samples, in these or other inputs.
-    scales : tuple of float
+    trained : int
+        Maximum number of distinct rows that train.
     fewer_wrong : bool
         See `LeftOut.best`.
     """
-    fits = (left_out.best(left_out.data(problem, scale), scale, fewer_wrong=fewer_wrong) for scale in scales)
-    return min(fits, key=lambda fit: float(fit.errors.sum()))
+    few = LeftOut.of(problem, rows, trained=_MOST_FUNCTIONS)
+    fits = (few.best(few.data(problem, scale), scale, fewer_wrong=fewer_wrong) for scale in _SCALES)
+    best = min(fits, key=lambda fit: float(fit.errors.sum()))
+    if rows.count <= _MOST_FUNCTIONS:
+        return best
+    left_out = LeftOut.of(problem, rows, trained=trained)
+    return left_out.best(left_out.data(problem, best.scale), best.scale, fewer_wrong=fewer_wrong)
 
 
 class Functions:
@@ -128,10 +136,14 @@ class Functions:
         self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
         if self._few is not None:
             roots = np.sqrt(weights[:most])[:, None]
-            eigenvalues, axes = np.linalg.eigh(roots * self._products(self._few) * roots.T)
-            kept = eigenvalues > _RANK * eigenvalues[-1]
-            self._axes = roots * axes[:, kept] / np.sqrt(eigenvalues[kept])
-            self.eigenvalues = eigenvalues[kept] if rows.n_rows <= most else None
+            products = roots * self._products(self._few) * roots.T
+            if rows.n_rows <= most:
+                eigenvalues, axes = _eigenvectors(products)
+                self._axes, self.eigenvalues = roots * axes / np.sqrt(eigenvalues), eigenvalues
+            else:
+                products.flat[:: most + 1] += _RANK * np.trace(products)
+                factor = np.linalg.cholesky(products)
+                self._axes = roots * scipy.linalg.solve_triangular(factor, np.eye(most), lower=True).T
 
     def features(self, rows: DataMap) -> FloatArray:
         """Return the features (n, r) of rows."""
@@ -150,6 +162,13 @@ class Functions:
         assert self._few is not None
         products: FloatArray = rows.features() @ self._few.features().T
         return products
+
+
+def _eigenvectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Compute eigenvalues of a positive semidefinite matrix that are not rounding errors, and their eigenvectors."""
+    eigenvalues, axes = np.linalg.eigh(matrix)
+    kept = eigenvalues > _RANK * eigenvalues[-1]
+    return eigenvalues[kept], axes[:, kept]
 
 
 def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
@@ -251,18 +270,18 @@ class LeftOut:
                 own = roots[part] * functions.features(rows.take(part))
                 gram += own.T @ own
                 coordinates += own.T @ (roots[part] * self.means[part])
-            eigenvalues, axes = np.linalg.eigh(gram)
-            kept = eigenvalues > _RANK * eigenvalues[-1]
-            eigenvalues, axes = eigenvalues[kept], axes[:, kept]
+            eigenvalues, axes = _eigenvectors(gram)
             basis, coordinates = basis @ axes, axes.T @ coordinates
         unit = float(eigenvalues.sum()) / len(roots) or 1.0
         squares = np.square(basis) @ (1.0 / (eigenvalues[:, None] + unit * _STRENGTHS))
+        solutions = coordinates / (eigenvalues[:, None] + unit * _STRENGTHS[:, None, None])
+        fitted = basis @ np.hstack(list(solutions)) / roots[:k]
+        predictions = np.split(fitted, len(_STRENGTHS), axis=1)
 
         codes = Codes.of(self.targets) if fewer_wrong else None
 
         def fit(number: int) -> RidgeFit:
-            solution = coordinates / (eigenvalues + unit * _STRENGTHS[number])[:, None]
-            residuals = self.means[:k] - (basis @ solution) / roots[:k]
+            solution, residuals = solutions[number], self.means[:k] - predictions[number]
             own = np.maximum(1.0 - self.shares * squares[self.place, number], _LEAST_LEFT)
             losses = self.weights * np.square(self.deviations + residuals[self.place]).sum(axis=1)
             summed = np.bincount(self.place, losses / np.square(own)).astype(float)
@@ -385,11 +404,8 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     rows = DistinctRows.of(problem.X)
     if rows.count < LEAST_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
-    few = LeftOut.of(problem, rows)
-    fit = left_out_fit(problem, few, fewer_wrong=True)
+    fit = left_out_fit(problem, rows, trained=MOST_TRAINED, fewer_wrong=True)
     left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
-    if len(left_out.samples) > len(few.samples):
-        fit = left_out_fit(problem, left_out, (fit.scale,), fewer_wrong=True)
     data = left_out.data(problem, fit.scale)
     residuals = left_out.means - Functions(data, left_out.row_weights).values(data, fit.coefficients)
     sizes = _sizes(problem, left_out, residuals)

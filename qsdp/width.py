@@ -20,11 +20,8 @@ LEAST_NEURONS, MOST_NEURONS = 8, 128
 #: Deviation that is small enough.
 _ENOUGH = 0.04
 
-#: Largest and typical factor by which the sweeps of a polish after the first eight reduce the deviation.
-_MOST_SETTLED, _SETTLED = 10.0, 1.5
-
-#: Factor by which twice as many neurons reduce a large deviation.
-_FALL = 3.0
+#: Largest factor by which the sweeps of a polish after the first eight reduce the deviation.
+_SETTLED = 4.0
 
 
 def deviation(network: BilinearNetwork, relaxation: Relaxation, expected_loss: float = 0.0) -> float:
@@ -62,7 +59,7 @@ def more_neurons(
     *,
     settled: bool = True,
 ) -> int:
-    """Choose the next number of neurons: a power of two times `n_neurons`, or `n_neurons` if these suffice.
+    """Choose the next number of neurons: twice `n_neurons`, or `n_neurons` if these suffice.
 
     Parameters
     ----------
@@ -75,13 +72,13 @@ def more_neurons(
     expected_loss : float
         See `deviation`.
     settled : bool
-        Whether the network is finished. After the first sweeps of a polish, more neurons are drawn only if the current
-        number will certainly not be enough.
+        Whether the network is finished. During a polish, more neurons are drawn only if the current number will
+        certainly not be enough.
     """
+    enough = _ENOUGH if settled else _ENOUGH * _SETTLED
     most = MOST_NEURONS * network.n_outputs
-    off = deviation(network, relaxation, expected_loss) / _ENOUGH
-    if off <= (1.0 if settled else _MOST_SETTLED) or n_neurons >= most:
-        return n_neurons
-    off /= 1.0 if settled else _SETTLED
-    doublings = round(math.log(off, _FALL)) if off < math.inf else 1
-    return min(n_neurons << max(doublings, 1), most)
+    return (
+        n_neurons
+        if deviation(network, relaxation, expected_loss) <= enough
+        else max(n_neurons, min(2 * n_neurons, most))
+    )

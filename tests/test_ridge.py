@@ -17,7 +17,7 @@ from qsdp.ridge import _SCALES, _STRENGTHS, Functions, LeftOut, choose_beta, lef
 
 
 def errors_of(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
-    return left_out_fit(problem, LeftOut.of(problem, rows)).errors
+    return left_out_fit(problem, rows).errors
 
 
 def brute_force(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
@@ -243,8 +243,8 @@ def test_beta_is_half_the_size_of_the_gradient_that_the_regression_leaves(
     y = np.sign(y) if classes else y
     weights = rng.uniform(0.5, 2.0, size=60)
     problem = TrainingProblem(X, y, beta=1.0, loss=loss, activation="relu_like", sample_weight=weights)
-    left_out = LeftOut.of(problem, DistinctRows.of(X))
-    fit = left_out_fit(problem, left_out, fewer_wrong=True)
+    rows = DistinctRows.of(X)
+    left_out, fit = LeftOut.of(problem, rows), left_out_fit(problem, rows, fewer_wrong=True)
     scaled = TrainingProblem(fit.scale * X, y, beta=1.0, activation="relu_like").map.features()
     root = np.sqrt(weights)[:, None]
     ridge_term = np.sqrt(fit.strength * np.mean(np.square(root * scaled).sum(axis=1))) * np.eye(scaled.shape[1])
