@@ -20,7 +20,7 @@ from qsdp.refinement import Trial, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance
-from qsdp.width import more_neurons
+from qsdp.width import deviation, least_deviation, more_neurons, suffices
 
 __all__ = ["Drawing", "refined", "timed_stage"]
 
@@ -70,31 +70,35 @@ class Drawing:
         while True:
             # Restore the state, so that the sample is that of a call with this number of neurons.
             self.rng.bit_generator.state = state
-            network, needed = self._drawn(n_neurons, tries=grows and self.options.refine == "polish")
+            network = self._drawn(n_neurons, tries=grows and self.options.refine == "polish")
             if not grows or deadline.over():
                 break
-            if needed == n_neurons:
-                needed = more_neurons(n_neurons, network, self.relaxation, self.expected_loss)
+            needed = more_neurons(n_neurons, network.n_outputs, self._deviation(network))
             if needed == n_neurons:
                 return network
             n_neurons, smaller = needed, network
         # Time ended in the refinement of the larger network, which may not be the better one yet.
         return network if smaller is None else min(smaller, network, key=self.relaxation.problem.objective)
 
-    def _drawn(self, n_neurons: int, *, tries: bool) -> tuple[BilinearNetwork, int]:
-        """Sample and refine a network; also return the number of neurons that are needed.
+    def _deviation(self, network: BilinearNetwork) -> float:
+        return deviation(network, self.relaxation, self.expected_loss)
 
-        If `tries`, the refinement ends when it hardly improves or shows that more neurons are needed.
+    def _drawn(self, n_neurons: int, *, tries: bool) -> BilinearNetwork:
+        """Sample and refine a network.
+
+        If `tries`, the refinement ends when it shows that more neurons are needed, or that these suffice.
         """
-        options, needed, relaxation = self.options, n_neurons, self.relaxation
-        before = math.inf
+        options, problem = self.options, self.relaxation.problem
+        last = math.inf, math.inf
 
         def continues(network: BilinearNetwork) -> bool:
-            nonlocal needed, before
-            needed = more_neurons(n_neurons, network, relaxation, self.expected_loss, settled=False)
-            excess = relaxation.problem.objective(network) - relaxation.objective
-            before, fallen = excess, before - excess
-            return needed == n_neurons and fallen >= _PROGRESS * (excess + fallen)
+            nonlocal last
+            (off_before, excess_before), off = last, self._deviation(network)
+            excess = problem.objective(network) - self.relaxation.objective
+            last = off, excess
+            if suffices(off):
+                return excess_before - excess >= _PROGRESS * excess_before
+            return more_neurons(n_neurons, network.n_outputs, least_deviation(off, off_before)) == n_neurons
 
         with timed_stage(self.timings, "sample"), progress(options.verbose) as stages, stages.stage("sample"):
             network = sample_network(
@@ -104,9 +108,9 @@ class Drawing:
         if options.refine not in {"none", "exact"}:
             with timed_stage(self.timings, "refine"):
                 trial = Trial(_TRIED_SWEEPS, continues) if tries else None
-                network = refined(network, relaxation.problem, options, self.rng, self.kept, trial)
+                network = refined(network, problem, options, self.rng, self.kept, trial)
             self.networks.append(network)
-        return network, needed
+        return network
 
 
 def refined(
