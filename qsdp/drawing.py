@@ -101,7 +101,7 @@ class Drawing:
             return more_neurons(n_neurons, network.n_outputs, least_deviation(off, off_before)) == n_neurons
 
         with timed_stage(self.timings, "sample"), progress(options.verbose) as stages, stages.stage("sample"):
-            network = sample_network(
+            network: BilinearNetwork = sample_network(
                 self.covariance, n_neurons, self.rng, allocation=options.allocation, n_jobs=options.n_jobs
             )
         self.networks.append(network)

@@ -191,6 +191,21 @@ def test_rows_that_are_not_left_out_train_too(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_allclose(part.coefficients, whole.coefficients, rtol=1e-9, atol=1e-12)
 
 
+def test_the_first_rows_choose_the_scale_and_all_the_strength(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    problem, rows = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.normal(size=60), beta=1.0), DistinctRows.of(X)
+    monkeypatch.setattr(ridge, "_MOST_FUNCTIONS", 20)
+    few, many = LeftOut.of(problem, rows, trained=20), LeftOut.of(problem, rows)
+    best = min((few.best(few.data(problem, scale), scale) for scale in _SCALES), key=lambda fit: fit.errors.sum())
+    found = left_out_fit(problem, rows)
+    assert found.scale == best.scale
+    assert found.errors.shape == (60,)
+    expected = many.best(many.data(problem, best.scale), best.scale)
+    assert found.strength == expected.strength
+    np.testing.assert_array_equal(found.errors, expected.errors)
+
+
 def test_rows_that_repeat_take_a_smaller_beta() -> None:
     # Targets that no function of new rows tells, but which those of old rows have again.
     rng = np.random.default_rng(0)
@@ -243,8 +258,7 @@ def test_beta_is_half_the_size_of_the_gradient_that_the_regression_leaves(
     y = np.sign(y) if classes else y
     weights = rng.uniform(0.5, 2.0, size=60)
     problem = TrainingProblem(X, y, beta=1.0, loss=loss, activation="relu_like", sample_weight=weights)
-    rows = DistinctRows.of(X)
-    left_out, fit = LeftOut.of(problem, rows), left_out_fit(problem, rows, fewer_wrong=True)
+    fit = left_out_fit(problem, DistinctRows.of(X), fewer_wrong=True)
     scaled = TrainingProblem(fit.scale * X, y, beta=1.0, activation="relu_like").map.features()
     root = np.sqrt(weights)[:, None]
     ridge_term = np.sqrt(fit.strength * np.mean(np.square(root * scaled).sum(axis=1))) * np.eye(scaled.shape[1])
