@@ -45,9 +45,6 @@ _LEAST_SHARE, _MOST_SHARE, _FALLBACK = 0.03, 0.3, 0.01
 #: Beta relative to the beta at which the residuals of the regression are dual feasible; two thirds cost 0.4 points.
 _RATIO = 0.5
 
-#: Number of standard errors by which a weaker penalty must misclassify fewer rows; 1 or 2 make no difference.
-_FEWER_WRONG = 1.5
-
 #: Relative gap at which the dual norm of a gradient is computed.
 _SIZE_GAP = 1e-2
 
@@ -64,8 +61,6 @@ class RidgeFit:
         Strength of the penalty, as a multiple of the mean eigenvalue.
     errors : ndarray of shape (k,)
         Squared leave-one-out errors, times weights, summed over equal rows.
-    wrong : ndarray of shape (c,)
-        Weight of the rows of each cell of `LeftOut` that are misclassified when left out; zero unless requested.
     training_loss : float
         Weighted sum of the squared errors of the fit to all rows, at the same rows.
     coefficients : ndarray of shape (r, C)
@@ -77,15 +72,12 @@ class RidgeFit:
     scale: float
     strength: float
     errors: FloatArray
-    wrong: FloatArray
     training_loss: float
     coefficients: FloatArray
     freedom: float
 
 
-def left_out_fit(
-    problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS, fewer_wrong: bool = False
-) -> RidgeFit:
+def left_out_fit(problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS) -> RidgeFit:
     r"""Fit the quadratic ridge regression with the smallest squared leave-one-out errors.
 
     The regression minimises :math:`\sum_i w_i \|y_i - \langle \mathcal{X}_i, S \rangle\|^2 + \lambda \|S\|_F^2` over
@@ -104,16 +96,14 @@ def left_out_fit(
         Distinct rows of the problem's samples, in these or other inputs.
     trained : int
         Maximum number of distinct rows that train.
-    fewer_wrong : bool
-        See `LeftOut.best`.
     """
     few = LeftOut.of(problem, rows, trained=_MOST_FUNCTIONS)
-    fits = (few.best(few.data(problem, scale), scale, fewer_wrong=fewer_wrong) for scale in _SCALES)
+    fits = (few.best(few.data(problem, scale), scale) for scale in _SCALES)
     best = min(fits, key=lambda fit: float(fit.errors.sum()))
     if rows.count <= _MOST_FUNCTIONS:
         return best
     left_out = LeftOut.of(problem, rows, trained=trained)
-    return left_out.best(left_out.data(problem, best.scale), best.scale, fewer_wrong=fewer_wrong)
+    return left_out.best(left_out.data(problem, best.scale), best.scale)
 
 
 class Functions:
@@ -243,7 +233,7 @@ class LeftOut:
         rows = problem.weight_map.take(self.samples)
         return rows if not isinstance(rows, QuadraticMap) else quadratic_map(scale * rows.X, problem.activation)
 
-    def best(self, rows: DataMap, scale: float = 1.0, *, fewer_wrong: bool = False) -> RidgeFit:
+    def best(self, rows: DataMap, scale: float = 1.0) -> RidgeFit:
         """Fit the regression whose penalty strength has the smallest errors.
 
         Parameters
@@ -252,9 +242,6 @@ class LeftOut:
             Map of the distinct rows.
         scale : float
             Factor by which the inputs of `rows` were multiplied.
-        fewer_wrong : bool
-            For targets that encode classes: whether to prefer a weaker penalty that misclassifies significantly fewer
-            rows when these are left out.
         """
         k, roots = int(self.place.max()) + 1, np.sqrt(self.row_weights)[:, None]
         functions = Functions(rows, self.row_weights)
@@ -278,60 +265,21 @@ class LeftOut:
         fitted = basis @ np.hstack(list(solutions)) / roots[:k]
         predictions = np.split(fitted, len(_STRENGTHS), axis=1)
 
-        codes = Codes.of(self.targets) if fewer_wrong else None
-
         def fit(number: int) -> RidgeFit:
             solution, residuals = solutions[number], self.means[:k] - predictions[number]
             own = np.maximum(1.0 - self.shares * squares[self.place, number], _LEAST_LEFT)
             losses = self.weights * np.square(self.deviations + residuals[self.place]).sum(axis=1)
             summed = np.bincount(self.place, losses / np.square(own)).astype(float)
-            outputs = self.targets - (self.deviations + residuals[self.place]) / own[:, None]
-            wrong = np.zeros(len(self.counts)) if codes is None else self.weights * codes.wrong(self.targets, outputs)
             coefficients = solution if axes is None else axes @ solution
             freedom = float(np.sum(eigenvalues / (eigenvalues + unit * _STRENGTHS[number])))
-            return RidgeFit(scale, float(_STRENGTHS[number]), summed, wrong, float(losses.sum()), coefficients, freedom)
+            return RidgeFit(scale, float(_STRENGTHS[number]), summed, float(losses.sum()), coefficients, freedom)
 
-        fits = [fit(number) for number in range(len(_STRENGTHS))]
-        best = min(fits, key=lambda one: float(one.errors.sum()))
-        smaller = [one for one in fits if one.strength <= best.strength]
-        # Of equally many errors, those of the strongest penalty.
-        fewest = min(reversed(smaller), key=lambda one: float(one.wrong.sum()))
-        gains = best.wrong - fewest.wrong
-        # The rows of a cell are independent samples.
-        clear = gains.sum() > _FEWER_WRONG * np.sqrt((np.square(gains) / self.counts).sum())
-        return fewest if clear else best
+        return min(map(fit, range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
 
 
-@dataclass(frozen=True, eq=False)
-class Codes:
-    """Targets that encode classes: every column has two values.
-
-    Attributes
-    ----------
-    low, high : ndarray of shape (C,)
-    one_each : bool
-        Whether the columns are a one-hot code.
-    """
-
-    low: FloatArray
-    high: FloatArray
-    one_each: bool
-
-    @classmethod
-    def of(cls, targets: FloatArray) -> Codes | None:
-        """Recognise targets (n, C) that encode classes; return None for other numbers."""
-        low, high = targets.min(axis=0), targets.max(axis=0)
-        if np.any((targets != low) & (targets != high)):
-            return None
-        return cls(low, high, bool(np.all((targets == high).sum(axis=1) == 1)))
-
-    def wrong(self, targets: FloatArray, outputs: FloatArray) -> FloatArray:
-        """Compute the fraction (n,) of the classes of each row that its outputs miss."""
-        is_class = targets == self.high
-        scores = (outputs - self.low) / np.where(self.high > self.low, self.high - self.low, 1.0)
-        one, any_number = scores.argmax(axis=1) != is_class.argmax(axis=1), (scores > 0.5) != is_class
-        missed: FloatArray = one.astype(float) if self.one_each else any_number.mean(axis=1)
-        return missed
+def are_classes(targets: FloatArray) -> bool:
+    """Whether targets (n, C) encode classes: every column has two values."""
+    return bool(np.all((targets == targets.min(axis=0)) | (targets == targets.max(axis=0))))
 
 
 def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | None) -> FloatArray:
@@ -404,13 +352,13 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     rows = DistinctRows.of(problem.X)
     if rows.count < LEAST_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
-    fit = left_out_fit(problem, rows, trained=MOST_TRAINED, fewer_wrong=True)
+    fit = left_out_fit(problem, rows, trained=MOST_TRAINED)
     left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
     data = left_out.data(problem, fit.scale)
     residuals = left_out.means - Functions(data, left_out.row_weights).values(data, fit.coefficients)
     sizes = _sizes(problem, left_out, residuals)
     # Outputs have one beta. A class whose output it shrinks more than its regression would hardly be predicted.
-    size = sizes.mean() if Codes.of(left_out.targets) is None else sizes.min()
+    size = sizes.min() if are_classes(left_out.targets) else sizes.mean()
     least = _LEAST_SHARE / math.sqrt(rows.count)
     share = min(max(_RATIO * float(size / _sizes(problem, left_out, left_out.means).max()), least), _MOST_SHARE)
     if not problem.loss.quadratic:

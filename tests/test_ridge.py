@@ -78,46 +78,6 @@ def test_errors_are_those_of_regressions_without_the_row(activation: str | None,
     np.testing.assert_allclose(np.sort(errors_of(problem, rows)), brute_force(problem, rows), rtol=1e-6)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("again", [False, True])
-def test_a_strength_that_misclassifies_clearly_fewer_rows_is_preferred(
-    n_classes: int, again: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(40, 3))
-    classes = np.digitize(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=40), [0.0, 0.7][: n_classes - 1])
-    if again:
-        # The other class at one row in two places, which no regression gets right twice.
-        X, classes = np.vstack([X, X[:6]]), np.concatenate([classes, (classes[:6] + 1) % n_classes])
-    y = 2.0 * classes - 1.0 if n_classes == 2 else 2.0 * np.eye(n_classes)[classes] - 1.0
-    problem, rows = TrainingProblem(X, y, beta=1.0, activation="relu_like"), DistinctRows.of(X)
-    features, targets = problem.map.features(), y.reshape(len(y), -1)
-    left_out = LeftOut.of(problem, rows)
-    unit = np.mean(np.bincount(rows.group) * np.square(features[rows.first]).sum(axis=1))
-
-    def wrong(strength: float) -> FloatArray:
-        """Return whether rows are misclassified by regressions on the others."""
-        found = np.zeros(len(y))
-        for i in range(len(y)):
-            others = np.arange(len(y)) != i
-            gram = features[others].T @ features[others] + strength * unit * np.eye(features.shape[1])
-            output = features[i] @ np.linalg.solve(gram, features[others].T @ targets[others])
-            found[i] = (output[0] > 0.0) != classes[i] if n_classes == 2 else output.argmax() != classes[i]
-        return found
-
-    monkeypatch.setattr(ridge, "_FEWER_WRONG", 1e9)
-    data = left_out.data(problem, 1.0)
-    best = left_out.best(data, fewer_wrong=True)
-    assert best.strength == left_out.best(data).strength
-    assert np.sum(best.wrong) == np.sum(wrong(best.strength))
-    monkeypatch.setattr(ridge, "_FEWER_WRONG", 0.0)
-    fewest = left_out.best(data, fewer_wrong=True)
-    smaller = _STRENGTHS[best.strength >= _STRENGTHS]
-    counts = np.array([np.sum(wrong(one)) for one in smaller])
-    assert np.sum(fewest.wrong) == counts.min()
-    assert fewest.strength == smaller[counts == counts.min()].max()
-
-
 @given(seed=st.integers(0, 10**6))
 def test_weights_are_repetitions_and_the_order_is_none(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -258,7 +218,7 @@ def test_beta_is_half_the_size_of_the_gradient_that_the_regression_leaves(
     y = np.sign(y) if classes else y
     weights = rng.uniform(0.5, 2.0, size=60)
     problem = TrainingProblem(X, y, beta=1.0, loss=loss, activation="relu_like", sample_weight=weights)
-    fit = left_out_fit(problem, DistinctRows.of(X), fewer_wrong=True)
+    fit = left_out_fit(problem, DistinctRows.of(X))
     scaled = TrainingProblem(fit.scale * X, y, beta=1.0, activation="relu_like").map.features()
     root = np.sqrt(weights)[:, None]
     ridge_term = np.sqrt(fit.strength * np.mean(np.square(root * scaled).sum(axis=1))) * np.eye(scaled.shape[1])
