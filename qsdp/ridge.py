@@ -131,7 +131,8 @@ class Functions:
                 eigenvalues, axes = _eigenvectors(products)
                 self._axes, self.eigenvalues = roots * axes / np.sqrt(eigenvalues), eigenvalues
             else:
-                products.flat[:: most + 1] += _RANK * np.trace(products)
+                # Far above rounding errors, since the rows may be dependent.
+                products.flat[:: most + 1] += 10.0 * _RANK * np.trace(products)
                 factor = np.linalg.cholesky(products)
                 self._axes = roots * scipy.linalg.solve_triangular(factor, np.eye(most), lower=True).T
 

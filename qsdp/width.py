@@ -57,7 +57,10 @@ def suffices(deviation: float) -> bool:
 
 
 def least_deviation(deviation: float, before: float) -> float:
-    """Estimate the smallest deviation that a polish may reach: a sixth, after no larger fall than the last."""
+    """Estimate the smallest deviation that a polish may still reach, from those of its last two checks.
+
+    It is at least a sixth of the last one, and does not fall by more than it fell between the two.
+    """
     return max(deviation / _SETTLED, 2.0 * deviation - before)
 
 
