@@ -16,7 +16,7 @@ METHODS = {
     "certificates": 1,
     "statistics": 1,  # one pass over the rows, in parts or by Dask
     "encoding": 1,
-    "estimators": 3,  # what they choose by default
+    "estimators": 4,  # what they choose by default
     "distillation": 1,
     "time_limits": 1,  # what calls return when their limit ends them
     "export": 2,

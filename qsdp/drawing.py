@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,12 +20,15 @@ from qsdp.refinement import Trial, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance
-from qsdp.width import more_neurons
+from qsdp.width import deviation, least_deviation, more_neurons, suffices
 
 __all__ = ["Drawing", "refined", "timed_stage"]
 
-#: Number of sweeps of a polish after which it is decided whether the current number of neurons may suffice.
+#: Number of sweeps of a polish between decisions whether to continue it.
 _TRIED_SWEEPS = 8
+
+#: Fraction of the excess over the relaxation by which these sweeps must lower the objective.
+_PROGRESS = 0.1
 
 
 @dataclass
@@ -57,49 +61,56 @@ class Drawing:
     def network(self) -> BilinearNetwork:
         """Sample a network with the requested number of neurons.
 
-        If no number is requested, it is doubled while more neurons are needed and time is left.
+        If no number is requested, it is doubled while more neurons are needed and time is left, and a polish ends when
+        it hardly improves.
         """
         grows = self.options.n_neurons is None and self.options.refine != "exact"
-        tries = grows and self.options.refine == "polish"
         n_neurons, smaller = self.options.neurons(self.relaxation.problem.n_outputs), None
         state = self.rng.bit_generator.state
         while True:
-            # Restore the state, so that the network equals the result of a call with this number of neurons.
+            # Restore the state, so that the sample is that of a call with this number of neurons.
             self.rng.bit_generator.state = state
-            network, needed = self._drawn(n_neurons, tries=tries)
+            network = self._drawn(n_neurons, tries=grows and self.options.refine == "polish")
             if not grows or deadline.over():
                 break
-            if needed == n_neurons:
-                needed, tries = more_neurons(n_neurons, network, self.relaxation, self.expected_loss), False
+            needed = more_neurons(n_neurons, network.n_outputs, self._deviation(network))
             if needed == n_neurons:
                 return network
             n_neurons, smaller = needed, network
         # Time ended in the refinement of the larger network, which may not be the better one yet.
         return network if smaller is None else min(smaller, network, key=self.relaxation.problem.objective)
 
-    def _drawn(self, n_neurons: int, *, tries: bool) -> tuple[BilinearNetwork, int]:
-        """Sample and refine a network; also return the number of neurons that are needed.
+    def _deviation(self, network: BilinearNetwork) -> float:
+        return deviation(network, self.relaxation, self.expected_loss)
 
-        If `tries`, the refinement ends after a few sweeps if they show that more neurons are needed.
+    def _drawn(self, n_neurons: int, *, tries: bool) -> BilinearNetwork:
+        """Sample and refine a network.
+
+        If `tries`, the refinement ends when it shows that more neurons are needed, or that these suffice.
         """
-        options, needed = self.options, n_neurons
+        options, problem = self.options, self.relaxation.problem
+        last = math.inf, math.inf
 
         def continues(network: BilinearNetwork) -> bool:
-            nonlocal needed
-            needed = more_neurons(n_neurons, network, self.relaxation, self.expected_loss, settled=False)
-            return needed == n_neurons
+            nonlocal last
+            (off_before, excess_before), off = last, self._deviation(network)
+            excess = problem.objective(network) - self.relaxation.objective
+            last = off, excess
+            if suffices(off):
+                return excess_before - excess >= _PROGRESS * excess_before
+            return more_neurons(n_neurons, network.n_outputs, least_deviation(off, off_before)) == n_neurons
 
         with timed_stage(self.timings, "sample"), progress(options.verbose) as stages, stages.stage("sample"):
-            network = sample_network(
+            network: BilinearNetwork = sample_network(
                 self.covariance, n_neurons, self.rng, allocation=options.allocation, n_jobs=options.n_jobs
             )
         self.networks.append(network)
         if options.refine not in {"none", "exact"}:
             with timed_stage(self.timings, "refine"):
                 trial = Trial(_TRIED_SWEEPS, continues) if tries else None
-                network = refined(network, self.relaxation.problem, options, self.rng, self.kept, trial)
+                network = refined(network, problem, options, self.rng, self.kept, trial)
             self.networks.append(network)
-        return network, needed
+        return network
 
 
 def refined(

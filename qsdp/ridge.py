@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
@@ -44,9 +45,6 @@ _LEAST_SHARE, _MOST_SHARE, _FALLBACK = 0.03, 0.3, 0.01
 #: Beta relative to the beta at which the residuals of the regression are dual feasible; two thirds cost 0.4 points.
 _RATIO = 0.5
 
-#: Number of standard errors by which a weaker penalty must misclassify fewer rows; 1 or 2 make no difference.
-_FEWER_WRONG = 1.5
-
 #: Relative gap at which the dual norm of a gradient is computed.
 _SIZE_GAP = 1e-2
 
@@ -63,8 +61,6 @@ class RidgeFit:
         Strength of the penalty, as a multiple of the mean eigenvalue.
     errors : ndarray of shape (k,)
         Squared leave-one-out errors, times weights, summed over equal rows.
-    wrong : ndarray of shape (c,)
-        Weight of the rows of each cell of `LeftOut` that are misclassified when left out; zero unless requested.
     training_loss : float
         Weighted sum of the squared errors of the fit to all rows, at the same rows.
     coefficients : ndarray of shape (r, C)
@@ -76,15 +72,12 @@ class RidgeFit:
     scale: float
     strength: float
     errors: FloatArray
-    wrong: FloatArray
     training_loss: float
     coefficients: FloatArray
     freedom: float
 
 
-def left_out_fit(
-    problem: TrainingProblem, left_out: LeftOut, scales: tuple[float, ...] = _SCALES, *, fewer_wrong: bool = False
-) -> RidgeFit:
+def left_out_fit(problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS) -> RidgeFit:
     r"""Fit the quadratic ridge regression with the smallest squared leave-one-out errors.
 
     The regression minimises :math:`\sum_i w_i \|y_i - \langle \mathcal{X}_i, S \rangle\|^2 + \lambda \|S\|_F^2` over
@@ -92,20 +85,25 @@ def left_out_fit(
     :math:`K_{ij} = \sqrt{w_i w_j} \langle \mathcal{X}_i, \mathcal{X}_j \rangle` and
     :math:`H = K (K + \lambda I)^{-1}` over distinct rows. The error at a left-out row with a fraction s of the weight
     of its distinct row is the error of the fit to all rows, divided by :math:`1 - s H_{ii}`. One decomposition thus
-    gives the errors for every :math:`\lambda`. The best :math:`\lambda` and the best scale of X are used.
+    gives the errors for every :math:`\lambda`, of which the best is used. The scale of X is the better of two on the
+    first thousand distinct rows.
 
     Parameters
     ----------
     problem : TrainingProblem
         Training problem; its beta is ignored.
-    left_out : LeftOut
+    rows : DistinctRows
         Distinct rows of the problem's samples, in these or other inputs.
-    scales : tuple of float
-    fewer_wrong : bool
-        See `LeftOut.best`.
+    trained : int
+        Maximum number of distinct rows that train.
     """
-    fits = (left_out.best(left_out.data(problem, scale), scale, fewer_wrong=fewer_wrong) for scale in scales)
-    return min(fits, key=lambda fit: float(fit.errors.sum()))
+    few = LeftOut.of(problem, rows, trained=_MOST_FUNCTIONS)
+    fits = (few.best(few.data(problem, scale), scale) for scale in _SCALES)
+    best = min(fits, key=lambda fit: float(fit.errors.sum()))
+    if rows.count <= _MOST_FUNCTIONS:
+        return best
+    left_out = LeftOut.of(problem, rows, trained=trained)
+    return left_out.best(left_out.data(problem, best.scale), best.scale)
 
 
 class Functions:
@@ -128,10 +126,15 @@ class Functions:
         self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
         if self._few is not None:
             roots = np.sqrt(weights[:most])[:, None]
-            eigenvalues, axes = np.linalg.eigh(roots * self._products(self._few) * roots.T)
-            kept = eigenvalues > _RANK * eigenvalues[-1]
-            self._axes = roots * axes[:, kept] / np.sqrt(eigenvalues[kept])
-            self.eigenvalues = eigenvalues[kept] if rows.n_rows <= most else None
+            products = roots * self._products(self._few) * roots.T
+            if rows.n_rows <= most:
+                eigenvalues, axes = _eigenvectors(products)
+                self._axes, self.eigenvalues = roots * axes / np.sqrt(eigenvalues), eigenvalues
+            else:
+                # Far above rounding errors, since the rows may be dependent.
+                products.flat[:: most + 1] += 10.0 * _RANK * np.trace(products)
+                factor = np.linalg.cholesky(products)
+                self._axes = roots * scipy.linalg.solve_triangular(factor, np.eye(most), lower=True).T
 
     def features(self, rows: DataMap) -> FloatArray:
         """Return the features (n, r) of rows."""
@@ -150,6 +153,13 @@ class Functions:
         assert self._few is not None
         products: FloatArray = rows.features() @ self._few.features().T
         return products
+
+
+def _eigenvectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Compute eigenvalues of a positive semidefinite matrix that are not rounding errors, and their eigenvectors."""
+    eigenvalues, axes = np.linalg.eigh(matrix)
+    kept = eigenvalues > _RANK * eigenvalues[-1]
+    return eigenvalues[kept], axes[:, kept]
 
 
 def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
@@ -224,7 +234,7 @@ class LeftOut:
         rows = problem.weight_map.take(self.samples)
         return rows if not isinstance(rows, QuadraticMap) else quadratic_map(scale * rows.X, problem.activation)
 
-    def best(self, rows: DataMap, scale: float = 1.0, *, fewer_wrong: bool = False) -> RidgeFit:
+    def best(self, rows: DataMap, scale: float = 1.0) -> RidgeFit:
         """Fit the regression whose penalty strength has the smallest errors.
 
         Parameters
@@ -233,9 +243,6 @@ class LeftOut:
             Map of the distinct rows.
         scale : float
             Factor by which the inputs of `rows` were multiplied.
-        fewer_wrong : bool
-            For targets that encode classes: whether to prefer a weaker penalty that misclassifies significantly fewer
-            rows when these are left out.
         """
         k, roots = int(self.place.max()) + 1, np.sqrt(self.row_weights)[:, None]
         functions = Functions(rows, self.row_weights)
@@ -251,68 +258,29 @@ class LeftOut:
                 own = roots[part] * functions.features(rows.take(part))
                 gram += own.T @ own
                 coordinates += own.T @ (roots[part] * self.means[part])
-            eigenvalues, axes = np.linalg.eigh(gram)
-            kept = eigenvalues > _RANK * eigenvalues[-1]
-            eigenvalues, axes = eigenvalues[kept], axes[:, kept]
+            eigenvalues, axes = _eigenvectors(gram)
             basis, coordinates = basis @ axes, axes.T @ coordinates
         unit = float(eigenvalues.sum()) / len(roots) or 1.0
         squares = np.square(basis) @ (1.0 / (eigenvalues[:, None] + unit * _STRENGTHS))
-
-        codes = Codes.of(self.targets) if fewer_wrong else None
+        solutions = coordinates / (eigenvalues[:, None] + unit * _STRENGTHS[:, None, None])
+        fitted = basis @ np.hstack(list(solutions)) / roots[:k]
+        predictions = np.split(fitted, len(_STRENGTHS), axis=1)
 
         def fit(number: int) -> RidgeFit:
-            solution = coordinates / (eigenvalues + unit * _STRENGTHS[number])[:, None]
-            residuals = self.means[:k] - (basis @ solution) / roots[:k]
+            solution, residuals = solutions[number], self.means[:k] - predictions[number]
             own = np.maximum(1.0 - self.shares * squares[self.place, number], _LEAST_LEFT)
             losses = self.weights * np.square(self.deviations + residuals[self.place]).sum(axis=1)
             summed = np.bincount(self.place, losses / np.square(own)).astype(float)
-            outputs = self.targets - (self.deviations + residuals[self.place]) / own[:, None]
-            wrong = np.zeros(len(self.counts)) if codes is None else self.weights * codes.wrong(self.targets, outputs)
             coefficients = solution if axes is None else axes @ solution
             freedom = float(np.sum(eigenvalues / (eigenvalues + unit * _STRENGTHS[number])))
-            return RidgeFit(scale, float(_STRENGTHS[number]), summed, wrong, float(losses.sum()), coefficients, freedom)
+            return RidgeFit(scale, float(_STRENGTHS[number]), summed, float(losses.sum()), coefficients, freedom)
 
-        fits = [fit(number) for number in range(len(_STRENGTHS))]
-        best = min(fits, key=lambda one: float(one.errors.sum()))
-        smaller = [one for one in fits if one.strength <= best.strength]
-        # Of equally many errors, those of the strongest penalty.
-        fewest = min(reversed(smaller), key=lambda one: float(one.wrong.sum()))
-        gains = best.wrong - fewest.wrong
-        # The rows of a cell are independent samples.
-        clear = gains.sum() > _FEWER_WRONG * np.sqrt((np.square(gains) / self.counts).sum())
-        return fewest if clear else best
+        return min(map(fit, range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
 
 
-@dataclass(frozen=True, eq=False)
-class Codes:
-    """Targets that encode classes: every column has two values.
-
-    Attributes
-    ----------
-    low, high : ndarray of shape (C,)
-    one_each : bool
-        Whether the columns are a one-hot code.
-    """
-
-    low: FloatArray
-    high: FloatArray
-    one_each: bool
-
-    @classmethod
-    def of(cls, targets: FloatArray) -> Codes | None:
-        """Recognise targets (n, C) that encode classes; return None for other numbers."""
-        low, high = targets.min(axis=0), targets.max(axis=0)
-        if np.any((targets != low) & (targets != high)):
-            return None
-        return cls(low, high, bool(np.all((targets == high).sum(axis=1) == 1)))
-
-    def wrong(self, targets: FloatArray, outputs: FloatArray) -> FloatArray:
-        """Compute the fraction (n,) of the classes of each row that its outputs miss."""
-        is_class = targets == self.high
-        scores = (outputs - self.low) / np.where(self.high > self.low, self.high - self.low, 1.0)
-        one, any_number = scores.argmax(axis=1) != is_class.argmax(axis=1), (scores > 0.5) != is_class
-        missed: FloatArray = one.astype(float) if self.one_each else any_number.mean(axis=1)
-        return missed
+def are_classes(targets: FloatArray) -> bool:
+    """Whether targets (n, C) encode classes: every column has two values."""
+    return bool(np.all((targets == targets.min(axis=0)) | (targets == targets.max(axis=0))))
 
 
 def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | None) -> FloatArray:
@@ -385,16 +353,13 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     rows = DistinctRows.of(problem.X)
     if rows.count < LEAST_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
-    few = LeftOut.of(problem, rows)
-    fit = left_out_fit(problem, few, fewer_wrong=True)
+    fit = left_out_fit(problem, rows, trained=MOST_TRAINED)
     left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
-    if len(left_out.samples) > len(few.samples):
-        fit = left_out_fit(problem, left_out, (fit.scale,), fewer_wrong=True)
     data = left_out.data(problem, fit.scale)
     residuals = left_out.means - Functions(data, left_out.row_weights).values(data, fit.coefficients)
     sizes = _sizes(problem, left_out, residuals)
     # Outputs have one beta. A class whose output it shrinks more than its regression would hardly be predicted.
-    size = sizes.mean() if Codes.of(left_out.targets) is None else sizes.min()
+    size = sizes.min() if are_classes(left_out.targets) else sizes.mean()
     least = _LEAST_SHARE / math.sqrt(rows.count)
     share = min(max(_RATIO * float(size / _sizes(problem, left_out, left_out.means).max()), least), _MOST_SHARE)
     if not problem.loss.quadratic:

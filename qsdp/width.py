@@ -12,7 +12,7 @@ from qsdp.losses import ClassLoss, DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.relaxation import Relaxation
 
-__all__ = ["LEAST_NEURONS", "MOST_NEURONS", "deviation", "more_neurons"]
+__all__ = ["LEAST_NEURONS", "MOST_NEURONS", "deviation", "least_deviation", "more_neurons", "suffices"]
 
 #: Default minimum and maximum number of neurons per output; half of the minimum costs 0.2 points of accuracy.
 LEAST_NEURONS, MOST_NEURONS = 8, 128
@@ -20,11 +20,8 @@ LEAST_NEURONS, MOST_NEURONS = 8, 128
 #: Deviation that is small enough.
 _ENOUGH = 0.04
 
-#: Largest and typical factor by which the sweeps of a polish after the first eight reduce the deviation.
-_MOST_SETTLED, _SETTLED = 10.0, 1.5
-
-#: Factor by which twice as many neurons reduce a large deviation.
-_FALL = 3.0
+#: Largest factor by which further sweeps of a polish reduce the deviation after the first eight.
+_SETTLED = 6.0
 
 
 def deviation(network: BilinearNetwork, relaxation: Relaxation, expected_loss: float = 0.0) -> float:
@@ -54,34 +51,20 @@ def _excess_of_outliers(data_fit: DataFit, predictions: FloatArray) -> float:
     return float(np.sum(data_fit.weighted(np.maximum(values - without_outliers(values, data_fit.weights), 0.0))))
 
 
-def more_neurons(
-    n_neurons: int,
-    network: BilinearNetwork,
-    relaxation: Relaxation,
-    expected_loss: float = 0.0,
-    *,
-    settled: bool = True,
-) -> int:
-    """Choose the next number of neurons: a power of two times `n_neurons`, or `n_neurons` if these suffice.
+def suffices(deviation: float) -> bool:
+    """Whether a deviation is small enough."""
+    return deviation <= _ENOUGH
 
-    Parameters
-    ----------
-    n_neurons : int
-        Neurons that were drawn.
-    network : BilinearNetwork
-        Network with these neurons.
-    relaxation : Relaxation
-        Relaxation that they were drawn from.
-    expected_loss : float
-        See `deviation`.
-    settled : bool
-        Whether the network is finished. After the first sweeps of a polish, more neurons are drawn only if the current
-        number will certainly not be enough.
+
+def least_deviation(deviation: float, before: float) -> float:
+    """Estimate the smallest deviation that a polish may still reach, from those of its last two checks.
+
+    It is at least a sixth of the last one, and does not fall by more than it fell between the two.
     """
-    most = MOST_NEURONS * network.n_outputs
-    off = deviation(network, relaxation, expected_loss) / _ENOUGH
-    if off <= (1.0 if settled else _MOST_SETTLED) or n_neurons >= most:
-        return n_neurons
-    off /= 1.0 if settled else _SETTLED
-    doublings = round(math.log(off, _FALL)) if off < math.inf else 1
-    return min(n_neurons << max(doublings, 1), most)
+    return max(deviation / _SETTLED, 2.0 * deviation - before)
+
+
+def more_neurons(n_neurons: int, n_outputs: int, deviation: float) -> int:
+    """Choose the next number of neurons: twice `n_neurons`, or `n_neurons` if the deviation or number suffices."""
+    most = MOST_NEURONS * n_outputs
+    return n_neurons if suffices(deviation) or n_neurons >= most else min(2 * n_neurons, most)

@@ -18,7 +18,7 @@ from qsdp.options import TrainingOptions
 from qsdp.pipeline import run_pipeline
 from qsdp.refinement import Trial
 from qsdp.refinement._moment_descent import MomentDescent
-from qsdp.width import LEAST_NEURONS, MOST_NEURONS, deviation, more_neurons
+from qsdp.width import LEAST_NEURONS, MOST_NEURONS, deviation, least_deviation, more_neurons, suffices
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((80, 5))
@@ -89,7 +89,8 @@ def test_simple_data_take_few_neurons_and_others_more() -> None:
     assert LEAST_NEURONS < planted.network.n_neurons <= MOST_NEURONS
     few = planted.resample(LEAST_NEURONS, 0)
     assert deviation(planted.network, planted.relaxation) < deviation(few.network, planted.relaxation)
-    assert more_neurons(LEAST_NEURONS, few.network, planted.relaxation) > LEAST_NEURONS
+    assert suffices(deviation(planted.network, planted.relaxation))
+    assert not suffices(deviation(few.network, planted.relaxation))
 
 
 @pytest.mark.parametrize("refine", ["none", "refit", "polish"])
@@ -100,26 +101,20 @@ def test_the_network_is_that_of_a_call_with_its_number_of_neurons(refine: str) -
     assert any(np.array_equal(grown.network.U, one.U) and np.array_equal(grown.network.V, one.V) for one in same)
 
 
-def test_the_most_neurons_are_the_last_and_steps_are_powers_of_two() -> None:
-    network, relaxation = drawn(random_vector_problem(3, 4, 30, 2, beta=1e-3), 16)
-    C = network.n_outputs
-    assert deviation(network, relaxation) > 0.04
-    steps = [8 * C]
-    while (more := more_neurons(steps[-1], network, relaxation)) > steps[-1]:
+@pytest.mark.parametrize("n_outputs", [1, 2, 3])
+def test_neurons_double_up_to_the_most_while_they_deviate(n_outputs: int) -> None:
+    steps = [LEAST_NEURONS * n_outputs]
+    while (more := more_neurons(steps[-1], n_outputs, 0.041)) > steps[-1]:
+        assert more == 2 * steps[-1]
         steps.append(more)
-    assert steps[-1] == MOST_NEURONS * C
-    assert set(np.diff(np.log2(steps))) <= {1.0, 2.0, 3.0, 4.0}
+    assert steps[-1] == MOST_NEURONS * n_outputs
+    assert more_neurons(100, 1, np.inf) == MOST_NEURONS
+    assert more_neurons(8, n_outputs, 0.04) == 8
 
 
 def test_targets_that_are_all_zero_take_the_fewest() -> None:
     with pytest.warns(UserWarning, match="zero network"):
         assert fitted(np.zeros(80)).network.n_neurons == LEAST_NEURONS
-
-
-def test_enough_neurons_are_no_more() -> None:
-    network, relaxation = drawn(random_problem(3, 4, 30, beta=0.5), 100_000)
-    assert deviation(network, relaxation) < 0.04
-    assert more_neurons(8, network, relaxation) == 8
 
 
 @pytest.mark.filterwarnings("ignore:solver")
@@ -133,10 +128,7 @@ def test_no_time_gives_the_first_network() -> None:
 def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
     better: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def grown(n_neurons: int, *_: Any, settled: bool = True) -> int:
-        return 4 * LEAST_NEURONS if settled else n_neurons
-
-    monkeypatch.setattr(drawing, "more_neurons", grown)
+    monkeypatch.setattr(drawing, "more_neurons", lambda *_: 4 * LEAST_NEURONS)
     refine, sizes = drawing.refined, []
 
     def ended(network: Any, problem: Any, options: Any, rng: Any, kept: Any, trial: Any) -> Any:
@@ -153,41 +145,75 @@ def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
     assert result.network.n_neurons == sizes[better]
 
 
-def test_sizes_that_are_far_from_enough_are_not_refined_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    refine, sizes = drawing.refined, []
+def decisions(deviations: list[float], monkeypatch: pytest.MonkeyPatch, **options: Any) -> list[list[bool]]:
+    """Return for each size whether its polish goes on, if checks find these deviations and an equal objective."""
+    found: list[list[bool]] = []
+
+    def checked(network: Any, _problem: Any, _options: Any, _rng: Any, _kept: Any, trial: Any) -> Any:
+        remaining = iter(deviations)
+        monkeypatch.setattr(drawing, "deviation", lambda *_: next(remaining, deviations[-1]))
+        found.append([trial.continues(network) for _ in deviations])
+        return network
+
+    monkeypatch.setattr(drawing, "refined", checked)
+    fitted(PLANTED, **options)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("deviations", "goes_on"),
+    [
+        ([0.3], [False]),
+        ([0.2, 0.15], [True, False]),
+        ([0.2, 0.11, 0.08], [True, True, False]),
+        ([0.2, 0.11, 0.07], [True, True, True]),
+    ],
+    ids=["hopeless", "slow", "slower", "fast"],
+)
+def test_the_polish_of_a_size_that_cannot_suffice_ends(
+    deviations: list[float], goes_on: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *smaller, largest = decisions(deviations, monkeypatch)
+    assert smaller == [goes_on] * 4
+    # No more neurons follow the most.
+    assert all(largest)
+
+
+def test_the_polish_of_a_size_that_suffices_ends_when_it_hardly_improves(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert decisions([0.1, 0.03, 0.03], monkeypatch) == [[True, False, False]]
+    assert decisions([0.03, 0.03], monkeypatch) == [[True, False]]
+
+
+def test_the_least_deviation_is_a_sixth_or_continues_the_last_fall() -> None:
+    assert least_deviation(0.3, np.inf) == pytest.approx(0.05)
+    assert least_deviation(0.3, 0.9) == pytest.approx(0.05)
+    assert least_deviation(0.3, 0.35) == pytest.approx(0.25)
+    assert least_deviation(np.inf, np.inf) == np.inf
+
+
+def test_sizes_that_are_too_small_are_not_polished_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    refine, sweeps = drawing.refined, {}
 
     def counted(network: Any, *rest: Any) -> Any:
         *others, trial = rest
-        went_on = [True]
+        checks = []
 
         def goes_on(tried: Any) -> bool:
-            went_on.append(trial.continues(tried))
-            return went_on[-1]
+            checks.append(trial.continues(tried))
+            return checks[-1]
 
-        made = refine(network, *others, trial and Trial(trial.sweeps, goes_on))
-        sizes.append((network.n_neurons, went_on[-1]))
+        made = refine(network, *others, Trial(trial.sweeps, goes_on))
+        sweeps[network.n_neurons] = checks
         return made
 
     monkeypatch.setattr(drawing, "refined", counted)
     # Small networks need no more than a few sweeps in all.
     monkeypatch.setattr(drawing, "_TRIED_SWEEPS", 2)
     grown = fitted(PLANTED, beta="0.1%")
-    tried, whole = ([n for n, all_sweeps in sizes if all_sweeps == finished] for finished in (False, True))
-    assert tried[0] == LEAST_NEURONS
-    assert LEAST_NEURONS not in whole
-    assert whole[-1] == grown.network.n_neurons
-    same = fitted(PLANTED, beta="0.1%", n_neurons=whole[-1])
-    assert np.array_equal(same.network.U, grown.network.U)
-
-
-def test_after_a_few_sweeps_only_a_large_deviation_counts() -> None:
-    network, relaxation = drawn(random_vector_problem(3, 4, 30, 2, beta=1e-3), 16)
-    far = deviation(network, relaxation)
-    few, many = (drawn(random_vector_problem(3, 4, 30, 2, beta=1e-3), m)[0] for m in (16, 160))
-    assert far > 0.4 > deviation(many, relaxation) > 0.04
-    assert more_neurons(16, few, relaxation, settled=False) > 16
-    assert more_neurons(16, many, relaxation) > 16
-    assert more_neurons(16, many, relaxation, settled=False) == 16
+    assert sweeps[LEAST_NEURONS][-1] is False
+    assert list(sweeps) == [LEAST_NEURONS * 2**k for k in range(len(sweeps))]
+    assert list(sweeps)[-1] == grown.network.n_neurons
+    assert suffices(deviation(grown.network, grown.relaxation))
 
 
 def test_stages_of_all_sizes_are_timed_together() -> None:

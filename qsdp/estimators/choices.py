@@ -177,14 +177,13 @@ def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Can
     best = next(candidates)
     if rows.count < LEAST_ROWS:
         return best
-    left_out = LeftOut.of(best.problem, rows)
     for other in candidates:
         if other.problem.n_features == best.problem.n_features:
             continue
         if deadline.over():
             break
-        fit = best.fit or left_out_fit(best.problem, left_out)
-        best, found = replace(best, fit=fit), left_out_fit(other.problem, left_out)
+        fit = best.fit or left_out_fit(best.problem, rows)
+        best, found = replace(best, fit=fit), left_out_fit(other.problem, rows)
         if not is_clear_gain(fit.errors - found.errors, fit.errors):
             break
         best = replace(other, fit=found)
@@ -235,7 +234,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     everything = np.arange(n_inputs)
     if rows.count < _FEW_ROWS or n_inputs <= 2 or deadline.over():
         return everything
-    fit = fit or left_out_fit(problem, LeftOut.of(problem, rows))
+    fit = fit or left_out_fit(problem, rows)
     if rows.count > _ELIMINATION_ROWS and fit.freedom > _MOST_FREEDOM:
         return everything
     tried = _eliminated(problem, rows, n_inputs, fit)

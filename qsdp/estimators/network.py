@@ -203,7 +203,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         # Exports clip inputs without limits well beyond these, and must not depend on the rows themselves.
         self._input_ranges = columns.min(axis=0), columns.max(axis=0)
         self.constant_ = _constant(columns, weights)
-        return append_constant(columns, self.constant_) if self._appends_constant else columns
+        return self._with_constant(columns, self.constant_)
 
     def _train(
         self,
@@ -228,7 +228,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         """Return the encoder for "auto": the best one on held-out rows, without the inputs that do not help."""
 
         def problem_of(columns: FloatArray) -> TrainingProblem:
-            inputs = self._with_constant(columns, counting.weights)
+            inputs = self._with_constant(columns, _constant(columns, counting.weights))
             problem: TrainingProblem = options.problem(inputs, coded, weights, counting.repetitions)
             return problem
 
@@ -272,8 +272,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        copied = type(self).__new__(type(self))
-        memo[id(self)] = copied
+        memo[id(self)] = copied = type(self).__new__(type(self))
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return copied
 
@@ -445,8 +444,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         check_is_fitted(self)
         # Relaxations, whose predictions are scored too, need the blocks themselves.
         if makes_blocks(self.encoder_) and isinstance(self.network_, BlockNetwork):
-            outputs: FloatArray = self.encoder_.outputs(self.network_, self.encoder_.samples(X))
-            return self.target_scaling_.decode(outputs)
+            return self.target_scaling_.decode(self.encoder_.outputs(self.network_, self.encoder_.samples(X)))
         return self.target_scaling_.decode(self.network_.outputs(self._inputs(self._checked(X)), n_jobs=self.n_jobs))
 
     def _of_collection(self, method: str, X: Any, dtype: npt.DTypeLike, *row_shape: int) -> Any:
@@ -478,11 +476,10 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         return X if self.encoder_ is None else encoded(self.encoder_, X)
 
     def _inputs(self, X: Any) -> Any:
-        columns = self._encoded(X)
-        return append_constant(columns, self.constant_) if self._appends_constant else columns
+        return self._with_constant(self._encoded(X), self.constant_)
 
-    def _with_constant(self, columns: FloatArray, weights: FloatArray | None) -> FloatArray:
-        return append_constant(columns, _constant(columns, weights)) if self._appends_constant else columns
+    def _with_constant(self, columns: Any, constant: float) -> Any:
+        return append_constant(columns, constant) if self._appends_constant else columns
 
     @property
     def _appends_constant(self) -> bool:

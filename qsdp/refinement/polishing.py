@@ -37,7 +37,7 @@ _PERTURBATION = (0.02, 0.2)
 
 @dataclass(frozen=True)
 class Trial:
-    """Early-stopping test after the first sweeps, applied to the better of the polished and the initial network."""
+    """Early-stopping test after every so many sweeps, of the better of the polished and the initial network."""
 
     sweeps: int
     continues: Callable[[Any], bool]
@@ -190,7 +190,7 @@ def improve(
 ) -> Any:
     """Run `polish` for callers that handle keyboard interrupts, with an optional early-stopping test.
 
-    The test `trial` decides after the first sweeps whether to continue.
+    The test `trial` decides after every so many sweeps whether to continue.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def improve(
                         bar.sweep(count, value)
                         if callback is not None:
                             callback(count, value)
-                        if trial is not None and count == trial.sweeps:
+                        if trial is not None and count % trial.sweeps == 0:
                             best.offer(run.network())
                             if not trial.continues(best.network):
                                 return best.network

@@ -30,7 +30,7 @@ from qsdp.estimators.choices import (
     useful_inputs,
 )
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LeftOut, left_out_fit
+from qsdp.ridge import left_out_fit
 
 RELU = (0.0937, 0.5, 0.4688)
 
@@ -144,7 +144,7 @@ def test_all_rows_decide_how_many_inputs_remain(
     X = rng.normal(size=(2000, 5))
     problem = TrainingProblem(X, X[:, 0] + slope * X[:, 1] + rng.normal(size=2000), beta=1.0, activation=RELU)
     rows = DistinctRows.of(X)
-    fit = left_out_fit(problem, LeftOut.of(problem, rows))
+    fit = left_out_fit(problem, rows)
     candidates = [np.arange(k) for k in (1, 2, 3, 5)]
     assert set(_fewest_of_all_rows(problem, rows, candidates, fit).tolist()) == expected
     # A few rows rank the inputs; too few to see the second one.

@@ -692,13 +692,16 @@ def test_a_trial_ends_a_polish_or_leaves_it_as_it_is():
     network = random_network(problem, 12, 0)
     whole, seen = polish(network, problem, random_state=0), []
 
-    def tried(goes_on):
-        trial = Trial(2, lambda one: seen.append(one) or goes_on)
+    def tried(checks):
+        seen.clear()
+        trial = Trial(2, lambda one: seen.append(one) or len(seen) < checks)
         return improve(network, problem, random_state=0, trial=trial)
 
-    np.testing.assert_array_equal(tried(True).U, whole.U)
-    ended = tried(False)
-    assert ended is seen[1]
+    np.testing.assert_array_equal(tried(100).U, whole.U)
+    assert len(seen) > 1
+    np.testing.assert_array_equal(tried(2).U, polish(network, problem, max_sweeps=4, random_state=0).U)
+    ended = tried(1)
+    assert ended is seen[0]
     np.testing.assert_array_equal(ended.U, polish(network, problem, max_sweeps=2, random_state=0).U)
     assert problem.objective(whole) < problem.objective(ended) < problem.objective(network)
 
