@@ -22,7 +22,6 @@ from qsdp.estimators import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.classes import class_shape
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
-from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.report.figures import Figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import MISSING, held_bytes
@@ -57,9 +56,6 @@ def fit(
     loss: flags.LossName = flags.LOSS,
     levels: flags.Levels = EstimatorOptions.levels,
     activation: flags.ActivationName = flags.ACTIVATION,
-    allocation: flags.Allocation = EstimatorOptions.allocation,
-    solver: flags.Solver = EstimatorOptions.solver,
-    shaping: flags.Shaping = EstimatorOptions.shaping,
     refine: flags.Refinement = EstimatorOptions.refine,
     tol: flags.Tolerance = EstimatorOptions.tol,
     time_limit: flags.TimeLimit = EstimatorOptions.time_limit,
@@ -93,7 +89,7 @@ def fit(
     losses, the network is trained on the sample and certified on all rows.
     """
     sigma = flags.parse_activation(activation)
-    options = flags.training_options({**locals(), "activation": sigma})
+    parameters = flags.training_options({**locals(), "activation": sigma})
     if not 0.0 <= test_size < 1.0:
         raise InvalidInputError(f"--test-size must be at least 0 and below 1; got {test_size:g}")
     check_choice("--task", task, TASKS)
@@ -126,7 +122,6 @@ def fit(
     flags.check_neurons(neurons, math.prod(class_shape(len(rows.classes), get_loss(loss))) if rows.classes else 1)
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 
-    parameters = {name: getattr(options, name) for name in TrainingOptions.declared()}
     parameters |= {"encoding": encoding, "max_categories": max_categories, "verbose": True}
     model: Any = (
         QuantizedNetworkRegressor(**parameters)

@@ -161,7 +161,7 @@ def test_fit_exact_is_that_of_the_library(here: Path) -> None:
     (here / "messy.csv").write_bytes(messy())
     run(
         *FIT_PRICE, "--refine", "exact", "--seed", 3, "--neurons", 100, "--beta", 1, "--activation", "bilinear",
-        "--tol", 1e-6, "--allocation", "equal",
+        "--tol", 1e-6,
     )  # fmt: skip
     model = qsdp.load("messy.qsdp")
     problem = problem_on(model, read_table("messy.csv"))
@@ -214,8 +214,6 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
         (["--test-size", "nan"], "--test-size"),
         (["--task", "regresion"], "did you mean 'regression'"),
         (["--loss", "cubic"], "--loss must be one of"),
-        (["--shaping", "round"], "--shaping must be one of"),
-        (["--solver", "magic"], "solver must be one of"),
         (["--refine", "perfect"], "--refine must be one of 'exact', 'none', 'polish', 'refit'; got 'perfect'"),
         (["--refine", "polish", "--time-limit", "0"], "--time-limit must be a finite number > 0; got 0"),
         (["--refine", "exact", "--beta", "0"], "--beta of --refine exact must be a finite number > 0; got 0"),
@@ -226,9 +224,7 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
         (["--activation", "sigmoid"], "--activation must be one of 'bilinear', 'linear_quadratic', 'quadratic'"),
         (["--activation", "1,2,3,4"], "--activation must be a name or three numbers"),
         (["--activation", "1e999,0,0"], "finite"),
-        (["--allocation", "fair"], "--allocation must be one of 'equal', 'proportional'"),
         (["--jobs", "0"], "--jobs must be None or an integer other than 0"),
-        (["--solver", "cvxopt", "--loss", "cross_entropy"], "no exponential cone"),
         (["--output", "."], "is a folder"),
         (["--output", "no/such/folder.qsdp"], "does not exist"),
     ],
