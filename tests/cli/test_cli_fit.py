@@ -52,7 +52,7 @@ def test_fit_a_number_with_other_options(here: Path) -> None:
     assert "120 training + 0 test rows" in result.stdout
     assert "standard deviation" in figure(result.stdout, "target")
     assert "standardised target" in figure(result.stdout, "objective")
-    assert "test rows" not in result.stdout.split("R^2")[1]
+    assert "test rows" not in result.stdout.split("R²")[1]
     assert qsdp.load("m.qsdp").network_.n_neurons == 30
 
 
