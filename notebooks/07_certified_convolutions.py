@@ -126,11 +126,11 @@ print(f"in {(folder / 'refitted').stat().st_size} bytes")
 # %% [markdown]
 # ## Change it
 #
-# Other patches and regions, or `scaling="size"`, which makes neurons in dark regions cheap.
+# Other patches and regions.
 
 # %%
 other = qsdp.QuantizedNetworkClassifier(
-    encoding=Patches(size=2, regions=4, scaling="size"),
+    encoding=Patches(size=2, regions=4),
     loss="cross_entropy",
     refine="exact",
     beta="0.3%",
