@@ -201,7 +201,7 @@ def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: A
     categorical = [
         f"{column.name!r} ({len(column.categories)} values)" for column in used if column.categories is not None
     ]
-    dropped = [f"{name!r} (--drop)" for name in drop]
+    dropped = [f"{name!r} ({'--drop' if name in drop else 'numbers the rows'})" for name in rows.drop]
     dropped += [f"{name!r} ({reason})" for name, reason in encoder.dropped_.items()]
     if rows.source.notation is not None:
         scaling = model.target_scaling_

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from numbers import Integral, Number, Real
 from typing import Any
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import check_unmasked
 from qsdp.encoding.frames import is_frame
-from qsdp.encoding.notation import BOOLEAN, DATES, MARKERS, ambiguous, notation_of, parsed, truth
+from qsdp.encoding.notation import BOOLEAN, DATES, MARKERS, ambiguous, habit_of, is_unsure, notation_of, parsed, truth
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [
@@ -22,7 +22,8 @@ __all__ = [
     "as_symbols",
     "as_table",
     "chosen_columns",
-    "column_notation",
+    "column_notations",
+    "habits_of",
     "is_missing",
     "is_symbolic",
     "odd_entries",
@@ -78,16 +79,67 @@ def is_symbolic(column: Any) -> bool:
     return any(_is_symbol(entry) for entry in entries.tolist())
 
 
-def column_notation(column: Any, name: str) -> str | None:
-    """Detect the notation of numbers or booleans in a column (`qsdp.encoding.notation`); None for categories.
+def column_notations(columns: Sequence[Any], names: Sequence[str], habits: Collection[str] = ()) -> list[str | None]:
+    """Detect the notations of numbers or booleans in columns (`qsdp.encoding.notation`); None for categories.
 
-    The type of the column decides, or its entries if they are text or Python objects.
+    The type of a column decides, or its entries if they are text or Python objects. For text with two readings, the
+    other columns decide, and `habits` of columns that are not among them.
 
     Raises
     ------
     InvalidInputError
         Text can be parsed as numbers or dates in two ways.
     """
+    texts = [_texts(column) for column in columns]
+    notations = [
+        _notation_of_type(column) if some is None else notation_of(some) if some else None
+        for column, some in zip(columns, texts, strict=True)
+    ]
+    unsure = [place for place, some in enumerate(texts) if some and is_unsure(some, notations[place])]
+    if unsure:
+        known = _consistent({*habits, *_habits(texts, notations)})
+        for place in unsure:
+            notations[place] = notation_of(texts[place] or [], known)
+            if notations[place] is None and (why := ambiguous(texts[place] or [])) is not None:
+                raise InvalidInputError(f"column {names[place]!r} holds {why}")
+    return notations
+
+
+def habits_of(columns: Sequence[Any]) -> set[str]:
+    """Return what the text of columns shows about others of their table, see `qsdp.encoding.notation.habit_of`."""
+    texts = [_texts(column) for column in columns]
+    return _habits(texts, [notation_of(some) if some else None for some in texts])
+
+
+def _habits(texts: Sequence[list[str] | None], notations: Sequence[str | None]) -> set[str]:
+    habits = {habit_of(some, notation) for some, notation in zip(texts, notations, strict=True) if some}
+    return {habit for habit in habits if habit is not None}
+
+
+def _consistent(habits: set[str]) -> set[str]:
+    """Return the habits without those that contradict each other."""
+    rivals = ({".", ","}, {"day first", "month first"})
+    return habits - set[str]().union(*(pair for pair in rivals if pair <= habits))
+
+
+def _texts(column: Any) -> list[str] | None:
+    """Return the entries of a column of text without missing ones; None for a column of another type.
+
+    Numbers beside text, as in columns that pandas read in parts, are read as if they were text.
+    """
+    entries = _entries(column)
+    if _is_categorical_type(column) or entries.dtype.kind not in "OUT":
+        return None
+    present = [entry for entry in entries.tolist() if not is_missing(entry)]
+    texts = [entry.strip() for entry in present if isinstance(entry, str)]
+    others = [entry for entry in present if not isinstance(entry, str)]
+    if not texts or not all(_is_number(entry) and not isinstance(entry, (bool, np.bool_)) for entry in others):
+        return None
+    return [*(text for text in texts if text not in MARKERS), *(repr(_float(entry)) for entry in others)]
+
+
+def _notation_of_type(column: Any) -> str | None:
+    """Return the notation of a column that is not text."""
     entries = _entries(column)
     if _is_categorical_type(column):
         return None
@@ -100,15 +152,6 @@ def column_notation(column: Any, name: str) -> str | None:
     if entries.dtype.kind == "M":
         return "date"
     present = [entry for entry in entries.tolist() if not is_missing(entry)]
-    texts = [entry.strip() for entry in present if isinstance(entry, str)]
-    others = [entry for entry in present if not isinstance(entry, str)]
-    if texts and all(_is_number(entry) and not isinstance(entry, (bool, np.bool_)) for entry in others):
-        # Numbers beside text, as in columns that pandas read in parts, are read as if they were text.
-        texts = [*(text for text in texts if text not in MARKERS), *(repr(_float(entry)) for entry in others)]
-        notation = notation_of(texts) if texts else None
-        if texts and notation is None and (why := ambiguous(texts)) is not None:
-            raise InvalidInputError(f"column {name!r} holds {why}")
-        return notation
     if present and all(isinstance(entry, datetime.date) for entry in present):
         return "date"
     if present and all(isinstance(entry, _DURATIONS) for entry in present):

