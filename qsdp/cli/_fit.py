@@ -36,9 +36,11 @@ _UNKNOWN_MEMORY = 2**33
 
 def fit(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV file with a header line, or Parquet.")],
-    target: Annotated[str, typer.Option(help="Column to predict.")],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="Column to predict.")],
     task: Annotated[str, typer.Option(help=f"{' | '.join(TASKS)}.")] = "auto",
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; may be repeated.")
+    ] = None,
     encoding: flags.EncodingName = EstimatorOptions.encoding,
     max_categories: Annotated[
         int, typer.Option(help=EstimatorOptions.declared()["max_categories"].summary)
@@ -214,7 +216,7 @@ def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: A
         if model.network_.n_outputs == 1:
             meaning = f"{name!r}, classes {labels[0]} (-1) and {labels[1]} (+1)"
     facts = [
-        ("data", f"{file}: {rows.counts}, d = {encoder.encoding_.width} encoded columns"),
+        ("data", f"{file}: {rows.counts}, {encoder.encoding_.width} inputs"),
         ("target", meaning),
         ("weights", _weights_fact(rows, model)),
         ("numeric", first_few(numeric)),

@@ -22,9 +22,7 @@ def test_fit_reports_how_it_read_the_file(here: Path) -> None:
     result = run("fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price", "--encoding", "standard")
     assert (result.exit_code, result.stderr) == (0, "")
     text = result.stdout
-    assert figure(text, "data") == (
-        "messy.csv: 93 training + 24 test rows; 3 without 'label' left out, d = 10 encoded columns"
-    )
+    assert figure(text, "data") == ("messy.csv: 93 training + 24 test rows; 3 without 'label' left out, 10 inputs")
     assert figure(text, "target") == "'label', classes 'no' (-1) and 'yes' (+1)"
     assert figure(text, "numeric") == "'age', 'income [EUR]'"
     assert figure(text, "categorical") == "'city' (5 values), 'sex' (2 values)"
@@ -300,7 +298,7 @@ def test_a_column_of_weights_is_remembered_and_no_input(here: Path) -> None:
     options = ["--target", "kind", "--drop", "price", "--test-size", 0, "--neurons", 50]
     result = run("fit", "data.csv", "--encoding", "standard", *options, "--weights", "w")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "13 training + 0 test rows; 7 of weight zero left out, d = 2" in figure(result.stdout, "data")
+    assert "13 training + 0 test rows; 7 of weight zero left out, 2 inputs" in figure(result.stdout, "data")
     assert figure(result.stdout, "weights") == "column 'w': 1 to 2, 19 in all"
     model = qsdp.load("data.qsdp")
     assert (model.table_.weights, model.class_weight) == ("w", None)
