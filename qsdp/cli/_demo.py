@@ -80,7 +80,8 @@ def demo(
     )
     typer.echo()
     advantage = model.score(X_test, y_test) - rounded.score(X_test, y_test)
-    arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    changed = {name: value for name, value in given.items() if value != getattr(EstimatorOptions, name)}
+    arguments = ", ".join(f"{name}={value!r}" for name, value in changed.items())
     smaller = min(bits for _, bits in stored_sizes(network)) < rounded_bits
     print_facts(
         [
