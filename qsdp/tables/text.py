@@ -236,9 +236,10 @@ def _rows(
             yield line, record
         else:
             names = ", ".join(header)
-            remedy = "; remove what is above the names of the columns" if titles else ""
+            remedy = "; remove notes below the rows" if len(record) == 1 else ""
+            remedy = "; remove what is above the names of the columns" if titles else remedy
             raise InvalidInputError(
-                f"{name!r}, line {line}: {len(record)} fields; the header in line {first}, {names!r:.60}, has "
+                f"{name!r}, line {line}: {len(record)} field{'s' * (len(record) != 1)}; the header in line {first}, {names!r:.60}, has "
                 f"{len(header)}{remedy}"
             )
 
