@@ -328,18 +328,17 @@ def _is_certain(style: str, unit: str, matching: Iterable[str], habits: Collecti
     return usual or _STYLES[style][1](digits)
 
 
-def _are_with_points(digits: Iterable[str]) -> bool:
-    """Whether points may separate thousands, as in 1.234."""
-    pointed = [one for one in digits if "." in one]
-    return bool(pointed) and all(map(_WITH_POINTS.fullmatch, pointed))
+def _are_with_points(texts: Iterable[str]) -> bool:
+    """Whether there are points, and all may separate thousands, as in 1.234."""
+    pointed = [text for text in texts if "." in text]
+    return bool(pointed) and all(_WITH_POINTS.fullmatch(_digits(text)) for text in pointed)
 
 
 def habit_of(texts: Sequence[str], notation: str | None) -> str | None:
     """Return what a column shows about others of its table: the decimal separator, or an order of day and month."""
     style = (notation or "").partition(" in ")[0]
     if style == "number":
-        pointed = [text for text in texts if "." in text]
-        return "." if pointed and not _are_with_points(map(_digits, pointed)) else None
+        return "." if any("." in text for text in texts) and not _are_with_points(texts) else None
     return {"thousands": ".", "comma": ",", "day first": style, "month first": style}.get(style)
 
 
@@ -347,7 +346,7 @@ def is_unsure(texts: Sequence[str], notation: str | None) -> bool:
     """Whether the habits of other columns may change the notation of a column."""
     if notation is None:
         return ambiguous(texts) is not None
-    return notation.partition(" in ")[0] == "number" and _are_with_points(map(_digits, texts))
+    return notation.partition(" in ")[0] == "number" and _are_with_points(texts)
 
 
 def parsed(texts: Sequence[str], notation: str) -> FloatArray:

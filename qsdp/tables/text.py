@@ -238,9 +238,9 @@ def _rows(
             names = ", ".join(header)
             remedy = "; remove notes below the rows" if len(record) == 1 else ""
             remedy = "; remove what is above the names of the columns" if titles else remedy
+            count = f"{len(record)} field{'' if len(record) == 1 else 's'}"
             raise InvalidInputError(
-                f"{name!r}, line {line}: {len(record)} field{'s' * (len(record) != 1)}; the header in line {first}, {names!r:.60}, has "
-                f"{len(header)}{remedy}"
+                f"{name!r}, line {line}: {count}; the header in line {first}, {names!r:.60}, has {len(header)}{remedy}"
             )
 
 

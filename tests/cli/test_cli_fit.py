@@ -240,7 +240,7 @@ def test_bad_options_are_refused_before_the_file_is_read(
     [
         (None, [], "'data.csv': No such file"),
         ("", [], "is empty"),
-        ("a,y\n1,2\n3\n", [], "'data.csv', line 3: 1 fields"),
+        ("a,y\n1,2\n3\n", [], "'data.csv', line 3: 1 field"),
         ("a,a,y\n1,2,3\n", [], "repeated: 'a'"),
         ("a,b\n1,2\n", [], "no column 'y'; it has 'a', 'b'"),
         ("a,y\n1,x\n2,x\n3,x\n", [], "holds only 'x'"),

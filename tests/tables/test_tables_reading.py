@@ -240,7 +240,7 @@ def test_chunks_are_the_table(tmp_path: Path) -> None:
     whole, parts = read_table(path), list(table_chunks(path, 4))
     assert [len(part) for part in parts] == [4, 4, 2]
     pd.testing.assert_frame_equal(pd.concat(parts), whole)
-    with pytest.raises(InvalidInputError, match="line 13: 1 fields"):
+    with pytest.raises(InvalidInputError, match="line 13: 1 field"):
         list(table_chunks(write(tmp_path, path.read_text() + "1\n"), 4))
     with pytest.raises(InvalidInputError, match="rows must be an integer"):
         list(table_chunks(path, 0))
