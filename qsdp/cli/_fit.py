@@ -63,7 +63,10 @@ def fit(
     time_limit: flags.TimeLimit = EstimatorOptions.time_limit,
     na_values: Annotated[
         str | None,
-        typer.Option(metavar="TEXT,TEXT", help=f"Entries that count as missing; {', '.join(sorted(MISSING)[1:])}."),
+        typer.Option(
+            metavar="TEXT,TEXT",
+            help="Entries that count as missing, instead of NA, nan, None, -, ? and the like.",
+        ),
     ] = None,
     test_size: Annotated[float, typer.Option(help="Fraction of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: flags.Seed = flags.SEED,
