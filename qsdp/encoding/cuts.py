@@ -1,4 +1,4 @@
-"""Thresholds that divide the values of a column into bins of equal weight."""
+"""Thresholds that divide the values of a column into bins of equal weight or equal width."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["Distribution", "without_outliers"]
+__all__ = ["STRATEGIES", "Distribution", "without_outliers"]
+
+STRATEGIES = ("quantile", "uniform")
 
 #: Tail probabilities of quantiles, tried in turn until the two quantiles differ, and multiples of their distance beyond
 #: which entries are outliers.
@@ -71,10 +73,15 @@ class Distribution:
                 return low - margin, high + margin
         return -math.inf, math.inf
 
-    def thresholds(self, most: int) -> list[float]:
+    def thresholds(self, most: int, strategy: str) -> list[float]:
         """Compute at most `most` ascending thresholds t, which divide the values x into nonempty bins by x > t.
 
-        The bins are of nearly equal weight. If k values have at most that many thresholds, all k - 1 are returned.
+        Parameters
+        ----------
+        most : int
+        strategy : {"quantile", "uniform"}
+            Parts of equal weight, or of equal width between the smallest and the largest value. If k values have at
+            most that many thresholds, all k - 1 are returned.
 
         Notes
         -----
@@ -83,7 +90,15 @@ class Distribution:
         other values are divided too.
         """
         values = self.values
-        gaps = np.arange(len(values) - 1) if len(values) - 1 <= most else _quantile_gaps(self.below, most)
+        if len(values) - 1 <= most:
+            gaps = np.arange(len(values) - 1)
+        elif strategy == "quantile":
+            gaps = _quantile_gaps(self.below, most)
+        else:
+            # Use a convex combination, because the difference of huge values would overflow.
+            shares = np.arange(1, most + 1) / (most + 1)
+            gaps = np.searchsorted(values, (1.0 - shares) * values[0] + shares * values[-1], side="right") - 1
+            gaps = np.unique(np.clip(gaps, 0, len(values) - 2))
         return [_between(float(values[gap]), float(values[gap + 1])) for gap in gaps.tolist()]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real
-from qsdp.encoding.cuts import Distribution
+from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
 
@@ -49,6 +49,7 @@ class EncodingRule:
 
     encoding: str = "both"
     n_thresholds: int = 3
+    strategy: str = "quantile"
     bits: str = "binary"
     max_categories: int = 50
     cut: float | None = None
@@ -64,6 +65,7 @@ class EncodingRule:
     def __post_init__(self) -> None:
         check_choice("encoding", self.encoding, ENCODINGS)
         check_integer("n_thresholds", self.n_thresholds, minimum=1)
+        check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("bits", self.bits, BITS)
         check_integer("max_categories", self.max_categories, minimum=2)
         if self.cut is not None:
@@ -165,7 +167,7 @@ class EncodingRule:
             yield Expression(name, position, "value", None, mean, scale, *limits)
         # In a column with two values, the value is already a bit.
         if as_bits and len(spread.values) > 1 + as_value:
-            for threshold in spread.thresholds(self.n_thresholds):
+            for threshold in spread.thresholds(self.n_thresholds, self.strategy):
                 yield Expression(name, position, "above", threshold, center, step)
         if holes:
             yield Expression(name, position, "missing", None, center, step)
@@ -176,7 +178,7 @@ def thresholds_of(encoding: Encoding, spread: Mapping[int, Distribution], count:
     return tuple(
         Expression(encoding.columns[position].name, position, "above", threshold)
         for position, one in spread.items()
-        for threshold in one.thresholds(count)
+        for threshold in one.thresholds(count, "quantile")
     )
 
 

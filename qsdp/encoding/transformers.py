@@ -28,9 +28,9 @@ from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import EncodingRule
 from qsdp.encoding.frames import columns_of_training, is_frame
 from qsdp.encoding.notation import BOOLEAN, DATES, DURATIONS, example_of
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["TableEncoder"]
+__all__ = ["TableEncoder", "ThresholdEncoder"]
 
 _UNKNOWN = ("warn", "ignore", "error")
 
@@ -44,12 +44,9 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
     Parameters
     ----------
     encoding : {"standard", "thresholds", "both"}, default="both"
-        Encoding of numbers: standardised (zero mean, unit variance), thermometer bits (for each
-        column, whether it is above each of some quantiles), or both.
-    n_thresholds : int, default=3
-        Maximum number of thresholds per column, >= 1. A column of k distinct values has at most k - 1.
-    bits : {"binary", "bipolar"}, default="binary"
-        Bits as 0 and 1, or as -1 and +1.
+        Encoding of numbers: standardised (zero mean, unit variance), bits as in `ThresholdEncoder`, or both.
+    n_thresholds, strategy, bits
+        See `ThresholdEncoder`; `bits` also applies to categories.
     categorical_features : "from_dtype" or array-like, default="from_dtype"
         Columns that hold categories, as a boolean mask, indices or names. "from_dtype": columns of text, booleans,
         categories or other hashable objects, such as intervals, according to the type of the column, or of its entries
@@ -63,7 +60,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         Number of standard deviations from the mean, > 0, at which numbers are clipped: quadratic functions extrapolate
         badly to outliers, and bounded inputs suit fixed-point arithmetic.
     dtype : data type, default=numpy.float64
-        Data type of the output; integers only if all inputs are bits, of which ``numpy.int8`` takes a byte each.
+        Data type of the output; integers only if all inputs are bits.
 
     Attributes
     ----------
@@ -81,8 +78,6 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
 
     Notes
     -----
-    If no column varies, the first one becomes an input that is zero.
-
     A missing number counts as the median of its column; a missing category sets no bit. If a column has missing entries
     in `fit`, another bit marks them. Categories are text, booleans or numbers; objects of
     other types are represented by their text, ``str(entry)``.
@@ -106,6 +101,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         encoding: str = EncodingRule.encoding,
         *,
         n_thresholds: int = EncodingRule.n_thresholds,
+        strategy: str = EncodingRule.strategy,
         bits: str = EncodingRule.bits,
         categorical_features: Any = "from_dtype",
         max_categories: int = EncodingRule.max_categories,
@@ -260,4 +256,82 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+
+class ThresholdEncoder(TableEncoder):
+    """Thermometer bits of numbers: for each column, whether it is above each of some thresholds.
+
+    Parameters
+    ----------
+    n_thresholds : int, default=3
+        Maximum number of thresholds per column, >= 1. A column of k distinct values has at most k - 1.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Divide columns into bins of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
+    bits : {"binary", "bipolar"}, default="binary"
+        Bits as 0 and 1, or as -1 and +1.
+    dtype : data type, default=numpy.float64
+        Data type of the output; ``numpy.int8`` takes a byte per bit.
+
+    Attributes
+    ----------
+    encoding_ : Encoding
+        The encoding itself. It does not need scikit-learn and can be stored as JSON.
+    expressions_ : tuple of Expression
+        Definition of every input.
+    is_binary_ : bool
+        True.
+    dropped_ : dict of str to str
+        Columns without an input, and why: "constant", "no values", or "no gain" if an estimator left them out.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Defined when X has column names that are all strings.
+
+    See Also
+    --------
+    TableEncoder : Thresholds, standardised numbers and categories.
+
+    Notes
+    -----
+    If no column varies, the first one becomes an input that is zero.
+
+    Examples
+    --------
+    >>> from qsdp.encoding import ThresholdEncoder
+    >>> encoder = ThresholdEncoder(n_thresholds=2, dtype="int8").fit([[1.0], [2.0], [2.0], [5.0]])
+    >>> encoder.get_feature_names_out(["age"]).tolist()
+    ['age > 1.5', 'age > 3.5']
+    >>> encoder.transform([[1.0], [2.0], [9.0]])
+    array([[0, 0],
+           [1, 0],
+           [1, 1]], dtype=int8)
+    """
+
+    encoding, max_categories, cut = "thresholds", EncodingRule.max_categories, EncodingRule.cut
+    handle_unknown = "ignore"
+
+    def __init__(
+        self,
+        n_thresholds: int = EncodingRule.n_thresholds,
+        *,
+        strategy: str = EncodingRule.strategy,
+        bits: str = EncodingRule.bits,
+        dtype: Any = np.float64,
+    ) -> None:
+        self._keep(locals())
+
+    def _notations(self, raw: list[Any], names: list[str], habits: Collection[str]) -> list[str | None]:
+        notations = column_notations(raw, names, habits)
+        for column, name, notation in zip(raw, names, notations, strict=True):
+            if notation is None:
+                first = next(entry for entry in as_symbols(column, name).tolist() if entry is not None)
+                raise InvalidTypeError(f"column {name!r} holds numbers; got text, such as {first!r:.60}")
+        return ["number" if one == BOOLEAN else one for one in notations]
+
+    def _report(self, message: str) -> None:
+        warn(message)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = False
         return tags

@@ -40,7 +40,7 @@ def register_skl2onnx() -> None:
     >>> import qsdp, skl2onnx
     >>> qsdp.export.register_skl2onnx()
     >>> X, y = qsdp.datasets.load_bundled("iris")
-    >>> encoder = qsdp.encoding.TableEncoder("thresholds").fit(X)
+    >>> encoder = qsdp.encoding.ThresholdEncoder(2).fit(X)
     >>> [one.name for one in skl2onnx.to_onnx(encoder, X[:1]).graph.output]
     ['variable']
     """
@@ -48,7 +48,7 @@ def register_skl2onnx() -> None:
         from skl2onnx import update_registered_converter
     except ImportError:
         raise MissingPackageError("register_skl2onnx needs skl2onnx: pip install skl2onnx") from None
-    from qsdp.encoding import TableEncoder
+    from qsdp.encoding import TableEncoder, ThresholdEncoder
     from qsdp.estimators import (
         QuantizedNetworkClassifier,
         QuantizedNetworkClassifierCV,
@@ -60,7 +60,7 @@ def register_skl2onnx() -> None:
     parts: list[tuple[list[type], Any, Any, Any]] = [
         ([QuantizedNetworkClassifier, QuantizedNetworkClassifierCV], _classifier_shapes, _convert_classifier, options),
         ([QuantizedNetworkRegressor, QuantizedNetworkRegressorCV], _regressor_shapes, _convert_regressor, None),
-        ([TableEncoder], _encoder_shapes, _convert_encoder, None),
+        ([TableEncoder, ThresholdEncoder], _encoder_shapes, _convert_encoder, None),
     ]
     for models, shapes, convert, options_of in parts:
         for model in models:

@@ -6,16 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from qsdp.encoding.cuts import Distribution
+from qsdp.encoding.cuts import STRATEGIES, Distribution
 
 COLUMNS = arrays(np.float64, st.integers(1, 40), elements=st.floats(-1e300, 1e300, width=64))
 TIED = arrays(np.float64, st.integers(1, 60), elements=st.integers(-4, 4).map(float))
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @settings(max_examples=60, deadline=None)
 @given(values=st.one_of(COLUMNS, TIED), n_thresholds=st.integers(1, 10))
-def test_parts_are_never_empty_and_never_too_many(values, n_thresholds):
-    thresholds = Distribution.of(values).thresholds(n_thresholds)
+def test_parts_are_never_empty_and_never_too_many(strategy, values, n_thresholds):
+    thresholds = Distribution.of(values).thresholds(n_thresholds, strategy)
     distinct = len(np.unique(values))
     assert len(thresholds) <= min(n_thresholds, distinct - 1)
     if distinct - 1 <= n_thresholds:
@@ -31,13 +32,14 @@ def test_a_weight_is_as_many_equal_values(values, data):
     weights = data.draw(arrays(np.float64, len(values), elements=st.integers(1, 4).map(float)))
     repeated = np.repeat(values, weights.astype(int))
     weighted, expected = Distribution.of(values, weights), Distribution.of(repeated)
-    assert weighted.thresholds(3) == expected.thresholds(3)
+    for strategy in STRATEGIES:
+        assert weighted.thresholds(3, strategy) == expected.thresholds(3, strategy)
     assert weighted.median() == expected.median() == np.median(repeated)
 
 
 def test_quantiles_of_a_continuous_column_have_equal_weight():
     values = np.random.default_rng(0).standard_normal(10_000)
-    thresholds = Distribution.of(values).thresholds(7)
+    thresholds = Distribution.of(values).thresholds(7, "quantile")
     shares = np.bincount(np.searchsorted(thresholds, values)) / 10_000
     np.testing.assert_allclose(shares, 1 / 8, atol=1e-3)
 
@@ -45,9 +47,14 @@ def test_quantiles_of_a_continuous_column_have_equal_weight():
 def test_the_rest_of_a_column_with_one_heavy_value_is_divided_too():
     rng = np.random.default_rng(0)
     values = np.where(rng.random(1000) < 0.9, 0.0, rng.exponential(size=1000))
-    thresholds = Distribution.of(values).thresholds(7)
+    thresholds = Distribution.of(values).thresholds(7, "quantile")
     assert 5 <= len(thresholds) <= 7
     assert 0.0 <= thresholds[0] < np.sort(values[values > 0.0])[3]
+
+
+def test_uniform_thresholds_divide_the_range():
+    values = np.arange(101.0) ** 2
+    np.testing.assert_allclose(Distribution.of(values).thresholds(3, "uniform"), [2500, 5000, 7500], rtol=0.02)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +62,7 @@ def test_the_rest_of_a_column_with_one_heavy_value_is_divided_too():
     [([42.0, 43.0], 42.5), ([2.4, 2.5], 2.45), ([0.1, 0.2], 0.15), ([1.0, 1000.0], 500.0), ([-1.0, 1.0], 0.0)],
 )
 def test_thresholds_are_short_decimals(values, threshold):
-    assert Distribution.of(np.array(values)).thresholds(5) == [threshold]
+    assert Distribution.of(np.array(values)).thresholds(5, "quantile") == [threshold]
 
 
 def test_quantiles_are_the_smallest_values_with_the_weight():
@@ -67,7 +74,7 @@ def test_quantiles_are_the_smallest_values_with_the_weight():
 
 def test_neighbouring_floats_are_divided():
     values = np.array([1.0, np.nextafter(1.0, 2.0), 2.0])
-    first, _ = Distribution.of(values).thresholds(5)
+    first, _ = Distribution.of(values).thresholds(5, "quantile")
     assert values[0] <= first < values[1]
 
 

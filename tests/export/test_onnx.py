@@ -20,7 +20,7 @@ from table_files import fit_to
 
 import qsdp
 from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
-from qsdp.encoding import TableEncoder
+from qsdp.encoding import TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export import FORMATS, describe, load_exportable, onnx_inputs, register_skl2onnx, to_onnx, to_qonnx
 from qsdp.export._integer_model import integer_model
@@ -241,7 +241,7 @@ def test_text_and_holes(encoding):
     [
         [MinMaxScaler(clip=True), RobustScaler()],
         [SimpleImputer(strategy="median"), StandardScaler()],
-        [StandardScaler(), TableEncoder("thresholds", n_thresholds=2)],
+        [StandardScaler(), ThresholdEncoder(2)],
     ],
     ids=str,
 )
@@ -285,7 +285,7 @@ def test_inside_of_pipelines_of_skl2onnx(iris, dtype):
         make_pipeline(PCA(2), QuantizedNetworkClassifier(**{**NUMBERS, "encoding": "thresholds"})),
         QuantizedNetworkClassifierCV(betas=2, cv=2, **{name: FAST[name] for name in FAST if name != "beta"}),
         make_pipeline(TableEncoder("both"), LogisticRegression()),
-        make_pipeline(TableEncoder("thresholds", n_thresholds=3), LogisticRegression()),
+        make_pipeline(ThresholdEncoder(3), LogisticRegression()),
     ]
     for model in models:
         model.fit(X, y)
