@@ -126,11 +126,11 @@ print(f"in {(folder / 'refitted').stat().st_size} bytes")
 # %% [markdown]
 # ## Change it
 #
-# Other patches and regions.
+# Other patches and regions, or `scaling="size"`, which makes neurons in dark regions cheap.
 
 # %%
 other = qsdp.QuantizedNetworkClassifier(
-    encoding=Patches(size=2, regions=4),
+    encoding=Patches(size=2, regions=4, scaling="size"),
     loss="cross_entropy",
     refine="exact",
     beta="0.3%",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.options import StoredArguments
 from qsdp._utils.parallel import CACHE_FLOATS, chunks
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.stored import is_list, is_positive
+from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.blocks import Blocks, Layout, check_layout
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import BlockForm, BlockNetwork
 
-__all__ = ["BlockEncoder", "MomentEncoder", "block_values"]
+__all__ = ["SCALINGS", "BlockEncoder", "MomentEncoder", "block_values"]
+
+SCALINGS = ("none", "size")
 
 
 class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
@@ -90,6 +93,8 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
 class MomentEncoder(BlockEncoder):
     """Base class of encoders with one block per region: sums or means of outer products of its vectors."""
 
+    scaling: str
+
     @abstractmethod
     def _learn(self, samples: Any) -> None:
         """Learn the parameters of the vectors, such as shape and constant, from samples."""
@@ -156,39 +161,51 @@ class MomentEncoder(BlockEncoder):
     def fit_transform(self, X: Any, y: Any = None, **parameters: Any) -> Blocks:
         """Fit the encoder and return the blocks of its training samples; y is ignored."""
         del y, parameters
-        samples = self._fitted(X)
-        return Blocks.of(self.encoded(samples), self._layout_of(samples))
+        samples = self._begin(X)
+        rows = self.encoded(samples)
+        self._end(rows[some] for some in chunks(*rows.shape))
+        return Blocks.of(rows, self._layout_of(samples))
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Learn the shape of the samples and the units of the blocks; y is ignored."""
+        """Learn the shape of the samples and the units of the blocks, without storing all rows; y is ignored."""
         del y
-        self._fitted(X)
+        samples = self._begin(X)
+        self._end(self.encoded(_taken(samples, some)) for some in self._chunks(samples))
         return self
 
-    def _fitted(self, X: Any) -> Any:
+    def _begin(self, X: Any) -> Any:
         """Check the samples, learn the parameters of their rows, and return the checked samples."""
+        check_choice("scaling", self.scaling, SCALINGS)
         for name in ("layout_", "n_features_in_"):
             self.__dict__.pop(name, None)
         samples = self.samples(X)
         self._learn(samples)
-        self._set_layout()
+        self._set_layout(np.ones(self._n_blocks))
         return samples
+
+    def _end(self, parts: Iterable[npt.NDArray[Any]]) -> None:
+        """Learn the penalty factors of the blocks, from all rows if `scaling` requires them."""
+        omega = self._units if self.scaling == "none" else _mean_sizes(parts, self.layout_) / self._side
+        self._set_layout(omega)
 
     def to_state(self) -> dict[str, Any]:
         """Serialise the fitted attributes to JSON values, for `restore`."""
-        return self._learned()
+        return {**self._learned(), "omega": list(self.layout_.omega)}
 
     def restore(self, state: Any) -> None:
         """Restore the fitted attributes from `to_state` of an equal encoder; raise StorageError if they are invalid."""
-        self._relearn(dict(state) if type(state) is dict else {})
-        self._set_layout()
+        fields = dict(state) if type(state) is dict else {}
+        omega = fields.pop("omega", None)
+        self._relearn(fields)
+        if not is_list(omega) or len(omega) != self._n_blocks or not all(map(is_positive, omega)):
+            raise StorageError(f"encoder: omega must be {self._n_blocks} positive numbers")
+        self._set_layout(np.array(omega))
 
     def _layout_of(self, samples: Any) -> Layout:
         return replace(self.layout_, patches=self._geometry(samples))
 
-    def _set_layout(self) -> None:
-        """Set the layout, whose factors make the penalty independent of the units of the rows."""
-        self.layout_ = check_layout([self._side] * self._n_blocks, omega=self._units)
+    def _set_layout(self, omega: FloatArray) -> None:
+        self.layout_ = check_layout([self._side] * self._n_blocks, omega=omega)
 
     def transform(self, X: Any) -> Blocks:
         """Return the blocks of samples, which must have the shape of those of `fit`."""
@@ -248,3 +265,14 @@ def in_cache(count: int, floats: int) -> Iterator[slice]:
 
 def _taken(samples: Any, some: Any) -> Any:
     return samples[some] if isinstance(some, slice) else [samples[i] for i in some]
+
+
+def _mean_sizes(parts: Iterable[npt.NDArray[Any]], layout: Layout) -> FloatArray:
+    """Compute the root mean square of the Frobenius norms of each block's matrices; one if they are zero."""
+    squares, n = np.zeros(layout.n_blocks), 0
+    for rows in parts:
+        part = np.square(rows.astype(np.float64)) * layout.counts
+        squares += np.add.reduceat(part, layout.starts[:-1], axis=1).sum(axis=0)
+        n += len(rows)
+    sizes = np.sqrt(squares / n)
+    return np.where(sizes > 0.0, sizes, 1.0)

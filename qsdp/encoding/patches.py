@@ -60,6 +60,11 @@ class Patches(MomentEncoder):
     constant : float, optional
         Last entry of every patch, in units of pixels; zero appends none. None is the largest magnitude of a centred
         pixel of the images passed to `fit`.
+    scaling : {"none", "size"}, default="none"
+        Penalty factors `omega` of the blocks: "none" makes the penalty independent of the unit of pixels and of the
+        number of positions (that of means of products in units of the constant); "size" multiplies by the
+        root mean square of the Frobenius norms of the block's matrices in `fit`, divided by N, so that blocks of small
+        entries are as cheap to use as others.
     image_shape : tuple of int, optional
         (height, width) or (height, width, channels) of images that are passed as flat rows.
 
@@ -69,8 +74,7 @@ class Patches(MomentEncoder):
         Height, width and channels.
     constant_ : float
     layout_ : Layout
-        Sides of the blocks, and factors `omega` that make the penalty independent of the unit of pixels and of the
-        number of positions: that of means of products in units of the constant.
+        Sides and factors `omega` of the blocks.
     n_features_in_ : int
         Number of pixel values of an image.
 
@@ -108,6 +112,7 @@ class Patches(MomentEncoder):
         downsample: int = 1,
         centre: float = 0,
         constant: float | None = None,
+        scaling: str = "none",
         image_shape: Sequence[int] | None = None,
     ) -> None:
         self._keep(locals())

@@ -43,6 +43,9 @@ class Windows(MomentEncoder):
         Subtract from each channel its mean over all values given to `fit`, and divide by their standard deviation.
     constant : float, default=1
         Last entry of every window; zero appends none.
+    scaling : {"none", "size"}, default="none"
+        Factors `omega` of the blocks in the penalty: one, or the root mean square of the Frobenius norms of the block's
+        matrices in `fit`, divided by N.
 
     Attributes
     ----------
@@ -79,6 +82,7 @@ class Windows(MomentEncoder):
         lags: Sequence[int] = (1,),
         standardize: bool = True,
         constant: float = 1.0,
+        scaling: str = "none",
     ) -> None:
         self._keep(locals())
 

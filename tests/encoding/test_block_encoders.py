@@ -71,14 +71,23 @@ def test_rows_times_omega_are_means_in_units_of_the_constant(geometry: dict[str,
     np.testing.assert_allclose(blocks.rows / omega, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_fit_learns_the_same_without_rows() -> None:
+def test_size_scaling_makes_mean_sizes_equal() -> None:
+    blocks = Patches(2, regions=2, scaling="size").fit_transform(IMAGES)
+    for r, omega in enumerate(blocks.omega):
+        own = slice(*blocks.layout.starts[r : r + 2])
+        squares = blocks.rows[:, own].astype(float) ** 2 @ blocks.layout.counts[own]
+        assert np.sqrt(squares.mean()) == pytest.approx(omega * blocks.sizes[r], rel=1e-12)
+
+
+@pytest.mark.parametrize("scaling", ["none", "size"])
+def test_fit_learns_the_same_without_the_rows_of_all(scaling: str) -> None:
     images = RNG.integers(0, 256, (300, 20, 20)).astype(np.uint8)
-    for encoder in (Patches(5, regions=2), Union([Patches(3)])):
+    for encoder in (Patches(5, regions=2, scaling=scaling), Union([Patches(3, scaling=scaling)])):
         omega = clone(encoder).fit_transform(images).omega
         np.testing.assert_allclose(encoder.fit(images).layout_.omega, omega, rtol=1e-12)
     series = [RNG.standard_normal((2, k)) for k in RNG.integers(9, 20, 30)]
-    omega = Windows(3).fit_transform(series).omega
-    np.testing.assert_allclose(Windows(3).fit(series).layout_.omega, omega, rtol=1e-12)
+    omega = Windows(3, scaling=scaling).fit_transform(series).omega
+    np.testing.assert_allclose(Windows(3, scaling=scaling).fit(series).layout_.omega, omega, rtol=1e-12)
 
 
 def test_images_of_all_kinds_give_the_same_rows(tmp_path: Path) -> None:
@@ -263,6 +272,7 @@ FITTED = Patches(3, regions=2).fit(IMAGES[..., 0])
         (lambda: Patches(3).fit(np.where(IMAGES > 254, np.nan, IMAGES)), "X must be finite; found NaN .* in image"),
         (lambda: Patches(3).fit(IMAGES[:0]), "at least one image"),
         (lambda: Patches(2, padding=2).fit(IMAGES), "padding must be less than size=2; got 2"),
+        (lambda: Patches(3, scaling="both").fit(IMAGES), "scaling must be one of"),
         (lambda: Patches(3).fit(IMAGES.astype(np.int64) << 24), "sums of products are exact"),
         (lambda: Patches(0).fit(IMAGES), "size must be an integer >= 1"),
         (lambda: Windows(5, lags=(4,)).fit(np.zeros((2, 1, 16))), "series 0 of 16 values has 0 windows of 5 values"),

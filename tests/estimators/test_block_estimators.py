@@ -102,7 +102,7 @@ def test_a_regressor_finds_frequencies_of_series_of_unequal_length() -> None:
 @pytest.mark.parametrize(
     "encoding",
     [
-        Patches(3, regions=2, centre=3),
+        Patches(3, regions=2, centre=3, scaling="size"),
         Windows(3, segments=2, lags=(1, 2)),
         Union([Patches(2, regions=2), Patches(3, regions=1)]),
     ],
@@ -163,6 +163,8 @@ def test_forged_encoders_are_refused(fitted: Any, tmp_path: Path) -> None:
     fitted.save(tmp_path / "model")
     kind, header, arrays = read_archive(tmp_path / "model", "estimator")
     forged = [
+        ("encoder", {**header["encoder"], "omega": [1.0]}),
+        ("encoder", {**header["encoder"], "omega": [0.0] * 4}),
         ("encoder", {**header["encoder"], "image_shape": [8, 8]}),
         ("encoder", {**header["encoder"], "image_shape": [3, 3, 1]}),
         ("encoder", {**header["encoder"], "image_shape": [2**40, 2**40, 1]}),
