@@ -18,14 +18,17 @@ from qsdp.exceptions import InvalidInputError, QSDPWarning
 if TYPE_CHECKING:
     from qsdp.bench import Experiment, Results
 
+_SUITES = ("uci",)
 _List = list[str] | None
 
 
 def bench(
+    suite: Annotated[str, typer.Option(help=" | ".join(_SUITES))] = "uci",
     quick: Annotated[
         bool, typer.Option("--quick", metavar="", help="Three bundled sets, five methods, one split.")
     ] = False,
     jobs: Annotated[int, typer.Option(help="Cases measured in parallel, each on one thread.")] = 1,
+    backend: Annotated[str | None, typer.Option(help="Joblib back end: loky or threading.")] = None,
     sets: Annotated[
         _List, typer.Option(help="Data sets, separated by commas or repeated options; all by default.")
     ] = None,
@@ -39,9 +42,10 @@ def bench(
 
     The methods are quantized networks from the relaxation, sampled and refined; networks that are trained and
     rounded; and logistic regression, boosted trees and quadratic functions in float. Hyper-parameters are chosen on
-    the training part. Results are written to FOLDER as uci.json, and tables as uci.md. An interrupted run keeps its
+    the training part. Results are written to FOLDER as SUITE.json, and tables as SUITE.md. An interrupted run keeps its
     measurements and continues the next time; small sets come first.
     """
+    check_choice("--suite", suite, _SUITES)
     check_jobs(jobs, "--jobs")
     if seeds is not None:
         check_integer("--seeds", seeds, minimum=1)
@@ -49,8 +53,8 @@ def bench(
         experiment = _experiment(sets, methods, seeds, quick)
         folder = _folder(out)
         _check_sets(experiment, quick)
-    path = folder / f"uci{'-quick' if quick else ''}.json"
-    results, failures = _run(experiment, path, quick, jobs)
+    path = folder / f"{suite}{'-quick' if quick else ''}.json"
+    results, failures = _run(experiment, path, quick, jobs, backend)
     _report(experiment, results, path)
     for failure in failures:
         say(failure, "red")
@@ -104,14 +108,14 @@ def _check_sets(experiment: Experiment, quick: bool) -> None:
         load(name)
 
 
-def _run(experiment: Experiment, path: Path, quick: bool, jobs: int) -> tuple[Results, list[str]]:
+def _run(experiment: Experiment, path: Path, quick: bool, jobs: int, backend: str | None) -> tuple[Results, list[str]]:
     """Measure the cases without stored results; return all results, and one line per failure."""
     from qsdp.bench import run_experiment
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results, failed = run_experiment(
-            experiment, path, quick=quick, n_jobs=jobs, verbose=make_console(stderr=True).is_terminal
+            experiment, path, quick=quick, n_jobs=jobs, backend=backend, verbose=make_console(stderr=True).is_terminal
         )
     for warning in caught:
         if issubclass(warning.category, QSDPWarning):

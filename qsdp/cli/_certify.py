@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from qsdp._utils import deadline
+from qsdp._utils.files import write_whole
 from qsdp._utils.validation import check_choice, check_real, warn
 from qsdp.certificates import BOUND_TYPES, Certificate, guarded
 from qsdp.certificates import certify as certify_network
@@ -52,6 +55,10 @@ def certify(
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time limit of --bound-type exact.")
     ] = REFINEMENT_TIME,
+    no_data: Annotated[
+        bool,
+        typer.Option("--no-data", metavar="", help="Write the encoded rows to CERT.npz instead of the certificate."),
+    ] = False,
     force: Force = False,
 ) -> None:
     """Write a certificate of a model, which `qsdp-check` verifies with NumPy alone.
@@ -62,7 +69,9 @@ def certify(
     """
     check_choice("--bound-type", bound_type, BOUND_TYPES)
     check_real("--time-limit", time_limit, strict=True)
-    path = destination(output or Path(f"{model_file.stem}.cert"), force=force, inputs=[model_file, file])
+    inputs = [model_file, file]
+    path = destination(output or Path(f"{model_file.stem}.cert"), force=force, inputs=inputs)
+    rows = destination(path.with_name(f"{path.name}.npz"), force=force, inputs=inputs) if no_data else None
     with stage(f"Reading {file}"):
         model = load_model(model_file)
         problem = problem_on(model, read_table(file, model.table_.missing))
@@ -79,13 +88,16 @@ def certify(
             warn(f"the lower bound {stored:.6g} of the model was not reached; {advice} may help")
         elif certificate.bound_type != bound_type:
             warn("no bound by exact pricing was proven; a larger --time-limit may help")
-        certificate.save(path)
+        if rows is not None:
+            _save_rows(problem, rows)
+        certificate.save(path, include_data=not no_data)
+    check = shlex.join(["qsdp-check", str(path), *(["--data", str(rows)] if rows else [])])
     print_facts(
         [
             ("data", f"{file}: {problem.n_samples} training rows, the same as those of {model_file}"),
             network_fact(model.network_, model._trained_beta, problem.loss.name),
-            ("saved", str(path)),
-            ("check", shlex.join(["qsdp-check", str(path)])),
+            ("saved", f"{path}, {rows}" if rows else str(path)),
+            ("check", check),
         ]
     )
     print_figures(
@@ -114,3 +126,12 @@ def _certificate(network: BilinearNetwork, problem: TrainingProblem, bound_type:
         return certificate
     proof = replace(found.proof, network=network)
     return replace(found, objective=certificate.objective, proof=proof)
+
+
+def _save_rows(problem: TrainingProblem, path: Path) -> None:
+    stream = io.BytesIO()
+    arrays: dict[str, Any] = {"X": problem.X, "y": problem.y}
+    if problem.sample_weight is not None:
+        arrays["sample_weight"] = problem.sample_weight
+    np.savez(stream, **arrays)
+    write_whole(path, stream.getvalue())

@@ -35,9 +35,6 @@ __all__ = [
 _FORMAT, _VERSION = "qsdp", "1"
 _ENTRY = "qsdp"
 
-#: First bytes of certificate files of every version.
-_CERTIFICATE = b"qsdp certificate "
-
 #: Kind of the files of estimators, whose header and arrays include the network's.
 ESTIMATOR_KIND = "estimator"
 
@@ -78,10 +75,8 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
         The file cannot be opened.
     """
     path = check_path(path)
-    # A file that cannot be read raises the operating system's own error, with its name.
-    with open(path, "rb") as file:
-        if file.read(len(_CERTIFICATE)) == _CERTIFICATE:
-            raise StorageError(f"{path!r} is a certificate: `qsdp-check` verifies it, `qsdp.load_certificate` reads it")
+    with open(path, "rb"):
+        pass  # a file that cannot be read raises the operating system's own error, with its name
     try:
         with safe_open(path, framework="np") as archive:
             metadata = archive.metadata() or {}

@@ -1,4 +1,4 @@
-"""Reports on files of models."""
+"""Reports on files of models, networks, certificates and statistics."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from qsdp._utils.validation import check_integer
 from qsdp.estimators.provenance import versions
 from qsdp.exceptions import InvalidInputError
 from qsdp.report._content import facts_of_model, measured, measures
+from qsdp.report._files import facts_of_file, load_file
 from qsdp.report._model import judge
 from qsdp.report._rendering import RENDERINGS, render
 from qsdp.report._trial import script_of
@@ -34,8 +35,9 @@ class Report:
     ----------
     name : str
         Name of the model's file, without the suffix.
+    kind : {"model", "network", "certificate", "statistics"}
     task : {"tabular-classification", "tabular-regression", "image-classification"} or None
-        None for other models of images and series.
+        None for a file that is not a model, and for other models of images and series.
     scores : mapping of str to mapping of str to float
         Scores by measure for each set of rows. The first measure is the most informative one: "R²" for numbers; for
         classes "accuracy", or "AUC" or "balanced accuracy" if the largest class has at least twice the rows of the
@@ -45,6 +47,7 @@ class Report:
     """
 
     name: str
+    kind: str
     task: str | None
     scores: Mapping[str, Mapping[str, float]]
     facts: Mapping[str, Any]
@@ -72,19 +75,19 @@ class Report:
             (rows, {_METRICS.get(name, name): round(value, 6) for name, value in part.items() if math.isfinite(value)})
             for rows, part in self.scores.items()
         ]
-        about = {"name": self.name, "task": self.task, "results": results}
+        about = {"name": self.name, "kind": self.kind, "task": self.task, "results": results}
         return render(suffix, {**self.facts, **about})
 
 
 def make_report(
     model_file: str | os.PathLike[str], data_file: str | os.PathLike[str] | None = None, *, n_draws: int = 5
 ) -> Report:
-    """Create a report on the file of a model, and on its scores if data are given.
+    """Create a report on the file of a model (and its data), a network, a certificate or statistics.
 
     Parameters
     ----------
     model_file : str or path-like
-        A file of `qsdp fit` or of an estimator's `save`.
+        A file of `qsdp fit`, of an estimator's `save`, or of a network, a certificate or statistics.
     data_file : str or path-like, optional
         Table with columns and target, for a model of `qsdp fit`. For an estimator that was saved in Python, arrays X, y
         and maybe sample_weight as `numpy.savez` writes them. With the data used for training, the report tells
@@ -96,22 +99,25 @@ def make_report(
     Raises
     ------
     StorageError
-        The file is damaged, has another version or is not a model.
+        The file is damaged, has another version or is not a file of qsdp.
     InvalidInputError
-        The file holds a network alone. Or the data lack a column or the target, or no row has a known target.
+        The data lack a column or the target, or no row has a known target. Or data are given for a file of another
+        kind.
     """
-    # Imported here because it loads scikit-learn, which the options of commands do not need.
-    from qsdp.estimators import load
-
     n_draws = check_integer("n_draws", n_draws, minimum=1)
-    model, judged, scores = load(model_file), None, dict[str, dict[str, float]]()
-    if not hasattr(model, "get_params"):
-        raise InvalidInputError(
-            f"{os.fspath(model_file)!r} holds a network alone, without its data, loss and certificate; a report needs "
-            "a model of `qsdp fit` or of an estimator's `save`"
-        )
-    files = [_digested("model", model_file)]
-    facts: dict[str, Any] = {"file": Path(model_file).name, "made_with": versions()}
+    stored, name = load_file(model_file), Path(model_file).stem
+    facts: dict[str, Any] = {"file": Path(model_file).name, "made_with": versions(), "options": [], "trained_with": {}}
+    facts["script"] = None
+    plain = facts_of_file(stored)
+    if plain is not None:
+        kind, found = plain
+        if data_file is not None:
+            raise InvalidInputError(
+                f"data are for models; {os.fspath(model_file)!r} is a file of {kind}, without the meaning of its inputs"
+            )
+        return Report(name, kind, None, {}, facts | found | {"files": [_digested(kind, model_file)]})
+    model, judged = stored, None
+    files, scores = [_digested("model", model_file)], dict[str, dict[str, float]]()
     if data_file is not None:
         judged = judge(model, data_file)
         model = judged.model
@@ -123,7 +129,7 @@ def make_report(
     if digest := getattr(getattr(model, "table_", None), "digest", None):
         files.append(("training rows, encoded", "", digest))
     facts |= facts_of_model(model, judged, n_draws) | {"files": files, "script": script_of(model)}
-    return Report(Path(model_file).stem, _task(model), scores, facts)
+    return Report(name, "model", _task(model), scores, facts)
 
 
 def _task(model: Any) -> str | None:

@@ -22,7 +22,7 @@ def stored(folder: Path, name: str = "uci") -> list[tuple[str, str, int]]:
 
 
 def test_bench_measures_reports_and_goes_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run("bench", "--sets", "iris", "--sets", "wine", *FAST, "--seeds", 1, "--out", "a/b")
+    result = run("bench", "--suite", "uci", "--sets", "iris", "--sets", "wine", *FAST, "--seeds", 1, "--out", "a/b")
     assert result.exit_code == 0, result.stderr
     folder = here / "a" / "b"
     expected = [(name, method, 0) for name in ("iris", "wine") for method in ("logistic", "quadratic-ridge")]
@@ -56,6 +56,7 @@ def test_quick_results_have_a_file_of_their_own(here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--suite", "mnist"], "--suite must be one of 'uci'; got 'mnist'"),
         (["--sets", "iris,whine"], "--sets must be one of"),
         (["--sets", "whine"], "did you mean 'wine'"),
         (["--sets", "iris,"], "--sets must be one of"),

@@ -184,12 +184,22 @@ def test_less_than_was_asked_for(optimal: Path, trained: Path, here: Path, capsy
         assert check(capsys, "some.cert")[0] == 0
 
 
-def test_names_with_blanks_are_quoted(trained: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = run("certify", trained / "price.qsdp", trained / "messy.csv", "--output", "my price.cert")
+def test_without_data(trained: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(
+        "certify", trained / "price.qsdp", trained / "messy.csv", "--no-data", "--output", "my price.cert"
+    )  # fmt: skip
     assert (result.exit_code, result.stderr) == (0, "")
-    assert shlex.split(figure(result.stdout, "check")) == ["qsdp-check", "my price.cert"]
-    assert check(capsys, "my price.cert")[0] == 0
-    assert load_certificate("my price.cert").proof is not None
+    assert figure(result.stdout, "saved") == "my price.cert, my price.cert.npz"
+    assert shlex.split(figure(result.stdout, "check")) == [
+        "qsdp-check", "my price.cert", "--data", "my price.cert.npz",
+    ]  # fmt: skip
+    assert check(capsys, "my price.cert", "--data", "my price.cert.npz")[0] == 0
+    assert "only a digest" in check(capsys, "my price.cert")[1]
+    assert load_certificate("my price.cert").proof is None
+    (here / "my price.cert").unlink()
+    again = ["certify", trained / "price.qsdp", trained / "messy.csv", "--no-data", "--output", "my price.cert"]
+    assert "'my price.cert.npz' exists" in refused(*again)
+    assert run(*again, "--force").exit_code == 0
 
 
 # -- what is refused ------------------------------------------------------------------------------------
@@ -220,7 +230,7 @@ def test_files_that_are_refused(trained: Path, here: Path) -> None:
     (here / "sparse.csv").write_text("a\n1\n")
     (here / "bad.qsdp").write_bytes(model.read_bytes()[:200])
     before = sorted(path.name for path in here.iterdir())
-    for options in ([], ["--bound-type", "exact"]):
+    for options in ([], ["--no-data"], ["--bound-type", "exact"]):
         assert "not the file this model was trained on" in refused("certify", model, "other.csv", *options)
         assert "has no column 'label'" in refused("certify", model, "sparse.csv", *options)
         assert "'none.csv': No such file" in refused("certify", model, "none.csv", *options)
@@ -237,5 +247,6 @@ def test_a_failed_save_leaves_nothing(trained: Path, here: Path, monkeypatch: py
         raise OSError(28, "No space left on device", "label.cert")
 
     monkeypatch.setattr("qsdp._utils.files.os.replace", fail)
-    assert "No space left" in refused("certify", trained / "label.qsdp", trained / "messy.csv")
+    for options in ([], ["--no-data"]):
+        assert "No space left" in refused("certify", trained / "label.qsdp", trained / "messy.csv", *options)
     assert list(here.iterdir()) == []

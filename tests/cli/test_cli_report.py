@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import b64encode
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -54,7 +55,7 @@ class Page(HTMLParser):
 def test_page_and_card(trained: Path, here: Path, target: str, file: str) -> None:
     yaml = pytest.importorskip("yaml")
     model, table = qsdp.load(trained / f"{target}.qsdp"), read_table(trained / file)
-    arguments = (trained / f"{target}.qsdp", trained / file, "--output", "a.html", "--output", "a.md")
+    arguments = (trained / f"{target}.qsdp", trained / file, "--draws", 2, "--output", "a.html", "--output", "a.md")
     result = run("report", *arguments)
     assert (result.exit_code, result.stderr) == (0, "")
     assert figure(result.stdout, "saved") == "a.html, a.md"
@@ -77,7 +78,7 @@ def test_page_and_card(trained: Path, here: Path, target: str, file: str) -> Non
     assert problem.objective(network) == certificate.objective
     assert [one.name for one in parts] == ["training rows", "test rows"]
     # A report is a function of its files.
-    again = make_report(trained / f"{target}.qsdp", trained / file)
+    again = make_report(trained / f"{target}.qsdp", trained / file, n_draws=2)
     assert text == again.to_html()
     head, _, body = (here / "a.md").read_text("utf-8").removeprefix("---\n").partition("\n---\n")
     fields = yaml.safe_load(head)
@@ -96,7 +97,7 @@ def test_page_and_card(trained: Path, here: Path, target: str, file: str) -> Non
 @needs_browser
 def test_page_with_rows_is_for_everybody(trained: Path, here: Path) -> None:
     for target, file in (("price", "messy.csv"), ("kind", "iris.csv")):
-        assert run("report", trained / f"{target}.qsdp", trained / file).exit_code == 0
+        assert run("report", trained / f"{target}.qsdp", trained / file, "--draws", 1).exit_code == 0
         with browser() as driver:
             driver.get((here / f"{target}.html").as_uri())
             for width in (1400, 480):
@@ -163,16 +164,41 @@ def test_less_data_gives_less(trained: Path, here: Path) -> None:
     assert "is not known" not in make_report("new.qsdp", trained / "messy.csv", n_draws=1).to_html()
 
 
-def test_files_without_a_model_are_refused_by_name(here: Path) -> None:
+def plain_files(folder: Path) -> dict[str, tuple[Path, list[str]]]:
+    """Write a file of every other kind; return what it holds, its path, and words that a report of it has."""
     X, y = qsdp.datasets.make_planted(n=40, d=4, n_neurons=3, random_state=0)
     result = qsdp.solve_and_sample(X, y, n_neurons=20, activation="quadratic", random_state=0)
-    result.network.save("network.file")
-    result.certificate.save("certificate.file")
-    qsdp.SufficientStatistics().partial_fit(X, y).save("statistics.file")
-    assert "'network.file' holds a network alone, without its data, loss" in refused("report", "network.file")
-    for kind in ("certificate", "statistics"):
-        assert kind in refused("report", f"{kind}.file")
-    assert sorted(path.name for path in here.iterdir()) == ["certificate.file", "network.file", "statistics.file"]
+    network, certificate = result.network, result.certificate
+    saved = {
+        "network": (network.save, [f"{network.n_bits:,} bits", "20 neurons", "x0 * x1"]),
+        "polynomial": (network.to_polynomial().save, ["quantized network of", "x1^2"]),
+        "integers": (partial(network.save, form="integers"), ["integer coefficients"]),
+        "certificate": (certificate.save, [f"{certificate.objective:.6g}", "squared", "40", "20 neurons"]),
+        "hidden": (partial(certificate.save, include_data=False), ["saved without its data"]),
+        "statistics": (qsdp.SufficientStatistics().partial_fit(X, y).save, ["40 rows", "not known"]),
+        "outputs": (qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [[0.5, -2.0]]).save, ["2 outputs", "-2"]),
+    }
+    for name, (save, _) in saved.items():
+        save(folder / f"{name}.file")
+    return {name: (folder / f"{name}.file", words) for name, (_, words) in saved.items()}
+
+
+def test_files_without_a_table(here: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    for name, (path, words) in plain_files(here).items():
+        arguments = (path, "--output", f"{name}.html", "--output", f"{name}.md")
+        result = run("report", *arguments)
+        assert (result.exit_code, result.stderr) == (0, ""), name
+        page, card = Page((here / f"{name}.html").read_text("utf-8")), (here / f"{name}.md").read_text("utf-8")
+        assert [one for one in [*words, "What is not known"] if one.lower() not in page.words.lower()] == [], name
+        fields = yaml.safe_load(card.removeprefix("---\n").partition("\n---\n")[0])
+        assert "script" not in page.tags
+        assert set(fields) == {"library_name", "tags"}
+        assert f"{name}.file" in card
+        assert "predict new.csv" not in card
+        refused_data = refused("report", path, "none.csv", "--output", "x.html")
+        assert "data are for models; " in " ".join(refused_data.split())
+    assert not (here / "x.html").exists()
 
 
 def test_other_versions_are_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +208,7 @@ def test_other_versions_are_refused(here: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(here)
     (here / "old.cert").write_bytes(b"qsdp certificate 1\nother")
     assert "has format version '2'; expected '1'" in refused("report", "new.net")
-    assert "'old.cert' is a certificate: `qsdp-check` verifies it" in refused("report", "old.cert")
+    assert "not a valid certificate: it has no certificate header" in refused("report", "old.cert")
     assert sorted(path.name for path in here.iterdir()) == ["new.net", "old.cert"]
 
 
@@ -191,7 +217,7 @@ def test_names_are_text(here: Path) -> None:
     (here / "odd.csv").write_text(f'<b>a</b>|,"c\nd",<script>\n{rows}\n')
     fit = ("fit", "odd.csv", "--target", "<script>", "--encoding", "standard", "--refine", "none", "--beta", "5%")
     assert run(*fit).exit_code == 0
-    assert run("report", "odd.qsdp", "odd.csv", "--output", "o.html", "--output", "o.md").exit_code == 0
+    assert run("report", "odd.qsdp", "odd.csv", "--draws", 1, "--output", "o.html", "--output", "o.md").exit_code == 0
     tags = Page((here / "o.html").read_text()).tags
     assert not {"b", "i", "u"} & {*tags}
     assert tags.count("script") == 1
@@ -207,6 +233,7 @@ def test_refusals_leave_nothing(trained: Path, here: Path) -> None:
     assert "'label.html' exists; overwrite it with --force" in refused("report", model, data)
     assert "exists" in refused("report", model, data, "--output", "a.md", "--output", "label.html")
     assert "ending of --output must be one of" in refused("report", model, data, "--output", "x.pdf")
+    assert "--draws must be" in refused("report", model, data, "--draws", 0)
     assert "does not exist" in refused("report", model, data, "--output", "none/x.html")
     assert "is not a qsdp file" in refused("report", data, "--output", "x.html")
     assert "none.csv" in refused("report", model, "none.csv", "--output", "x.html")

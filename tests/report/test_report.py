@@ -244,7 +244,7 @@ def test_hostile_names_and_labels_stay_text(saved: Path) -> None:
 @pytest.mark.parametrize("target", ["name", HOSTILE])
 def test_values_in_code_and_cells_are_escaped(saved: Path, ending: str, target: str) -> None:
     report = make_report(saved / "arrays.qsdp")
-    facts = {**report.facts, "target": target, "name": target, "task": report.task, "results": []}
+    facts = {**report.facts, "target": target, "kind": "model", "name": target, "task": report.task, "results": []}
     facts |= {"columns": [(target,) * 4], "width": 1, "dropped": [(target, target)], "options": [(target, target)]}
     text = render(ending, facts)
     if target is HOSTILE:
