@@ -26,7 +26,7 @@ first, second = ({name: one.read(name) for name in one.namelist()} for one in ma
 assert first == second, "the wheel of the source package differs"
 PYTHON
 rm -r qsdp qsdp_check.py qsdp_command.py
-qsdp demo --neurons 8 --refine none > /dev/null
+qsdp demo --refine none > /dev/null
 export OPENBLAS_NUM_THREADS=1
 python -m pytest -q -p no:cacheprovider tests/test_import.py tests/test_problem.py tests/cli/test_cli_predict.py \
     tests/report/test_report.py \

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from copy import deepcopy
 from typing import Annotated, Any
 
@@ -12,17 +10,14 @@ import typer
 
 from qsdp._utils.summary import format_share
 from qsdp._utils.validation import check_choice
-from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
 from qsdp.cli import _flags as flags
 from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
 from qsdp.estimators import EstimatorOptions
-from qsdp.estimators.classes import class_shape
 from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork
-from qsdp.options import TrainingOptions
 from qsdp.report.figures import (
     SINGLE,
     Figure,
@@ -40,18 +35,8 @@ _LINEAR_BITS = 8
 
 def demo(
     dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`.")] = "iris",
-    encoding: flags.EncodingName = "standard",
-    neurons: flags.Neurons = EstimatorOptions.n_neurons,
-    beta: flags.Beta = flags.BETA,
-    loss: flags.LossName = flags.LOSS,
-    levels: flags.Levels = EstimatorOptions.levels,
-    activation: flags.ActivationName = flags.ACTIVATION,
-    allocation: flags.Allocation = EstimatorOptions.allocation,
     refine: flags.Refinement = EstimatorOptions.refine,
-    tol: flags.Tolerance = EstimatorOptions.tol,
-    time_limit: flags.TimeLimit = EstimatorOptions.time_limit,
     seed: flags.Seed = flags.SEED,
-    jobs: flags.Jobs = flags.JOBS,
 ) -> None:
     """Train a network and a linear model on a bundled data set, and show the gap of the network to the global optimum.
 
@@ -65,19 +50,14 @@ def demo(
 
     tasks = {info.name: info.task for info in list_datasets()}
     check_choice("--dataset", dataset, tasks)
-    check_choice("--encoding", encoding, flags.ENCODING_NAMES)
-    options = flags.training_options({**locals(), "activation": flags.parse_activation(activation)})
+    given = {"encoding": "standard", **flags.training_options({"refine": refine, "seed": seed})}
     numbers = tasks[dataset] == "regression"
-    if numbers:
-        flags.check_loss_of_numbers(loss, f"the target of {dataset}")
     with stage(f"Loading {dataset}"):
         X, X_test, y, y_test = load_dataset(dataset).split(seed)
-        flags.check_neurons(neurons, 1 if numbers else math.prod(class_shape(len(np.unique(y)), get_loss(loss))))
-    given = {name: getattr(options, name) for name in TrainingOptions.declared()}
-    given |= {"activation": options.activation if "," in activation else activation, "encoding": encoding}
     with stage(f"Training with {X.shape[1]} columns"):
         estimator = QuantizedNetworkRegressor if numbers else QuantizedNetworkClassifier
-        model = estimator(**{**given, "verbose": True}).fit(X, y)
+        # Thresholds would be inputs that the linear model does not have.
+        model = estimator(**given, verbose=True).fit(X, y)
     with stage(f"Baseline: {'ridge' if numbers else 'logistic'} regression"):
         linear = RidgeCV(np.logspace(-3, 4, 15)) if numbers else LogisticRegression(max_iter=2000)
         rival = make_pipeline(StandardScaler(), linear).fit(X, y)
@@ -85,7 +65,7 @@ def demo(
     kind = "ridge" if numbers else "logistic"
     network, problem = model.network_, model.result_.problem
     sizes = f"{len(X)} training + {len(X_test)} test rows, {X.shape[1]} columns"
-    print_facts([("data", f"{dataset}: {sizes}"), network_fact(network, problem.beta, loss)])
+    print_facts([("data", f"{dataset}: {sizes}"), network_fact(network, problem.beta, get_loss(model.loss).name)])
     print_figures(
         [
             *certificate_figures(model.certificate_, standardised=numbers),
@@ -100,21 +80,23 @@ def demo(
     )
     typer.echo()
     advantage = model.score(X_test, y_test) - rounded.score(X_test, y_test)
+    changed = {name: value for name, value in given.items() if value != getattr(EstimatorOptions, name)}
+    arguments = ", ".join(f"{name}={value!r}" for name, value in changed.items())
     smaller = min(bits for _, bits in stored_sizes(network)) < rounded_bits
     print_facts(
         [
-            ("why these", _reason(network, neurons)),
+            ("why these", _reason(network)),
             ("proof", _use_of_bound(model.certificate_)),
             ("choose", _choice(f"{kind} regression in {_LINEAR_BITS} bits", advantage, smaller=smaller)),
             ("your file", "qsdp fit FILE.csv --target COLUMN"),
-            ("in Python", _call(model, given)),
+            ("in Python", f"qsdp.{type(model).__name__}({arguments}).fit(X, y)"),
         ]
     )
 
 
 def _score(name: str, model: Any, train: Any, test: Any, *, numbers: bool) -> Figure:
     fitted, tested = (show_score(model.score(*rows), number=numbers) for rows in (train, test))
-    return name, tested, f"{'R^2' if numbers else 'accuracy'} on test rows, {fitted} on training rows"
+    return name, tested, f"{'R²' if numbers else 'accuracy'} on test rows, {fitted} on training rows"
 
 
 def _rounded(pipeline: Any) -> tuple[Any, int]:
@@ -129,15 +111,13 @@ def _rounded(pipeline: Any) -> tuple[Any, int]:
     return rounded, bits
 
 
-def _reason(network: BilinearNetwork, asked: int | None) -> str:
+def _reason(network: BilinearNetwork) -> str:
     """Return why a network has as many neurons as it has."""
     each = "neurons per output" if network.output_shape else "neurons"
     per_output = network.n_neurons // network.n_outputs
-    if asked is not None:
-        return f"{network.n_neurons} neurons, as --neurons asks"
     if per_output < MOST_NEURONS:
         return f"{per_output} {each} match the relaxation; more add little"
-    return f"{per_output} {each}, the largest number that is tried by default"
+    return f"{per_output} {each}, the largest number tried by default"
 
 
 def _use_of_bound(certificate: Certificate) -> str:
@@ -156,19 +136,3 @@ def _choice(linear: str, advantage: float, *, smaller: bool) -> str:
     if advantage < 0.0:
         return f"this network if bits count, else {linear}"
     return f"this network, which is smaller than {linear}"
-
-
-def _call(model: Any, given: Mapping[str, Any]) -> str:
-    """Return the Python call that creates the same estimator, with the options that differ from its defaults."""
-    own = {"n_jobs", "random_state", "verbose"}
-    changed = {
-        name: value for name, value in given.items() if value != getattr(EstimatorOptions, name) and name not in own
-    }
-    arguments = ", ".join(f"{name}={_text(value)}" for name, value in changed.items())
-    return f"qsdp.{type(model).__name__}({arguments}).fit(X, y)"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, PolynomialActivation):
-        return str(value.coefficients)
-    return f"{value:g}" if isinstance(value, float) else repr(value)

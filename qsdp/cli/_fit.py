@@ -22,7 +22,6 @@ from qsdp.estimators import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.classes import class_shape
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
-from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.report.figures import Figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import MISSING, held_bytes
@@ -37,9 +36,11 @@ _UNKNOWN_MEMORY = 2**33
 
 def fit(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV file with a header line, or Parquet.")],
-    target: Annotated[str, typer.Option(help="Column to predict.")],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="Column to predict.")],
     task: Annotated[str, typer.Option(help=f"{' | '.join(TASKS)}.")] = "auto",
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; may be repeated.")
+    ] = None,
     encoding: flags.EncodingName = EstimatorOptions.encoding,
     max_categories: Annotated[
         int, typer.Option(help=EstimatorOptions.declared()["max_categories"].summary)
@@ -57,15 +58,15 @@ def fit(
     loss: flags.LossName = flags.LOSS,
     levels: flags.Levels = EstimatorOptions.levels,
     activation: flags.ActivationName = flags.ACTIVATION,
-    allocation: flags.Allocation = EstimatorOptions.allocation,
-    solver: flags.Solver = EstimatorOptions.solver,
-    shaping: flags.Shaping = EstimatorOptions.shaping,
     refine: flags.Refinement = EstimatorOptions.refine,
     tol: flags.Tolerance = EstimatorOptions.tol,
     time_limit: flags.TimeLimit = EstimatorOptions.time_limit,
     na_values: Annotated[
         str | None,
-        typer.Option(metavar="TEXT,TEXT", help=f"Entries that count as missing; {', '.join(sorted(MISSING)[1:])}."),
+        typer.Option(
+            metavar="TEXT,TEXT",
+            help="Entries that count as missing, instead of NA, nan, None, -, ? and the like.",
+        ),
     ] = None,
     test_size: Annotated[float, typer.Option(help="Fraction of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: flags.Seed = flags.SEED,
@@ -93,7 +94,7 @@ def fit(
     losses, the network is trained on the sample and certified on all rows.
     """
     sigma = flags.parse_activation(activation)
-    options = flags.training_options({**locals(), "activation": sigma})
+    parameters = flags.training_options({**locals(), "activation": sigma})
     if not 0.0 <= test_size < 1.0:
         raise InvalidInputError(f"--test-size must be at least 0 and below 1; got {test_size:g}")
     check_choice("--task", task, TASKS)
@@ -126,7 +127,6 @@ def fit(
     flags.check_neurons(neurons, math.prod(class_shape(len(rows.classes), get_loss(loss))) if rows.classes else 1)
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 
-    parameters = {name: getattr(options, name) for name in TrainingOptions.declared()}
     parameters |= {"encoding": encoding, "max_categories": max_categories, "verbose": True}
     model: Any = (
         QuantizedNetworkRegressor(**parameters)
@@ -206,7 +206,7 @@ def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: A
     categorical = [
         f"{column.name!r} ({len(column.categories)} values)" for column in used if column.categories is not None
     ]
-    dropped = [f"{name!r} (--drop)" for name in drop]
+    dropped = [f"{name!r} ({'--drop' if name in drop else 'numbers the rows'})" for name in rows.drop]
     dropped += [f"{name!r} ({reason})" for name, reason in encoder.dropped_.items()]
     if rows.source.notation is not None:
         scaling = model.target_scaling_
@@ -219,7 +219,7 @@ def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: A
         if model.network_.n_outputs == 1:
             meaning = f"{name!r}, classes {labels[0]} (-1) and {labels[1]} (+1)"
     facts = [
-        ("data", f"{file}: {rows.counts}, d = {encoder.encoding_.width} encoded columns"),
+        ("data", f"{file}: {rows.counts}, {encoder.encoding_.width} inputs"),
         ("target", meaning),
         ("weights", _weights_fact(rows, model)),
         ("numeric", first_few(numeric)),

@@ -39,9 +39,6 @@ Levels = Annotated[int, _flag("levels")]
 ActivationName = Annotated[
     str, typer.Option(help=f"{' | '.join([BILINEAR, *ACTIVATIONS])} | a,b,c for a t^2 + b t + c.")
 ]
-Allocation = Annotated[str, _flag("allocation")]
-Solver = Annotated[str, _flag("solver")]
-Shaping = Annotated[str, _flag("shaping")]
 Refinement = Annotated[str, _flag("refine")]
 TimeLimit = Annotated[float | None, _flag("time_limit", metavar="SECONDS")]
 Seed = Annotated[int, _flag("random_state")]
@@ -70,8 +67,8 @@ def load_model(path: Path) -> Any:
     return model
 
 
-def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:
-    """Return the training options among the arguments of a command; errors name the flags."""
+def training_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the checked training options among the arguments of a command; errors name the flags."""
     values: dict[str, Any] = {}
     for name, declared in TrainingOptions.declared().items():
         argument = ARGUMENTS.get(name, name)
@@ -81,7 +78,7 @@ def training_options(arguments: Mapping[str, Any]) -> TrainingOptions:
             declared.check(f"--{argument.replace('_', '-')}", values[name])
     if values.get("refine") == "exact" and not isinstance(values["beta"], str):
         check_real("--beta of --refine exact", values["beta"], strict=True)
-    return TrainingOptions(**values)
+    return values
 
 
 def _number(text: str) -> float | str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import math
 import shutil
 import sys
@@ -53,7 +51,7 @@ def predict(
 
     Columns are matched by name. Two classes have one `score`, positive for the second class; more classes have one
     `score_LABEL` each, and the largest decides. The losses logistic and cross_entropy add one
-    `probability_LABEL` per class. If the file has the target, accuracy or R^2 is printed to standard error. Rows are
+    `probability_LABEL` per class. If the file has the target, accuracy or R² is printed to standard error. Rows are
     read, predicted and written in batches, so files may have any size.
     """
     if output is not None and output.suffix not in {"", ".csv", ".gz", ".txt"}:
@@ -74,6 +72,9 @@ def predict(
 
 def _write_predictions(model: Any, file: Path, stream: Any, bar: ProgressBar) -> str:
     """Write the predictions of all rows; return a line with the score on rows that have a target, or an empty line."""
+    # Imported here because usage errors need not wait for it.
+    import pandas as pd
+
     source, done = model.table_, 0
     sums: FloatArray | None = _NO_ROWS
     batch = max(256, CACHE_FLOATS // (len(model.feature_names_in_) + 1))
@@ -84,7 +85,8 @@ def _write_predictions(model: Any, file: Path, stream: Any, bar: ProgressBar) ->
                 warnings.simplefilter("ignore", QSDPWarning)
             rows = table.drop(columns=[source.target, source.weights], errors="ignore")
             outputs = model.network_.predict(model.network_inputs(rows))
-            stream.write(_prediction_csv(model, outputs, header=not done).encode())
+            columns = pd.DataFrame(_columns(model, outputs))
+            columns.to_csv(stream, header=not done, index=False, lineterminator="\n", mode="ab")
             if sums is not None and source.target in table.columns:
                 sums = _added(sums, model, table, outputs)
         done += len(table)
@@ -95,7 +97,7 @@ def _write_predictions(model: Any, file: Path, stream: Any, bar: ProgressBar) ->
         return f"accuracy {show_score(sums[1] / n, number=False)} on {n} rows with {source.target!r}"
     spread = sums[2] - sums[3] ** 2 / n
     score = 1.0 - sums[1] / spread if spread > 0.0 else math.nan
-    return f"R^2 {show_score(score, number=True)} on {n} rows with {source.target!r}"
+    return f"R² {show_score(score, number=True)} on {n} rows with {source.target!r}"
 
 
 def _added(sums: FloatArray, model: Any, table: pandas.DataFrame, outputs: FloatArray) -> FloatArray | None:
@@ -118,16 +120,6 @@ def _added(sums: FloatArray, model: Any, table: pandas.DataFrame, outputs: Float
         added = [len(truth), errors, float(truth @ truth), float(truth.sum())]
     total: FloatArray = sums + np.array(added)
     return total
-
-
-def _prediction_csv(model: Any, outputs: FloatArray, *, header: bool) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    columns = _columns(model, outputs)
-    if header:
-        writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return stream.getvalue()
 
 
 def _columns(model: Any, outputs: FloatArray) -> dict[str, list[Any]]:

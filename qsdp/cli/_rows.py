@@ -14,6 +14,7 @@ from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.summary import first_few
 from qsdp._utils.validation import warn
 from qsdp.cli._streams import stage
+from qsdp.encoding.fitting import FEW
 from qsdp.encoding.notation import unit_of
 from qsdp.estimators.collections import SAMPLE
 from qsdp.estimators.source import TableSource
@@ -26,6 +27,7 @@ from qsdp.tables.training import (
     digest_of,
     inputs_in,
     marked,
+    row_numbers,
     source_of,
     split,
     targets_of,
@@ -53,7 +55,7 @@ class TrainingRows:
     ----------
     source : TableSource
     drop : sequence of str
-        Columns that are not used.
+        Columns that are not used: those of --drop, and those that number the rows.
     train, test : data frame
     y : ndarray of shape (n,)
         Targets of the training rows.
@@ -140,6 +142,7 @@ def rows_in_memory(file: Path, target: str, columns: Mapping[str, Any]) -> Train
     """Read all rows of a file into memory, and split them."""
     with stage(f"Reading {file}"):
         raw = read_table(file, columns["missing"])
+        drop = _dropped(raw, target, columns, row_numbers(raw))
         source = source_of(raw, target, **columns)
         known = with_target(source, raw)
         train, test = split(source, raw)
@@ -154,7 +157,14 @@ def rows_in_memory(file: Path, target: str, columns: Mapping[str, Any]) -> Train
                 warn(f"rows whose target {target!r} counts as missing are left out{texts}")
         if len(train) + len(test) < len(known):
             counts += f"; {len(known) - len(train) - len(test)} of weight zero left out"
-        return TrainingRows(source, tuple(columns["drop"]), train, test, counts)
+        return TrainingRows(source, drop, train, test, counts)
+
+
+def _dropped(table: pandas.DataFrame, target: str, columns: Mapping[str, Any], numbered: set[str]) -> tuple[str, ...]:
+    """Return the columns that are not inputs: those of --drop, and those that number the rows unless none is left."""
+    others = [name for name in table.columns if name not in {target, columns["weights"], *columns["drop"]}]
+    numbered = numbered & set(others) if len(table) > FEW and set(others) - numbered else set()
+    return (*columns["drop"], *(name for name in others if name in numbered))
 
 
 def _too_few(file: Path, source: TableSource, known: int, training: int) -> str:
@@ -170,7 +180,9 @@ def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Pa
     source = TableSource(target, columns["weights"], None, (), columns["seed"], float(columns["test_size"]))
     train, test = (RowSample(SAMPLE, source.seed) for _ in range(2))
     with stage(f"Reading {file}: a sample") as bar:
-        for number, parts in enumerate(_parts(file, source, columns["missing"], bar)):
+        numbered: list[set[str]] = []
+        for number, (*parts, some) in enumerate(_parts(file, source, columns["missing"], bar)):
+            numbered.append(some)
             for which, (sample, part) in enumerate(zip((train, test), parts, strict=True)):
                 sample.add(Rows(part, np.zeros(len(part)), None), [number, which])
         if train.rows is None or train.seen < 2:
@@ -179,12 +191,13 @@ def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Pa
         source = source_of(few, target, **columns)
         held_out = few.iloc[:0] if test.rows is None else test.rows.X
         counts = f"streamed: {train.seen} training + {test.seen} test rows"
-        rows = TrainingRows(source, tuple(columns["drop"]), few, held_out, counts, "sampled ")
+        drop = _dropped(few, target, columns, set.intersection(*numbered))
+        rows = TrainingRows(source, drop, few, held_out, counts, "sampled ")
     rows.checkpoint = output.with_name(f".{output.name}.{_stamp(file, source)}.checkpoint")
     labels = rows.classes
 
     def batches(bar: ProgressBar = NO_BAR) -> Iterator[tuple[Any, ...]]:
-        for part, _ in _parts(file, source, source.missing, bar):
+        for part, *_ in _parts(file, source, source.missing, bar):
             if len(part):
                 yield (
                     inputs_in(source, rows.drop, part),
@@ -200,15 +213,15 @@ def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Pa
 
 def _parts(
     file: Path, source: TableSource, missing: Any, bar: ProgressBar
-) -> Iterator[tuple[pandas.DataFrame, pandas.DataFrame]]:
-    """Yield the training and test rows of each chunk; the split is the same in every pass over the file."""
+) -> Iterator[tuple[pandas.DataFrame, pandas.DataFrame, set[str]]]:
+    """Yield the training and test rows of each chunk, split equally in every pass, and the columns that number rows."""
     rng, done = np.random.default_rng(source.seed), 0
     for table in table_chunks(file, _ROWS, missing):
         known = with_target(source, table)
         held_out = rng.random(len(known)) < source.test_size
         weights = weights_of(source, known)
         counting = np.ones(len(known), dtype=bool) if weights is None else weights > 0.0
-        yield known[~held_out & counting], known[held_out & counting]
+        yield known[~held_out & counting], known[held_out & counting], row_numbers(table, done)
         done += len(table)
         bar.count(done, None, f"{done:,} rows")
 

@@ -31,7 +31,7 @@ def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
     fitted = ScoredRows.of(f"{rows.sampled}training rows", model, rows.train, model.result_.rows.X)
     parts = [fitted] + ([ScoredRows.of(f"{rows.sampled}test rows", model, rows.test)] if len(rows.test) else [])
     number = rows.source.notation is not None
-    label = "R^2" if number else "accuracy"
+    label = "R²" if number else "accuracy"
     figures = [(label, show_score(part.score(), number=number), part.name) for part in parts]
     figures[1:] = [("", *figure[1:]) for figure in figures[1:]]
     return figures if number else figures + _of_classes(fitted, model.result_.rows.sample_weight, parts[-1])

@@ -16,7 +16,7 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from qsdp._utils.progress import ProgressBar, progress
@@ -34,7 +34,21 @@ SETTINGS: dict[str, Any] = {
 COMMANDS = ("demo", "fit", "predict", "resample", "certify", "export", "report", "bench", "datasets")
 
 
-class Group(TyperGroup):
+class _HelpFlag:
+    """Show the option --help without the type of a value, which it does not take."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.metavar = ""
+        return option
+
+
+class Command(_HelpFlag, TyperCommand):
+    """Command of the program."""
+
+
+class Group(_HelpFlag, TyperGroup):
     """Command group that reports an error as one line and an exit code.
 
     A command is imported when it runs, so that errors of usage come at once.
@@ -50,7 +64,7 @@ class Group(TyperGroup):
             close = get_close_matches(cmd_name, COMMANDS, n=1)
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
         command = typer.Typer(**SETTINGS)
-        command.command(cmd_name)(getattr(import_module(f"qsdp.cli._{cmd_name}"), cmd_name))
+        command.command(cmd_name, cls=Command)(getattr(import_module(f"qsdp.cli._{cmd_name}"), cmd_name))
         return get_command(command)
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:

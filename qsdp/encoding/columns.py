@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from numbers import Integral, Number, Real
 from typing import Any
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import check_unmasked
 from qsdp.encoding.frames import is_frame
-from qsdp.encoding.notation import BOOLEAN, DATES, MARKERS, ambiguous, notation_of, parsed, truth
+from qsdp.encoding.notation import BOOLEAN, DATES, MARKERS, ambiguous, habit_of, is_unsure, notation_of, parsed, truth
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [
@@ -22,7 +22,8 @@ __all__ = [
     "as_symbols",
     "as_table",
     "chosen_columns",
-    "column_notation",
+    "column_notations",
+    "habits_of",
     "is_missing",
     "is_symbolic",
     "odd_entries",
@@ -38,9 +39,8 @@ _DATES = "Mm"
 #: Microseconds of a second and of a day.
 _SECOND, _DAY = 1e6, 86400e6
 
-#: Types of dates, times of day and durations, which are converted to numbers of days or seconds.
-_DURATIONS = (datetime.time, datetime.timedelta, np.timedelta64)
-_TIMES = (datetime.date, np.datetime64, *_DURATIONS)
+#: Kinds of entries that make a column of objects categorical.
+_SYMBOLS = frozenset({"text", "truth", "symbol"})
 
 
 def as_table(X: Any) -> Any:
@@ -73,49 +73,78 @@ def is_symbolic(column: Any) -> bool:
     if _is_categorical_type(column):
         return True
     entries = _entries(column)
-    if entries.dtype.kind != "O":
-        return entries.dtype.kind in "bUTS"
-    return any(_is_symbol(entry) for entry in entries.tolist())
+    return entries.dtype.kind in "bUTS" if entries.dtype.kind != "O" else not _SYMBOLS.isdisjoint(_kinds(entries))
 
 
-def column_notation(column: Any, name: str) -> str | None:
-    """Detect the notation of numbers or booleans in a column (`qsdp.encoding.notation`); None for categories.
+def column_notations(columns: Sequence[Any], names: Sequence[str], habits: Collection[str] = ()) -> list[str | None]:
+    """Detect the notations of numbers or booleans in columns (`qsdp.encoding.notation`); None for categories.
 
-    The type of the column decides, or its entries if they are text or Python objects.
+    The type of a column decides, or its entries if they are text or Python objects. For text with two readings, the
+    other columns decide, and `habits` of columns that are not among them.
 
     Raises
     ------
     InvalidInputError
         Text can be parsed as numbers or dates in two ways.
     """
+    texts = [_texts(column) for column in columns]
+    notations = [
+        _notation_of_type(column) if some is None else notation_of(some) if some else None
+        for column, some in zip(columns, texts, strict=True)
+    ]
+    unsure = [place for place, some in enumerate(texts) if some and is_unsure(some, notations[place])]
+    if unsure:
+        known = _consistent({*habits, *_habits(texts, notations)})
+        for place in unsure:
+            notations[place] = notation_of(texts[place] or [], known)
+            if notations[place] is None and (why := ambiguous(texts[place] or [])) is not None:
+                raise InvalidInputError(f"column {names[place]!r} holds {why}")
+    return notations
+
+
+def habits_of(columns: Sequence[Any]) -> set[str]:
+    """Return what the text of columns shows about others of their table, see `qsdp.encoding.notation.habit_of`."""
+    texts = [_texts(column) for column in columns]
+    return _habits(texts, [notation_of(some) if some else None for some in texts])
+
+
+def _habits(texts: Sequence[list[str] | None], notations: Sequence[str | None]) -> set[str]:
+    habits = {habit_of(some, notation) for some, notation in zip(texts, notations, strict=True) if some}
+    return {habit for habit in habits if habit is not None}
+
+
+def _consistent(habits: set[str]) -> set[str]:
+    """Return the habits without those that contradict each other."""
+    rivals = ({".", ","}, {"day first", "month first"})
+    return habits - set[str]().union(*(pair for pair in rivals if pair <= habits))
+
+
+def _texts(column: Any) -> list[str] | None:
+    """Return the entries of a column of text without missing ones; None for a column of another type.
+
+    Numbers beside text, as in columns that pandas read in parts, are read as if they were text.
+    """
+    entries = _entries(column)
+    if _is_categorical_type(column) or entries.dtype.kind not in "OUT":
+        return None
+    kinds = _kinds(entries)
+    if "text" not in kinds or not kinds <= {"text", "number", "missing"}:
+        return None
+    present = [_bare(entry) for entry in entries.tolist() if not is_missing(entry)]
+    return [one if isinstance(one, str) else repr(_float(one)) for one in present if one is not None]
+
+
+def _notation_of_type(column: Any) -> str | None:
+    """Return the notation of a column that is not text."""
     entries = _entries(column)
     if _is_categorical_type(column):
         return None
-    if entries.dtype.kind == "b":
-        return BOOLEAN
-    if entries.dtype.kind in "iuf":
-        return "number"
-    if entries.dtype.kind == "m":
-        return "duration"
-    if entries.dtype.kind == "M":
-        return "date"
-    present = [entry for entry in entries.tolist() if not is_missing(entry)]
-    texts = [entry.strip() for entry in present if isinstance(entry, str)]
-    others = [entry for entry in present if not isinstance(entry, str)]
-    if texts and all(_is_number(entry) and not isinstance(entry, (bool, np.bool_)) for entry in others):
-        # Numbers beside text, as in columns that pandas read in parts, are read as if they were text.
-        texts = [*(text for text in texts if text not in MARKERS), *(repr(_float(entry)) for entry in others)]
-        notation = notation_of(texts) if texts else None
-        if texts and notation is None and (why := ambiguous(texts)) is not None:
-            raise InvalidInputError(f"column {name!r} holds {why}")
+    if entries.dtype.kind != "O":
+        return {"b": BOOLEAN, "m": "duration", "M": "date"}.get(entries.dtype.kind, "number")
+    kinds = _kinds(entries) - {"missing"}
+    if len(kinds) == 1 and (notation := {"truth": BOOLEAN, "span": "duration", "day": "date"}.get(*kinds)):
         return notation
-    if present and all(isinstance(entry, datetime.date) for entry in present):
-        return "date"
-    if present and all(isinstance(entry, _DURATIONS) for entry in present):
-        return "duration"
-    if present and all(isinstance(entry, (bool, np.bool_)) for entry in present):
-        return BOOLEAN
-    return None if any(_is_symbol(entry) for entry in present) else "number"
+    return "number" if _SYMBOLS.isdisjoint(kinds) else None
 
 
 def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[np.float64]:
@@ -223,22 +252,29 @@ def _entries(column: Any) -> npt.NDArray[Any]:
     return entries
 
 
-def _is_number(entry: Any) -> bool:
-    """Whether an entry is a real number of any type, such as a Decimal or a Fraction."""
-    if isinstance(entry, _TIMES):
-        return False
-    # All scalars of NumPy have `__float__`, text and complex numbers too.
-    if isinstance(entry, (float, Number, np.generic)):
-        return isinstance(entry, (float, Real, Decimal, np.bool_))
-    return hasattr(type(entry), "__float__") and _is_hashable(entry)
+def _kinds(entries: npt.NDArray[Any]) -> set[str]:
+    return {_kind(entry) for entry in entries.tolist()}
 
 
-def _is_symbol(entry: Any) -> bool:
-    """Whether an entry makes a column of objects categorical."""
-    if isinstance(entry, (str, bytes, bool, np.bool_)):
-        return True
-    return not (isinstance(entry, (float, Number, *_TIMES)) or is_missing(entry) or _is_number(entry)) and _has_text(
-        entry
+def _kind(entry: Any) -> str:
+    """Return what an entry is: text, truth, missing, day, span, number, symbol (by its text), or other."""
+    if isinstance(entry, str):
+        return "text"
+    if isinstance(entry, (bool, np.bool_)):
+        return "truth"
+    if is_missing(entry):
+        return "missing"
+    if isinstance(entry, (datetime.date, np.datetime64)):
+        return "day"
+    if isinstance(entry, (datetime.time, datetime.timedelta, np.timedelta64)):
+        return "span"
+    if isinstance(entry, (Real, Decimal)):
+        return "number"
+    # The default text of an object is its address.
+    return (
+        "symbol"
+        if _is_hashable(entry) and str(entry) != object.__repr__(entry) and not isinstance(entry, Number)
+        else "other"
     )
 
 
@@ -258,11 +294,6 @@ def _is_hashable(entry: Any) -> bool:
     return True
 
 
-def _has_text(entry: Any) -> bool:
-    """Whether an entry is hashable and its text represents its value instead of its memory address."""
-    return _is_hashable(entry) and str(entry) != object.__repr__(entry)
-
-
 def _number(entry: Any, name: str, notation: str) -> float:
     if is_missing(entry):
         return np.nan
@@ -272,7 +303,7 @@ def _number(entry: Any, name: str, notation: str) -> float:
         entry = datetime.datetime.combine(datetime.datetime.min, entry.replace(tzinfo=None)) - datetime.datetime.min
     if isinstance(entry, (datetime.timedelta, np.timedelta64)):
         return float(np.timedelta64(entry, "us").astype(np.int64)) / _SECOND
-    if not _is_number(entry):
+    if _kind(entry) not in {"number", "truth"}:
         raise _unknown(entry, name)
     return _float(entry)
 
@@ -286,23 +317,21 @@ def _float(number: Any) -> float:
 
 
 def _symbol(entry: Any, name: str) -> Any:
-    if isinstance(entry, str):
+    kind = _kind(entry)
+    if kind == "text":
         # `str` of a member of an enumeration of text would be its name, but it equals its value.
         return str.__str__(entry)
-    if is_missing(entry):
+    if kind == "missing":
         return None
-    if isinstance(entry, (bool, np.bool_)):
+    if kind == "truth":
         return bool(entry)
-    if isinstance(entry, _TIMES):
-        return str(entry)
-    if isinstance(entry, Integral):
+    if isinstance(entry, Integral) and kind == "number":
         return int(entry)
-    if isinstance(entry, (Real, Decimal)):
+    if kind == "number":
         return _number_as_symbol(entry)
-    if not _has_text(entry):
+    if kind == "other" and not isinstance(entry, complex):
         raise _unknown(entry, name)
-    # The text of a set lists its elements in an order that changes from process to process.
-    return f"{{{', '.join(sorted(map(str, entry)))}}}" if isinstance(entry, frozenset) else str(entry)
+    return str(entry)
 
 
 def _number_as_symbol(entry: Any) -> float | int | str:

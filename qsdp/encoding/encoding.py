@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -205,15 +205,7 @@ class Encoding(Summarized):
 
     def to_state(self) -> dict[str, Any]:
         """Serialise the encoding to JSON values, for `from_state`."""
-        columns = [
-            {
-                "name": one.name,
-                "fill": one.fill,
-                "categories": None if one.categories is None else list(one.categories),
-                "notation": one.notation,
-            }
-            for one in self.columns
-        ]
+        columns = [{**asdict(one), "categories": one.categories and list(one.categories)} for one in self.columns]
         fields = ("position", "kind", "value", "center", "scale", "low", "high")
         return {
             "columns": columns,

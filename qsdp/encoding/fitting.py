@@ -15,15 +15,13 @@ from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
 
-__all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "MISSING", "EncodingRule", "thresholds_of"]
+__all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "FEW", "EncodingRule", "thresholds_of"]
 
 #: Whether numbers are encoded as themselves and as thresholds.
 ENCODINGS = {"standard": (True, False), "thresholds": (False, True), "both": (True, True)}
 
 #: Center and scale of bits.
 BITS = {"binary": (0.0, 1.0), "bipolar": (0.5, 0.5)}
-
-MISSING = ("indicator", "fill")
 
 #: Number of standard deviations at which numbers are clipped; from 2 to 3 it does not matter.
 CUT = 3.0
@@ -36,8 +34,8 @@ _EXTREME = 100.0
 _MOST_BITS = 240
 
 #: Fraction of distinct texts above which a column is an identifier, which does not generalise to other rows, and number
-#: of texts up to which that may be chance.
-_IDENTIFIES, _FEW = 0.9, 20
+#: of texts (or of rows that a column numbers) up to which that may be chance.
+_IDENTIFIES, FEW = 0.9, 20
 
 #: Name of the encoding that is chosen on held-out rows.
 AUTO = "auto"
@@ -53,7 +51,6 @@ class EncodingRule:
     n_thresholds: int = 3
     strategy: str = "quantile"
     bits: str = "binary"
-    missing: str = "indicator"
     max_categories: int = 50
     cut: float | None = None
 
@@ -70,7 +67,6 @@ class EncodingRule:
         check_integer("n_thresholds", self.n_thresholds, minimum=1)
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("bits", self.bits, BITS)
-        check_choice("missing", self.missing, MISSING)
         check_integer("max_categories", self.max_categories, minimum=2)
         if self.cut is not None:
             check_real("cut", self.cut, strict=True)
@@ -151,7 +147,7 @@ class EncodingRule:
         """Return the number of distinct texts if a column is an identifier (nearly all are distinct), else 0."""
         texts = [entry for entry in entries.tolist() if isinstance(entry, str)]
         distinct = len(set(texts))
-        return distinct if distinct > max(min(_FEW, self.max_categories), _IDENTIFIES * len(texts)) else 0
+        return distinct if distinct > max(min(FEW, self.max_categories), _IDENTIFIES * len(texts)) else 0
 
     def _of_symbols(self, column: InputColumn, position: int) -> Iterator[Expression]:
         categories = column.categories or ()
@@ -173,7 +169,7 @@ class EncodingRule:
         if as_bits and len(spread.values) > 1 + as_value:
             for threshold in spread.thresholds(self.n_thresholds, self.strategy):
                 yield Expression(name, position, "above", threshold, center, step)
-        if holes and self.missing == "indicator":
+        if holes:
             yield Expression(name, position, "missing", None, center, step)
 
 

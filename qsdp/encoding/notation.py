@@ -1,7 +1,8 @@
 """Detection and parsing of numbers, dates, times and booleans in text columns, with one notation per column.
 
 A column has a notation if nearly all entries can be parsed in it and at least one of them is unambiguous: "1,234" alone
-is 1234 in some countries and 1.234 in others. The notation of a number is its style and, if every entry names one, its
+is 1234 in some countries and 1.234 in others. Other columns of the table may decide: all have the same decimal
+separator and the same order of day and month. The notation of a number is its style and, if every entry names one, its
 unit: "comma in €" for 1.234,50 €.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timezone
 from decimal import Decimal
 from functools import partial
@@ -25,16 +26,20 @@ __all__ = [
     "MARKERS",
     "ambiguous",
     "example_of",
+    "habit_of",
     "is_notation",
+    "is_unsure",
     "notation_of",
     "parsed",
     "truth",
     "unit_of",
 ]
 
-#: Texts that stand for missing entries: always in text files, elsewhere where the other entries are numbers.
+#: Texts that stand for missing entries: always in text files, elsewhere where the other entries are numbers. Those with
+#: "#" are errors and gaps of spreadsheets and statistics programs.
 MARKERS = frozenset(
-    {"", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "-", "missing", "unknown", "."}
+    {"", "?", "NA", "N/A", "n/a", "n.a.", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "None", "-", ".", "missing"}
+    | {"unknown", "#N/A", "#NA", "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!"}
 )
 
 #: Characters replaced before parsing: the minus sign, and separators of thousands other than commas and points.
@@ -58,6 +63,10 @@ _EXPONENT = r"([eE][+-]?\d+)?"
 _PLAIN = re.compile(rf"(\d+\.?\d*|\.\d+){_EXPONENT}")
 _WITH_COMMAS = re.compile(r"\d{1,3}(,\d{3})+(\.\d*)?")
 _COMMA = re.compile(rf"(\d*,\d+|\d+,?|\d{{1,3}}(\.\d{{3}})+(,\d*)?){_EXPONENT}")
+
+#: Units beside which a comma separates thousands.
+_BESIDE_GROUPS = frozenset({"$", "£", "¥", "USD", "GBP", "JPY"})
+_WITH_POINTS = re.compile(r"[1-9]\d{0,2}(\.\d{3})+")
 
 #: Powers of ten of units that are fractions.
 _FRACTIONS = {"%": -2, "‰": -3}
@@ -275,9 +284,12 @@ def example_of(notation: str) -> str:
     }.get(notation, "2024-01-31")
 
 
-def notation_of(texts: Sequence[str]) -> str | None:
-    """Detect the notation of a text column without missing entries; None if it is categorical."""
-    if _all_floats(texts) is not None:
+def notation_of(texts: Sequence[str], habits: Collection[str] = ()) -> str | None:
+    """Detect the notation of a text column without missing entries; None if it is categorical.
+
+    `habits` are those of other columns (see `habit_of`), which decide about texts with two readings.
+    """
+    if "," not in habits and _all_floats(texts) is not None:
         return "number"
     counts: Counter[str] = Counter()
     for text, count in Counter(texts).items():
@@ -291,19 +303,50 @@ def notation_of(texts: Sequence[str]) -> str | None:
 
     for notation, (_, are_certain) in _TIMES.items():
         matching = [text for text in counts if _read(notation, text) is not None]
-        if matching and fits(matching) and are_certain(matching):
+        if matching and fits(matching) and (notation in habits or are_certain(matching)):
             return notation
     quantities: dict[str, list[str]] = {}
     for text in counts:
         if (unit := unit_of(text)) is not None:
             quantities.setdefault(unit, []).append(text)
     for unit, quantity in quantities.items():
-        for style, (matches, are_certain, _) in _STYLES.items():
+        for style, (matches, _, _) in _STYLES.items():
             matching = [text for text in quantity if matches(_digits(text))]
             infinite = [] if unit else [text for text in counts if _INFINITE.fullmatch(text)]
-            if matching and fits(matching + infinite) and are_certain([_digits(text) for text in matching]):
+            if matching and fits(matching + infinite) and _is_certain(style, unit, map(_digits, matching), habits):
                 return f"{style} in {unit}" if unit else style
     return None
+
+
+def _is_certain(style: str, unit: str, matching: Iterable[str], habits: Collection[str]) -> bool:
+    """Whether the digits of a column are written in a style, by themselves, by their unit, or as in other columns."""
+    digits = list(matching)
+    if style == "number":
+        return not ("," in habits and _are_with_points(digits))
+    with_commas = style == "thousands" and any("," in one for one in digits)
+    usual = "," in habits if style == "comma" else with_commas and ("." in habits or unit in _BESIDE_GROUPS)
+    return usual or _STYLES[style][1](digits)
+
+
+def _are_with_points(texts: Iterable[str]) -> bool:
+    """Whether there are points, and all may separate thousands, as in 1.234."""
+    pointed = [text for text in texts if "." in text]
+    return bool(pointed) and all(_WITH_POINTS.fullmatch(_digits(text)) for text in pointed)
+
+
+def habit_of(texts: Sequence[str], notation: str | None) -> str | None:
+    """Return what a column shows about others of its table: the decimal separator, or an order of day and month."""
+    style = (notation or "").partition(" in ")[0]
+    if style == "number":
+        return "." if any("." in text for text in texts) and not _are_with_points(texts) else None
+    return {"thousands": ".", "comma": ",", "day first": style, "month first": style}.get(style)
+
+
+def is_unsure(texts: Sequence[str], notation: str | None) -> bool:
+    """Whether the habits of other columns may change the notation of a column."""
+    if notation is None:
+        return ambiguous(texts) is not None
+    return notation.partition(" in ")[0] == "number" and _are_with_points(texts)
 
 
 def parsed(texts: Sequence[str], notation: str) -> FloatArray:

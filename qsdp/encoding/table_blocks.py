@@ -214,21 +214,6 @@ class TableBlocks(BlockEncoder):
         used = np.unique(np.concatenate([self.members_[r] for r in np.unique(network.block)]))
         return _THRESHOLD_BITS * sum(self.inputs_.expressions_[int(k)].kind == "above" for k in used)
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the names of the packed entries: those of inputs, or of two joined by ``*``; a one has none."""
-        check_is_fitted(self, "layout_")
-        inputs, layout, names = self.inputs_.get_feature_names_out(input_features), self.layout_, list[str]()
-        for r, members in enumerate(self.members_):
-            own = inputs[members].tolist()
-            if layout.linear[r]:
-                names += own
-                continue
-            entries = slice(layout.starts[r], layout.starts[r + 1])
-            own = [*own, ""]
-            pairs = zip(layout.first[entries].tolist(), layout.second[entries].tolist(), strict=True)
-            names += [" * ".join(filter(None, (own[a], own[b]))) or "1" for a, b in pairs]
-        return np.array(names, dtype=object)
-
     def to_state(self) -> dict[str, Any]:
         """Serialise the fitted attributes to JSON values, for `restore`."""
         named = hasattr(self, "feature_names_in_")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from qsdp.encoding.columns import (
     as_symbols,
     as_table,
     chosen_columns,
-    column_notation,
+    column_notations,
     odd_entries,
     place_of,
 )
@@ -34,12 +35,81 @@ __all__ = ["TableEncoder", "ThresholdEncoder"]
 _UNKNOWN = ("warn", "ignore", "error")
 
 
-class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Base class of the encoders, which learn an `Encoding` from rows of positive weight."""
+class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Inputs of a network for a table of numbers, categories and missing entries.
+
+    Numbers are standardised, become thermometer bits, or both. Each category becomes a bit; two categories become one
+    bit. Columns that do not vary have no input.
+
+    Parameters
+    ----------
+    encoding : {"standard", "thresholds", "both"}, default="both"
+        Encoding of numbers: standardised (zero mean, unit variance), bits as in `ThresholdEncoder`, or both.
+    n_thresholds, strategy, bits
+        See `ThresholdEncoder`; `bits` also applies to categories.
+    categorical_features : "from_dtype" or array-like, default="from_dtype"
+        Columns that hold categories, as a boolean mask, indices or names. "from_dtype": columns of text, booleans,
+        categories or other hashable objects, such as intervals, according to the type of the column, or of its entries
+        if these are Python objects. Numbers of any type, such as `decimal.Decimal`, are numbers. Numbers written as
+        text are parsed in the notation detected for their column; dates and times become days since 1970.
+    max_categories : int, default=50
+        Maximum number of categories per column that have a bit, >= 2: the most frequent ones. The others set no bit.
+    handle_unknown : {"warn", "ignore", "error"}, default="warn"
+        What to do about categories in `transform` that were absent, or too rare for a bit, in `fit`: no bit is set.
+    cut : float, optional
+        Number of standard deviations from the mean, > 0, at which numbers are clipped: quadratic functions extrapolate
+        badly to outliers, and bounded inputs suit fixed-point arithmetic.
+    dtype : data type, default=numpy.float64
+        Data type of the output; integers only if all inputs are bits.
+
+    Attributes
+    ----------
+    encoding_ : Encoding
+        The encoding itself. It does not need scikit-learn and can be stored as JSON.
+    expressions_ : tuple of Expression
+        Definition of every input.
+    is_binary_ : bool
+        Whether every input is a bit, all as 0 and 1 or all as -1 and +1.
+    dropped_ : dict of str to str
+        Columns without an input, and why: "constant", "no values", or "no gain" if an estimator left them out.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Defined when X has column names that are all strings.
+
+    Notes
+    -----
+    A missing number counts as the median of its column; a missing category sets no bit. If a column has missing entries
+    in `fit`, another bit marks them. Categories are text, booleans or numbers; objects of
+    other types are represented by their text, ``str(entry)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qsdp.encoding import TableEncoder
+    >>> X = np.array([[20.0, "Paris"], [30.0, "Rome"], [np.nan, "Oslo"], [50.0, "Rome"]], dtype=object)
+    >>> encoder = TableEncoder(n_thresholds=1).fit(X)
+    >>> encoder.get_feature_names_out(["age", "city"]).tolist()
+    ['age', 'age > 25', 'age is missing', 'city == Oslo', 'city == Paris', 'city == Rome']
+    >>> encoder.transform([[50.0, "Rome"]]).round(2)
+    array([[1.61, 1.  , 0.  , 0.  , 0.  , 1.  ]])
+    """
 
     n_features_in_: int
-    #: Values of the rule's fields that are not parameters of the encoder.
-    _fixed: ClassVar[dict[str, Any]] = {}
+
+    def __init__(
+        self,
+        encoding: str = EncodingRule.encoding,
+        *,
+        n_thresholds: int = EncodingRule.n_thresholds,
+        strategy: str = EncodingRule.strategy,
+        bits: str = EncodingRule.bits,
+        categorical_features: Any = "from_dtype",
+        max_categories: int = EncodingRule.max_categories,
+        handle_unknown: str = "warn",
+        cut: float | None = EncodingRule.cut,
+        dtype: Any = np.float64,
+    ) -> None:
+        self._keep(locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn the encoding of the columns of X, shape (n, d), with optional row weights (n,) >= 0; y is ignored.
@@ -48,7 +118,8 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         """
         rule = self._rule()
         raw, names = self._raw_columns(X, fitting=True), self._names().tolist()
-        notations = self._notations(raw, names)
+        # Data frames of files know the habits of columns that are not inputs.
+        notations = self._notations(raw, names, getattr(X, "attrs", {}).get("habits", ()))
         table = [self._read(*each) for each in zip(raw, names, notations, strict=True)]
         weights = check_sample_weight(sample_weight, len(table[0]))
         if weights is not None:
@@ -65,9 +136,23 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
             self.feature_names_in_ = np.array(names, dtype=object)
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
-        """Return the inputs of the network, shape (n, width)."""
+        """Return the inputs of the network, shape (n, width).
+
+        Warns
+        -----
+        QSDPWarning
+            Some categories are unknown, with ``handle_unknown="warn"``.
+        """
         check_is_fitted(self)
-        return self.encoding_.encode(self._table(X), self.dtype)
+        table = self._table(X)
+        if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
+            found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
+            message = (
+                "entries outside the categories of their columns (new, missing, or too rare in fit for one of the "
+                f"max_categories={self.max_categories} bits) set none of the bits: {found}"
+            )
+            self._report(message)
+        return self.encoding_.encode(table, self.dtype)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names of the inputs, such as ``age``, ``age > 42.5``, ``city == Paris``, ``age is missing``.
@@ -98,8 +183,8 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
 
     def _rule(self) -> EncodingRule:
         """Return the rule of the checked parameters."""
-        given = {**self._fixed, **self.get_params(deep=False)}
-        return EncodingRule(**{field.name: given[field.name] for field in fields(EncodingRule) if field.name in given})
+        check_choice("handle_unknown", self.handle_unknown, _UNKNOWN)
+        return EncodingRule(**{field.name: getattr(self, field.name) for field in fields(EncodingRule)})
 
     def _table(self, X: Any) -> list[npt.NDArray[Any]]:
         """Convert the columns in use to numbers or symbols, in the notations of training; others are unchanged."""
@@ -138,11 +223,20 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
         return numbers
 
     def _report(self, message: str) -> None:
-        warn(message)
+        if self.handle_unknown == "error":
+            raise InvalidInputError(message)
+        if self.handle_unknown == "warn":
+            warn(message)
 
-    def _notations(self, raw: list[Any], names: list[str]) -> list[str | None]:
+    def _notations(self, raw: list[Any], names: list[str], habits: Collection[str]) -> list[str | None]:
         """Detect each column's notation of numbers or booleans; None for categories."""
-        raise NotImplementedError
+        if isinstance(self.categorical_features, str):
+            check_choice("categorical_features", self.categorical_features, ["from_dtype"])
+            return column_notations(raw, names, habits)
+        numeric = np.flatnonzero(~chosen_columns(self.categorical_features, names)).tolist()
+        found = column_notations([raw[place] for place in numeric], [names[place] for place in numeric], habits)
+        by_place = dict(zip(numeric, found, strict=True))
+        return [by_place[place] or "number" if place in by_place else None for place in range(len(raw))]
 
     def _raw_columns(self, X: Any, fitting: bool) -> list[Any]:
         """Split an array, nested lists or a data frame into columns, with entries of any type."""
@@ -161,11 +255,11 @@ class _Encoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: ignor
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
 
-class ThresholdEncoder(_Encoder):
+class ThresholdEncoder(TableEncoder):
     """Thermometer bits of numbers: for each column, whether it is above each of some thresholds.
 
     Parameters
@@ -176,9 +270,6 @@ class ThresholdEncoder(_Encoder):
         Divide columns into bins of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
     bits : {"binary", "bipolar"}, default="binary"
         Bits as 0 and 1, or as -1 and +1.
-    missing : {"indicator", "fill"}, default="indicator"
-        "indicator" adds a bit for missing entries (NaN) to every column that has some in `fit`. In all other bits, a
-        missing entry counts as the median of its column, even if the column had none in `fit`.
     dtype : data type, default=numpy.float64
         Data type of the output; ``numpy.int8`` takes a byte per bit.
 
@@ -216,7 +307,8 @@ class ThresholdEncoder(_Encoder):
            [1, 1]], dtype=int8)
     """
 
-    _fixed: ClassVar[dict[str, Any]] = {"encoding": "thresholds"}
+    encoding, max_categories, cut = "thresholds", EncodingRule.max_categories, EncodingRule.cut
+    handle_unknown = "ignore"
 
     def __init__(
         self,
@@ -224,136 +316,22 @@ class ThresholdEncoder(_Encoder):
         *,
         strategy: str = EncodingRule.strategy,
         bits: str = EncodingRule.bits,
-        missing: str = EncodingRule.missing,
         dtype: Any = np.float64,
     ) -> None:
         self._keep(locals())
 
-    def _notations(self, raw: list[Any], names: list[str]) -> list[str | None]:
-        notations = [column_notation(column, name) for column, name in zip(raw, names, strict=True)]
+    def _notations(self, raw: list[Any], names: list[str], habits: Collection[str]) -> list[str | None]:
+        notations = column_notations(raw, names, habits)
         for column, name, notation in zip(raw, names, notations, strict=True):
             if notation is None:
                 first = next(entry for entry in as_symbols(column, name).tolist() if entry is not None)
                 raise InvalidTypeError(f"column {name!r} holds numbers; got text, such as {first!r:.60}")
         return ["number" if one == BOOLEAN else one for one in notations]
 
-
-class TableEncoder(_Encoder):
-    """Inputs of a network for a table of numbers, categories and missing entries.
-
-    Numbers are standardised, become thermometer bits, or both. Each category becomes a bit; two categories become one
-    bit. Columns that do not vary have no input.
-
-    Parameters
-    ----------
-    encoding : {"standard", "thresholds", "both"}, default="both"
-        Encoding of numbers: standardised (zero mean, unit variance), bits as in `ThresholdEncoder`, or both.
-    n_thresholds, strategy, bits, missing
-        See `ThresholdEncoder`; `bits` and `missing` also apply to categories.
-    categorical_features : "from_dtype" or array-like, default="from_dtype"
-        Columns that hold categories, as a boolean mask, indices or names. "from_dtype": columns of text, booleans,
-        categories or other hashable objects, such as intervals, according to the type of the column, or of its entries
-        if these are Python objects. Numbers of any type, such as `decimal.Decimal`, are numbers. Numbers written as
-        text are parsed in the notation detected for their column; dates and times become days since 1970.
-    max_categories : int, default=50
-        Maximum number of categories per column that have a bit, >= 2: the most frequent ones. The others set no bit.
-    handle_unknown : {"warn", "ignore", "error"}, default="warn"
-        What to do about categories in `transform` that were absent, or too rare for a bit, in `fit`: no bit is set.
-    cut : float, optional
-        Number of standard deviations from the mean, > 0, at which numbers are clipped: quadratic functions extrapolate
-        badly to outliers, and bounded inputs suit fixed-point arithmetic.
-    dtype : data type, default=numpy.float64
-        Data type of the output; integers only if all inputs are bits.
-
-    Attributes
-    ----------
-    encoding_ : Encoding
-        The encoding itself. It does not need scikit-learn and can be stored as JSON.
-    expressions_ : tuple of Expression
-        Definition of every input.
-    is_binary_ : bool
-        Whether every input is a bit, all as 0 and 1 or all as -1 and +1.
-    dropped_ : dict of str to str
-        Columns without an input, and why: "constant", "no values", or "no gain" if an estimator left them out.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
-
-    Notes
-    -----
-    A missing number counts as the median of its column; a missing category sets no bit. If a column has missing entries
-    in `fit`, another bit marks them (``missing="indicator"``). Categories are text, booleans or numbers; objects of
-    other types are represented by their text, ``str(entry)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from qsdp.encoding import TableEncoder
-    >>> X = np.array([[20.0, "Paris"], [30.0, "Rome"], [np.nan, "Oslo"], [50.0, "Rome"]], dtype=object)
-    >>> encoder = TableEncoder(n_thresholds=1).fit(X)
-    >>> encoder.get_feature_names_out(["age", "city"]).tolist()
-    ['age', 'age > 25', 'age is missing', 'city == Oslo', 'city == Paris', 'city == Rome']
-    >>> encoder.transform([[50.0, "Rome"]]).round(2)
-    array([[1.61, 1.  , 0.  , 0.  , 0.  , 1.  ]])
-    """
-
-    def __init__(
-        self,
-        encoding: str = EncodingRule.encoding,
-        *,
-        n_thresholds: int = EncodingRule.n_thresholds,
-        strategy: str = EncodingRule.strategy,
-        bits: str = EncodingRule.bits,
-        missing: str = EncodingRule.missing,
-        categorical_features: Any = "from_dtype",
-        max_categories: int = EncodingRule.max_categories,
-        handle_unknown: str = "warn",
-        cut: float | None = EncodingRule.cut,
-        dtype: Any = np.float64,
-    ) -> None:
-        self._keep(locals())
-
-    def _rule(self) -> EncodingRule:
-        check_choice("handle_unknown", self.handle_unknown, _UNKNOWN)
-        return super()._rule()
-
-    def transform(self, X: Any) -> npt.NDArray[Any]:
-        """Return the inputs of the network, shape (n, width).
-
-        Warns
-        -----
-        QSDPWarning
-            Some categories are unknown, with ``handle_unknown="warn"``.
-        """
-        check_is_fitted(self)
-        table = self._table(X)
-        if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
-            found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
-            message = (
-                "entries outside the categories of their columns (new, missing, or too rare in fit for one of the "
-                f"max_categories={self.max_categories} bits) set none of the bits: {found}"
-            )
-            self._report(message)
-        return self.encoding_.encode(table, self.dtype)
-
     def _report(self, message: str) -> None:
-        if self.handle_unknown == "error":
-            raise InvalidInputError(message)
-        if self.handle_unknown == "warn":
-            warn(message)
-
-    def _notations(self, raw: list[Any], names: list[str]) -> list[str | None]:
-        if isinstance(self.categorical_features, str):
-            check_choice("categorical_features", self.categorical_features, ["from_dtype"])
-            return [column_notation(column, name) for column, name in zip(raw, names, strict=True)]
-        symbolic = chosen_columns(self.categorical_features, names)
-        return [
-            None if chosen else column_notation(column, name) or "number"
-            for column, name, chosen in zip(raw, names, symbolic, strict=True)
-        ]
+        warn(message)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
+        tags.input_tags.categorical = tags.input_tags.string = False
         return tags

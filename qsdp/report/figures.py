@@ -52,12 +52,12 @@ def bound_figure(lower_bound: float, note: str = "on the global optimum, over ne
 
 
 def show_measure(measure: str, value: float) -> str:
-    """Format a score of predictions: as a percentage, unless it is AUC or R^2."""
+    """Format a score of predictions: as a percentage, unless it is AUC or R²."""
     return f"{value:.3f}" if measure in WITHOUT_PERCENT else format_share(value)
 
 
 def show_score(score: float, *, number: bool) -> str:
-    """Format an R^2 (if the target is a number) or an accuracy."""
+    """Format an R² (if the target is a number) or an accuracy."""
     return show_measure("R²" if number else "accuracy", score)
 
 

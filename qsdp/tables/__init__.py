@@ -28,7 +28,8 @@ def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING)
     Text files stay text: the estimators decide the notation of every column. Their fields are separated by commas,
     semicolons, tabs or bars, as a header line shows; they may be compressed (gzip, bzip2, xz, zip) and are UTF-8, or
     UTF-16 or UTF-32 with a byte-order mark. Other files, and folders of Parquet files, are read by pyarrow with their
-    types; only nulls are missing in them. Columns that hold the index of a data frame are left out, with a warning.
+    types; only nulls are missing in them. Left out with a warning are the index of a data frame, columns of lists,
+    records or bytes, and lines below the header that have units above columns of numbers.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING)
     ------
     InvalidInputError
         The file is damaged or in another encoding, or it has no rows, an unnamed or repeated column, a line with more
-        or fewer fields than the header, or columns of lists. The message names file and line.
+        or fewer fields than the header. The message names file and line.
     """
     (table,) = table_chunks(path, None, missing)
     return table

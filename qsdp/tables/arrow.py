@@ -47,11 +47,16 @@ def arrow_frames(name: str, kind: str, rows: int | None) -> Iterator[pandas.Data
         columns = list(map(str, data.schema.names))
         if len(set(columns)) < len(columns):
             raise InvalidInputError(f"{name!r}: names of columns must be distinct")
-        for field in data.schema:
-            _check_type(name, field)
         if index := _index_columns(data.schema):
             warn(f"{name!r}: left out {', '.join(map(repr, index))}, the index of a data frame")
-        columns = [column for column in columns if column not in index]
+        nested = {field.name: field.type for field in data.schema if _is_nested(field.type)}
+        if nested:
+            kinds = ", ".join(f"{column!r} ({kind})" for column, kind in nested.items())
+            warn(f"{name!r}: left out columns that hold neither numbers nor text: {kinds}")
+        left_out = [*index, *nested]
+        columns = [column for column in columns if column not in left_out]
+        if not columns:
+            raise InvalidInputError(f"{name!r} has no column of numbers or text")
         if rows is None:
             whole = data.to_table(columns)
             batches = iter([whole] if len(whole) else [])
@@ -64,7 +69,9 @@ def arrow_frames(name: str, kind: str, rows: int | None) -> Iterator[pandas.Data
             if batch is None:
                 return
             parts = {label: _column(one) for label, one in zip(columns, batch.columns, strict=True)}
-        yield named_frame(name, parts, range(first, first + len(batch)), "row")
+        frame = named_frame(name, parts, range(first, first + len(batch)), "row")
+        frame.attrs["left_out"] = left_out
+        yield frame
         first += len(batch)
 
 
@@ -108,12 +115,12 @@ def _reasons(name: str) -> Iterator[None]:
         raise InvalidInputError(f"{name!r} is damaged or incomplete: {reason}") from None
 
 
-def _check_type(name: str, field: Any) -> None:
+def _is_nested(kind: Any) -> bool:
+    """Whether entries of a column are lists, records or bytes."""
     import pyarrow as pa
 
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        raise InvalidInputError(f"{name!r}, column {field.name!r}: entries must be numbers or text; got {kind}")
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _column(column: Any) -> npt.NDArray[Any]:

@@ -63,7 +63,7 @@ class ScoredRows:
         return self.outputs if network is None or network is self.model.network_ else network.predict(self.X)
 
     def score(self, network: Any = None) -> float:
-        """Compute the accuracy, or R^2 (NaN for a constant true target), of a network (default: the model's)."""
+        """Compute the accuracy, or R² (NaN for a constant true target), of a network (default: the model's)."""
         return score_of(self.model, self._outputs(network), self.truth, self.weights)
 
     def values(self) -> FloatArray:
@@ -132,7 +132,7 @@ def truth_of(model: Any, table: pandas.DataFrame) -> npt.NDArray[Any]:
 
 
 def score_of(model: Any, outputs: FloatArray, truth: FloatArray, weights: FloatArray | None = None) -> float:
-    """Compute the (weighted) accuracy of outputs, or R^2, which is NaN for a constant true target."""
+    """Compute the (weighted) accuracy of outputs, or R², which is NaN for a constant true target."""
     if hasattr(model, "classes_"):
         chosen = choose_classes(model.target_scaling_.decode(outputs))
         return float(np.average(chosen == truth, weights=weights))

@@ -48,7 +48,7 @@ _OTHERS = {
     rb"\x28\xb5\x2f\xfd": "compressed by Zstandard",
     rb'\s*(\{\s*"|\[\s*[\[{])': "JSON",
     rb"(?i)\s*<(!doctype|html|\?xml|table)": "HTML or XML",
-    rb"(?i)\s*@relation": "an ARFF file",
+    rb"(?i)(\s*%[^\n]*\n)*\s*@relation": "an ARFF file",
 }
 _INSTEAD = ", not a table as CSV, Parquet, Arrow or Feather; save it as CSV"
 #: Byte-order marks, longer ones first, and the number of bytes at the start of a file that determine its encoding.
@@ -59,9 +59,11 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_MARKED = 64
-#: Number of characters in which delimiters are searched for.
-_SAMPLE = 2**16
+_MARKED = 4096
+#: Number of characters in which delimiters are searched for, and of records in which a second line of the header is.
+_SAMPLE, _FIRST = 2**16, 12
+#: Start of an entry that is a number, an amount or a date.
+_COUNTS = re.compile(r"\W*\d")
 #: Approximate bytes in memory per byte of text in the file, and approximate factor of compression.
 _TEXT_SHARE, _PACKED_SHARE = 12, 5
 
@@ -155,7 +157,7 @@ def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterato
             raise InvalidInputError(
                 f"{name!r}, line {first}: names of columns must be distinct; repeated: {listing(repeated)}"
             )
-        body = _rows(name, first, header, records)
+        body = _without_units(name, _rows(name, first, header, records), missing)
         while some := list(islice(body, rows)):
             entries = list(zip(*(fields for _, fields in some), strict=True))
             for place in (place for place, label in enumerate(header) if not label):
@@ -223,20 +225,45 @@ def _rows(
     name: str, first: int, header: list[str], records: Iterator[tuple[int, list[str]]]
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the records below the header, checked to have as many fields; first is the line of the header."""
+    titles = True
     for line, fields in records:
         # Some programs write a delimiter after the last field.
         record = fields if any(fields[len(header) :]) else fields[: len(header)]
         if record == header:
             warn(f"{name!r}, line {line}: left out, since it repeats the header")
         elif len(record) == len(header):
+            titles = len(header) == 1
             yield line, record
         else:
             names = ", ".join(header)
-            remedy = "; remove what is above the names of the columns" if len(header) == 1 else ""
+            remedy = "; remove notes below the rows" if len(record) == 1 else ""
+            remedy = "; remove what is above the names of the columns" if titles else remedy
+            count = f"{len(record)} field{'' if len(record) == 1 else 's'}"
             raise InvalidInputError(
-                f"{name!r}, line {line}: {len(record)} fields; the header in line {first}, {names!r:.60}, has "
-                f"{len(header)}{remedy}"
+                f"{name!r}, line {line}: {count}; the header in line {first}, {names!r:.60}, has {len(header)}{remedy}"
             )
+
+
+def _without_units(
+    name: str, records: Iterator[tuple[int, list[str]]], missing: frozenset[str]
+) -> Iterator[tuple[int, list[str]]]:
+    """Leave out records after the header that have units or other words where all later ones have numbers."""
+    some = list(islice(records, _FIRST))
+    while len(some) > 2:
+        (line, record), *later = some
+        entries = zip(*(fields for _, fields in later), strict=True)
+        columns = [[entry for entry in column if entry not in missing] for column in entries]
+        words = [
+            entry
+            for entry, column in zip(record, columns, strict=True)
+            if column and entry not in missing and all(map(_COUNTS.match, column))
+        ]
+        if not words or any(map(_COUNTS.match, record)):
+            break
+        warn(f"{name!r}, line {line}: left out, since it has words such as {words[0]!r:.60} above columns of numbers")
+        some = later
+    yield from some
+    yield from records
 
 
 def _delimiter(lines: list[str]) -> str:

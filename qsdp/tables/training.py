@@ -17,7 +17,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.validation import FloatArray, check_choice, warn
 from qsdp.certificates import Certificate
-from qsdp.encoding.columns import as_numbers, column_notation, is_missing, odd_entries, place_of
+from qsdp.encoding.columns import as_numbers, column_notations, habits_of, is_missing, odd_entries, place_of
 from qsdp.encoding.frames import listing, require, title
 from qsdp.encoding.notation import BOOLEAN, MARKERS
 from qsdp.estimators.source import TableSource
@@ -41,6 +41,7 @@ __all__ = [
     "numbers_of",
     "problem_if_trained",
     "problem_on",
+    "row_numbers",
     "source_of",
     "split",
     "targets_of",
@@ -52,6 +53,9 @@ TASKS = ("auto", "classification", "regression")
 
 #: Largest number of classes of a target, and number of classes in a message about more.
 _MOST_CLASSES, _LISTED = 100, 10
+
+#: Number of rows that show how a file writes numbers and dates.
+_SHOWN = 1000
 
 #: Patterns of labels that are integers, and of numbers, which are equal regardless of trailing zeros; labels with
 #: leading zeros are names.
@@ -80,7 +84,8 @@ def source_of(
         A column is absent or has two roles, no column is left as an input, or the target cannot be learned.
     """
     check_choice("task", task, TASKS)
-    require(table, [target, *([] if weights is None else [weights]), *drop])
+    left_out = table.attrs.get("left_out", ())
+    require(table, [target, *([] if weights is None else [weights]), *(name for name in drop if name not in left_out)])
     if target in drop:
         raise InvalidInputError(f"column {target!r} cannot be both the target and dropped")
     if weights is not None and weights in (target, *drop):
@@ -89,14 +94,16 @@ def source_of(
         raise InvalidInputError(f"{title(table)} has no column left to learn from besides the target {target!r}")
     source = TableSource(target, weights, None, tuple(sorted(missing)), seed, float(test_size))
     known = with_target(source, table)
-    notation = column_notation(known[target], target)
+    some = table.head(_SHOWN)
+    table.attrs["habits"] = sorted(habits_of([some[name] for name in some.columns]))
+    (notation,) = column_notations([known[target]], [target], table.attrs["habits"])
     numeric = notation not in {None, BOOLEAN}
     labels = labels_of(known[target])
     classes, counts = (one.tolist() for one in np.unique(labels, return_counts=True))
     if len(classes) < 2:
         what = f"holds only {str(classes[0])!r}" if classes else "has no values"
-        besides = marked(table, target)
-        what += f" besides missing entries{besides}" if besides else ""
+        absent = len(table) - len(known)
+        what += f" besides {absent} missing entries{marked(table, target)}" if absent else ""
         raise InvalidInputError(f"target {target!r} of {title(table)} {what}; there is nothing to learn")
     if task == "regression" or (task == "auto" and numeric and len(classes) > 2):
         source = replace(source, notation=notation if numeric else "number")
@@ -113,6 +120,23 @@ def source_of(
         same = listing(str(label) for label in classes if str(label).casefold() == alike[0])
         warn(f"target {target!r} of {title(table)}: the classes {same} differ only in upper and lower case")
     return source
+
+
+def row_numbers(table: pandas.DataFrame, before: int = 0) -> set[str]:
+    """Return the columns that number the rows of a file from 0 or from 1 on, with `before` rows above those of a table.
+
+    Such numbers predict targets that are sorted, but not those of other files.
+    """
+    import pandas as pd
+
+    numbered = set()
+    for name in table.columns:
+        begins = str(table[name].iloc[0]).removesuffix(".0")
+        if begins in {str(before), str(before + 1)}:
+            numbers = pd.to_numeric(table[name], errors="coerce").to_numpy()
+            if np.array_equal(numbers, int(begins) + np.arange(len(table))):
+                numbered.add(name)
+    return numbered
 
 
 def marked(table: pandas.DataFrame, target: str) -> str:
@@ -204,12 +228,14 @@ def _label_key(label: str) -> Decimal | str:
 def numbers_of(table: pandas.DataFrame, name: str, notation: str | None = None) -> FloatArray:
     """Read a column as numbers, with NaN for missing entries; raise an error that names the first other entry."""
     column = table[name]
-    notation = notation or column_notation(column, name)
+    if notation is None:
+        (notation,) = column_notations([column], [name], table.attrs.get("habits", ()))
     numbers = as_numbers(column, name, "number" if notation in {None, BOOLEAN} else str(notation))
     if odd := odd_entries(column, numbers):
         row, text = odd[0]
         raise InvalidInputError(
-            f"{title(table)}, {place_of(table, row)}, column {name!r}: expected a number; got {text!r:.60}"
+            f"{title(table)}, {place_of(table, row)}, column {name!r}: expected a number; got {text!r:.60} ({len(odd)} "
+            "such entries); --na-values can say that texts are missing"
         )
     return numbers
 

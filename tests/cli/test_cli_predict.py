@@ -32,7 +32,7 @@ def test_predict_equals_the_model_in_memory(trained: Path, here: Path, target: s
     else:
         assert list(rows[0]) == ["prediction"]
         assert [float(row["prediction"]) for row in rows] == list(model.predict(inputs_of(model, table)))
-        assert re.fullmatch(r"Warning: .* 'id', 'label'\nR\^2 0\.\d+ on 120 rows with 'price'\n", result.stderr)
+        assert re.fullmatch(r"Warning: .* 'id', 'label'\nR² 0\.\d+ on 120 rows with 'price'\n", result.stderr)
     saved = run("predict", trained / f"{target}.qsdp", trained / "messy.csv", "--output", "p.csv")
     assert (saved.exit_code, saved.stdout) == (0, "")
     assert (here / "p.csv").read_text() == result.stdout

@@ -93,17 +93,17 @@ def test_warnings_of_qsdp_are_a_line_each_and_others_are_not_shown(monkeypatch: 
         return load_dataset(name)
 
     monkeypatch.setattr("qsdp.cli._demo.load_dataset", noisy)
-    result = run("demo", "--dataset", "diabetes", "--neurons", 10)
+    result = run("demo", "--dataset", "diabetes", "--refine", "none")
     assert result.exit_code == 0
     assert result.stderr == "Warning: twice over\n"
 
 
 def test_stages_are_bars_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, trained: Path, here: Path) -> None:
-    plain = run("demo", "--dataset", "iris", "--neurons", 30)
+    plain = run("demo", "--dataset", "iris")
     assert plain.stderr == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    shown = run("demo", "--dataset", "iris", "--neurons", 30)
+    shown = run("demo", "--dataset", "iris")
     for name in (
         "Loading iris",
         "Training with",

@@ -54,6 +54,49 @@ def test_one_class_or_one_number_among_the_training_rows(here: Path, other: str,
     assert message in refused("fit", "data.csv", "--target", "y", "--task", task)
 
 
+@pytest.mark.parametrize("options", [(), ("--memory", 0)])
+def test_columns_that_number_the_rows_are_no_inputs(here: Path, options: tuple[Any, ...]) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "id": np.arange(1, 61), "t": np.arange(60)[::-1]})
+    frame.assign(y=frame["x"] > 0.0).to_csv("data.csv", index_label="Unnamed: 0")
+    result = run("fit", "data.csv", "--target", "y", *FAST, *options)
+    assert result.exit_code == 0, result.stderr
+    assert figure(result.stdout, "dropped").startswith("'Unnamed: 0' (numbers the rows), 'id' (numbers the rows)")
+    model = qsdp.load("data.qsdp")
+    assert model.feature_names_in_.tolist() == ["x", "t"]
+    frame[["x", "t"]].to_csv("new.csv", index=False)
+    assert run("predict", "data.qsdp", "new.csv").exit_code == 0
+    # Numbers of rows that are all there is to learn from, or that are too few to tell, are inputs.
+    frame.assign(y=frame["x"] > 0.0)[["id", "y"]].to_csv("only.csv", index=False)
+    frame.assign(y=frame["x"] > 0.0)[:20].to_csv("few.csv", index=False)
+    for name, columns in (("only", ["id"]), ("few", ["x", "id", "t"])):
+        assert run("fit", f"{name}.csv", "--target", "y", *FAST, *options).exit_code == 0
+        assert qsdp.load(f"{name}.qsdp").feature_names_in_.tolist() == columns
+
+
+def test_a_file_decides_about_numbers_with_two_readings(here: Path) -> None:
+    rng = np.random.default_rng(0)
+    sizes, prices = rng.integers(1000, 9999, 40), rng.integers(100000, 999999, 40)
+    rows = "".join(f'"{a:,}",{b},"${c:,}"\n' for a, b, c in zip(sizes, rng.integers(1, 5, 40), prices, strict=True))
+    (here / "houses.csv").write_text("size,beds,price\n" + rows)
+    # The currency of the target shows what the comma in another column means.
+    assert run("fit", "houses.csv", "--target", "price", *FAST).exit_code == 0
+    model = qsdp.load("houses.qsdp")
+    assert [one.notation for one in model.encoder_.encoding_.columns] == ["thousands", "number"]
+    assert model.table_.notation == "thousands in $"
+    (here / "sizes.csv").write_text("size,beds,kind\n" + rows.replace("$", "k"))
+    assert "commas separate thousands or decimals" in refused("fit", "sizes.csv", "--target", "beds")
+
+
+def test_columns_of_lists_may_be_dropped(here: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"x": np.arange(40.0) % 7, "tags": [["a", "b"]] * 40, "y": ["u", "v"] * 20})
+    frame.to_parquet("data.parquet")
+    result = run("fit", "data.parquet", "--target", "y", *FAST, "--drop", "tags")
+    assert result.exit_code == 0, result.stderr
+    assert "'tags' (--drop)" in figure(result.stdout, "dropped")
+
+
 def test_rows_are_those_of_the_split(here: Path) -> None:
     (here / "data.csv").write_text("x,y,w\n" + "".join(f"{k},{'ab?'[k % 3]},{k % 4}\n" for k in range(60)))
     rows = rows_in_memory(here / "data.csv", "y", {**COLUMNS, "weights": "w"})

@@ -75,7 +75,7 @@ def test_the_objective_is_that_of_all_training_rows(data: Path, options: list[An
     penalty = beta * model.network_.U.shape[1] * np.abs(model.network_.alpha).sum()
     assert model.certificate_.objective == pytest.approx(float(w @ (outputs - truth) ** 2) + penalty, rel=1e-9)
     assert model.certificate_.lower_bound <= model.certificate_.objective * (1 + 1e-12)
-    assert number(result.stdout, "accuracy" if classes else "R^2") > 0.5
+    assert number(result.stdout, "accuracy" if classes else "R²") > 0.5
     assert sorted(path.name for path in data.parent.iterdir()) == ["data.csv", "data.qsdp"]
     assert "statistics of a streamed file" in refused("certify", "data.qsdp", data)
     assert run("resample", "data.qsdp", "--neurons", 20, "--output", "other.qsdp").exit_code == 0
@@ -146,7 +146,7 @@ def test_the_parts_of_a_file_are_the_same_in_any_batches(data: Path, monkeypatch
     for rows in (1, 13, 500):
         monkeypatch.setattr("qsdp.cli._rows._ROWS", rows)
         parts = list(_parts(data, source, MISSING, NO_BAR))
-        for found, expected in zip(zip(*parts, strict=True), parts_of(data, "label", "w"), strict=True):
+        for found, expected in zip(list(zip(*parts, strict=True))[:2], parts_of(data, "label", "w"), strict=True):
             assert [line for part in found for line in part.index] == expected.index.tolist()
 
 

@@ -106,12 +106,51 @@ def test_notations(texts, notation, numbers):
         (["13/02/2024", "02/13/2024"], "day and month are not certain"),
         (["1,234%", "5,678 %"], "commas separate thousands or decimals, such as '1,234%'"),
         (["1,234", "5000"], "commas separate thousands or decimals"),
-        (["$1,234", "$5,678"], "commas separate thousands or decimals, such as .\\$1,234"),
+        (["1,234 €", "5,678 €"], "commas separate thousands or decimals, such as '1,234 €'"),
     ],
 )
 def test_what_cannot_be_told_is_refused_with_a_remedy(texts, message):
     with pytest.raises(InvalidInputError, match=f"column 'x' holds .*{message}"):
         TableEncoder().fit(pd.DataFrame({"x": texts}))
+
+
+@pytest.mark.parametrize(
+    ("texts", "beside", "notation"),
+    [
+        # The separators of a table are the same in all columns.
+        (["1,234", "5,678"], ["0.5", "2"], "thousands"),
+        (["1,234", "5,678"], ["1,000,000", "2"], "thousands"),
+        (["1,234", "5,678"], ["$1,200", "$2"], "thousands"),
+        (["1,234", "5,678"], ["0,5", "2"], "comma"),
+        (["1,234 €", "5,678 €"], ["0,5 %", "2 %"], "comma in €"),
+        (["64.544", "6.253", "999"], ["0,5", "2"], "comma"),
+        (["64.544", "6.253", "999"], ["1.234.567", "2"], "comma"),
+        (["64.544", "6.253", "0.5"], ["0,5", "2"], "number"),
+        (["64.544", "6.253"], ["a", "b"], "number"),
+        (["64.544", "6.253"], ["64.544", "6.25"], "number"),
+        # So is the order of day and month.
+        (["03/04/2024", "05/06/2024"], ["13/02/2024"] * 2, "day first"),
+        (["03/04/2024", "05/06/2024"], ["02/13/24 2:30 PM"] * 2, "month first"),
+    ],
+)
+def test_other_columns_decide_about_two_readings(texts, beside, notation):
+    beside = [*beside, *[None] * (len(texts) - len(beside))]
+    for frame in (pd.DataFrame({"x": texts, "y": beside}), pd.DataFrame({"y": beside, "x": texts})):
+        columns = {column.name: column for column in TableEncoder("standard").fit(frame).encoding_.columns}
+        assert columns["x"].notation == notation
+
+
+def test_columns_that_contradict_each_other_decide_nothing():
+    rivals = pd.DataFrame({"x": ["1,234", "5,678"], "a": ["0,5", "1"], "b": ["0.5", "1"]})
+    with pytest.raises(InvalidInputError, match="commas separate thousands or decimals"):
+        TableEncoder("standard").fit(rivals)
+
+
+def test_amounts_of_dollars_and_pounds_have_separators_of_thousands():
+    assert notation_of(["$1,234", "-$5,678"]) == "thousands in $"
+    assert notation_of(["£1,234", "£567"]) == "thousands in £"
+    np.testing.assert_array_equal(parsed(["$1,234", "-$5,678"], "thousands in $"), [1234.0, -5678.0])
+    assert notation_of(["$1,23", "$5,6"]) == "comma in $"
 
 
 @given(st.lists(st.dates(datetime.date(1970, 1, 1), datetime.date(2068, 12, 31)), min_size=1, max_size=20))
@@ -144,8 +183,8 @@ def test_numbers_are_rounded_correctly(values):
 
 
 def test_a_few_odd_entries_of_a_number_column_are_missing_and_named():
-    column = [str(k) for k in range(97)] + ["n.a.", "see note", "n/a"]
-    with pytest.warns(QSDPWarning, match="2 of 100 entries are not numbers, such as 'n.a.' in row 97; they count"):
+    column = [str(k) for k in range(97)] + ["tbd", "see note", "n/a"]
+    with pytest.warns(QSDPWarning, match="2 of 100 entries are not numbers, such as 'tbd' in row 97; they count"):
         encoder = TableEncoder("standard").fit(pd.DataFrame({"x": column, "y": np.arange(100.0)}))
     assert encoder.get_feature_names_out().tolist() == ["x", "x is missing", "y"]
     for kind, entries in (

@@ -64,10 +64,6 @@ def test_rows_are_products_and_signs(products: str) -> None:
     assert kinds.count("linear") == 2
     assert blocks.sizes[-2:] == (10, 10)
     assert kinds.count("quadratic") == (1 if products == "numbers" else 6)
-    names = encoder.get_feature_names_out().tolist()
-    assert len(names) == blocks.rows.shape[1]
-    assert names[-1].startswith("dose > ")
-    assert ("age * city == Rome" in names) == (products == "numbers")
 
 
 @settings(max_examples=25, deadline=None)
@@ -116,7 +112,6 @@ def test_estimators_prove_explain_and_store_them(products: str, tmp_path: Path) 
     new["city"] = new["city"].astype(object)
     new.loc[0, "city"] = "Lima"
     np.testing.assert_array_equal(loaded.predict_proba(new), model.predict_proba(new))
-    assert loaded.encoder_.get_feature_names_out().tolist() == model.encoder_.get_feature_names_out().tolist()
     with pytest.raises(ValueError, match="no column 'age'"):
         loaded.predict(new.rename(columns={"age": "years"}))
 

@@ -348,14 +348,17 @@ def test_declarations_state_the_units_of_every_notation():
             "american": [f"1/{k}/2024" for k in range(1, 31)],
             "share": [f"{k},5 %" for k in range(30)],
             "wait": [f"{k}:{k:02}:00" for k in range(30)],
+            "warmth": [f"{k} °C" for k in range(30)],
         }
     )
     target = np.random.default_rng(0).normal(size=30)
-    declared = to_js(QuantizedNetworkRegressor(**{**NUMBERS, "encoding": "standard"}).fit(frame, target)).declarations
+    module = to_js(QuantizedNetworkRegressor(**{**NUMBERS, "encoding": "standard"}).fit(frame, target))
+    declared = module.files()["model.d.ts"].decode()
     assert {name: unit for unit, name in re.findall(r'/\*\* (.*) \*/\n  readonly "(\w+)"', declared)} == {
         **dict.fromkeys(("iso", "european", "american"), "Days since 1970-01-01, or an ISO date."),
         "share": "Fraction, 0.125 for 12.5%.",
         "wait": "Seconds.",
+        "warmth": "°C.",
     }
 
 

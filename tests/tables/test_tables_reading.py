@@ -90,6 +90,7 @@ def test_quotes_blank_lines_spaces_and_lines_inside_fields(tmp_path: Path) -> No
 
 def test_missing_entries_are_counted_and_may_be_named(tmp_path: Path) -> None:
     tokens = ["", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "-", "missing", "unknown"]
+    tokens += ["n.a.", "<NA>", "NAN", "#NA", "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!"]
     assert set(tokens) == MISSING
     path = write(tmp_path, "a,b\n" + "".join(f"{token},1\n" for token in [*tokens, "None"]))
     read = read_table(path)
@@ -108,7 +109,10 @@ def test_missing_entries_are_counted_and_may_be_named(tmp_path: Path) -> None:
         ("a,b\n", "has a header line but no rows"),
         ("a,b\n1,2\n\n1,2,3\n", "data.csv', line 4: 3 fields; the header in line 1, 'a, b', has 2"),
         ("My report\n\na,b\n1,2\n", "header in line 1, 'My report', has 1; remove what is above the names"),
-        ("a,b\n1\n", "line 2: 1 fields"),
+        ("TOA5,site,CR1000\na,b\n1,2\n", "in line 1, 'TOA5, site, CR1000', has 3; remove what is above"),
+        ("a,b\n1,2\n\nNotes: provisional\n", "line 4: 1 field; the header in line 1, 'a, b', has 2; remove notes"),
+        ("% a comment\n\n@RELATION x\n@DATA\n1,2\n", "is an ARFF file"),
+        ("a,b\n1\n", "line 2: 1 field"),
         ("a,,b,\n1,,3,\n1,2,3,4\n", "every column needs a name; number 2 has none, and is not an index: it holds '2'"),
         ("a,b\n1,2,,x\n", "line 2: 4 fields"),
         ("a,b,a\n1,2,3\n", "repeated: 'a'"),
@@ -236,7 +240,7 @@ def test_chunks_are_the_table(tmp_path: Path) -> None:
     whole, parts = read_table(path), list(table_chunks(path, 4))
     assert [len(part) for part in parts] == [4, 4, 2]
     pd.testing.assert_frame_equal(pd.concat(parts), whole)
-    with pytest.raises(InvalidInputError, match="line 13: 1 fields"):
+    with pytest.raises(InvalidInputError, match="line 13: 1 field"):
         list(table_chunks(write(tmp_path, path.read_text() + "1\n"), 4))
     with pytest.raises(InvalidInputError, match="rows must be an integer"):
         list(table_chunks(path, 0))
@@ -292,6 +296,34 @@ def test_parquet_and_arrow_keep_their_types(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(pd.concat(table_chunks(tmp_path / name, 2)), read)
 
 
+UNITS = "time,level,flow,state\n{}2024-01-01 00:00,1.5,NA,on\n2024-01-01 00:10,-2,$3,off\n2024-01-01 00:20,,4,on\n"
+
+
+@pytest.mark.parametrize("lines", ["TS,m,m3/s,\n", "TS,m,m3/s,-\n,,Avg,Smp\n"])
+def test_units_below_the_header_are_left_out(tmp_path: Path, lines: str) -> None:
+    plain = read_table(write(tmp_path, UNITS.format("")))
+    path = write(tmp_path, UNITS.format(lines))
+    with pytest.warns(QSDPWarning, match=r"line 2: left out, since it has words such as 'TS' above columns of numbers"):
+        read = read_table(path)
+    assert read.to_dict("list") == plain.to_dict("list")
+    with pytest.warns(QSDPWarning, match="left out"):
+        parts = list(table_chunks(path, 2))
+    assert [len(part) for part in parts] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\nunknown,x\n1,y\n2,z\n3,x\n",  # an entry that counts as missing
+        "a,b\nten,7\n1,8\n2,9\n3,10\n",  # a row with a number
+        "a,b\nx,y\ny,x\nx,x\ny,y\n",  # no column of numbers
+        "a,b\nx,y\n1,2\n",  # too little to tell
+    ],
+)
+def test_rows_of_words_are_rows(tmp_path: Path, text: str) -> None:
+    assert len(read_table(write(tmp_path, text))) == text.count("\n") - 1
+
+
 def test_damaged_parquet_files_and_columns_of_lists(tmp_path: Path) -> None:
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     plain = pa.table({"a": [1, 2]})
@@ -300,8 +332,14 @@ def test_damaged_parquet_files_and_columns_of_lists(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="is damaged or incomplete"):
         read_table(write(tmp_path, content[:-40], "cut.parquet"))
     for kind, column in (("list", pa.array([[1], [2]])), ("binary", pa.array([b"a", b"b"]))):
+        parquet.write_table(pa.table({"l": column, "a": [1, 2]}), tmp_path / "lists.parquet")
+        with pytest.warns(QSDPWarning, match=rf"left out columns that hold neither numbers nor text: 'l' \({kind}"):
+            assert list(read_table(tmp_path / "lists.parquet")) == ["a"]
         parquet.write_table(pa.table({"l": column}), tmp_path / "lists.parquet")
-        with pytest.raises(InvalidInputError, match=f"column 'l': entries must be numbers or text; got {kind}"):
+        with (
+            pytest.warns(QSDPWarning, match="left out"),
+            pytest.raises(InvalidInputError, match="has no column of numbers or text"),
+        ):
             read_table(tmp_path / "lists.parquet")
     parquet.write_table(plain.slice(0, 0), tmp_path / "none.parquet")
     with pytest.raises(InvalidInputError, match="has columns but no rows"):

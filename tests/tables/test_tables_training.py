@@ -22,12 +22,35 @@ from qsdp.tables.training import (
     inputs_of,
     problem_if_trained,
     problem_on,
+    row_numbers,
     source_of,
     split,
     targets_of,
     weights_of,
     with_target,
 )
+
+
+def test_columns_that_number_the_rows_are_known() -> None:
+    count = list(range(30))
+    frame = pd.DataFrame(
+        {
+            "text": list(map(str, count)),
+            "from 1": [str(k + 1) for k in count],
+            "floats": [float(k) for k in count],
+            "years": [1990 + k for k in count],
+            "twice": [k // 2 for k in count],
+            "swapped": [1, 0, *count[2:]],
+            "gap": [*map(str, count[:-1]), None],
+            "truth": [False, True] * 15,
+            "words": ["0", *["a"] * 29],
+        }
+    )
+    assert row_numbers(frame) == {"text", "from 1", "floats"}
+    # The second part of a file continues the numbers of the first.
+    assert row_numbers(frame.iloc[10:], 10) == {"text", "from 1", "floats", "swapped"}
+    assert row_numbers(frame.iloc[10:]) == set()
+
 
 # -- what a table is used for ------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class JavaScriptModule(Summarized):
 
     def files(self) -> dict[str, bytes]:
         """Return the contents of the files by name."""
-        return {f"{self.name}.js": self.source.encode("ascii"), f"{self.name}.d.ts": self.declarations.encode("ascii")}
+        return {f"{self.name}.js": self.source.encode("ascii"), f"{self.name}.d.ts": self.declarations.encode()}
 
     def write(self, directory: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Write the files, all or none, to an existing directory and return their paths.
