@@ -20,6 +20,7 @@ from qsdp._utils import deadline
 from qsdp._utils.arrays import library_of
 from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import LARGE_FLOATS
+from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
 
@@ -38,12 +39,6 @@ __all__ = [
 
 #: Columns of a group. With more columns, more entries are computed twice; with fewer, products are too narrow.
 _COLUMNS = 16
-
-#: Up to this size there is one group; beyond it, two are faster.
-_ONE_GROUP = 24
-
-#: Minimum number of rows of a batch: each batch updates all sums.
-_LEAST_ROWS = 2048
 
 
 class _Data(Protocol):
@@ -202,7 +197,7 @@ class GramFactor:
         return np.asarray(solution)
 
 
-@lru_cache(maxsize=8)
+@lru_cache
 def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
     """Return row indices, column indices and factors of an orthonormal basis of symmetric matrices, read-only."""
     first, second = pairs_of(size)
@@ -258,7 +253,7 @@ def pair_sums(
     starts, groups = _pair_starts(size), _groups(size)
     library = library_of(device, dtype)
     sums = [library.zeros(_counts(size, group)) for group in groups]
-    step = max(_LEAST_ROWS, LARGE_FLOATS // int(starts[-1]))
+    step = max(MANY_ROWS, LARGE_FLOATS // int(starts[-1]))
     for begin in range(0, n, step):
         rows = slice(begin, begin + step)
         x = library.take(np.ascontiguousarray(X[rows].T, dtype=dtype))
@@ -297,7 +292,7 @@ def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:
     return gram
 
 
-@lru_cache(maxsize=8)
+@lru_cache
 def pairs_of(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return `numpy.triu_indices`, cached and read-only, since computing it takes as long as a small Gram matrix."""
     pairs = np.triu_indices(size)
@@ -306,7 +301,7 @@ def pairs_of(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     return pairs
 
 
-@lru_cache(maxsize=8)
+@lru_cache
 def pair_places(size: int) -> npt.NDArray[np.intp]:
     """Return the index of each pair, in either order, in `numpy.triu_indices`, as a read-only (size, size) array."""
     numbers = np.arange(size)
@@ -317,7 +312,8 @@ def pair_places(size: int) -> npt.NDArray[np.intp]:
 
 
 def _groups(size: int) -> list[range]:
-    columns = size if size <= _ONE_GROUP else _COLUMNS
+    # Two groups of a few columns are slower than one.
+    columns = size if 2 * size <= 3 * _COLUMNS else _COLUMNS
     return [range(start, min(start + columns, size)) for start in range(0, size, columns)]
 
 
@@ -327,7 +323,7 @@ def _counts(size: int, group: range) -> tuple[int, int]:
     return sum(group) + len(group), left * (left + 1) // 2
 
 
-@lru_cache(maxsize=8)
+@lru_cache
 def _pair_starts(size: int) -> npt.NDArray[np.intp]:
     """Return the read-only indices of the pairs (a, a), followed by the number of pairs."""
     starts: npt.NDArray[np.intp] = np.concatenate([[0], np.cumsum(size - np.arange(size))])

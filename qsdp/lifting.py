@@ -14,6 +14,7 @@ import numpy.typing as npt
 from qsdp._utils.arrays import ON_PROCESSOR, squared_rows
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import WORK_FLOATS, chunks, in_threads
+from qsdp._utils.tuning import MODERATE
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.blocks import Layout, one_block
 from qsdp.forms import FormMap
@@ -26,9 +27,6 @@ __all__ = ["DataMap", "QuadraticMap", "append_constant", "bordered", "quadratic_
 
 #: Minimum columns of a strip of a triangular matrix, and maximum number of strips: narrower products are slow.
 _STRIP, _MOST_STRIPS = 64, 8
-
-#: Row norms between this and its inverse need no rescaling.
-_MODERATE = 2.0**10
 
 
 def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
@@ -332,7 +330,7 @@ class QuadraticMap(ReadOnlyArrays):
         rescaled, since preconditioners compare their rows with the added one.
         """
         row = power_of_two(math.sqrt(self.X.shape[1]) * _root_mean_square(self.X, weights))
-        moderate = 1.0 / _MODERATE <= row <= _MODERATE
+        moderate = 1.0 / MODERATE <= row <= MODERATE
         kept = moderate and not self.lifted and self.X.size > WORK_FLOATS
         return self if kept else self.in_units(row)
 

@@ -77,7 +77,7 @@ def test_sums_do_not_depend_on_the_groups(
 ) -> None:
     data, rng = random_map(1, 23, 7, coefficients, lifted)
     rows, targets, weights = rows_of(data), rng.standard_normal((23, 2)), rng.random(23) + 0.1
-    for name, value in {"LARGE_FLOATS": 1, "_LEAST_ROWS": 5, "_COLUMNS": columns, "_ONE_GROUP": 2 * columns}.items():
+    for name, value in {"LARGE_FLOATS": 1, "MANY_ROWS": 5, "_COLUMNS": columns}.items():
         monkeypatch.setattr(grams, name, value)
     gram = Gram.of(data, targets, weights, device=device)
     expected = rows.T @ (weights[:, None] * rows)

@@ -10,7 +10,9 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = [
     "CANCELLED",
+    "DIGITS",
     "EPS",
+    "HALF_DIGITS",
     "LARGEST_INTEGER",
     "MARGIN",
     "ROUNDING",
@@ -46,6 +48,12 @@ EPS = float(np.finfo(np.float64).eps)
 
 #: Sums below this fraction of their terms, 1.1e-13, are rounding errors: moves that gain less could alternate forever.
 CANCELLED = 512.0 * EPS
+
+#: Relative difference of numbers that agree in half of their digits, 1.5e-8.
+HALF_DIGITS = math.sqrt(EPS)
+
+#: Decimal digits in which numbers near one agree if they differ by rounding errors alone.
+DIGITS = 12
 
 
 def exponent_of(value: float) -> int:

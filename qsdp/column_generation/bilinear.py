@@ -12,12 +12,15 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
-from qsdp._utils.parallel import few_threads
+from qsdp._utils.parallel import LARGE_FLOATS, few_threads
+from qsdp._utils.tuning import FIRST_TRY, INNER, PATIENCE
 from qsdp._utils.validation import FloatArray
+from qsdp.certificates import Certificate
 from qsdp.certificates.proof import scaled_tree
-from qsdp.column_generation.floor import Floor
-from qsdp.column_generation.loop import ATOMS, NEIGHBOURS, STARTS, Outcome, PricingResult, Round, generate
-from qsdp.column_generation.master import Atoms, Master, SharedSums
+from qsdp.column_generation.atoms import Atoms
+from qsdp.column_generation.floor import Floor, Stored
+from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
+from qsdp.column_generation.master import Master, Restricted, SharedSums
 from qsdp.column_generation.packed import PackedMaster
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BilinearOracle, BoundTree, OracleResult, price_stack
@@ -28,39 +31,21 @@ from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
 from qsdp.shaping import BlockCovariances, shape_covariance
 
-__all__ = ["Part", "bilinear_part", "is_cheap", "network_of", "share_sums"]
+__all__ = ["Known", "Part", "bilinear_part", "is_cheap", "network_of", "share_sums"]
 
-#: Number of inputs up to which every round is priced exactly; from 22 to 31 it does not matter.
+#: Number of inputs, and logarithm of the number of sign vectors of all matrices, up to which every round is priced
+#: exactly; from 22 to 31 inputs it does not matter.
 _CHEAP = 28
-
-#: Logarithm of the number of sign vectors of all matrices up to which every round is priced exactly if `is_cheap`.
-_ROUND = 28
 
 #: Size up to which exact pricing takes seconds, so that proofs close the gap and cutting planes would only delay them.
 _ENUMERATED = 35
 
-#: Atoms of blocks added in a round if there are few matrices, and of each matrix if there are many.
-_SOME, _FEW = 48, 2
-
-#: Number of samples up to which a problem that `PackedMaster` fails to solve is retried with `Master`.
-_COLUMNS = 20_000
-
 #: Number of neurons sampled from a relaxation as initial columns.
 _SAMPLED = 500
 
-#: Maximum number of starts of a search near the current neurons, so that rounds stay short for many inputs.
-_NEAR = 10_000
-
-#: Random starts of the last search before a proof; if it finds an atom, the proof is not needed.
-_MANY_STARTS = 20_000
-
-#: A proof that does not close the gap is tried only if it is expected to leave at most this fraction of the gap, and
-#: this many rounds after the last proof.
-_PROMISE, _WAIT = 0.1, 10
-
-#: Fraction of the remaining time for a first proof beyond `_ENUMERATED`. If it fails, it is tried again once neither
-#: columns nor cutting planes help.
-_TRIED = 0.2
+#: Maximum number of starts near the current neurons, and random ones of the last search before a proof; if that finds
+#: an atom, the proof is not needed.
+_MANY_STARTS = 10_000
 
 
 def is_cheap(problem: TrainingProblem) -> bool:
@@ -74,6 +59,15 @@ def _hardest(problem: TrainingProblem) -> int:
     if layout is None:
         return problem.size
     return max((size for size, flat in zip(layout.sizes, layout.linear, strict=True) if not flat), default=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of all outputs before the first round: a relaxation, a network, and a certificate."""
+
+    relaxation: Relaxation | None = None
+    network: BilinearNetwork | BlockNetwork | None = None
+    certificate: Certificate | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +86,7 @@ class Part:
 def bilinear_part(
     problem: TrainingProblem,
     k: int | None,
-    relaxation: Relaxation | None,
-    start: BilinearNetwork | BlockNetwork | None,
+    known: Known,
     tol: float,
     rng: np.random.Generator,
     report: Callable[[Round], None],
@@ -106,28 +99,29 @@ def bilinear_part(
     problem = problem if k is None else problem.output(k)
     instance = Instance.of(problem)
     packed = PackedMaster(instance, shared, k or 0) if PackedMaster.suits(instance) else None
-    master: Master | PackedMaster = packed or Master(instance, shared, k or 0)
-    dual = None
+    master: Restricted = packed or Master(instance, shared, k or 0)
+    mine = slice(None) if k is None else slice(k, k + 1)
+    dual, relaxation = None, known.relaxation
     if relaxation is not None:
-        mine = slice(None) if k is None else slice(k, k + 1)
         z = relaxation.bound.z[instance.matrices_of(mine)]
         dual = instance_bound(instance, [relaxation.bound.nu[:, mine]], [z])
-    floor = Floor(instance, dual, rng)
+    stored = None if known.certificate is None else Stored.of(known.certificate, instance, mine)
+    floor = Floor(instance, dual, rng, stored)
     floor.exhausted |= _hardest(problem) <= _ENUMERATED
     pricing = _BilinearPricing(problem, rng, tol, None if dual is None else dual.z, floor)
-    seeds: list[Any] = [start] if start is not None else []
+    seeds: list[Any] = [known.network] if known.network is not None else []
     if relaxation is not None and relaxation.status != "failed" and not deadline.over():
         seeds.append(_sampled(relaxation, k, rng))
     if seeds and problem.blocks is not None:
         for seed in seeds:
             master.add(Atoms.of_network(_of_output(seed, k)))
     elif seeds:
-        nu = dual.nu if dual is not None else _slope(problem, k, seeds[0])
-        master.add(pricing.seeds(nu, seeds))
+        best = max((one for one in (dual, stored) if one is not None), key=lambda one: one.value, default=None)
+        master.add(pricing.seeds(_slope(problem, k, seeds[0]) if best is None else best.nu, seeds))
     loop = partial(generate, tol=tol, floor=lambda: floor.value, raise_floor=floor.improve, report=report)
     with few_threads(small=master.small):
         outcome = loop(master, pricing)
-        if packed is not None and instance.map.n_rows <= _COLUMNS:
+        if packed is not None and instance.map.n_rows * ATOMS <= LARGE_FLOATS:
             agrees = packed.agrees()
             if outcome.status == "stalled" or not agrees:
                 columns = Master(instance, shared, k or 0)
@@ -164,8 +158,8 @@ def _part(
     atoms = replace(atoms, U=U, V=V)
     proof, priced = outcome.proof, outcome.priced
     if proof is None or priced is None or proof.value < floor.value:
-        nu, trees = floor.proof()
-        return Part(atoms, weights, nu, trees, (None,) * len(trees), False, outcome.status)
+        best = floor.proof()
+        return Part(atoms, weights, best.nu, best.trees, (best.upper,) * len(best.trees), best.exact, outcome.status)
     if packed is not None:
         # The rounds priced sums over the samples that are not quite those of the dual vector in floats.
         nu = packed.lifted(proof)
@@ -229,12 +223,12 @@ class _BilinearPricing:
         ]
         return PricingResult.of(results).atoms
 
-    def __call__(self, master: Master | PackedMaster, gap: float) -> PricingResult:
+    def __call__(self, master: Restricted, gap: float) -> PricingResult:
         matrices = master.matrices()
-        if is_cheap(self.problem) and len(matrices) <= 2.0 ** (_ROUND - _hardest(self.problem)):
+        if is_cheap(self.problem) and len(matrices) <= 2.0 ** (_CHEAP - _hardest(self.problem)):
             return self.prove(master, matrices)
         self._waited += 1
-        found = self._search(master, matrices, STARTS)
+        found = self._search(master, matrices, ATOMS)
         if self._is_worth_proving(_promised(master, found), gap):
             found = self._search(master, matrices, _MANY_STARTS)
         promised = _promised(master, found)
@@ -256,9 +250,9 @@ class _BilinearPricing:
             return False
         if promised <= self.tol:
             return self._open or self.floor.exhausted
-        return self._open and self._waited >= _WAIT and promised <= _PROMISE * gap
+        return self._open and self._waited >= PATIENCE and promised <= INNER * gap
 
-    def _search(self, master: Master | PackedMaster, matrices: FloatArray, n_starts: int) -> list[OracleResult]:
+    def _search(self, master: Restricted, matrices: FloatArray, n_starts: int) -> list[OracleResult]:
         direct = self._direct(master, matrices)
         return [
             direct[k]
@@ -268,25 +262,25 @@ class _BilinearPricing:
                 threshold=master.instance.dual_radius,
                 starts=self._neighbours(master, k),
                 n_starts=n_starts,
-                max_atoms=max(20, ATOMS // len(matrices)),
+                max_atoms=max(2, ATOMS // len(matrices)),
                 rng=self.rng,
             )
             for k, M in enumerate(matrices)
         ]
 
-    def _direct(self, master: Master | PackedMaster, matrices: FloatArray) -> dict[int, OracleResult]:
+    def _direct(self, master: Restricted, matrices: FloatArray) -> dict[int, OracleResult]:
         """Price exactly the small and the diagonal matrices of blocks, which need no search."""
         if self.layout is None:
             return {}
-        return price_stack(matrices, self.layout, master.instance.dual_radius, max(_FEW, _SOME // len(matrices)))
+        return price_stack(matrices, self.layout, master.instance.dual_radius, max(2, ATOMS // (4 * len(matrices))))
 
-    def _neighbours(self, master: Master | PackedMaster, k: int) -> FloatArray | None:
+    def _neighbours(self, master: Restricted, k: int) -> FloatArray | None:
         """Return starts of a search: the sides of an output's most used neurons, and their one-sign neighbours."""
         mine, N = master.atoms.numbers(self.problem.map.n_blocks) == k, self.problem.size
         atoms = master.atoms[mine]
         if not len(atoms):
             return None
-        used = np.argsort(-master.weights[mine])[: max(1, min(NEIGHBOURS, _NEAR // (2 * N)))]
+        used = np.argsort(-master.weights[mine])[: max(1, min(ATOMS, _MANY_STARTS // (2 * N)))]
         sides = np.vstack([atoms.U[used], atoms.V[used]]).astype(np.float64)
         flipped = np.repeat(sides, N, axis=0)
         flipped[np.arange(len(flipped)), np.tile(np.arange(N), len(sides))] *= -1.0
@@ -294,16 +288,19 @@ class _BilinearPricing:
 
     def prove(
         self,
-        master: Master | PackedMaster,
+        master: Restricted,
         matrices: FloatArray,
         found: list[OracleResult] | None = None,
         *,
         whole: bool = True,
     ) -> PricingResult:
-        """Prove the largest pricing values, within the remaining time or, unless `whole`, a fraction of it."""
+        """Prove the largest pricing values, within the remaining time or, unless `whole`, a fraction of it.
+
+        A proof of a part of the time that fails is tried again once neither columns nor cutting planes help.
+        """
         direct = self._direct(master, matrices)
         results = []
-        with deadline.fraction(1.0 if whole else _TRIED):
+        with deadline.fraction(1.0 if whole else FIRST_TRY):
             for k, M in enumerate(matrices):
                 if k in direct:
                     results.append(direct[k])
@@ -312,9 +309,9 @@ class _BilinearPricing:
                     result = self.oracle.prove(
                         M,
                         threshold=master.instance.dual_radius,
-                        max_atoms=max(20, ATOMS // len(matrices)),
+                        max_atoms=max(2, ATOMS // len(matrices)),
                         incumbent=found[k].value if found else 0.0,
-                        slack=0.1 * self.tol if not is_cheap(self.problem) else 0.0,
+                        slack=INNER * self.tol if not is_cheap(self.problem) else 0.0,
                         shift=None if self.shifts is None else self.shifts[k],
                     )
                 results.append(result)
@@ -323,7 +320,7 @@ class _BilinearPricing:
         return proven
 
 
-def _promised(master: Master | PackedMaster, found: Sequence[OracleResult]) -> float:
+def _promised(master: Restricted, found: Sequence[OracleResult]) -> float:
     """Compute the relative gap that a proof would leave if no pricing value exceeds those found."""
     return master.gap(max(result.value for result in found))
 

@@ -1,25 +1,49 @@
-"""Lower bounds from the relaxation, with and without cutting planes, as an alternative to exact pricing."""
+"""Lower bounds from the relaxation, with and without cutting planes, and from earlier runs: alternatives to pricing."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from qsdp._utils.deadline import TimeOver
+from qsdp._utils.tuning import GAIN, PATIENCE
 from qsdp._utils.validation import FloatArray
-from qsdp.certificates.proof import root_tree
+from qsdp.certificates import Certificate
+from qsdp.certificates.proof import Proof, root_tree
 from qsdp.pricing import BoundTree
 from qsdp.relaxation import DualBound
 from qsdp.relaxation.cuts import CutBound, CuttingPlanes
 from qsdp.relaxation.instance import Instance
 
-__all__ = ["Floor"]
+__all__ = ["Floor", "Stored"]
 
-#: Relative rise of the bound below which a round counts as useless, and number of such rounds after which to stop.
-_RISE, _PATIENCE = 1e-4, 4
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A bound with its dual vector, and trees and upper bounds of the pricing values of all its matrices.
+
+    The upper bounds are None if the trees are cheap to evaluate; `exact` tells whether they are the largest values.
+    """
+
+    value: float
+    nu: FloatArray
+    trees: tuple[BoundTree, ...]
+    upper: float | None = None
+    exact: bool = False
+
+    @classmethod
+    def of(cls, certificate: Certificate, instance: Instance, outputs: slice) -> Stored:
+        """Return the part of a certificate for some outputs, whose instance this is."""
+        proof = certificate.proof
+        assert isinstance(proof, Proof)
+        nu, trees = proof.nu[:, outputs], proof.trees[instance.matrices_of(outputs)]
+        value = max(0.0, instance.guarded_dual_value(np.ascontiguousarray(nu)))
+        return cls(value, nu, trees, instance.dual_radius, certificate.bound_type == "exact")
 
 
 class Floor:
-    """Best lower bound of an instance from semidefinite programs so far.
+    """Best lower bound of an instance so far that does not come from the rounds.
 
     Parameters
     ----------
@@ -28,26 +52,28 @@ class Floor:
     dual : DualBound or None
         Dual bound of the relaxation.
     rng : numpy.random.Generator
+    stored : Stored, optional
+        Proof of an earlier run.
     """
 
-    def __init__(self, instance: Instance, dual: DualBound | None, rng: np.random.Generator) -> None:
-        self._instance, self._dual, self._rng = instance, dual, rng
+    def __init__(
+        self, instance: Instance, dual: DualBound | None, rng: np.random.Generator, stored: Stored | None = None
+    ) -> None:
+        self._instance, self._dual, self._rng, self._stored = instance, dual, rng, stored
         self._planes: CuttingPlanes | None = None
         self._still = 0
         self.exhausted = dual is None or not CuttingPlanes.supports(instance)
 
     @property
-    def value(self) -> float:
-        """Value of the bound, at least 0."""
+    def _semidefinite(self) -> float:
+        """Value of the bound from semidefinite programs, at least 0."""
         plain = 0.0 if self._dual is None else self._dual.value
         return plain if self._cut is None else max(plain, self._cut.value)
 
     @property
-    def nu(self) -> FloatArray | None:
-        """Dual vector of the bound."""
-        if self._cut is not None and self._cut.value >= self.value:
-            return self._cut.nu
-        return None if self._dual is None else self._dual.nu
+    def value(self) -> float:
+        """Value of the bound, at least 0."""
+        return self._semidefinite if self._stored is None else max(self._semidefinite, self._stored.value)
 
     @property
     def _cut(self) -> CutBound | None:
@@ -60,20 +86,22 @@ class Floor:
         try:
             if self._planes is None:
                 self._planes = CuttingPlanes(self._instance, self._rng)
-            before = self.value
+            before = self._semidefinite
             self._planes.improve()
-            self._still = 0 if self.value > (1.0 + _RISE) * before else self._still + 1
-            self.exhausted = self._planes.exhausted or self._still == _PATIENCE
+            self._still = 0 if self._semidefinite > (1.0 + GAIN) * before else self._still + 1
+            self.exhausted = self._planes.exhausted or self._still == PATIENCE
         except TimeOver:
             self.exhausted = True
         return not self.exhausted
 
-    def proof(self) -> tuple[FloatArray, tuple[BoundTree, ...]]:
-        """Return the proof: the dual vector, and the trees that bound its pricing values."""
-        cut, instance = self._cut, self._instance
-        if cut is not None and cut.value >= self.value:
-            return cut.nu, (root_tree(cut.z, cut.vectors, cut.weights),)
+    def proof(self) -> Stored:
+        """Return the dual vector of the bound, with the trees that bound its pricing values."""
+        cut, instance, value = self._cut, self._instance, self.value
+        if self._stored is not None and self._stored.value >= value:
+            return self._stored
+        if cut is not None and cut.value >= value:
+            return Stored(value, cut.nu, (root_tree(cut.z, cut.vectors, cut.weights),))
         nu = np.zeros_like(instance.target) if self._dual is None else self._dual.nu
         shifts = np.zeros((instance.n_matrices, instance.size)) if self._dual is None else self._dual.z
         used = np.repeat(np.any(nu, axis=0), instance.map.n_blocks)
-        return nu, tuple(root_tree(z * bool(own)) for own, z in zip(used, shifts, strict=True))
+        return Stored(value, nu, tuple(root_tree(z * bool(own)) for own, z in zip(used, shifts, strict=True)))

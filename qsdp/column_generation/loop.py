@@ -10,28 +10,13 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.gap import relative
+from qsdp._utils.tuning import GAIN, HALVINGS, INNER, NEGLIGIBLE, PROGRESS, ROUGH
 from qsdp.blocks import Layout
-from qsdp.column_generation.master import Atoms, DualProof, Master
-from qsdp.column_generation.packed import PackedMaster
+from qsdp.column_generation.atoms import Atoms
+from qsdp.column_generation.master import ATOMS, DualProof, Restricted
 from qsdp.pricing import BoundTree, OracleResult
 
-__all__ = ["ATOMS", "NEIGHBOURS", "STARTS", "Outcome", "PricingResult", "Round", "generate"]
-
-#: Atoms added in a round, random starts of a search, and neurons to start near; a third or thrice take as long.
-ATOMS, STARTS, NEIGHBOURS = 200, 300, 100
-
-#: Relative gap up to which the final weights are computed as accurately as possible.
-_CLOSED = 1e-5
-
-#: Accuracy of the restricted problem as a fraction of the gap, and its limits; a factor of three either way costs 15 %.
-_ACCURACY = 0.1
-_COARSEST, _FINEST = 1e-2, 1e-12
-
-#: Number of rounds without a smaller gap after which rounding dominates.
-_PATIENCE = 40
-
-#: Stabilisation: weight of the best bound's dual vector after a proof without progress; with 0, few runs converge.
-_PULL = 0.5
+__all__ = ["ATOMS", "Outcome", "PricingResult", "Round", "generate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +85,11 @@ class Outcome:
     @property
     def accuracy(self) -> float:
         """Accuracy of the final weights: high, which leaves few neurons, unless the gap is large."""
-        return _FINEST if self.gap <= _CLOSED else min(1e-6, 0.01 * self.gap)
+        return NEGLIGIBLE if self.gap <= GAIN else GAIN * self.gap
 
 
 def generate(
-    master: Master | PackedMaster,
+    master: Restricted,
     pricing: Callable[[Any, float], PricingResult],
     *,
     tol: float,
@@ -132,7 +117,7 @@ class _Rounds:
 
     def __init__(
         self,
-        master: Master | PackedMaster,
+        master: Restricted,
         pricing: Callable[[Any, float], PricingResult],
         tol: float,
         floor: Callable[[], float],
@@ -146,16 +131,16 @@ class _Rounds:
 
     def add_columns(self) -> str | None:
         """Solve, price and add columns; return the status, or None once columns no longer help."""
-        master, accuracy = self.master, _COARSEST
+        master, accuracy = self.master, ROUGH
         least, since, proven = np.inf, 0, False
-        while since < _PATIENCE:
+        while since < HALVINGS:
             master.solve(accuracy)
-            unpulled: Any = master.pull(_PULL) if since and proven else None
+            unpulled: Any = master.pull() if since and proven else None
             found = self._price()
             proven = bool(np.isfinite(found.upper))
             # This would be the gap if no pricing value exceeded those found; a heuristic search alone proves nothing.
             promised = min(self.gap, max(master.gap(found.value), 0.0))
-            least, since = (promised, 0) if promised < 0.99 * least else (least, since + 1)
+            least, since = (promised, 0) if promised < PROGRESS * least else (least, since + 1)
             if self.gap <= self._tol:
                 return "optimal"
             if deadline.over():
@@ -170,11 +155,11 @@ class _Rounds:
                     return "optimal"
             if added:
                 # If nothing improves, the dual vector is too far from the optimal one to show which are missing.
-                accuracy = min(_COARSEST, max(_ACCURACY * promised * 0.5**since, _FINEST))
-            elif accuracy <= _FINEST:
+                accuracy = min(ROUGH, max(INNER * promised * 0.5**since, NEGLIGIBLE))
+            elif accuracy <= NEGLIGIBLE:
                 return None
             else:
-                accuracy = max(0.01 * accuracy, _FINEST)
+                accuracy = max(ROUGH * accuracy, NEGLIGIBLE)
         return None
 
     def raise_floor(self, raised: Callable[[], bool]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,141 +15,27 @@ from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.gap import relative
 from qsdp._utils.memory import main_memory
-from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.numeric import EPS, HALF_DIGITS, ROUNDING
+from qsdp._utils.parallel import WORK_FLOATS
+from qsdp._utils.tuning import INNER, MOST_SIDE, NEGLIGIBLE, SMALL
 from qsdp._utils.validation import FloatArray
-from qsdp.blocks import Layout
+from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.restricted import (
-    GrowingColumns,
     RestrictedSolution,
     predict,
     solve_restricted,
     sparsify,
 )
 from qsdp.gram import Gram, SharedGram
-from qsdp.networks import BlockNetwork
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
 from qsdp.relaxation.instance import Instance, LinearInstance, Reduction
 
-__all__ = ["Atoms", "DualProof", "Master", "SharedSums"]
+__all__ = ["ATOMS", "DualProof", "Master", "Restricted", "SharedSums"]
 
-#: Largest side of a Gram matrix whose eigendecomposition is cheap compared with the rounds it saves.
-_LARGEST_GRAM = 2500
-
-#: Numbers of rows and of data entries up to which one thread is as fast as several.
-_FEW_ROWS, _SMALL_DATA = 600, 2**20
-
-#: Number of rows above which columns of the squared loss are also stored in an orthonormal basis.
-_MANY_ROWS = 5000
-
-#: Relative difference of objectives above which a reduction has lost part of the data.
-_LOST = 1e-8
-
-#: Coarsest accuracy that still counts as a solution.
-_COARSEST = 0.05
-
-#: Relative difference up to which objectives count as equal.
-_EQUAL = 1e-10
-
-#: Number of columns kept: a multiple of the dimension of the quadratic forms (half or twice is as good), minimum and
-#: maximum.
-_MULTIPLE, _FEW, _MAX_COLUMNS = 6, 600, 3000
-
-#: Fraction of the main memory for columns, and number of their copies: columns, basis, and new arrays of both.
-_MEMORY, _COPIES = 0.5, 4
+#: Atoms added in a round, random starts of a search, and neurons to start near; a third or thrice take as long.
+ATOMS = 200
 
 _ALL = slice(None)
-
-Weights = npt.NDArray[np.int8]
-
-
-@dataclass(frozen=True, eq=False)
-class Atoms:
-    r"""Atoms (columns) of the master problem, signed neurons :math:`\pm \langle \mathcal{X}_i, u_j v_j^T \rangle`.
-
-    Attributes
-    ----------
-    U, V : ndarray of shape (k, N), int8
-    signs : ndarray of shape (k,), int8
-    outputs : ndarray of shape (k,)
-        Output that each atom feeds.
-    block : ndarray of shape (k,)
-        Block of each atom. Entries of U and V beyond its side are 0; V is 1 in linear blocks.
-    """
-
-    U: Weights
-    V: Weights
-    signs: Weights
-    outputs: npt.NDArray[np.intp]
-    block: npt.NDArray[np.intp]
-
-    @classmethod
-    def of(cls, U: npt.NDArray[Any], V: npt.NDArray[Any], signs: Any = None) -> Atoms:
-        """Create atoms of one output and block."""
-        signs = np.ones(len(U)) if signs is None else np.asarray(signs)
-        zero = np.zeros(len(U), dtype=np.intp)
-        return cls(U.astype(np.int8), V.astype(np.int8), signs.astype(np.int8), zero, zero)
-
-    @classmethod
-    def of_neurons(cls, network: Any, rows: Any, signs: Any, outputs: Any = None) -> Atoms:
-        """Convert some neurons of a network, with signs, to atoms of the first output or of `outputs`."""
-        U, V, block = network.U[rows], network.V[rows], np.zeros(len(rows), dtype=np.intp)
-        if isinstance(network, BlockNetwork):
-            block = network.block[rows]
-            V = np.where(np.array(network.layout.linear)[block, None], network.layout.used[block], V).astype(np.int8)
-        return cls(U, V, signs.astype(np.int8), block * 0 if outputs is None else outputs, block)
-
-    @classmethod
-    def of_network(cls, network: BlockNetwork) -> Atoms:
-        """Convert the neurons of a network on blocks to atoms, one for each output that they feed."""
-        rows, outputs = np.nonzero(network.output_weights)
-        return cls.of_neurons(network, rows, np.sign(network.output_weights[rows, outputs]), outputs)
-
-    @classmethod
-    def of_outputs(cls, parts: Sequence[Atoms]) -> Atoms:
-        """Combine the atoms of several outputs."""
-        names = ("U", "V", "signs", "block")
-        U, V, signs, block = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        return cls(U, V, signs, np.repeat(np.arange(len(parts)), [len(part) for part in parts]), block)
-
-    def numbers(self, n_blocks: int) -> npt.NDArray[np.intp]:
-        """Return the index of each atom's matrix among those of all outputs and blocks."""
-        return self.outputs * n_blocks + self.block
-
-    def in_blocks(self, layout: Layout) -> Atoms:
-        """Convert atoms whose `outputs` are indices of matrices to atoms with outputs and blocks."""
-        outputs, block = np.divmod(self.outputs, layout.n_blocks)
-        U, V = (side * layout.used[block] for side in (self.U, self.V))
-        return Atoms(U, V, self.signs, outputs, block)
-
-    def __len__(self) -> int:
-        return len(self.U)
-
-    def __getitem__(self, rows: Any) -> Atoms:
-        return Atoms(*(values[rows] for values in vars(self).values()))
-
-    def __add__(self, other: Atoms) -> Atoms:
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Atoms(*(np.concatenate(pair) for pair in pairs))
-
-    def unknown(self, known: set[bytes]) -> Atoms:
-        """Select the atoms whose keys are not in `known`, without duplicates, and add their keys to `known`."""
-        fresh = []
-        for j, key in enumerate(self.keys()):
-            if key not in known:
-                known.add(key)
-                fresh.append(j)
-        return self[fresh]
-
-    def keys(self) -> list[bytes]:
-        """Compute hashable keys of atoms, equal for (u, v), (v, u) and (-u, -v); (u, -v) has the opposite sign."""
-        oriented, signs = [], self.signs.copy()
-        for side in (self.U, self.V):
-            first = side[np.arange(len(side)), np.argmax(side != 0, axis=1)]
-            orientation = np.where(first < 0, np.int8(-1), np.int8(1))
-            signs *= orientation
-            oriented.append([row.tobytes() for row in side * orientation[:, None]])
-        rest = [row.tobytes() for row in np.stack([self.outputs, self.block, signs > 0], axis=1).astype(np.int64)]
-        return [min(u, v) + max(u, v) + last for u, v, last in zip(*oriented, rest, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,44 +108,138 @@ class SharedSums:
         return self._reduction
 
 
-class Master:
-    r"""Master problem: minimise :math:`\ell + w \sum_j a_j` over the non-negative weights of the current atoms.
+class Restricted(ABC):
+    """Restricted problem of column generation: the atoms found so far, their weights, and a dual vector.
 
     Parameters
     ----------
     instance : Instance
         Instance of one output, or of all outputs that a loss couples, in its own units. Its dual radius w is the
         penalty of a weight of one.
-    shared : SharedSums, optional
-        Sums of all outputs of the problem; None if there is only this instance.
-    output : int, default=0
-        Index of the instance's output among them.
 
     Attributes
     ----------
     atoms : Atoms
     weights : ndarray of shape (k,)
     objective : float
-        Objective of the last solution, in units of the instance like `nu`.
+        Objective of the last solution, in units of the instance.
+    """
+
+    objective: float
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.normal, self.units = instance.normalised()
+        empty = np.zeros((0, instance.size), dtype=np.int8)
+        self.atoms, self.weights = Atoms.of(empty, empty), np.zeros(0)
+        self._known: set[bytes] = set()
+        #: The dual vector of the last solution or of `pull`, and the centre of `pull`.
+        self._dual: Any = None
+        self._centre: Any = None
+
+    @property
+    @abstractmethod
+    def small(self) -> bool:
+        """Whether all products are too small to benefit from several threads."""
+
+    @property
+    def n_neurons(self) -> int:
+        """Approximate number of atoms with positive weights, apart from tiny ones due to a barrier."""
+        return int((self.weights > SMALL * self.weights.max(initial=0.0)).sum())
+
+    @abstractmethod
+    def matrices(self) -> FloatArray:
+        """Return the matrices (K, N, N) of the dual vector, in units of the instance."""
+
+    def add(self, atoms: Atoms) -> int:
+        """Add the atoms that are not present yet, and return their number."""
+        atoms = atoms.unknown(self._known)
+        self._append(atoms)
+        self.atoms = self.atoms + atoms
+        self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
+        return len(atoms)
+
+    @abstractmethod
+    def _append(self, atoms: Atoms) -> None:
+        """Store what is needed of new atoms."""
+
+    @abstractmethod
+    def solve(self, tol: float) -> None:
+        """Solve to a relative duality gap `tol`."""
+
+    def select(self, rows: npt.NDArray[np.intp]) -> None:
+        """Keep only the atoms with the given indices."""
+        self.atoms, self.weights = self.atoms[rows], self.weights[rows]
+        self._known = set(self.atoms.keys())
+
+    def gap(self, upper: float) -> float:
+        """Compute the relative gap to the bound that the dual vector proves if no pricing value exceeds `upper`."""
+        return relative(self.objective - self.proof(upper).value, self.objective)
+
+    @abstractmethod
+    def proof(self, upper: float) -> DualProof:
+        """Compute the best bound that the dual vector proves if no pricing value exceeds `upper`."""
+
+    @abstractmethod
+    def centre_on(self, best: DualProof) -> None:
+        """Set the stability centre of `pull` to the dual vector of a proof."""
+
+    def pull(self) -> Any:
+        """Stabilise: move the dual vector halfway towards the centre; return the old one for `release`."""
+        own = self._dual
+        self._dual = self._halfway()
+        return own
+
+    @abstractmethod
+    def _halfway(self) -> Any:
+        """Return the mean of the dual vector and the centre."""
+
+    def release(self, own: Any) -> None:
+        """Undo `pull`."""
+        self._dual = own
+
+    @abstractmethod
+    def prune(self) -> None:
+        """Drop atoms if there are too many."""
+
+    @abstractmethod
+    def support(self, tol: float = NEGLIGIBLE) -> tuple[Atoms, FloatArray]:
+        """Solve with few atoms; return them and their weights, in units of the instance."""
+
+    def _sparse(self, columns: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray]:
+        """Return the used atoms, and weights of linearly independent ones of them, for columns (r, k) of all atoms."""
+        used = np.flatnonzero(self.weights > ROUNDING * self.weights.max(initial=0.0))
+        weights = self.weights[used].copy()
+        for output in np.unique(self.atoms.outputs[used]):
+            mine = self.atoms.outputs[used] == output
+            penalties = np.full(int(mine.sum()), self.normal.dual_radius)
+            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties)
+        return used, weights
+
+
+class Master(Restricted):
+    r"""Master problem: minimise :math:`\ell + w \sum_j a_j` over the non-negative weights of the current atoms.
+
+    Parameters
+    ----------
+    instance : Instance
+    shared : SharedSums, optional
+        Sums of all outputs of the problem; None if there is only this instance.
+    output : int, default=0
+        Index of the instance's output among them.
     """
 
     def __init__(self, instance: Instance, shared: SharedSums | None = None, output: int = 0) -> None:
-        self.instance = instance
-        self.normal, self.units = instance.normalised()
+        super().__init__(instance)
         self._working: LinearInstance = self.normal
         self._constant = 0.0
         self._reduction: tuple[Reduction, LinearInstance] | None = None
         self._residual: _Residual | None = None
         p = instance.map.layout.n_entries
-        if Reduction.applies(instance) and p <= _LARGEST_GRAM:
+        if Reduction.applies(instance) and p <= MOST_SIDE:
             with suppress(TimeOver):
                 self._reduce(shared or SharedSums(instance.target), output)
-        empty = np.zeros((0, instance.size), dtype=np.int8)
-        self.atoms = Atoms.of(empty, empty)
-        self.weights = np.zeros(0)
         self._columns = np.zeros((len(self._working.target), 0))
-        self._growing = self._empty_basis()
-        self._known: set[bytes] = set()
         self.objective = instance.fit.value_at_zero
         self._dual = self._lifted(self._working.fit.zero_dual)
         self._centre = self._dual
@@ -272,39 +252,23 @@ class Master:
         self._residual = self._left_out()
 
     @property
-    def _is_quadratic(self) -> bool:
-        return self.instance.fit.quadratic
-
-    @property
     def nu(self) -> FloatArray:
         """Dual vector of the last solution, feasible for the current atoms."""
-        return self._dual * (self.units.value / self.units.prediction)
+        nu: FloatArray = self._dual * (self.units.value / self.units.prediction)
+        return nu
 
     def matrices(self) -> FloatArray:
-        """Return the matrices (K, N, N) of the dual vector."""
+        """Return the matrices of the dual vector."""
         return self.instance.adjoints(self.nu)
 
     @property
     def small(self) -> bool:
         """Whether all products are too small to benefit from several threads."""
         n_entries = len(self.instance.target) * self.instance.size
-        return len(self._working.target) <= _FEW_ROWS and n_entries <= _SMALL_DATA
+        return max(n_entries, len(self._working.target) ** 2) <= WORK_FLOATS
 
-    @property
-    def n_neurons(self) -> int:
-        """Approximate number of atoms with positive weights, apart from tiny ones due to the barrier."""
-        return int((self.weights > 1e-3 * self.weights.max(initial=0.0)).sum())
-
-    def add(self, atoms: Atoms) -> int:
-        """Add the atoms that are not present yet, and return their number."""
-        atoms = atoms.unknown(self._known)
-        columns = self._products(self._working, atoms)
-        self.atoms = self.atoms + atoms
-        self._columns = np.hstack([self._columns, columns])
-        if self._growing is not None:
-            self._growing.add(columns)
-        self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
-        return len(atoms)
+    def _append(self, atoms: Atoms) -> None:
+        self._columns = np.hstack([self._columns, self._products(self._working, atoms)])
 
     @staticmethod
     def _products(instance: LinearInstance, atoms: Atoms) -> FloatArray:
@@ -317,7 +281,7 @@ class Master:
         solution = self._solve(tol)
         if self._reduction is not None:
             true = self._objective(solution.weights)
-            if abs(solution.objective + self._constant - true) > _LOST * true:
+            if abs(solution.objective + self._constant - true) > HALF_DIGITS * true:
                 self._restore()
                 solution = self._solve(tol)
         if not deadline.over() or solution.objective < self._inner_objective():
@@ -339,13 +303,6 @@ class Master:
         """Undo the reduction and use all rows, if the reduction is too inaccurate (it squares the data)."""
         self._working, self._constant, self._reduction, self._residual = self.normal, 0.0, None, None
         self._columns = self._products(self.normal, self.atoms)
-        self._growing = self._empty_basis()
-        if self._growing is not None:
-            self._growing.add(self._columns)
-
-    def _empty_basis(self) -> GrowingColumns | None:
-        fit = self._working.fit
-        return GrowingColumns(fit) if self._is_quadratic and len(fit.target) > _MANY_ROWS else None
 
     def _solve(self, tol: float, chosen: npt.NDArray[np.intp] | slice = _ALL) -> RestrictedSolution:
         working = self._working
@@ -353,11 +310,9 @@ class Master:
         if self._constant:
             # The gap is relative to the whole objective, most of which may be the constant.
             share = max(1.0, (self.objective / self.units.value) / max(self._inner_objective(), 1e-300))
-        tol = max(tol, min(tol * share, _COARSEST))
+        tol = max(tol, min(tol * share, INNER))
         atoms = self.atoms[chosen]
         penalties = np.full(len(atoms), working.dual_radius)
-        if self._growing is not None:
-            return self._growing.solve(chosen, penalties, tol)
         outputs = atoms.outputs if working.loss.coupled else None
         columns = self._columns[:, chosen]
         start = self.weights[chosen]
@@ -385,19 +340,8 @@ class Master:
         """Set the stability centre of `pull` to the dual vector of a proof."""
         self._centre = best.nu * (self.units.prediction / self.units.value)
 
-    def pull(self, share: float) -> FloatArray:
-        """Stabilise: move `nu` by the fraction `share` towards the centre; return the old vector for `release`."""
-        own = self._dual
-        self._dual = share * self._centre + (1.0 - share) * own
-        return own
-
-    def release(self, own: FloatArray) -> None:
-        """Undo `pull`."""
-        self._dual = own
-
-    def gap(self, upper: float) -> float:
-        """Compute the relative gap to the bound that `nu` proves if no pricing value exceeds `upper`."""
-        return relative(self.objective - self.proof(upper).value, self.objective)
+    def _halfway(self) -> FloatArray:
+        return np.asarray(0.5 * (self._centre + self._dual))
 
     def proof(self, upper: float) -> DualProof:
         r"""Compute the best bound that `nu` proves if no pricing value exceeds `upper`, and its dual vector.
@@ -423,9 +367,10 @@ class Master:
     def prune(self) -> None:
         """Drop the atoms of smallest weight if there are too many for the limit or for memory."""
         dimension = len(self.instance.target.T) * self.instance.map.layout.n_entries
-        most = min(_MAX_COLUMNS, max(_FEW, _MULTIPLE * dimension))
-        column = _COPIES * 8 * max(len(self._columns), 1)
-        most = max(2, int(min(most, _MEMORY * main_memory() / column)))
+        # Half or twice as many take as long. Columns and copies of them may take half of the memory.
+        most = min(MOST_SIDE, 3 * max(ATOMS, 2 * dimension))
+        column = 4 * self._columns.itemsize * max(len(self._columns), 1)
+        most = max(2, int(min(most, 0.5 * main_memory() / column)))
         if len(self.atoms) > most:
             # Positive weights of an interior point are inversely proportional to reduced costs. Of equal weights, the
             # latest stay.
@@ -435,27 +380,16 @@ class Master:
 
     def select(self, rows: npt.NDArray[np.intp]) -> None:
         """Keep only the atoms with the given indices."""
-        self.atoms, self.weights = self.atoms[rows], self.weights[rows]
+        super().select(rows)
         self._columns = np.ascontiguousarray(self._columns[:, rows])
-        if self._growing is not None:
-            self._growing.select(rows)
-        self._known = set(self.atoms.keys())
 
-    def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
+    def support(self, tol: float = NEGLIGIBLE) -> tuple[Atoms, FloatArray]:
         """Solve the restricted problem with few atoms, at most n per output; return them and their weights.
 
         The weights are in units of the instance. After a time limit, they are the last ones, and atoms may be more.
         """
         self.solve(tol)
-        used = np.flatnonzero(self.weights > ROUNDING * self.weights.max(initial=0.0))
-        weights = self.weights[used].copy()
-        dual_radius = self._working.dual_radius
-        # Linear dependence is the same in any basis.
-        columns = self._columns if self._growing is None else self._growing.rows
-        for output in np.unique(self.atoms.outputs[used]):
-            mine = self.atoms.outputs[used] == output
-            penalties = np.full(int(mine.sum()), dual_radius)
-            weights[mine] = sparsify(columns[:, used[mine]], weights[mine], penalties)
+        used, weights = self._sparse(self._columns)
         few, few_weights = used[weights > 0.0], weights[weights > 0.0]
         if len(few):
             # The remaining weights compensate for those left out and for rounding.
@@ -465,7 +399,7 @@ class Master:
         # Fewer neurons must not cost accuracy.
         many, many_weights = used, self.weights[used]
         best = self._evaluate(many, many_weights)
-        if self._evaluate(few, few_weights) <= best + _EQUAL * (best + self._constant):
+        if self._evaluate(few, few_weights) <= best + ROUNDING * (best + self._constant):
             many, many_weights = few, few_weights
         return self.atoms[many], many_weights * self.units.weight
 

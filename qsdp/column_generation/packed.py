@@ -13,15 +13,16 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.gap import relative
-from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.numeric import EPS, HALF_DIGITS, ROUNDING
+from qsdp._utils.tuning import MANY_ROWS, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, PATIENCE, ROUGH
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.master import Atoms, DualProof, SharedSums
+from qsdp.column_generation.atoms import Atoms
+from qsdp.column_generation.master import DualProof, Restricted, SharedSums
 from qsdp.column_generation.restricted import (
     curvature_matrix,
     descended,
     nonnegative_minimum,
     sampling_chances,
-    sparsify,
 )
 from qsdp.forms import FormMap
 from qsdp.losses import PiecewiseQuadratic
@@ -29,21 +30,9 @@ from qsdp.relaxation.instance import Instance
 
 __all__ = ["PackedMaster"]
 
-#: Maximum number of steps of a solve (two to ten are usual), and of consecutive steps without progress beyond rounding.
-_STEPS, _IDLE = 100, 5
-
-#: A solve ends when a step's decrease is below this fraction of the gap: new atoms then lower the objective more.
-_WORTH = 0.01
-
-#: Maximum number of atoms; beyond it, those of weight zero with the largest reduced costs are dropped, down to half.
-_MAX_ATOMS = 4000
-
-#: Relative difference of losses above which sums are too inaccurate.
-_LOST = 1e-8
-
-#: Number of samples for second derivatives, as a multiple of the number of atoms and at least; steps for which they are
-#: reused. Fewer samples cause more steps; more samples, slower ones.
-_PER_ATOM, _LEAST, _KEPT = 3, 2000, 5
+#: Number of samples for second derivatives, as a multiple of the number of atoms, and steps for which they are reused.
+#: Fewer samples cause more steps; more samples, slower ones.
+_PER_ATOM, _KEPT = 3, 5
 
 #: Relative accuracy of a solve from which on passes over the samples use double precision.
 _DOUBLE = 1e-5
@@ -123,7 +112,7 @@ class _SampledLoss:
         self._map, self._fit = normal.map, normal.fit
         self._rng = np.random.default_rng(0)
         #: Minimum number of samples for second derivatives, and the number of the last ones.
-        self._least, self._drawn = _LEAST, 0
+        self._least, self._drawn = MANY_ROWS, 0
         self._dtype: Any = np.float32
 
     def at(self, x: FloatArray) -> _Evaluated:
@@ -160,7 +149,7 @@ class _SampledLoss:
         return curvature_matrix(columns, curvature.take(chosen), atoms.outputs if self._fit.loss.coupled else None)
 
 
-class PackedMaster:
+class PackedMaster(Restricted):
     r"""Master problem in packed entries: an atom is a vector of P entries instead of its n values on the samples.
 
     Steps solve a quadratic model over non-negative weights. For the squared loss it is exact, and rounds need no pass
@@ -181,26 +170,23 @@ class PackedMaster:
     small = False
 
     def __init__(self, instance: Instance, shared: SharedSums, output: int = 0) -> None:
-        self.instance = instance
-        self.normal, self.units = normal, units = instance.normalised()
+        super().__init__(instance)
+        normal, units = self.normal, self.units
         self._loss: _SquaredLoss | _SampledLoss = _SampledLoss(normal)
         if normal.fit.quadratic:
             with suppress(TimeOver):
                 gram = shared.gram(normal)
                 self._loss = _SquaredLoss(normal, gram.matrix, gram.products[:, output] / units.prediction)
-        empty = np.zeros((0, instance.size), dtype=np.int8)
-        self.atoms, self.weights = Atoms.of(empty, empty), np.zeros(0)
         self._vectors = np.zeros((0, instance.map.layout.n_entries))
         self._images = self._loss.images(self._vectors)
-        self._known: set[bytes] = set()
         #: Best dual value of a proof, in normalised units.
         self._best = 0.0
         #: Whether atoms were added since the last solve.
         self._grown = False
-        self._own = self._point = self._centre = self._loss.at(
+        self._own = self._dual = self._centre = self._loss.at(
             np.zeros((instance.target.shape[1], self._vectors.shape[1]))
         )
-        self.objective = self._point.loss * units.value
+        self.objective = self._dual.loss * units.value
 
     @staticmethod
     def suits(instance: Instance) -> bool:
@@ -209,32 +195,23 @@ class PackedMaster:
         smooth = loss.inverse_curvature > 0.0 if isinstance(loss, PiecewiseQuadratic) else loss.has_curvature
         return data.units is not None and data.has_rows and data.n_rows > data.layout.n_entries and smooth
 
-    @property
-    def n_neurons(self) -> int:
-        """Number of atoms of positive weight."""
-        return int(np.count_nonzero(self.weights))
-
     def matrices(self) -> FloatArray:
-        """Return the matrices (K, N, N) of the dual vector, in units of the instance."""
-        return self.instance.map.layout.matrices(-self._point.gradient * (self.units.value / self.units.weight))
+        """Return the matrices of the dual vector."""
+        return self.instance.map.layout.matrices(-self._dual.gradient * (self.units.value / self.units.weight))
 
-    def add(self, atoms: Atoms) -> int:
-        """Add the atoms that are not present yet, and return their number."""
-        atoms = atoms.unknown(self._known)
+    def _append(self, atoms: Atoms) -> None:
         vectors = self.instance.map.layout.products(atoms.U.astype(float), atoms.V.astype(float), atoms.block)
         vectors *= atoms.signs[:, None]
-        self.atoms, self._vectors = self.atoms + atoms, np.vstack([self._vectors, vectors])
+        self._vectors = np.vstack([self._vectors, vectors])
         self._images = np.vstack([self._images, self._loss.images(vectors)])
-        self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
         self._grown = len(atoms) > 0
-        return len(atoms)
 
     def solve(self, tol: float) -> None:
         """Solve to a relative duality gap `tol`, or until steps decrease too little or a time limit passes."""
         if tol < _DOUBLE and self._loss.sharpen():
             self._own = self._loss.at(self._own.x)
         a, point, model, age, idle = self.weights, self._own, None, 0, 0
-        for _ in range(_STEPS):
+        for _ in range(MOST_STEPS):
             slopes, value, radius = self._slopes(point), self._total(a, point), self.normal.dual_radius
             largest = radius / max(radius, float((radius - slopes).max(initial=0.0)))
             if relative(value - self._loss.bound(point, largest)[0], value) <= tol or deadline.over():
@@ -253,14 +230,14 @@ class PackedMaster:
             fall = value - self._total(a, point)
             # Where the objective no longer falls but for rounding, steps may still improve the dual vector.
             idle = idle + 1 if fall <= EPS * value else 0
-            if idle > _IDLE:
+            if idle > PATIENCE:
                 if not self._loss.refine():
                     break
                 model, idle = None, 0
-            if self._grown and fall < _WORTH * (value - self._best):
+            if self._grown and fall < ROUGH * (value - self._best):
                 break
         self._grown = False
-        self.weights, self._own, self._point = a, point, point
+        self.weights, self._own, self._dual = a, point, point
         self.objective = self._total(a, point) * self.units.value
 
     def _step(
@@ -285,7 +262,7 @@ class PackedMaster:
 
     def _entries(self, weights: FloatArray) -> FloatArray:
         used = np.flatnonzero(weights)
-        owners = np.arange(len(self._point.x))[:, None] == self.atoms.outputs[used]
+        owners = np.arange(len(self._dual.x))[:, None] == self.atoms.outputs[used]
         x: FloatArray = (owners * weights[used]) @ self._vectors[used]
         return x
 
@@ -296,33 +273,22 @@ class PackedMaster:
 
     def centre_on(self, best: DualProof) -> None:
         """Set the stability centre of `pull` to the network of a proof."""
-        self._centre = self._point
+        self._centre = self._dual
 
-    def pull(self, share: float) -> _Evaluated:
-        """Stabilise: move the dual vector's network by the fraction `share` to the centre; return the old point."""
-        own = self._point
-        self._point = self._loss.at(share * self._centre.x + (1.0 - share) * own.x)
-        return own
-
-    def release(self, own: _Evaluated) -> None:
-        """Undo `pull`."""
-        self._point = own
-
-    def gap(self, upper: float) -> float:
-        """Compute the relative gap to the bound that the dual vector proves if no pricing value exceeds `upper`."""
-        return relative(self.objective - self.proof(upper).value, self.objective)
+    def _halfway(self) -> _Evaluated:
+        return self._loss.at(0.5 * (self._centre.x + self._dual.x))
 
     def proof(self, upper: float) -> DualProof:
         """Compute the best bound of multiples of the dual vector, which is represented by packed entries."""
         largest = self.instance.dual_radius / upper if upper > 0.0 else math.inf
-        value, scale = self._loss.bound(self._point, largest)
+        value, scale = self._loss.bound(self._dual, largest)
         self._best = max(self._best, value)
-        return DualProof(max(0.0, value * self.units.value), self._point.x, scale, 0.0)
+        return DualProof(max(0.0, value * self.units.value), self._dual.x, scale, 0.0)
 
     def agrees(self) -> bool:
         """Whether the loss from sums agrees with that from the samples, up to rounding."""
         exact = self.normal.fit.value(self.normal.map.values_of(self._own.x))
-        return abs(exact - self._own.loss) <= _LOST * exact
+        return abs(exact - self._own.loss) <= HALF_DIGITS * exact
 
     def lifted(self, proof: DualProof) -> FloatArray:
         """Compute the unscaled dual vector (n, C) of a proof from the samples, in units of the instance."""
@@ -332,22 +298,20 @@ class PackedMaster:
 
     def prune(self) -> None:
         """Drop the atoms of largest reduced costs if there are too many."""
-        if len(self.atoms) <= _MAX_ATOMS:
+        if len(self.atoms) <= MOST_SIDE:
             return
-        costs = np.where(self.weights > 0.0, -np.inf, self._slopes(self._point))
-        rows = np.sort(np.argsort(costs)[: max(_MAX_ATOMS // 2, self.n_neurons)])
-        self.atoms, self.weights = self.atoms[rows], self.weights[rows]
-        self._vectors, self._images = self._vectors[rows], self._images[rows]
-        self._known = set(self.atoms.keys())
+        costs = np.where(self.weights > 0.0, -np.inf, self._slopes(self._dual))
+        rows = np.sort(np.argsort(costs)[: max(MOST_SIDE // 2, int(np.count_nonzero(self.weights)))])
+        self.select(rows)
 
-    def support(self, tol: float = 1e-12) -> tuple[Atoms, FloatArray]:
+    def select(self, rows: npt.NDArray[np.intp]) -> None:
+        """Keep only the atoms with the given indices."""
+        super().select(rows)
+        self._vectors, self._images = self._vectors[rows], self._images[rows]
+
+    def support(self, tol: float = NEGLIGIBLE) -> tuple[Atoms, FloatArray]:
         """Solve the restricted problem with few atoms, at most P per output; return them and their weights."""
         self.solve(tol)
-        used = np.flatnonzero(self.weights > ROUNDING * self.weights.max(initial=0.0))
-        weights = self.weights[used].copy()
-        for output in np.unique(self.atoms.outputs[used]):
-            mine = self.atoms.outputs[used] == output
-            penalties = np.full(int(mine.sum()), self.normal.dual_radius)
-            weights[mine] = sparsify(self._vectors[used[mine]].T, weights[mine], penalties)
+        used, weights = self._sparse(self._vectors.T)
         few = weights > 0.0
         return self.atoms[used[few]], weights[few] * self.units.weight

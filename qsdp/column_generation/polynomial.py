@@ -11,8 +11,9 @@ from qsdp._utils.parallel import few_threads
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate
-from qsdp.column_generation.loop import ATOMS, NEIGHBOURS, STARTS, Outcome, PricingResult, Round, generate
-from qsdp.column_generation.master import Atoms, Master
+from qsdp.column_generation.atoms import Atoms
+from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
+from qsdp.column_generation.master import Master
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork
 from qsdp.pricing import PolynomialOracle
@@ -38,12 +39,12 @@ def polynomial_result(
 
     def pricing(master: Master, gap: float) -> PricingResult:
         K = problem.weight_map.adjoint(master.nu[:, 0])
-        used = np.argsort(-master.weights)[:NEIGHBOURS]
+        used = np.argsort(-master.weights)[:ATOMS]
         found = oracle.search(
             K,
             threshold=master.instance.dual_radius,
             starts=master.atoms.U[used].astype(np.float64) if len(used) else None,
-            n_starts=STARTS,
+            n_starts=ATOMS,
             max_atoms=ATOMS,
             rng=rng,
         )

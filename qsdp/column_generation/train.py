@@ -11,26 +11,26 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.progress import progress
+from qsdp._utils.tuning import FIRST_TRY
 from qsdp._utils.validation import RandomState, check_choice, check_random_state, check_real, check_verbose
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
-from qsdp.column_generation.bilinear import Part, bilinear_part, is_cheap, network_of, share_sums
+from qsdp.column_generation.atoms import Atoms
+from qsdp.column_generation.bilinear import Known, Part, bilinear_part, is_cheap, network_of, share_sums
 from qsdp.column_generation.loop import Round
-from qsdp.column_generation.master import Atoms, SharedSums
+from qsdp.column_generation.master import SharedSums
 from qsdp.column_generation.polynomial import polynomial_result
 from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.memory import check_memory
 
-__all__ = ["RELAXATION_SHARE", "column_generation"]
+__all__ = ["column_generation"]
 
 NEURONS = ("bilinear", "polynomial")
-
-#: Fraction of the time limit for solving a relaxation here.
-RELAXATION_SHARE = 0.25
 
 
 def column_generation(
@@ -40,7 +40,7 @@ def column_generation(
     tol: float = 1e-6,
     time_limit: float | None = 60.0,
     relaxation: Relaxation | None = None,
-    start: BilinearNetwork | BlockNetwork | None = None,
+    start: BilinearNetwork | BlockNetwork | ColumnGenerationResult | None = None,
     random_state: RandomState = 0,
     verbose: bool | int = False,
     callback: Callable[[Round], None] | None = None,
@@ -66,8 +66,10 @@ def column_generation(
     relaxation : Relaxation, optional
         Relaxation of the same problem. The first neurons are sampled from it, and its bound is the first one. By
         default, it is solved here beyond 28 columns (for bilinear neurons), in at most a quarter of the time.
-    start : BilinearNetwork or BlockNetwork, optional
-        A network whose neurons are tried first.
+    start : BilinearNetwork, BlockNetwork or ColumnGenerationResult, optional
+        A network whose neurons are tried first. The result of an earlier call, for a problem that may differ in
+        `beta`, also contributes the dual vector of its certificate. With the same `beta`, neither objective nor bound
+        is worse than before.
     random_state : int, Generator, RandomState or None, default=0
         For the starts of the searches.
     verbose : bool or int, default=False
@@ -113,7 +115,7 @@ def column_generation(
     history: list[Round] = []
     with deadline.after(time_limit) as limit, progress(verbose) as stages:
         if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
-            with deadline.fraction(RELAXATION_SHARE):
+            with deadline.fraction(FIRST_TRY):
                 relaxation = solve_relaxation(problem, verbose=verbose)
         with stages.stage("exact", tol) as bar:
             parts, ones = [], problem.parts
@@ -127,6 +129,7 @@ def column_generation(
 
             if neurons == "polynomial":
                 return polynomial_result(problem, tol, rng, history, partial(report, part=0))
+            known = _known(problem, relaxation, start)
             shared = SharedSums(problem.targets)
             if len(ones) > 1:
                 share_sums(problem, shared)
@@ -134,10 +137,10 @@ def column_generation(
                 k = number if len(ones) > 1 else None
                 with deadline.fraction(1.0 / (len(ones) - number)):
                     rounds = partial(report, part=number)
-                    parts.append(bilinear_part(problem, k, relaxation, start, tol, rng, rounds, shared))
+                    parts.append(bilinear_part(problem, k, known, tol, rng, rounds, shared))
                 if parts[-1].status == "interrupted":
                     limit.expire()
-        return _joined(problem, parts, history, tol)
+        return _joined(problem, parts, known, history, tol)
 
 
 def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, verbose: Any, callback: Any) -> None:
@@ -155,7 +158,10 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
         )
     if relaxation is not None:
         check_relaxation(relaxation, problem)
-    if start is not None:
+    if isinstance(start, ColumnGenerationResult):
+        if isinstance(start.network, PolynomialNetwork) or start.problem.with_beta(problem.beta) != problem:
+            raise InvalidInputError("start must be the result of bilinear neurons on the same data, targets and loss")
+    elif start is not None:
         check_fits(start, problem, "start")
     if neurons == "polynomial" and problem.blocks is not None:
         raise InvalidInputError("neurons must be 'bilinear' for blocks, whose samples are matrices; got 'polynomial'")
@@ -164,17 +170,42 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
         raise InvalidInputError(f"problem must have {what} for neurons='polynomial'")
 
 
+def _known(
+    problem: TrainingProblem,
+    relaxation: Relaxation | None,
+    start: BilinearNetwork | BlockNetwork | ColumnGenerationResult | None,
+) -> Known:
+    """Gather what a call is given; the certificate of a result for another beta is computed anew for this one."""
+    if not isinstance(start, ColumnGenerationResult):
+        return Known(relaxation, start)
+    certificate = start.certificate
+    if start.problem != problem:
+        proof: Any = certificate.proof
+        uppers = [Instance.of(start.problem).dual_radius] * len(proof.trees)
+        certificate = certificate_of(problem, start.network, proof.nu, proof.trees, certificate.bound_type, uppers)
+    return Known(relaxation, start.network, certificate)
+
+
 def _joined(
-    problem: TrainingProblem, parts: Sequence[Part], history: list[Round], tol: float
+    problem: TrainingProblem, parts: Sequence[Part], known: Known, history: list[Round], tol: float
 ) -> ColumnGenerationResult:
+    """Build the result of all parts; network and proof are those from before if these are better."""
     atoms = parts[0].atoms if len(parts) == 1 else Atoms.of_outputs([part.atoms for part in parts])
     weights = np.concatenate([part.weights for part in parts])
     nu = np.concatenate([part.nu for part in parts], axis=1)
-    network = settled_network(network_of(problem, atoms, weights), problem)
+    network: Any = settled_network(network_of(problem, atoms, weights), problem)
+    before = known.certificate
+    if before is not None and before.objective < network.objective(problem):
+        network = known.network
     trees = [tree for part in parts for tree in part.trees]
     uppers = [upper for part in parts for upper in part.uppers]
     bound_type = "exact" if all(part.exact for part in parts) else "sdp"
     certificate = certificate_of(problem, network, nu, trees, bound_type, uppers)
+    if before is not None and before.lower_bound > certificate.lower_bound:
+        old: Any = before.proof
+        bound = min(before.lower_bound, certificate.objective)
+        proof = replace(old, problem=problem, network=network)
+        certificate = replace(before, lower_bound=bound, objective=certificate.objective, proof=proof)
     statuses = [part.status for part in parts]
     status = next((bad for bad in ("interrupted", "time limit", "stalled") if bad in statuses), "optimal")
     status = settled_status(status, certificate, problem.objective_rounding(network), tol)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from qsdp._utils import deadline
 from qsdp._utils.summary import format_share
+from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, warn
 from qsdp.pipeline import QSDPResult
-from qsdp.relaxation.shortfall import LARGE_SCALE_RATIO, ratio_of_scales
+from qsdp.relaxation.shortfall import ratio_of_scales
 
 __all__ = ["warn_of_gap", "warn_of_scales"]
 
@@ -36,7 +37,7 @@ def warn_of_gap(result: QSDPResult) -> None:
 def warn_of_scales(X: FloatArray) -> None:
     """Warn if the scales of columns differ too much for quantized weights to compensate."""
     ratio = ratio_of_scales(X)
-    if ratio > LARGE_SCALE_RATIO:
+    if ratio > FAR:
         warn(
             f"the columns of X differ in scale by a factor of {ratio:.0f}; quantized weights cannot compensate for it: "
             "use encoding='standard'"

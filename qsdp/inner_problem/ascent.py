@@ -6,26 +6,13 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.truncated_newton import ACCEPTED, Step, newton_step
+from qsdp._utils.tuning import GAIN, INNER, MOST_STEPS, NEGLIGIBLE, PROGRESS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.form import Form
 
 __all__ = ["Ascent"]
-
-#: Maximum number of products with B per step.
-_PRODUCTS = 100
-
-#: Forcing term of the inexact Newton method: the residual falls by this factor, or this power of the relative gradient.
-_ACCURACY, _POWER = 0.2, 0.25
-
-#: Smallest weight of a row, relative to the norm of the matrix's row.
-_LEAST_WEIGHT = 0.3
-
-#: Relative gradient below which columns are dropped, and their maximum weight relative to the largest column's.
-_NEAR, _LEAST_COLUMN = 3e-2, 1e-3
-
-#: Approximate or maximum length of the rows of new columns.
-_ADDED_LENGTH = 0.1
 
 
 class Ascent:
@@ -70,7 +57,7 @@ class Ascent:
     def __init__(self, form: Form, Y: FloatArray, split: int) -> None:
         self.form, self.shrinking = form, True
         # The largest entry of the matrix is about one; quotients by the weights must be finite.
-        self.least = np.maximum(_LEAST_WEIGHT * form.row_norms(), 1e-200)
+        self.least = np.maximum(0.25 * form.row_norms(), 1e-200)
         self.multiplications = 0.0
         self.radius = 0.0
         self._move(_unit(Y), split)
@@ -83,7 +70,7 @@ class Ascent:
 
     def step(self) -> bool:
         """Take one step, shortened at a time limit; return whether another step may make progress."""
-        if self.shrinking and self.gradient < _NEAR:
+        if self.shrinking and self.gradient < ROUGH:
             self._shrink()
         step = self._newton_step()
         gain = 2.0 * step.predicted()
@@ -93,13 +80,13 @@ class Ascent:
         value, gradient = self.value, self.gradient
         self._move(_unit(self.Y + step.direction), self.split)
         # Smaller changes of the value are rounding.
-        noise = 1e-14 * float(np.abs(before[3]).sum())
+        noise = 64.0 * EPS * float(np.abs(before[3]).sum())
         ratio = (self.value - value + noise) / (gain + noise)
         self.radius = step.next_radius(self.radius, ratio)
         settled = gain <= noise
         if ratio <= ACCEPTED or (settled and self.gradient >= gradient):
             self.Y, self.split, self.G, self.z, self.weights, self.gradient = before
-            return not settled and self.radius > 1e-12 * float(np.sqrt(self.weights.sum()))
+            return not settled and self.radius > NEGLIGIBLE * float(np.sqrt(self.weights.sum()))
         return True
 
     def enlarge(self, columns: int, random: np.random.Generator) -> None:
@@ -114,9 +101,9 @@ class Ascent:
         for sign, part in ((1.0, self.Y[:, : self.split]), (-1.0, self.Y[:, self.split :])):
             added = [part]
             if sign == growing:
-                added.append(_ADDED_LENGTH / float(np.abs(vector).max()) * vector[:, None])
+                added.append(INNER / float(np.abs(vector).max()) * vector[:, None])
             if sign in signs and (missing := columns - sum(block.shape[1] for block in added)) > 0:
-                added.append(_ADDED_LENGTH / np.sqrt(missing) * random.standard_normal((len(part), missing)))
+                added.append(INNER / np.sqrt(missing) * random.standard_normal((len(part), missing)))
             parts.append(np.hstack(added))
         self._move(_unit(np.hstack(parts)), parts[0].shape[1])
         self.radius = 0.5 * float(np.sqrt(self.weights.sum()))
@@ -137,9 +124,9 @@ class Ascent:
         parts = [self.Y[:, : self.split], self.Y[:, self.split :]]
         spectra = [np.linalg.eigh(part.T @ (self.weights[:, None] * part)) for part in parts]
         largest = max(float(values[-1]) for values, _ in spectra if len(values))
-        kept = [vectors[:, values > _LEAST_COLUMN * largest] for values, vectors in spectra]
+        kept = [vectors[:, values > SMALL * largest] for values, vectors in spectra]
         count = sum(vectors.shape[1] for vectors in kept)
-        if count <= 0.9 * self.Y.shape[1]:
+        if count <= PROGRESS * self.Y.shape[1]:
             turned = [part @ vectors for part, vectors in zip(parts, kept, strict=True)]
             self._move(_unit(np.hstack(turned)), turned[0].shape[1])
 
@@ -158,8 +145,8 @@ class Ascent:
             hessian,
             lambda residual: inverse * residual,
             radius=self.radius,
-            accuracy=min(_ACCURACY, self.gradient**_POWER),
-            max_products=_PRODUCTS,
+            accuracy=min(INNER, self.gradient**0.25),
+            max_products=MOST_STEPS,
         )
 
 
@@ -185,14 +172,14 @@ def _lowest(form: Form, z: FloatArray, weights: FloatArray, sign: float) -> tupl
         return image
 
     N = form.size
-    if N <= 100:
+    if N <= MOST_STEPS:
         dense = np.column_stack([apply(column) for column in np.eye(N)])
         values, vectors = scipy.linalg.eigh(0.5 * (dense + dense.T), subset_by_index=[0, 0])
     else:
         operator = scipy.sparse.linalg.LinearOperator((N, N), matvec=apply, dtype=np.float64)
         start = np.random.default_rng(0).standard_normal(N)
         try:
-            values, vectors = scipy.sparse.linalg.eigsh(operator, k=1, which="SA", v0=start, tol=1e-4, maxiter=20 * N)
+            values, vectors = scipy.sparse.linalg.eigsh(operator, k=1, which="SA", v0=start, tol=GAIN)
         except scipy.sparse.linalg.ArpackNoConvergence:
             values, vectors = np.zeros(1), start[:, None]
     return float(values[0]), sign, root * vectors[:, 0]

@@ -19,7 +19,7 @@ import scipy.sparse
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import CANCELLED
-from qsdp._utils.parallel import few_threads
+from qsdp._utils.parallel import WORK_FLOATS, few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import (
@@ -46,9 +46,6 @@ from qsdp.inner_problem.search import BoundSearch, DualPair, SearchOptions
 from qsdp.inner_problem.signs import Signs, round_to_signs
 
 __all__ = ["InnerBound", "dominating_weights", "grothendieck_bound", "maxcut_bound", "uninterrupted"]
-
-#: Largest number of rows of the form for which one thread is used: on a busy machine, two would wait for each other.
-_SMALL = 1024
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +109,7 @@ class InnerBound(Summarized, ReadOnlyArrays):
         """
         n = check_integer("n", n, minimum=1)
         random = check_random_state(random_state)
-        with few_threads(small=len(self.Y) <= _SMALL):
+        with few_threads(small=len(self.Y) ** 2 <= WORK_FLOATS):
             x, value = round_to_signs(_symmetric(self._matrix, self._bilinear), self.Y, n, random)
         return Signs(x, float(np.ldexp(value, self._exponent)))
 
@@ -271,7 +268,7 @@ def _bound(M: Any, bilinear: bool, options: SearchOptions) -> InnerBound:
     trace = math.fsum(reduced.diagonal)
     found = DualPair(np.empty((0, 0)), 0, 0.0, np.empty(0), 0, "optimal")
     if len(reduced.support):
-        with few_threads(small=reduced.form.size <= _SMALL):
+        with few_threads(small=reduced.form.size**2 <= WORK_FLOATS):
             found = BoundSearch(reduced.form, trace, options).run()
     z, Y = reduced.restored(found)
     value = found.value + trace

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf
 
 from qsdp._utils.numeric import EPS
+from qsdp._utils.tuning import INNER, MOST_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.form import Form, Matrix, is_sparse
 
@@ -47,14 +48,14 @@ class Certifier:
     def prove_within(self, z: FloatArray, weights: FloatArray, budget: float, guess: float) -> bool:
         """Try to prove z after raising it in proportion to `weights` by `guess` or `budget` in total."""
         # A tenth of the budget is reserved for rounding.
-        budget *= 0.9
+        budget *= 1.0 - INNER
         raises = [guess, budget] if guess < budget else [budget]
         return any(self._prove(_raised(z, weights, amount)) for amount in raises)
 
     def search(self, z: FloatArray, weights: FloatArray, guess: float) -> None:
         """Raise z in proportion to `weights`, by a total from `guess` upwards, until it is proven or not the best."""
         # This many doublings of the smallest guess exceed every dominating diagonal.
-        for _ in range(120):
+        for _ in range(MOST_STEPS):
             if float(z.sum()) + guess >= self.bound or self._prove(_raised(z, weights, guess)):
                 return
             guess *= 2.0
@@ -79,7 +80,7 @@ class Certifier:
 def _raised(z: FloatArray, weights: FloatArray, amount: float) -> FloatArray:
     """Raise z by `amount` in total, in proportion to weights with a floor at a fraction of their mean."""
     # A tenth of the mean is added because rows of small entries need not be accurate.
-    floored = np.maximum(weights, 0.0) + 0.1 * float(weights.mean())
+    floored = np.maximum(weights, 0.0) + INNER * float(weights.mean())
     return z + amount / float(floored.sum()) * floored
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
+from qsdp._utils.tuning import INNER, NEGLIGIBLE, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.ascent import Ascent
 from qsdp.inner_problem.certificate import Certifier
@@ -19,15 +20,6 @@ __all__ = ["BoundSearch", "DualPair", "SearchOptions"]
 #: Multiples of the allowed gap below which the gradient triggers a proof: immediately, and after a number of steps that
 #: cost half as much as a proof.
 _LIKELY, _POSSIBLE = 1.5, 10.0
-
-#: Columns are added without a proof if the gradient is below this fraction of the tolerance.
-_STATIONARY = 1e-3
-
-#: Maximum number of such escapes.
-_ESCAPES = 20
-
-#: A small number of columns is increased if so many steps raise the value by at most this fraction of the allowed gap.
-_PATIENCE, _RISE = 15, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +92,11 @@ class BoundSearch:
                 if deadline.over():
                     status = "time limit"
                     break
-                if ascent.value > risen[0] + _RISE * allowed():
+                if ascent.value > risen[0] + INNER * allowed():
                     risen = (ascent.value, iterations)
                 # With too few columns, the landscape has saddles that are nearly flat.
-                wandering = columns < usual and escapes == 0 and iterations - risen[1] >= _PATIENCE
-                stationary = not moving or wandering or ascent.gradient < _STATIONARY * tol
+                wandering = columns < usual and escapes == 0 and iterations - risen[1] >= PATIENCE
+                stationary = not moving or wandering or ascent.gradient < SMALL * tol
                 budget = allowed() - (best[0] - ascent.value)
                 excess = ascent.gradient * float(ascent.weights.sum())
                 worked = ascent.multiplications - proof_work >= 0.5 * certifier.work
@@ -114,7 +106,7 @@ class BoundSearch:
                         break
                     proof_work = ascent.multiplications
                 if stationary:
-                    if escapes == _ESCAPES:
+                    if escapes == PATIENCE:
                         break
                     escapes += 1
                     ascent.enlarge(safe, options.random)
@@ -123,6 +115,6 @@ class BoundSearch:
         if status != "optimal":
             excess = ascent.gradient * float(ascent.weights.sum())
             # The gap is usually at least a quarter of the gradient, and never less than rounding.
-            guess = max(0.25 * excess, allowed(), 1e-12 * abs(ascent.value))
+            guess = max(0.25 * excess, allowed(), NEGLIGIBLE * abs(ascent.value))
             certifier.search(ascent.z, ascent.weights, guess)
         return DualPair(best[1], best[2], best[0], certifier.z, iterations, status)

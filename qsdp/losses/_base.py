@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import HALF_DIGITS
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.exceptions import InvalidInputError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassLoss", "Curvature", "Linearization", "Loss", "constant", "weighted_sum"]
 
-_LABELS_SHOWN = 5
+LABELS_SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +212,7 @@ class Loss(abc.ABC):
 
     def typical_curvature(self, prediction: FloatArray, target: FloatArray, step: float) -> FloatArray:
         """Return the curvature over a step of size `step`, by differences of the gradient."""
-        s = max(step, 1e-7 * (1.0 + float(np.abs(prediction).max())))
+        s = max(step, HALF_DIGITS * (1.0 + float(np.abs(prediction).max())))
         change = self.gradient(prediction + s, target) - self.gradient(prediction - s, target)
         return change / (2.0 * s)
 
@@ -292,8 +293,8 @@ class Loss(abc.ABC):
     def _check_labels(self, target: FloatArray) -> None:
         found = np.unique(target).tolist()
         if found != [-1, 1]:
-            shown = ", ".join(repr(label) for label in found[:_LABELS_SHOWN])
-            more = f", ... ({len(found)} distinct values)" if len(found) > _LABELS_SHOWN else ""
+            shown = ", ".join(repr(label) for label in found[:LABELS_SHOWN])
+            more = f", ... ({len(found)} distinct values)" if len(found) > LABELS_SHOWN else ""
             raise InvalidInputError(
                 f"y must hold the labels -1 and +1 only, and both of them, for the {self.name} loss; "
                 f"found {shown or 'nothing'}{more}"

@@ -9,16 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logsumexp, rel_entr, softmax, xlogy
 
-from qsdp._utils.numeric import EPS, UNIT
+from qsdp._utils.numeric import EPS, MARGIN, UNIT
+from qsdp._utils.tuning import MOST_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization, constant, weighted_sum
+from qsdp.losses._base import LABELS_SHOWN, LEAST_CURVATURE, ClassLoss, Curvature, Linearization, constant, weighted_sum
 from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, entropies, secant_slope, shrinkage
 
 __all__ = ["CrossEntropy"]
-
-#: Maximum number of Newton steps of the prox, far more than the usual five to ten.
-_NEWTON_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -80,11 +78,11 @@ class CrossEntropy(ClassLoss):
         # Here omega equals step for the largest entry, so the sum is at least step and the root is not above.
         shift = step + np.log(np.asarray(step)) - q.max(axis=1, keepdims=True)
         omega = wrightomega(q + shift)
-        for _ in range(_NEWTON_STEPS):
+        for _ in range(MOST_STEPS):
             excess = omega.sum(axis=1, keepdims=True) - step
             shift = shift - excess / (omega / (1.0 + omega)).sum(axis=1, keepdims=True)
             omega = wrightomega(q + shift)
-            if np.all(excess <= 1e-14 * step):
+            if np.all(excess <= 64.0 * EPS * step):
                 break
         solution: FloatArray = q - omega * (step / omega.sum(axis=1, keepdims=True))
         return solution
@@ -136,7 +134,7 @@ class CrossEntropy(ClassLoss):
         # entries round five times, so eight roundoffs are subtracted.
         own = np.array([math.fsum([float(one), *row]) for one, row in zip(w[:, 0], others, strict=True)])
         excess = w[:, 0] - np.minimum(own, 0.0)
-        others *= np.where(own < 0.0, (1.0 - 2.0**-50) * w[:, 0] / excess, 1.0)[:, None]
+        others *= np.where(own < 0.0, (1.0 - 4.0 * EPS) * w[:, 0] / excess, 1.0)[:, None]
         return np.where(target == 1.0, -np.array([math.fsum(row) for row in others])[:, None], others)
 
     def guarded_values(
@@ -171,7 +169,7 @@ class CrossEntropy(ClassLoss):
         exactly. The bound is for the multiple 1; it is smaller for smaller multiples.
         """
         sums = np.array([abs(math.fsum(row)) for row in multiplier])
-        defects: FloatArray = 1.01 * (sums + 2.0 * UNIT * np.abs(multiplier).sum(axis=1))
+        defects: FloatArray = MARGIN * (sums + 2.0 * UNIT * np.abs(multiplier).sum(axis=1))
         return defects
 
     def encode_target(self, target: FloatArray) -> FloatArray:
@@ -180,10 +178,10 @@ class CrossEntropy(ClassLoss):
             return target
         classes = np.unique(target)
         if not np.array_equal(classes, np.arange(len(classes))):
-            shown = ", ".join(f"{value:g}" for value in classes[:5])
+            shown = ", ".join(f"{value:g}" for value in classes[:LABELS_SHOWN])
             raise InvalidInputError(
                 "y must hold class numbers 0, 1, ..., C - 1, each of them present, or one-hot rows of shape "
-                f"(n, C), for the cross_entropy loss; found {shown}{', ...' if len(classes) > 5 else ''}"
+                f"(n, C), for the cross_entropy loss; found {shown}{', ...' if len(classes) > LABELS_SHOWN else ''}"
             )
         one_hot: FloatArray = np.eye(len(classes))[target.astype(np.intp)]
         return one_hot

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, MARGIN
+from qsdp._utils.tuning import HALVINGS
 from qsdp._utils.validation import FloatArray
 from qsdp.losses._base import Curvature, Linearization, Loss
 from qsdp.losses._piecewise import PiecewiseQuadratic
@@ -19,9 +20,6 @@ __all__ = ["DataFit"]
 
 #: Allowed error of the terms of a dual value, in units of the roundoff; the stand-alone checker allows the same.
 _TERMS = 64
-
-#: Maximum number of doublings of a step, for losses without a minimum along the line.
-_DOUBLINGS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +147,9 @@ class DataFit:
             return sign * slope(sign * t) + penalty
 
         low, high = 0.0, 1.0
-        for _ in range(_DOUBLINGS):
+        for _ in range(HALVINGS):
             if rise(high) >= 0.0:
-                return sign * float(scipy.optimize.brentq(rise, low, high, xtol=1e-14 * high, rtol=1e-14))
+                return sign * float(scipy.optimize.brentq(rise, low, high, xtol=64.0 * EPS * high, rtol=64.0 * EPS))
             low, high = high, 2.0 * high
         return sign * high
 
@@ -186,7 +184,7 @@ class DataFit:
             return -math.inf
         terms, roundings, slack = guarded
         total = math.fsum(terms.ravel())
-        error = 1.01 * roundings * 0.5 * EPS * math.fsum(np.abs(terms).ravel()) + slack + terms.size * 2.0**-980
+        error = MARGIN * roundings * 0.5 * EPS * math.fsum(np.abs(terms).ravel()) + slack + terms.size * 2.0**-980
         # The last term covers one rounding of the sum and one of the difference.
         return total - error - 2.0 * EPS * (abs(total) + error)
 

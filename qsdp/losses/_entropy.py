@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from qsdp._utils.numeric import HALF_DIGITS
 from qsdp._utils.validation import FloatArray
 from qsdp.losses._base import LEAST_CURVATURE
 
@@ -16,13 +17,12 @@ LOGARITHM_ROUNDINGS = 160
 
 #: The series of 2 atanh(s) is cut after s^(2 * 12 + 1): for |s| < 0.172 the remainder is below 1e-21 of the sum.
 _TERMS = 13
-_LN2 = 0.6931471805599453
 
 
 def secant_slope(own: FloatArray, p: FloatArray) -> FloatArray:
     """Compute the slope of the logarithm at p, or of its secant from p to `own` where that is larger."""
     p = np.maximum(p, LEAST_CURVATURE)
-    larger = own > p * (1.0 + 1e-6)
+    larger = own > p * (1.0 + HALF_DIGITS)
     ratio = np.where(larger, own / p, 2.0)
     return np.where(larger, np.log(ratio) / (ratio - 1.0), 1.0) / p
 
@@ -53,7 +53,7 @@ def logarithm(x: FloatArray) -> FloatArray:
     m, e = np.frexp(x)
     small = m < math.sqrt(0.5)
     m, e = np.where(small, 2.0 * m, m), e - small
-    result: FloatArray = e * _LN2 + _twice_artanh((m - 1.0) / (m + 1.0))
+    result: FloatArray = e * math.log(2.0) + _twice_artanh((m - 1.0) / (m + 1.0))
     return result
 
 

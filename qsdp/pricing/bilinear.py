@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils import deadline
+from qsdp._utils.numeric import DIGITS
 from qsdp._utils.parallel import chunks
+from qsdp._utils.tuning import MOST_STEPS
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.pricing.bilinear_tree import BilinearTree
 from qsdp.pricing.oracle import Oracle
@@ -15,8 +17,8 @@ from qsdp.pricing.scaling import Scaled
 
 __all__ = ["BilinearOracle"]
 
-#: Maximum numbers of alternations per start, rounds of flips around optima, and optima flipped per round.
-_ROUNDS, _FLIPS, _CENTRES = 60, 20, 30
+#: Maximum number of optima whose signs are flipped in a round.
+_CENTRES = 30
 
 
 class BilinearOracle(Oracle[PairPool]):
@@ -67,7 +69,7 @@ def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
     """
     U = U.copy()
     active = np.arange(len(U))
-    for _ in range(_ROUNDS):
+    for _ in range(MOST_STEPS):
         moved = signs(signs(U[active] @ M) @ M)
         changed = (moved != U[active]).any(axis=1)
         active, moved = active[changed], moved[changed]
@@ -86,9 +88,9 @@ def improve(pool: PairPool, starts: FloatArray) -> None:
     U, values = _settle(pool, starts, first=True)
     flips = 1.0 - 2.0 * np.eye(N)
     tried: set[bytes] = set()
-    for _ in range(_FLIPS):
+    for _ in range(MOST_STEPS):
         # One optimum per value is enough, because most ties are the same atom in another version.
-        _, distinct = np.unique(np.round(values, 12), return_index=True)
+        _, distinct = np.unique(np.round(values, DIGITS), return_index=True)
         centres = [u for u in U[distinct[::-1][:_CENTRES]] if (u * u[0]).tobytes() not in tried]
         if not centres or deadline.over():
             return

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.pool import Pool
 from qsdp.pricing.result import BoundTree, Leaf, SignArray
@@ -20,9 +21,6 @@ from qsdp.pricing.scaling import Scaled
 from qsdp.pricing.shifts import homogenized, shift_bound, tighten
 
 __all__ = ["Node", "TreeSearch"]
-
-#: Number of floats in the shifts of open nodes (80 MB) above which the search dives instead of branching best-first.
-_OPEN_FLOATS = 10**7
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +137,7 @@ class TreeSearch(ABC):
             for child in self.children(node):
                 if self._is_closed(child.bound):
                     self.closed.append(child)
-                elif diving or len(self.open) * len(child.shift) > _OPEN_FLOATS:
+                elif diving or len(self.open) * len(child.shift) > 2 * LARGE_FLOATS:
                     dive.append(child)
                 else:
                     self._push(child, ticket)

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.tuning import ROUGH
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.pricing.sign_vectors import attained, sign_table, signs_of
 
@@ -25,9 +26,6 @@ _SPLIT = 14
 
 #: Numbers of partial vectors (inner axis) and completions (outer axis) in a block of 128 KiB each.
 _WIDTH, _DEPTH = 2**_FIRST, 2**_STEP
-
-#: Fraction of decided coordinates from which maxima over tails are used, and relative slack that makes them cheap.
-_SCREENED, _TAIL_SLACK = 0.45, 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +69,7 @@ class Enumeration:
         self.cuts = _cuts(len(rows))
         self.tails = [np.inf] * (len(self.cuts) - 1) + [0.0]
         for index in range(len(self.cuts) - 2, -1, -1):
-            if self.cuts[index] < _SCREENED * len(rows):
+            if 2 * self.cuts[index] < len(rows):
                 break
             tail = self._tail(index)
             if tail is None:
@@ -117,7 +115,7 @@ class Enumeration:
             best[0] = max(best[0], float(np.abs(signs_of(codes, len(rows)) @ rows).sum(axis=1).max()))
 
         def level() -> float:
-            return (1.0 + _TAIL_SLACK) * best[0]
+            return (1.0 + ROUGH) * best[0]
 
         part = _Pass(self, index + 1, np.zeros(self.rows.shape[1]), level, accept)
         bits = self.cuts[index + 1] - self.cuts[index]
@@ -149,7 +147,7 @@ class _Pass:
         spread = min(float(np.abs(rows).sum()), float(np.linalg.norm(rows, 2)) * (len(rows) * N) ** 0.5)
         widest = float((np.abs(start) + np.abs(rows).sum(axis=0)).max())
         margin = _margin(N, len(self.tables))
-        total = (np.abs(start).sum() + spread) * (1.0 + 1e-9)
+        total = (np.abs(start).sum() + spread) * (1.0 + ROUNDING)
         self.scale = min((2.0**17 - margin) / total, 32000.0 / widest) if total > 0.0 else 1.0
         self.buffers: list[list[_Block]] = [[] for _ in self.tables]
         self.sum, self.part = np.empty((2, _DEPTH * _WIDTH), dtype=np.int16)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import maxcut_bound
 from qsdp.pricing.branching import Node, TreeSearch
@@ -18,8 +19,8 @@ from qsdp.pricing.shifts import homogenized, root_shift
 
 __all__ = ["FormTree"]
 
-#: Maximum rows of the right table and of a block of the left one: one MiB of values, which stays in the cache.
-_RIGHT, _LEFT = 2**11, 64
+#: Maximum rows of a block of the left table; with the rows of the right one, its values stay in the cache.
+_LEFT = 64
 
 #: Maximum number of vectors of a block that are added to the pool.
 _SHOWN = 2**13
@@ -136,7 +137,7 @@ def enumerate_forms(
     """
     k, free = len(fixed), len(K) - len(fixed)
     right = 0
-    while right < free and levels ** (right + 1) <= _RIGHT:
+    while right < free and levels ** (right + 1) <= MANY_ROWS:
         right += 1
     left = free - right
     a, b = slice(k, k + left), slice(k + left, k + free)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import CANCELLED
+from qsdp._utils.numeric import CANCELLED, DIGITS
+from qsdp._utils.tuning import MOST_STEPS
 from qsdp._utils.validation import FloatArray, check_flag, check_integer
 from qsdp.pricing.form_tree import FormTree
 from qsdp.pricing.oracle import Oracle
@@ -15,8 +16,8 @@ from qsdp.pricing.scaling import Scaled
 
 __all__ = ["PolynomialOracle"]
 
-#: Maximum sweeps per start; rounds of kicks, optima kicked per round, kicks per optimum, coordinates redrawn per kick.
-_SWEEPS, _ROUNDS, _CENTRES, _KICKS, _REDRAWN = 60, 6, 20, 15, 3
+#: Maximum rounds of kicks, optima kicked per round, kicks per optimum, coordinates redrawn per kick.
+_ROUNDS, _CENTRES, _KICKS, _REDRAWN = 6, 20, 15, 3
 
 
 class PolynomialOracle(Oracle[FormPool]):
@@ -92,7 +93,7 @@ def ascend(
     """
     Q, top = Q.copy(), levels - 1.0
     active = np.arange(len(Q))
-    for _ in range(_SWEEPS):
+    for _ in range(MOST_STEPS):
         if len(active) == 0:
             break
         rows, s = Q[active].T.copy(), sign[active]
@@ -142,7 +143,7 @@ def improve_forms(
     values = pool.add(Q)
     for _ in deadline.in_time(range(_ROUNDS if free else 0)):
         centres = np.argsort(-values, kind="stable")
-        _, distinct = np.unique(np.round(values[centres], 12), return_index=True)
+        _, distinct = np.unique(np.round(values[centres], DIGITS), return_index=True)
         centres = centres[np.sort(distinct)[:_CENTRES]]
         least = values[centres].min()
         kicked, s = np.repeat(Q[centres], _KICKS, axis=0), np.repeat(sign[centres], _KICKS)

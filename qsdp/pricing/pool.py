@@ -73,10 +73,9 @@ class Pool(ABC):
         if len(self.values) == self.max_atoms:
             wanted &= values > (self.values[-1] if self.max_atoms else np.inf)
         chosen = np.flatnonzero(wanted)
-        if len(chosen) > 8 * self.max_atoms:
-            # This is more than enough even if every atom occurs in four versions; ties are broken by position.
-            chosen = chosen[np.argsort(-values[chosen], kind="stable")[: 8 * self.max_atoms]]
-        return chosen
+        # This is more than enough even if every atom occurs in four versions; ties are broken by position.
+        most = 2 * 4 * self.max_atoms
+        return chosen[np.argsort(-values[chosen], kind="stable")[:most]] if len(chosen) > most else chosen
 
     def _merge(self, atoms: SignArray, values: FloatArray) -> None:
         """Merge atoms into the pool without duplicate rows, and keep the best."""

@@ -18,17 +18,15 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, HALF_DIGITS, MARGIN, ROUNDING
+from qsdp._utils.tuning import GAIN, INNER, NEGLIGIBLE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import InnerBound, uninterrupted
 
 __all__ = ["free_matrix", "homogenized", "root_shift", "shift_bound", "tighten"]
 
-#: Tolerance of the shift of a root.
-_ROOT = 1e-4
-
-#: Maximum number of Newton steps of a shift, and weight of their barrier per coordinate, relative to the bound.
-_STEPS, _BARRIER = 8, 1e-11
+#: Maximum number of Newton steps of a shift.
+_STEPS = 8
 
 
 def homogenized(c: FloatArray, K: FloatArray) -> FloatArray:
@@ -78,7 +76,7 @@ def root_shift(bound: Callable[..., InnerBound], M: FloatArray) -> FloatArray:
     KeyboardInterrupt
         The bound, which catches this exception, was interrupted.
     """
-    return uninterrupted(bound(M, tol=_ROOT)).z
+    return uninterrupted(bound(M, tol=GAIN)).z
 
 
 def tighten(
@@ -114,16 +112,16 @@ def tighten(
     p, q = len(K), len(c)
     state = _evaluate(K, c, z, positive)
     while state is None:
-        z = np.abs(z) * 1.01 + 1e-9 * max(float(np.abs(z).max()), float(np.abs(K).max()))
+        z = np.abs(z) * MARGIN + ROUNDING * max(float(np.abs(z).max()), float(np.abs(K).max()))
         state = _evaluate(K, c, z, positive)
     size = abs(state.value) + float(np.abs(K).max())
-    mu = 1e-3 * size / p
+    mu = SMALL * size / p
     for _ in range(_STEPS):
         gap = state.value - target
         if gap <= 0.0:
             break
-        least = _BARRIER * size / p
-        mu = max(least, min(mu, 0.1 * gap / p))
+        least = NEGLIGIBLE * size / p
+        mu = max(least, min(mu, INNER * gap / p))
         inverse = dpotri(state.factor, lower=True)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         W = inverse[:, :q] @ c
@@ -139,21 +137,21 @@ def tighten(
         decrease = -float(gradient @ step)
         if info != 0 or not 0.0 < decrease < np.inf:
             break
-        if gap > 2.0 * (decrease + p * mu) and decrease < 0.1 * gap:
+        if gap > 2.0 * (decrease + p * mu) and decrease < INNER * gap:
             break
         t, moved = 1.0, _evaluate(K, c, z + step, positive)
         limit = state.merit(mu)
-        while t > 1e-6 and (moved is None or moved.merit(mu) > limit - 1e-4 * t * decrease):
+        while t > HALF_DIGITS and (moved is None or moved.merit(mu) > limit - GAIN * t * decrease):
             t *= 0.5
             moved = _evaluate(K, c, z + t * step, positive)
-        if t > 1e-6 and moved is not None:
+        if t > HALF_DIGITS and moved is not None:
             z, state = z + t * step, moved
         elif mu <= least:
             break
-        if t <= 1e-6 or decrease < 0.5 * p * mu:
+        if t <= HALF_DIGITS or decrease < 0.5 * p * mu:
             if mu <= least:
                 break
-            mu *= 0.1
+            mu *= INNER
     return np.concatenate([[state.border], z])
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import PATIENCE
 from qsdp._utils.validation import FloatArray, IntArray
 
 __all__ = ["attained", "sign_table", "signs_of", "tail_order"]
@@ -22,7 +23,8 @@ def sign_table(bits: int) -> FloatArray:
 
 def signs_of(codes: IntArray, bits: int) -> FloatArray:
     """Return the sign vectors of shape (len(codes), bits) of their codes."""
-    octets = np.ascontiguousarray(codes, dtype="<i8").view(np.uint8).reshape(len(codes), 8)
+    codes = np.ascontiguousarray(codes, dtype="<i8")
+    octets = codes.view(np.uint8).reshape(len(codes), codes.itemsize)
     digits = np.unpackbits(octets, axis=1, bitorder="little")[:, :bits]
     signs: FloatArray = 1.0 - 2.0 * digits.astype(np.float64)
     return signs
@@ -49,6 +51,6 @@ def tail_order(M: FloatArray) -> npt.NDArray[np.intp]:
 def attained(rows: FloatArray, start: FloatArray | float = 0.0) -> float:
     r"""Maximise :math:`\|c + M_R^T u\|_1` approximately, by alternation from a few fixed vectors."""
     U = np.random.default_rng(0).choice([-1.0, 1.0], size=(64, len(rows)))
-    for _ in range(10):
+    for _ in range(PATIENCE):
         U = np.where(np.where(start + U @ rows >= 0.0, 1.0, -1.0) @ rows.T >= 0.0, 1.0, -1.0)
     return float(np.abs(start + U @ rows).sum(axis=1).max())

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
+from qsdp._utils.tuning import GAIN, MANY_ROWS, MOST_SIDE, MOST_STEPS, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import curvature_matrix, sampling_chances
 from qsdp.forms import FormMap
@@ -24,18 +25,6 @@ IntegerArray = npt.NDArray[np.intp]
 
 #: Candidate scales per output, relative to the one without clipping; ten times as many make no visible difference.
 _SHARES = np.linspace(0.3, 1.0, 36)
-
-#: Sweeps over the integers of an output; a few suffice, since each move must lower the error.
-_SWEEPS = 20
-
-#: Maximum number of descents of the objective, with slopes of the rounded network; two or three lower it visibly.
-_ROUNDS = 6
-
-#: Number of samples for second derivatives, as a multiple of the number of weights and at least.
-_PER_WEIGHT, _LEAST = 4, 5000
-
-#: Number of weights of coupled outputs up to which their integers are chosen together; the matrix takes 300 MB.
-_TOGETHER = 6000
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +62,7 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
 
     found = rounded()
     value = problem.objective(found)
-    for _ in range(_ROUNDS if smooth else 0):
+    for _ in range(PATIENCE if smooth else 0):
         integers, scales = _descended(found, problem, groups, hessians, integers, scales, largest)
         moved = rounded()
         previous, value = value, problem.objective(moved)
@@ -95,7 +84,7 @@ def _is_smooth(problem: TrainingProblem) -> bool:
 
 def _groups(alpha: FloatArray, *, together: bool) -> list[_WeightGroup]:
     neurons, outputs = np.nonzero(alpha)
-    if together and len(neurons) <= _TOGETHER:
+    if together and len(neurons) <= MOST_SIDE:
         return [_WeightGroup(neurons, outputs)]
     return [_WeightGroup(neurons[outputs == c], outputs[outputs == c]) for c in range(alpha.shape[1])]
 
@@ -116,7 +105,7 @@ def _hessians(
     if curvature is None:
         curvature = Curvature(fit.weighted(np.ones_like(problem.targets)))
     elif not fit.quadratic:
-        count = max(_LEAST, _PER_WEIGHT * max(len(group.neurons) for group in groups))
+        count = max(2 * MANY_ROWS, 4 * max(len(group.neurons) for group in groups))
         chances = sampling_chances(curvature.traces(), count)
     chosen = np.flatnonzero(np.random.default_rng(0).random(n) < chances)
     hessians = [np.zeros((len(group.neurons),) * 2) for group in groups]
@@ -215,7 +204,7 @@ def _sweep(
     """
     curvature = H.diagonal().tolist()
     movable = np.flatnonzero(H.diagonal() > 0.0).tolist()
-    for _ in range(_SWEEPS):
+    for _ in range(MOST_STEPS):
         before = q.copy()
         for j in movable:
             scale, h, cost = float(scales[outputs[j]]), curvature[j], float(penalties[j])
@@ -239,7 +228,7 @@ def _sweep(
             scale = float(np.float32(scales[c] - slope / bend)) if bend > 0.0 else 0.0
             if scale > 0.0:
                 slopes += (scale - scales[c]) * along
-                same &= abs(scale - scales[c]) <= 1e-4 * scale
+                same &= abs(scale - scales[c]) <= GAIN * scale
                 scales[c] = scale
         if same:
             break

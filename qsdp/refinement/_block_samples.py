@@ -17,7 +17,7 @@ from qsdp.forms import FormMap
 from qsdp.lifting import power_of_two
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import DescentData
-from qsdp.refinement._samples import MODERATE, suits_single
+from qsdp.refinement._samples import RANGE, suits_single
 
 __all__ = ["BlockImages", "BlockSamples"]
 
@@ -38,7 +38,7 @@ class BlockSamples(DescentData):
         layout, (n, P) = data.layout, data.rows.shape
         unit = power_of_two(data.largest_entry)
         # Rows of moderate size are not multiplied, which takes a copy of each chunk.
-        self.unit = 1.0 if 1.0 / MODERATE <= unit <= MODERATE else unit
+        self.unit = 1.0 if 1.0 / RANGE <= unit <= RANGE else unit
         self.map = replace(data, units=None).scaled(1.0 / self.unit)
         self.large = len(list(chunks(n, P))) > 1
         self.weights = problem.sample_weight

@@ -18,8 +18,8 @@ __all__ = ["AnyData", "descent_data", "descent_of", "suits_statistics"]
 
 AnyData = Samples | BlockSamples | Moments
 
-#: Moments are used up to this side N, and while N^3 is at most this multiple of the number of rows.
-_LARGEST, _MULTIPLE = 64, 4.0
+#: Moments are used up to this side N, and while N^3 is at most four times the number of rows.
+_LARGEST = 64
 
 
 def suits_statistics(problem: TrainingProblem) -> bool:
@@ -41,7 +41,7 @@ def descent_data(problem: TrainingProblem, device: str | None = None) -> AnyData
     if not problem.weight_map.has_rows:
         return Moments.of(problem, device)
     # Count rows by weight, so that a row of weight two is the same as two equal rows.
-    many = problem.size**3 <= _MULTIPLE * problem.data_fit.total_weight
+    many = problem.size**3 <= 4.0 * problem.data_fit.total_weight
     if problem.loss.quadratic and suits_statistics(problem) and many:
         with suppress(TimeOver), deadline.fraction(0.5):
             return Moments.of(problem, device)

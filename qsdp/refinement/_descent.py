@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils import deadline
+from qsdp._utils import deadline, numeric
 from qsdp._utils.arrays import ArrayLibrary
+from qsdp._utils.tuning import NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import DataMap
 from qsdp.networks import BilinearNetwork, BlockNetwork, is_narrow
@@ -24,7 +25,7 @@ IntArray = npt.NDArray[np.int8]
 Neurons = BilinearNetwork | BlockNetwork
 
 #: Relative decreases of the loss below this count as rounding errors, by the precision of the products.
-ROUNDING = {"float64": 1e-12, "float32": 1e-9}
+ROUNDING = {"float64": NEGLIGIBLE, "float32": numeric.ROUNDING}
 
 
 @dataclass(eq=False, repr=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.numeric import DIGITS, ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
@@ -119,7 +119,7 @@ def _replacements(
         starts[0], starts[1] = before
         U, V = alternate(M, descent.largest, starts)
         # Neurons of equal value are nearly always the same, up to exchange of their sides.
-        _, distinct = np.unique(np.round(_values(U, M, V) / (np.abs(M).sum() or 1.0), 12), return_index=True)
+        _, distinct = np.unique(np.round(_values(U, M, V) / (np.abs(M).sum() or 1.0), DIGITS), return_index=True)
         for i in distinct.tolist():
             if _same(U[i], V[i], *before):
                 continue

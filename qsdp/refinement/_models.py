@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary
+from qsdp._utils.tuning import PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import SolverError
 from qsdp.losses import DataFit, Loss
@@ -26,9 +27,6 @@ __all__ = [
 
 #: Fraction of their separately predicted decreases that joint moves must retain; from 0.25 to 0.75 it does not matter.
 AGREEMENT = 0.5
-
-#: Passes over the weights of a block; from 5 to 60 it does not matter.
-_PASSES = 20
 
 
 def check_descends(loss: Loss) -> None:
@@ -131,7 +129,7 @@ def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, pena
     gradient, weights = slopes.copy(), alpha.copy()
     diagonals = np.einsum("cjj->jc", cross)
     thresholds = penalty / diagonals
-    for _ in range(_PASSES):
+    for _ in range(PATIENCE):
         for j, diagonal in enumerate(diagonals):
             point = weights[j] - gradient[j] / diagonal
             value = np.sign(point) * np.maximum(np.abs(point) - thresholds[j], 0.0)

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from qsdp._utils.arrays import library_of
 from qsdp._utils.numeric import largest_magnitude
-from qsdp._utils.parallel import chunks
+from qsdp._utils.parallel import CACHE_FLOATS, chunks
+from qsdp._utils.tuning import MODERATE
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap, power_of_two
 from qsdp.networks import BilinearNetwork, is_narrow
@@ -19,13 +20,13 @@ from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.refinement._descent import DescentData
 from qsdp.relaxation.products import Products
 
-__all__ = ["MODERATE", "SMALL", "Images", "Samples", "suits_single"]
+__all__ = ["RANGE", "SMALL", "Images", "Samples", "suits_single"]
 
 #: Maximum entries of small data, whose products run in one thread in double precision; single would halve the time.
-SMALL = 2**17
+SMALL = CACHE_FLOATS // 2
 
 #: Limits for single precision: magnitude of targets and gradients (and their inverses), and row sums over their median.
-MODERATE, _OUTLYING = 2.0**20, 2.0**10
+RANGE = MODERATE**2
 
 
 class Samples(DescentData):
@@ -205,5 +206,5 @@ def suits_single(problem: TrainingProblem, size: int, sums: FloatArray) -> bool:
     sizes = np.concatenate(magnitudes)
     # An output of zeros stays zero.
     sizes = sizes[sizes > 0.0]
-    moderate = bool(np.all((sizes >= 1.0 / MODERATE) & (sizes <= MODERATE)))
-    return moderate and float(sums.max()) <= _OUTLYING * float(np.median(sums))
+    moderate = bool(np.all((sizes >= 1.0 / RANGE) & (sizes <= RANGE)))
+    return moderate and float(sums.max()) <= MODERATE * float(np.median(sums))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import is_solvable, solve_restricted
@@ -17,12 +17,8 @@ __all__ = ["alternate", "random_sides", "rescale", "resolve", "revive", "reweigh
 #: Factors on a magnitude whose optimum is zero, at which polishing would get stuck: during the descent and at its end.
 SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
 
-#: Predictions below this fraction of the maximum for neurons of this weight count as rounding errors.
-_CANCELLED = 1e-15
-
-#: Iterations of sign alternation for a neuron without weight, and maximum backtracking steps; a third or thrice is as
-#: good.
-_ROUNDS, _SHORTENINGS = 10, 4
+#: Iterations of sign alternation for a neuron without weight; a third or thrice is as good.
+_ROUNDS = 10
 
 #: Factor on the diagonal of the curvature in the model of a batch, since neurons may be nearly linearly dependent.
 _STIFFER = 1.05
@@ -38,7 +34,7 @@ def rescale(descent: CoordinateDescent, shrinkage: float = SHRINKAGE) -> None:
     """Optimise the shared magnitude of each output; an optimum of zero is replaced by a small magnitude."""
     counts = (descent.prices * np.abs(descent.alpha)).sum(axis=0)
     # If neurons cancel, their sum is a rounding error, not a direction, even if a multiple of it lowered the loss.
-    rounding = _CANCELLED * counts * descent.data.largest_image
+    rounding = EPS * counts * descent.data.largest_image
     for k in np.flatnonzero(np.abs(descent.f).max(axis=0) > rounding):
         direction = np.zeros_like(descent.f)
         direction[:, k] = descent.f[:, k]
@@ -111,7 +107,7 @@ def _step(descent: CoordinateDescent, j: int, image: FloatArray, curvature: Floa
 def _take(descent: CoordinateDescent, rows: slice, images: FloatArray, step: FloatArray) -> None:
     """Take a step of second-layer weights with backtracking; no step if the objective does not decrease."""
     alpha = descent.alpha[rows]
-    for _ in range(_SHORTENINGS):
+    for _ in range(4):
         f = descent.f + images.T @ step
         value = descent.fit.value(f)
         penalty = descent.penalty * float(np.sum(descent.prices[rows] * (np.abs(alpha + step) - np.abs(alpha))))

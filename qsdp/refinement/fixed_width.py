@@ -15,6 +15,7 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import few_threads
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, gap_rows
+from qsdp._utils.tuning import FIRST_TRY
 from qsdp._utils.validation import (
     RandomState,
     check_choice,
@@ -24,7 +25,6 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.certificates import check_fits, check_relaxation
-from qsdp.column_generation.train import RELAXATION_SHARE
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_problem
@@ -165,7 +165,7 @@ def train_fixed_width(
     if not given and restarts == 0:
         raise InvalidInputError("restarts must be at least 1 if there are no starts; got 0")
     with deadline.after(time_limit), progress(check_verbose(verbose)) as stages:
-        with deadline.fraction(RELAXATION_SHARE):
+        with deadline.fraction(FIRST_TRY):
             relaxation = relaxation or solve_relaxation(problem, verbose=verbose)
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))

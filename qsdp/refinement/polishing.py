@@ -13,6 +13,7 @@ from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
 from qsdp._utils.parallel import count_jobs, few_threads, in_threads
 from qsdp._utils.progress import progress
+from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import RandomState, check_integer, check_random_state, check_verbose, warn
 from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidTypeError
@@ -32,9 +33,6 @@ MOST_SWEEPS = 50
 
 #: Smallest and largest fraction of the weights that a restart perturbs; half or twice is as good.
 _PERTURBATION = (0.02, 0.2)
-
-#: Maximum ratio of the losses at zero of outputs that share a descent; a tenth or ten times is as good.
-_COMPARABLE = 100.0
 
 
 @dataclass(frozen=True)
@@ -377,7 +375,7 @@ def _comparable(network: Any, problem: TrainingProblem) -> bool:
     if not problem.loss.quadratic or not np.all(np.any(network.alpha, axis=0)):
         return False
     losses = [fit.value_at_zero for fit in problem.data_fit.parts]
-    return max(losses) <= _COMPARABLE * min(losses)
+    return max(losses) <= FAR * min(losses)
 
 
 def _in_turn(owners: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:

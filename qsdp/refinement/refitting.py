@@ -16,11 +16,13 @@ from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
+from qsdp._utils.tuning import MOST_SIDE
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real, check_verbose
 from qsdp.certificates import check_fits
+from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import PricingResult, Round, generate
-from qsdp.column_generation.master import Atoms, Master, SharedSums
+from qsdp.column_generation.master import Master, SharedSums
 from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.exceptions import InvalidInputError
@@ -40,9 +42,6 @@ SECOND_LAYERS = ("free", "shared")
 
 #: Maximum number of neurons added per output and round; with 30 or 100, refitting takes 1.1 or 1.5 times as long.
 _BATCH = 50
-
-#: For the squared loss and large data, up to this many neurons enter at once if there are twice as many samples.
-_MOST_COMPRESSED = 4000
 
 
 def refit(
@@ -196,7 +195,7 @@ def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
     """Whether to use one triangular factor: for a squared loss, large data and moderately many neurons."""
     n, m = len(problem.targets), network.n_neurons
     large = problem.weight_map.has_rows and len(list(chunks(n, problem.size))) > 1 and problem.blocks is None
-    few = m <= _MOST_COMPRESSED and 2 * (m + problem.n_outputs) <= n
+    few = m <= MOST_SIDE and 2 * (m + problem.n_outputs) <= n
     return large and problem.loss.quadratic and few
 
 

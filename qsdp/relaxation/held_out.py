@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import Cells, DistinctRows
@@ -14,9 +15,6 @@ from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solve import solve_with
 
 __all__ = ["held_out_predictions"]
-
-#: Relative gap of the solves, which changes predictions by less than their errors.
-_TOL = 1e-2
 
 #: Number of folds. Up to this many distinct samples, all are held out in turn; with more, only the first is.
 _FOLDS, _MANY = 4, 1000
@@ -40,7 +38,7 @@ def held_out_predictions(problem: TrainingProblem) -> Iterator[tuple[TrainingPro
 
 def _predicted(training: TrainingProblem, held_out: TrainingProblem) -> FloatArray:
     """Return the outputs of a coarse relaxation of a training set for held-out samples."""
-    relaxation = solve_with(training, "auto", Settings(_TOL), "tight", quiet=True)
+    relaxation = solve_with(training, "auto", Settings(ROUGH), "tight", quiet=True)
     prediction = relaxation.outputs(held_out.X)
     loss = training.loss
     if loss.for_classes:

@@ -9,13 +9,15 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.gap import relative
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
+from qsdp._utils.tuning import COARSE, INNER, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import dominating_weights
 from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import COARSE, Progress, Settings
+from qsdp.relaxation.settings import Progress, Settings
 
 __all__ = ["FINAL", "STOPS", "Incumbent", "dominating", "zero_solution"]
 
@@ -29,11 +31,8 @@ STOPS: dict[type[BaseException], str] = {
 #: Statuses that end a whole solve: no other output, and no other method, is tried.
 FINAL = ("stopped by the callback", "interrupted")
 
-#: Floor added to the weights z, relative to their mean: a fraction of the gap, and its limits; the bound loses as much.
-_FLOOR_SHARE, _LEAST_FLOOR, _LARGEST_FLOOR = 1e-2, 1e-15, 1e-6
-
-#: Largest matrix side for which weights are optimised, and smallest expected gain, as a fraction of the gap.
-_LARGEST_SEARCHED, _WORTH = 400, 0.2
+#: Largest matrix side for which weights are optimised.
+_LARGEST_SEARCHED = 400
 
 
 def zero_solution(instance: Instance, status: str) -> RawSolution:
@@ -94,7 +93,8 @@ class Incumbent:
         if not (np.isfinite(candidate).all() and np.isfinite(z).all()):
             return
         M, ray = self._evaluation.dual(candidate)
-        floor = min(_LARGEST_FLOOR, max(_LEAST_FLOOR, _FLOOR_SHARE * min(expected, float(self.gaps.max()))))
+        # The bound loses as much as is added to the weights.
+        floor = max(EPS, min(INNER * self.tol, ROUGH * min(expected, float(self.gaps.max()))))
         weights = np.maximum(z, 0.0)
         sums = weights.sum(axis=1, keepdims=True)
         weights += floor / weights.shape[1] * sums
@@ -119,25 +119,25 @@ class Incumbent:
             self._duals[part] = candidate
 
     def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray) -> None:
-        """Compute the best weights if the dual value is far above the bound that the current weights prove.
+        """Compute the best weights if the dual value closes a quarter of the gap that the current weights leave.
 
         Where the optimal z vanishes, the z of an iterate is noise, and scaling it proves little.
         """
         promised = ray.values(ray.best(np.full(self.n_parts, np.inf)))
         gaps = self.objectives - self.bounds
-        open_parts = (self.gaps > self._settings.tol) & (promised > self.bounds + _WORTH * gaps)
+        open_parts = (self.gaps > self._settings.tol) & (promised > self.bounds + 0.25 * gaps)
         if not np.any(open_parts):
             return
         weights = np.array(self.z)
         for part in np.flatnonzero(open_parts).tolist():
             matrices = range(self._instance.n_matrices)[self._matrices(part)]
-            tol = min(COARSE, max(1e-8, _FLOOR_SHARE * float(self.gaps[part])))
+            tol = min(COARSE, max(ROUNDING, ROUGH * float(self.gaps[part])))
             for k in matrices:
                 if deadline.over():
                     return
                 found = dominating_weights(M[k], tol)
                 if np.any(found > 0.0):
-                    weights[k] = found + _LEAST_FLOOR * found.mean()
+                    weights[k] = found + EPS * found.mean()
         self._take_dual(candidate, M, ray, weights)
 
     # -- state ---------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import MODERATE
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.gram import Gram, GramFactor, SharedGram, to_matrices
@@ -156,7 +157,7 @@ class Instance(LinearInstance):
         """
         prediction = 1.0 if self.loss.for_classes else power_of_two(self.fit.root_mean_square())
         fit, value = self.fit.rescaled(prediction)
-        if fit.weights is not None and not _LEAST_MEAN <= (mean := float(np.mean(fit.weights))) <= 1.0 / _LEAST_MEAN:
+        if fit.weights is not None and not 1.0 / MODERATE <= (mean := float(np.mean(fit.weights))) <= MODERATE:
             unit = power_of_two(mean)
             fit, value = replace(fit, weights=fit.weights / unit), value * unit
         in_rows = self.map.in_units_of_rows(self.fit.weights)
@@ -174,10 +175,6 @@ class Instance(LinearInstance):
             min(self.penalty * (units.weight / units.value), 1e300),
         )
         return normal, units
-
-
-#: Sample weights with a mean between this and its inverse are left unchanged: no solver's accuracy depends on it.
-_LEAST_MEAN = 2.0**-10
 
 
 class Reduction:

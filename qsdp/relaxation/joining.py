@@ -121,8 +121,8 @@ def point_of(network: BilinearNetwork | BlockNetwork, problem: TrainingProblem) 
         used = alpha != 0.0
         signs, sizes = np.sign(alpha[used]), np.sqrt(np.abs(alpha[used]))[:, None]
         p, m = sizes * plus[used], sizes * minus[used]
-        Z.append(0.125 * ((p.T * signs) @ p - (m.T * signs) @ m))
-        V.append(0.125 * (p.T @ p + m.T @ m))
+        Z.append(0.5**3 * ((p.T * signs) @ p - (m.T * signs) @ m))
+        V.append(0.5**3 * (p.T @ p + m.T @ m))
     diagonal = np.tile(problem.map.layout.linear, alphas.shape[1])
     masks = np.where(diagonal[:, None, None], np.eye(problem.size), 1.0)
     return masks * Z, masks * V

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from qsdp._utils.memory import format_bytes, main_memory
 from qsdp.exceptions import InvalidInputError
 from qsdp.problem import TrainingProblem
@@ -13,7 +15,8 @@ __all__ = ["check_memory", "min_memory"]
 _MATRICES = 8
 
 #: Bytes of a float, and of an entry of a sparse matrix with its index.
-_FLOAT, _ENTRY = 8, 12
+_FLOAT = np.dtype(np.float64).itemsize
+_ENTRY = _FLOAT + np.dtype(np.int32).itemsize
 
 
 def min_memory(problem: TrainingProblem, *, builtin: bool = True, proven: bool = False) -> int:

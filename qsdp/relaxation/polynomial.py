@@ -16,6 +16,7 @@ from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summarized, Summary, first_few, format_numbers, format_seconds, gap_rows
+from qsdp._utils.tuning import MANY_STEPS, SMALL
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_verbose, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
@@ -230,7 +231,7 @@ def _run(program: cp.Problem, solver: str, tol: float) -> str:
     """Solve the CVXPY problem in place and return the solver's status."""
     import cvxpy as cp
 
-    options = {"eps_abs": tol, "eps_rel": tol, "max_iters": 20_000} if solver == "scs" else {"tol_gap_rel": tol}
+    options = {"eps_abs": tol, "eps_rel": tol, "max_iters": MANY_STEPS} if solver == "scs" else {"tol_gap_rel": tol}
     try:
         with warnings.catch_warnings():
             # The caller measures the accuracy.
@@ -335,7 +336,7 @@ def _bound(
             for sign in (1.0, -1.0)
         )
         limit = instance.penalty / tau if tau > 0.0 else np.inf
-        for scale in {min(1.0, limit), min(limit, 1.0) * 0.999}:
+        for scale in {min(1.0, limit), min(limit, 1.0) * (1.0 - SMALL)}:
             value = instance.guarded_dual_value(scale * nu)
             if value > best:
                 best, proof = value, scale * nu

@@ -7,13 +7,11 @@ import scipy.linalg
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.symmetric import lower_factor
+from qsdp._utils.tuning import MODERATE
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["along_gradient", "project_psd", "repair"]
-
-#: Largest factor by which a solver's point is rescaled; if it needs more, the solver has failed.
-_LARGEST_STRETCH = 1024.0
 
 Blocks = FloatArray | None
 
@@ -111,8 +109,8 @@ def _best_stretch(instance: Instance, prediction: FloatArray, cost: float) -> fl
         weighted = instance.fit.weighted(prediction)
         size = float(np.vdot(weighted, prediction))
         best = (float(np.vdot(weighted, instance.fit.target)) - 0.5 * cost) / size if size else 0.0
-        return min(max(0.0, best), _LARGEST_STRETCH)
+        return min(max(0.0, best), MODERATE)
 
     best = instance.fit.line_minimum(np.zeros_like(prediction), prediction, cost)
-    trials = (0.0, 1.0, min(max(0.0, best), _LARGEST_STRETCH))
+    trials = (0.0, 1.0, min(max(0.0, best), MODERATE))
     return min(trials, key=lambda s: instance.fit.value(s * prediction) + s * cost)

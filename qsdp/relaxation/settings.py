@@ -10,10 +10,7 @@ from qsdp._utils.gap import Gap
 from qsdp.gram import SharedGram
 from qsdp.relaxation.scaled import RawSolution
 
-__all__ = ["COARSE", "Progress", "Settings"]
-
-#: Relative gap from which a solve is coarse: its iteration count is easier to predict, and single precision suffices.
-COARSE = 1e-3
+__all__ = ["Progress", "Settings"]
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from qsdp._utils import deadline
+from qsdp._utils.numeric import HALF_DIGITS
+from qsdp._utils.tuning import FAR, INNER
 from qsdp._utils.validation import FloatArray, warn
 from qsdp.relaxation.solution import Relaxation
 
 __all__ = [
-    "LARGE_SCALE_RATIO",
     "falls_short",
     "ratio_of_scales",
     "warn_of_choices",
@@ -19,16 +20,10 @@ __all__ = [
     "warn_of_shortfall",
 ]
 
-#: Multiple of the tolerance up to which a gap causes no warning; half or twice makes no difference.
-_NEGLIGIBLE = 10.0
-
-#: Ratio of column deviations beyond which standardising is suggested.
-LARGE_SCALE_RATIO = 100.0
-
 
 def falls_short(relaxation: Relaxation, tol: float) -> bool:
     """Whether the certified gap is so much larger than the tolerance that a warning is due."""
-    if relaxation.status == "optimal" or relaxation.relative_gap <= _NEGLIGIBLE * tol:
+    if relaxation.status == "optimal" or INNER * relaxation.relative_gap <= tol:
         return False
     # If a quadratic function fits the data exactly, the optimum is zero, and every relative gap is large.
     problem = relaxation.problem
@@ -89,7 +84,7 @@ def _cause(relaxation: Relaxation, solver: str) -> str:
         )
     # A solver that stalls or takes too many iterations is then a symptom.
     ratio = ratio_of_scales(problem.X) if problem.blocks is None and problem.map.has_rows else 1.0
-    if ratio > LARGE_SCALE_RATIO:
+    if ratio > FAR:
         return f"the columns of X differ in scale by a factor of {ratio:.0f}; standardise them"
     if status == "iteration limit":
         more = f"allow more with max_iter of qsdp.solve_relaxation, or try {_other(name, solver)}"
@@ -115,5 +110,5 @@ def ratio_of_scales(X: FloatArray) -> float:
     varying = X.max(axis=0) > X.min(axis=0)
     deviations = np.std(X[:, varying] / largest, axis=0)
     # A scaler turns a constant column into rounding errors, which do not count as a column of small scale.
-    deviations = deviations[deviations > 1e-6 * np.abs(X[:, varying] / largest).max(axis=0, initial=0.0)]
+    deviations = deviations[deviations > HALF_DIGITS * np.abs(X[:, varying] / largest).max(axis=0, initial=0.0)]
     return float(deviations.max() / deviations.min()) if deviations.size else 1.0

@@ -13,6 +13,7 @@ from qsdp._utils.gap import Gap, relative
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Rows, Summarized, Summary, first_few, format_numbers, format_seconds, gap_rows
+from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_matrix, read_only
 from qsdp.blocks import Blocks, check_blocks
 from qsdp.forms import FormMap
@@ -22,10 +23,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 
-__all__ = ["FAR", "Relaxation", "finish", "join_outputs"]
-
-#: Multiple of the tolerance beyond which a gap is far from it; solvers with other measures of accuracy may reach it.
-FAR = 100.0
+__all__ = ["Relaxation", "finish", "join_outputs"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

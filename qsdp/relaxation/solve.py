@@ -14,6 +14,7 @@ from qsdp._utils.arrays import check_device
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
+from qsdp._utils.tuning import FAR, FIRST_TRY, ROUGH, SECOND
 from qsdp._utils.validation import check_choice, check_integer, check_jobs, check_real, check_verbose, warn
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
@@ -27,21 +28,12 @@ from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.settings import Progress, Settings
 from qsdp.relaxation.shortfall import warn_of_shortfall
-from qsdp.relaxation.solution import FAR, Relaxation, finish, join_outputs
+from qsdp.relaxation.solution import Relaxation, finish, join_outputs
 
 __all__ = ["check_callback", "solve_relaxation", "solve_with"]
 
-#: Factors on the tolerance in successive attempts: of external solvers, and of built-in ones, which continue.
-_TIGHTENINGS, _MARGINS = (1.0, 1e-2, 1e-4), (1.0, 0.3, 0.03)
-
-#: A solve with fewer floating-point operations uses one thread.
-_SMALL = 5e10
-
 #: Iterations of splitting that "auto" tries if a gap is far from the tolerance; three times as many are no better.
 _ANOTHER_TRY = 3000
-
-#: Fraction of the remaining time that a first attempt with the low-rank method may use.
-_FIRST_TRY_TIME = 0.3
 
 
 def solve_relaxation(
@@ -78,9 +70,9 @@ def solve_relaxation(
         interior-point method if it needs about a second, else the built-in method expected to need the fewest
         operations: low rank for hundreds of columns and losses without kinks, splitting for coarse solves (`tol` from
         1e-3 on) of up to 199 columns or 20000 samples. The iterations of these two are hard to predict, so each
-        is chosen only if its estimated cost is below 1/16 of that of the interior-point method (2/3 in coarse solves),
-        unless samples far outnumber matrix entries. If the chosen solver will take long and the loss has no kinks, low
-        rank is tried first with a twentieth or a tenth of its operations, and at most three tenths of a `time_limit`:
+        is chosen only if its estimated cost is below 1/16 of that of the interior-point method, unless the solve is
+        coarse or samples far outnumber matrix entries. If the chosen solver will take long and the loss has no kinks,
+        low rank is tried first with a tenth of its operations, and at most a quarter of a `time_limit`:
         on correlated columns it is often many times as fast. If the interior-point method reaches the limits of
         floating-point precision, "auto" also tries splitting.
     tol : float, default=1e-6
@@ -199,12 +191,12 @@ def solve_with(
         return _solve_apart(scaled, backend, settings, n_jobs, bar)
     settings = replace(settings, callback=_callback_in_units(settings.callback, scaled.units, bar))
     # Threads that share small matrices wait for each other; on a busy machine, they wait much longer than they work.
-    small = backend.operations is not None and backend.operations(scaled.instance, settings.tol) < _SMALL
+    small = backend.operations is not None and backend.operations(scaled.instance, settings.tol) < SECOND
     with few_threads(small=small):
         first = low_rank_first(backend, scaled.instance, settings) if solver == "auto" else None
         tried = None
         if first is not None:
-            with deadline.fraction(_FIRST_TRY_TIME):
+            with deadline.fraction(FIRST_TRY):
                 tried = _best_of_attempts(scaled, BACKENDS["low-rank"], first)
             if tried.status == "optimal" or tried.solver_status in FINAL or deadline.over():
                 return tried
@@ -227,8 +219,9 @@ def _best_of_attempts(
     """
     began, compiled = time.perf_counter(), 0.0
     best: Relaxation | None = None
-    for factor in _MARGINS if backend.certified else _TIGHTENINGS:
-        raw = _candidates(scaled, backend, replace(settings, tol=factor * settings.tol), reduction, k)
+    tightening = 0.25 if backend.certified else ROUGH
+    for attempt in range(3):
+        raw = _candidates(scaled, backend, replace(settings, tol=tightening**attempt * settings.tol), reduction, k)
         relaxation = finish(scaled, raw, solver=backend.name, tol=settings.tol, certified=backend.certified)
         compiled += float(raw.timings.get("compile", 0.0))
         helped = best is None or backend.certified or relaxation.relative_gap < 0.5 * best.relative_gap
@@ -324,7 +317,7 @@ def _zero_if_optimal(scaled: ScaledProblem, tol: float) -> Relaxation | None:
     """Return the zero point as the relaxation if its gradient proves it optimal; otherwise None."""
     start = time.perf_counter()
     # Usually the first signs tried make a neuron worth its price, so that the gradient does not prove zero optimal.
-    limit = (1.0 + 1e-6) * scaled.instance.dual_radius
+    limit = (1.0 + ROUNDING) * scaled.instance.dual_radius
     if scaled.instance.price_at_zero(above=limit) > limit:
         return None
     zero = finish(scaled, RawSolution(status="not needed"), solver="none", tol=tol)

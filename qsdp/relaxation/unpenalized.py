@@ -15,17 +15,13 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils.memory import main_memory
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, HALF_DIGITS
+from qsdp._utils.tuning import INNER, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
 from qsdp.relaxation.instance import LinearInstance
 
 __all__ = ["orthogonal_dual", "vanishes"]
-
-#: Distance from the ends of the conjugate's domain, relative to the largest multiplier, from which an entry may move.
-_INSIDE = 1e-8
-#: Corrections of a dual vector.
-_CORRECTIONS = 6
 
 
 def vanishes(uppers: FloatArray, roundings: FloatArray) -> bool:
@@ -48,7 +44,7 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
     """
     n, p = instance.map.n_rows, instance.map.layout.n_entries
     # Features, their free rows and the orthogonal factor are in memory at the same time.
-    if 3 * 8 * n * p > main_memory():
+    if 3 * nu.itemsize * n * p > main_memory():
         return None
     features = instance.map.features()
     norms = np.linalg.norm(features, axis=0)
@@ -58,7 +54,7 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
     free, factors = _free(instance.fit, nu), None
     rounding = 8.0 * EPS * nu.shape[1] * float(np.abs(nu).max(initial=0.0))
     # A correction without clipping is followed by one that removes its rounding.
-    for _ in range(_CORRECTIONS):
+    for _ in range(PATIENCE):
         if factors is None:
             # Coupled outputs share their free rows.
             factors = [_Factor.of(features, mask, roots) for mask in free.T[: instance.fit.n_parts]]
@@ -108,7 +104,7 @@ class _Factor:
 
 def _free(fit: DataFit, nu: FloatArray) -> npt.NDArray[np.bool_]:
     """Return a mask of the entries strictly inside the conjugate's domain; per sample if outputs are coupled."""
-    step = _INSIDE * fit.weighted(np.full_like(nu, float(np.abs(fit.per_weight(nu)).max(initial=0.0))))
+    step = HALF_DIGITS * fit.weighted(np.full_like(nu, float(np.abs(fit.per_weight(nu)).max(initial=0.0))))
     coupled, C = fit.loss.coupled, nu.shape[1]
     # Coupled outputs move along directions that keep their sum.
     directions = np.eye(C) - 1.0 / C if coupled else np.ones((1, C))
@@ -116,5 +112,5 @@ def _free(fit: DataFit, nu: FloatArray) -> npt.NDArray[np.bool_]:
     for direction in directions:
         for sign in (-1.0, 1.0):
             moved = nu + sign * step * direction
-            free &= np.abs(fit.project(moved) - moved) <= 0.1 * step
+            free &= np.abs(fit.project(moved) - moved) <= INNER * step
     return free & free.all(axis=1, keepdims=True) if coupled else free

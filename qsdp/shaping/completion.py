@@ -9,22 +9,14 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, HALF_DIGITS, ROUNDING
+from qsdp._utils.tuning import GAIN, INNER, MOST_STEPS
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["largest_constant", "weighted_absolute"]
 
-#: Largest c relative to pi / (2 max |Z|): beyond that limit, arcsin(sin(c Z)) is not c Z, and near it digits are lost.
-_SHARE_OF_MAXIMUM = 1.0 - 1e-4
-
-#: Largest number of Newton steps; about ten are usual.
-_MAX_STEPS = 100
-
-#: First and last target for the gap between the two bounds, and the ratio of the next target to the gap.
-_FIRST_GAP, _LAST_GAP, _SHRINKAGE = 0.1, 4e-9, 0.2
-
-#: Terms of the curvature below this fraction of the largest are omitted, which does not increase the number of steps.
-_NEGLIGIBLE = 1e-7
+#: Ratio of the next target for the gap between the two bounds to the gap.
+_SHRINKAGE = 0.2
 
 
 class _Bounds(NamedTuple):
@@ -106,11 +98,11 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
     """
     N = len(Z)
     with np.errstate(divide="ignore", over="ignore"):
-        highest = float(_SHARE_OF_MAXIMUM * 0.5 * math.pi / np.abs(Z).max())
+        highest = float((1.0 - GAIN) * 0.5 * math.pi / np.abs(Z).max())
     if not math.isfinite(highest):
         return None
-    weights, gap, c, found = np.full(N, 1.0 / N), _FIRST_GAP, least, None
-    for _ in deadline.in_time(range(_MAX_STEPS)):
+    weights, gap, c, found = np.full(N, 1.0 / N), INNER, least, None
+    for _ in deadline.in_time(range(MOST_STEPS)):
         P, lower, slope, curvature = _bounds(Z, weights, c)
         if P.diagonal().max() <= 1.0:
             least, found, gap = c, (c, P), _SHRINKAGE * (1.0 - lower)
@@ -118,7 +110,7 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
             highest = min(highest, c)
         # The constant at which the lower bound, continued along its tangent, reaches 1.
         reach = min(c + (1.0 - lower) / slope, highest) if slope > 0.0 else highest
-        if reach - least <= tolerance * least or gap < _LAST_GAP:
+        if reach - least <= tolerance * least or gap < 4.0 * ROUNDING:
             break
         step = _newton_step(weights, P.diagonal(), curvature, gap / N)
         gain = float((weights * P.diagonal() - 0.5 * curvature @ step) @ step)
@@ -152,7 +144,7 @@ def _curvature(eigenvalues: FloatArray, vectors: FloatArray) -> FloatArray:
     left, values, right = scipy.linalg.svd(4.0 * a * (b / (a + b)), full_matrices=False, check_finite=False)
     ups, downs = vectors[:, positive], vectors[:, negative]
     for value, x, y in zip(values, left.T, right, strict=True):
-        if value > _NEGLIGIBLE * values[0]:
+        if value > HALF_DIGITS * values[0]:
             curvature += ((ups * (value * x)) @ ups.T) * ((downs * y) @ downs.T)
     return curvature
 
@@ -163,4 +155,4 @@ def _newton_step(weights: FloatArray, diagonal: FloatArray, curvature: FloatArra
     ascent, constraint = np.linalg.solve(system, np.stack([weights * diagonal + barrier, weights], axis=1)).T
     step: FloatArray = ascent - constraint * ((weights @ ascent) / (weights @ constraint))
     # No weight falls by more than nine tenths in one step.
-    return step / max(1.0, float(np.abs(step).max()) / 0.9)
+    return step / max(1.0, float(np.abs(step).max()) / (1.0 - INNER))

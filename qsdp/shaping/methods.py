@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks
+from qsdp._utils.tuning import MANY_STEPS, MOST_STEPS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.backends.conic import was_interrupted
 from qsdp.relaxation.repair import project_psd
@@ -25,11 +27,8 @@ __all__ = ["GAMMA", "SHAPINGS", "scaled_block", "shape_triple", "shaping_program
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
 
-#: Relative distance of the adaptive constant below the largest: without and with replicas (which lowers the variance).
-_TOLERANCE, _TOLERANCE_OF_LEVELS = 1e-5, 1e-2
-
-#: `smallest_diagonal`: maximum number of reweightings, relative excess at which they end, and largest accepted excess.
-_REWEIGHTINGS, _EXCESS, _LARGEST_EXCESS = 200, 1e-3, 2e-2
+#: Relative distance of the adaptive constant below the largest. With replicas it is larger, which lowers the variance.
+_TOLERANCE = 1e-5
 
 
 def _identity(size: int) -> FloatArray:
@@ -64,14 +63,14 @@ def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatAr
     it is exceeded. The remaining excess enters rho, and therefore the regulariser of the sampled network.
     """
     weights, largest = np.ones(len(Z)), math.inf
-    for _ in deadline.in_time(range(_REWEIGHTINGS)):
+    for _ in deadline.in_time(range(2 * MOST_STEPS)):
         absolute, _, _ = weighted_absolute(Z, weights)
         excess = absolute.diagonal() / rho
         largest = float(absolute.diagonal().max())
-        if excess.max() <= 1.0 + _EXCESS:
+        if excess.max() <= 1.0 + SMALL:
             break
         weights = np.maximum(weights * np.square(excess), 1.0)
-    if largest > rho * (1.0 + _LARGEST_EXCESS):
+    if largest > rho * (1.0 + 2.0 * ROUGH):
         return V, rho
     return absolute, max(rho, largest)
 
@@ -143,7 +142,7 @@ def _krivine(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.
 
 def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
     scaled = scaled_block(Z, rho)
-    tolerance = _TOLERANCE_OF_LEVELS if replicas.max() > 1 else _TOLERANCE
+    tolerance = ROUGH if replicas.max() > 1 else _TOLERANCE
     found = largest_constant(scaled, GAMMA, tolerance)
     if found is None:
         return _krivine(Z, V, rho, replicas)
@@ -180,7 +179,7 @@ def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp
     counts = np.concatenate([replicas, replicas])
     single = counts == 1
     program, Q = shaping_program(Z, rho, replicas)
-    options = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000}
+    options = {"eps_abs": ROUNDING, "eps_rel": ROUNDING, "max_iters": MANY_STEPS}
     if deadline.left() < math.inf:
         # For SCS, zero means no limit.
         options["time_limit_secs"] = max(deadline.left(), 1e-3)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import scipy.linalg
 
+from qsdp._utils.tuning import NEGLIGIBLE
 from qsdp._utils.validation import FloatArray, check_choice, check_real
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import TrainingProblem
@@ -122,7 +123,7 @@ def _largest_reach(problem: TrainingProblem, predictions: FloatArray, epsilon: f
     high = 1.0
     while excess(high) < 0.0:
         high *= 2.0
-    return float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-12))
+    return float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-300, rtol=NEGLIGIBLE))
 
 
 def _nuclear_norms(problem: TrainingProblem) -> FloatArray:

@@ -9,19 +9,13 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, HALF_DIGITS
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["CovarianceRoot", "halves", "root_of", "smallest_eigenvalue"]
 
 #: Largest side of a matrix whose symmetric root is computed: beyond, triangular factors are much faster.
 _LARGEST_SYMMETRIC = 500
-
-#: Shift of the diagonal of a factorisation, in units of rounding; with less, that of singular matrices fails.
-_SHIFT = 4.0
-
-#: Relative accuracy of a smallest eigenvalue by Lanczos' method, in which each digit costs a few more products.
-_ACCURACY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +104,9 @@ def _smallest_of(M: FloatArray) -> float:
 
     inverse = scipy.sparse.linalg.LinearOperator(M.shape, matvec=solved, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(len(M))
-    (largest,) = scipy.sparse.linalg.eigsh(inverse, k=1, which="LA", v0=start, tol=_ACCURACY, return_eigenvectors=False)
+    (largest,) = scipy.sparse.linalg.eigsh(
+        inverse, k=1, which="LA", v0=start, tol=HALF_DIGITS, return_eigenvectors=False
+    )
     return float(1.0 / largest - _shift(M))
 
 
@@ -132,7 +128,8 @@ def _is_diagonal(M: FloatArray) -> bool:
 
 
 def _shift(M: FloatArray) -> float:
-    return _SHIFT * len(M) * EPS * float(M.diagonal().max())
+    # With a smaller shift, the factorisation of singular matrices fails.
+    return 4.0 * len(M) * EPS * float(M.diagonal().max())
 
 
 def _symmetric_root(Q: FloatArray) -> FloatArray:

@@ -186,7 +186,8 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
     floor = Floor(Instance.of(wide), qsdp.solve_relaxation(wide).bound, np.random.default_rng(0))
     for _ in range(4):
         floor.improve()
-    yield "cuts", certificate_of(wide, qsdp.column_generation(wide).network, *floor.proof(), "sdp"), None
+    proof = floor.proof()
+    yield "cuts", certificate_of(wide, qsdp.column_generation(wide).network, proof.nu, proof.trees, "sdp"), None
     statistics = qsdp.SufficientStatistics().partial_fit(problem.X, problem.y)
     forms = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta)
     yield "statistics", qsdp.certify(network, forms), None

@@ -211,7 +211,7 @@ def test_the_gram_matrix_is_computed_once_for_all_outputs(monkeypatch: pytest.Mo
 
 
 def test_columns_replace_sums_that_are_too_inaccurate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "_LOST", -math.inf)
+    monkeypatch.setattr(packed, "HALF_DIGITS", -math.inf)
     check(random_problem(3, n=100))
 
 
@@ -273,7 +273,7 @@ def test_rounds_without_proofs_reach_the_same_optimum(monkeypatch: pytest.Monkey
         return prove(self, *arguments, **options)
 
     monkeypatch.setattr(bilinear._BilinearPricing, "prove", counted)
-    monkeypatch.setattr(bilinear, "_ROUND", 0)
+    monkeypatch.setattr(bilinear, "_CHEAP", bilinear._hardest(problem))
     found = qsdp.column_generation(problem)
     assert found.status == "optimal"
     assert found.certificate.objective == pytest.approx(known.certificate.objective)
@@ -294,14 +294,14 @@ def test_a_time_limit_is_not_spent_on_the_shared_sums_of_each_output(monkeypatch
 
 
 def test_rows_are_sampled_for_second_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "_LEAST", 20)
+    monkeypatch.setattr(packed, "MANY_ROWS", 20)
     monkeypatch.setattr(packed, "_PER_ATOM", 1)
     for loss in ("cross_entropy", "logistic"):
         check(random_problem(5, loss, n=400))
 
 
 def test_pruning_keeps_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "_MAX_ATOMS", 40)
+    monkeypatch.setattr(packed, "MOST_SIDE", 40)
     rng = np.random.default_rng(9)
     blocks = qsdp.Blocks(rng.standard_normal((200, 30)), [4, 4, 4])
     problem = qsdp.TrainingProblem(blocks, rng.standard_normal(200), beta=1.0)
@@ -312,7 +312,7 @@ def test_pruning_keeps_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_nonnegative_minima(seed: int, exchanges: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all sets of positive weights, one gives the minimum; some columns are equal."""
-    monkeypatch.setattr(sys.modules[nonnegative_minimum.__module__], "_EXCHANGES", exchanges)
+    monkeypatch.setattr(sys.modules[nonnegative_minimum.__module__], "MOST_STEPS", exchanges)
     rng = np.random.default_rng(seed)
     F = rng.standard_normal((6, 8))
     F[:, 7] = F[:, 6]

@@ -354,6 +354,41 @@ def test_an_optimal_network_given_is_recognised_at_once() -> None:
     assert started.rounds < alone.rounds
 
 
+@pytest.mark.parametrize("loss", ["squared", "hinge", "cross_entropy"])
+def test_a_result_given_keeps_its_bound_and_its_network(loss: str) -> None:
+    coupled = loss == "cross_entropy"
+    problem = random_vector_problem(0, 3, 15, 3, loss, beta=0.05) if coupled else random_problem(2, 3, 20, loss)
+    optimum = global_optimum(problem)
+    first = solve(problem)
+    again = solve(problem, start=first)
+    assert again.lower_bound >= first.lower_bound
+    assert again.objective <= first.objective
+    check_optimal(again, problem, optimum)
+    # Without time, only what was known before is left.
+    stopped = column_generation(problem, start=first, time_limit=1e-9)
+    assert stopped.lower_bound >= first.lower_bound
+    assert stopped.objective <= first.objective
+    assert stopped.certificate.bound_type == first.certificate.bound_type
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
+def test_a_result_for_another_beta_gives_a_bound(factor: float) -> None:
+    problem = random_problem(2, 4, 30, beta=0.3)
+    first = solve(problem)
+    other = problem.with_beta(factor * 0.3)
+    stopped = column_generation(other, start=first, time_limit=1e-9)
+    optimum = global_optimum(other)
+    # The dual vector, scaled to the new penalty, proves part of the optimum, and never more.
+    assert 0.2 * optimum.lower < stopped.lower_bound <= optimum.upper
+    check_optimal(solve(other, start=first), other, optimum)
+
+
+def test_a_result_of_other_data_is_refused() -> None:
+    first = solve(random_problem(2, 3, 20, beta=0.2))
+    with pytest.raises(InvalidInputError, match="start must be the result"):
+        column_generation(random_problem(3, 3, 20, beta=0.2), start=first)
+
+
 def test_networks_of_several_outputs_may_be_given() -> None:
     for loss in ("squared", "cross_entropy"):
         problem = random_vector_problem(0, 3, 15, 3, loss, beta=0.05)

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp.column_generation.restricted import (
-    GrowingColumns,
     RestrictedSolution,
     _nonnegative,
     _quadratic,
@@ -225,7 +224,7 @@ def test_one_column_by_hand(loss: str) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_more_samples_than_the_full_system_takes(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_quadratic, "_FEW_SAMPLES", 10)
+    monkeypatch.setattr(_quadratic, "MOST_SIDE", 10)
     for k in (5, 30):
         problem = draw(loss, 400, k)
         check(problem, problem.solve(), gap=1e-7)
@@ -402,48 +401,6 @@ def test_non_negative_minima_are_those_of_least_squares(seed: int, n: int, k: in
     least = scipy.optimize.nnls(F, y)[1] ** 2
     assert np.all(found >= 0.0)
     assert float(np.sum((F @ found - y) ** 2)) == pytest.approx(least, rel=1e-6, abs=1e-7)
-
-
-# -- columns that come a few at a time --------------------------------------------------------------------
-
-
-def check_factors(growing: GrowingColumns, F: np.ndarray) -> None:
-    r = growing.basis.shape[1]
-    assert growing.rows.shape == (r, F.shape[1])
-    assert np.abs(growing.basis.T @ growing.basis - np.eye(r)).max(initial=0.0) < 1e-12
-    np.testing.assert_allclose(growing.basis @ growing.rows, F, rtol=0.0, atol=1e-13 * np.abs(F).max(initial=1.0))
-
-
-@FUZZ
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n=st.integers(24, 60),
-    k=st.integers(1, 12),
-    kind=st.sampled_from(KINDS),
-    ends=st.lists(st.integers(0, 12), max_size=4).map(sorted),
-    left=st.integers(1, 12),
-)
-def test_a_basis_that_grows_is_orthonormal_and_gives_the_same_solution(
-    seed: int, n: int, k: int, kind: str, ends: list[int], left: int
-) -> None:
-    problem = draw("squared", n, k, kind, seed)
-    F = problem.F
-    growing = GrowingColumns(problem.fit)
-    for part in np.split(F, [min(end, F.shape[1]) for end in ends], axis=1):
-        growing.add(part)
-    check_factors(growing, F)
-    solution = growing.solve(slice(None), problem.c, 1e-9)
-    check(problem, solution, gap=1e-7)
-    assert solution.objective == pytest.approx(problem.solve(1e-9).objective, rel=1e-7, abs=1e-12 * problem.at_zero)
-    # Of some columns, kept or chosen.
-    chosen = np.sort(np.random.default_rng(seed).permutation(F.shape[1])[:left])
-    some = dataclasses.replace(problem, F=F[:, chosen], c=problem.c[chosen])
-    check(some, growing.solve(chosen, some.c, 1e-9), gap=1e-7)
-    growing.select(chosen)
-    check_factors(growing, some.F)
-    check(some, growing.solve(slice(None), some.c, 1e-9), gap=1e-7)
-    growing.add(F)
-    check_factors(growing, np.hstack([some.F, F]))
 
 
 @pytest.mark.parametrize("loss", ["logistic", "cross_entropy"])

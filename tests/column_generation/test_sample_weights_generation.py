@@ -13,9 +13,9 @@ from brute_force import Pinball, global_optimum, polynomial_features, random_pro
 import qsdp
 from qsdp import TrainingProblem
 from qsdp.column_generation import column_generation, master
-from qsdp.column_generation.restricted import GrowingColumns, solve_restricted
+from qsdp.column_generation.restricted import solve_restricted
 from qsdp.exceptions import SolverError
-from qsdp.losses import LOSSES, SCALAR_LOSSES, DataFit, Huber, Logistic, Loss, Squared, get_loss
+from qsdp.losses import LOSSES, SCALAR_LOSSES, DataFit, Huber, Logistic, Loss, get_loss
 
 
 class Bare(Logistic):
@@ -101,19 +101,6 @@ def test_weights_are_repeated_rows_of_the_restricted_problem(loss: str, shape: t
     assert np.all((products[:, 0] if outputs is None else products[np.arange(k), outputs]) <= penalties * (1 + 1e-12))
 
 
-def test_weighted_columns_that_grow() -> None:
-    rng = np.random.default_rng(0)
-    F, y, w = rng.standard_normal((40, 9)), rng.standard_normal((40, 1)), rng.uniform(0.1, 3.0, 40)
-    fit, penalties = DataFit(Squared(), y, w), np.full(9, 0.3)
-    growing = GrowingColumns(fit)
-    growing.add(F[:, :4])
-    growing.add(F[:, 4:])
-    found, expected = growing.solve(slice(None), penalties, 1e-11), solve_restricted(F, fit, penalties, tol=1e-11)
-    assert found.objective == pytest.approx(expected.objective, rel=1e-10)
-    assert found.nu == pytest.approx(expected.nu, rel=1e-6)
-    assert fit.dual_value(found.nu) == pytest.approx(found.lower_bound, rel=1e-12)
-
-
 def test_a_loss_without_equations_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(0, 4, 12, "logistic")
     problem = TrainingProblem(problem.X, problem.y, beta=0.1, loss=Bare())
@@ -156,11 +143,10 @@ def test_polynomial_neurons_of_weighted_samples(loss: str) -> None:
         assert results[0].objective >= optimum.lower * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("rows", ["gram", "growing", "all"])
+@pytest.mark.parametrize("rows", ["gram", "all"])
 def test_reductions_of_weighted_samples(rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if rows != "gram":
-        monkeypatch.setattr(master, "_LARGEST_GRAM", 0)
-        monkeypatch.setattr(master, "_MANY_ROWS", 20 if rows == "growing" else 5000)
+        monkeypatch.setattr(master.Reduction, "applies", lambda instance: False)
     rng = np.random.default_rng(0)
     problem = random_problem(1, 4, 60, activation="relu_like")
     w = rng.uniform(0.01, 5.0, 60)

@@ -45,7 +45,7 @@ def systems(data: QuadraticMap) -> list[Coordinates]:
 @pytest.mark.parametrize("block", [1, 300, 2**19])
 @pytest.mark.parametrize("data", MAPS)
 def test_kernels_and_borders_are_those_of_the_definition(monkeypatch, data, block):
-    monkeypatch.setattr(coordinates, "_KERNEL_BLOCK", block)
+    monkeypatch.setattr(coordinates, "CACHE_FLOATS", block)
     G = np.random.default_rng(4).standard_normal((2, data.size, data.size))
     W = G @ G.swapaxes(-1, -2)
     for system in systems(data):

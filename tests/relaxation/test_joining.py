@@ -200,7 +200,7 @@ class TestChoiceInTime:
     def of(interior, splitting, monkeypatch):
         counts = {"interior": interior, "splitting": splitting, "low-rank": np.inf}
         monkeypatch.setattr("qsdp.relaxation.backends._operations", lambda backend, *rest: counts[backend.name])
-        monkeypatch.setattr("qsdp.relaxation.backends._NEGLIGIBLE", 0.0)
+        monkeypatch.setattr("qsdp.relaxation.backends.SECOND", 0.0)
         instance = ScaledProblem.of(problem_of()).instance
         options = Settings(1e-6)
         return options, instance, choose_backend("auto", instance, options)
@@ -213,7 +213,6 @@ class TestChoiceInTime:
                 assert self.of(32e9, 1e9, monkeypatch)[2].name == "splitting"
 
     def test_the_first_try_takes_a_share_of_the_operations_and_of_the_time(self, monkeypatch):
-        monkeypatch.setattr("qsdp.relaxation.backends._FIRST_TRY", {"interior": (0.0, 0.1), "splitting": (0.0, 0.1)})
         options, instance, chosen = self.of(8e9, 1e9, monkeypatch)
         assert low_rank_first(chosen, instance, options).effort == pytest.approx(8e8)
         lefts = []
@@ -227,5 +226,5 @@ class TestChoiceInTime:
         for seconds in (1e6, math.inf):
             with deadline.within(seconds):
                 solving.solve_with(problem_of(), "auto", options, "tight")
-            assert lefts[0] == ("low-rank", pytest.approx(0.3 * seconds, rel=1e-3))
+            assert lefts[0] == ("low-rank", pytest.approx(0.25 * seconds, rel=1e-3))
             lefts.clear()

@@ -279,7 +279,8 @@ def test_the_price_at_zero_is_one_of_a_pair_of_signs(outputs):
 class TestFirstTry:
     @pytest.fixture(autouse=True)
     def always(self, monkeypatch):
-        monkeypatch.setattr("qsdp.relaxation.backends._FIRST_TRY", {"interior": (0.0, 0.3), "splitting": (0.0, 0.3)})
+        monkeypatch.setattr("qsdp.relaxation.backends.SECOND", 0.0)
+        monkeypatch.setattr("qsdp.relaxation.backends.INNER", 0.3)
 
     def test_low_rank_solves_what_has_low_rank(self):
         found = qsdp.solve_relaxation(correlated(0.05), tol=1e-3)
@@ -287,9 +288,7 @@ class TestFirstTry:
 
     @pytest.mark.parametrize("effort", [0.0, 1e-3])
     def test_the_chosen_method_follows_where_it_does_not(self, monkeypatch, effort):
-        monkeypatch.setattr(
-            "qsdp.relaxation.backends._FIRST_TRY", {"interior": (0.0, effort), "splitting": (0.0, effort)}
-        )
+        monkeypatch.setattr("qsdp.relaxation.backends.INNER", effort)
         problem = correlated(1.0)
         found = qsdp.solve_relaxation(problem, tol=1e-6)
         alone = qsdp.solve_relaxation(problem, solver="interior", tol=1e-6)

@@ -132,8 +132,8 @@ def test_large_matrices_of_coarse_solves_are_in_single_precision():
 @pytest.mark.parametrize("step", ["kernel", "gram"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_single_precision_reaches_a_thousandth(monkeypatch, step, weighted):
-    monkeypatch.setattr(data_step, "_LARGE", 0)
-    monkeypatch.setattr(splitting, "_MANY_ROWS", 0)
+    monkeypatch.setattr(data_step, "MANY_ROWS", 0)
+    monkeypatch.setattr(splitting, "MANY_ROWS", 0)
     rng = np.random.default_rng(0)
     X = append_constant(rng.standard_normal((300, 17)))
     Y = np.eye(3)[rng.integers(3, size=300)] + 0.1 * X[:, :3] * X[:, 1:4]

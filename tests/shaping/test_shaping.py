@@ -454,7 +454,7 @@ def test_adaptive_constant_follows_permutations_signs_and_levels():
 def test_adaptive_search_may_be_cut_short(steps, monkeypatch):
     # Whatever the number of steps, what is returned is feasible, and the closed form where nothing was found.
     relaxation = relaxation_of(0, 6)
-    monkeypatch.setattr(completion, "_MAX_STEPS", steps)
+    monkeypatch.setattr(completion, "MOST_STEPS", steps)
     covariance = qsdp.shape_covariance(relaxation, method="adaptive")
     assert covariance.constant >= GAMMA
     assert_proven(covariance, relaxation, residual=2e-12, eigenvalue=-1e-13)

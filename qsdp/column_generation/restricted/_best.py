@@ -7,16 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.tuning import PATIENCE, PROGRESS
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
 
-__all__ = ["MAX_ITERATIONS", "Best", "RestrictedSolution", "predict"]
-
-#: Maximum number of iterations; ten to twenty are usual.
-MAX_ITERATIONS = 100
-
-#: Number of iterations without a smaller gap after which rounding dominates.
-_PATIENCE = 12
+__all__ = ["Best", "RestrictedSolution", "predict"]
 
 
 def predict(F: FloatArray, weights: FloatArray, target: FloatArray, outputs: npt.NDArray[np.intp] | None) -> FloatArray:
@@ -78,7 +73,7 @@ class Best:
 
     @property
     def stalled(self) -> bool:
-        return self.iterations - self.improved > _PATIENCE
+        return self.iterations - self.improved > PATIENCE
 
     def predict(self, weights: FloatArray) -> FloatArray:
         return predict(self.F, weights, self.fit.target, self.outputs)
@@ -95,7 +90,7 @@ class Best:
         """Evaluate a pair of iterates and return the relative gap of the best pair."""
         self.iterations = iteration
         objective = self.fit.value(self.predict(weights)) + float(self.penalties @ weights)
-        if objective < 0.99 * self.objective:
+        if objective < PROGRESS * self.objective:
             self.improved = iteration
         if objective < self.objective:
             self.objective, self.weights = objective, weights.copy()
@@ -103,13 +98,13 @@ class Best:
         excess = float((self.correlations(nu) / self.penalties).max(initial=0.0))
         nu = nu / max(1.0, excess)
         bound = self.fit.dual_value(nu)
-        if bound > 1.01 * self.bound:
+        if PROGRESS * bound > self.bound:
             self.improved = iteration
         if bound > self.bound:
             self.bound, self.nu = bound, nu
         gap = self.relative_gap
         # The gap does not change in the first iterations if the optimum is near zero.
-        if gap < 0.9 * self.gap or mu < 0.9 * self.mu:
+        if gap < PROGRESS * self.gap or mu < PROGRESS * self.mu:
             self.gap, self.mu, self.improved = min(gap, self.gap), min(mu, self.mu), iteration
         return gap
 

@@ -11,20 +11,12 @@ from scipy.linalg.lapack import dposv
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.tuning import GAIN, HALVINGS, MOST_STEPS, PATIENCE
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["descended", "nonnegative_minimum"]
 
 Point = TypeVar("Point")
-
-#: Armijo condition: minimum decrease relative to the predicted one, and maximum number of halvings of a step.
-_DECREASE, _HALVINGS = 1e-4, 40
-
-#: Maximum number of block exchanges (about ten are usual), and of single exchanges per weight.
-_EXCHANGES, _SINGLE = 100, 10
-
-#: Number of block exchanges without progress before single exchanges, which guarantee termination.
-_PATIENCE = 3
 
 
 def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: float = 0.0) -> FloatArray:
@@ -56,8 +48,8 @@ def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: fl
 
 def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol: float) -> FloatArray | None:
     """Run block principal pivoting from the active set `inside`; return the minimiser, or None if it fails."""
-    fewest, patience = len(g) + 1, _PATIENCE
-    for _ in range(_EXCHANGES):
+    fewest, patience = len(g) + 1, PATIENCE
+    for _ in range(MOST_STEPS):
         own = np.flatnonzero(inside)
         a = np.zeros_like(g)
         if len(own):
@@ -69,7 +61,7 @@ def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol:
         count = int(np.count_nonzero(wrong))
         if count == 0:
             return a
-        patience = _PATIENCE if count < fewest else patience - 1
+        patience = PATIENCE if count < fewest else patience - 1
         fewest = min(fewest, count)
         if patience < 0:
             wrong[: np.flatnonzero(wrong)[-1]] = False
@@ -80,7 +72,7 @@ def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol:
 def _one_by_one(H: FloatArray, g: FloatArray, start: FloatArray, tol: float) -> FloatArray:
     """Run the active-set method of Lawson and Hanson; return the minimiser, or the last weights at a time limit."""
     a, inside = start.copy(), start > 0.0
-    for _ in range(_SINGLE * len(g)):
+    for _ in range(PATIENCE * len(g)):
         own, aim, info = np.flatnonzero(inside), np.zeros(0), 0
         if len(own):
             _, aim, info = dposv(H[np.ix_(own, own)], -g[own], lower=True)
@@ -117,10 +109,10 @@ def descended(
         Objective at `a`, and its derivative along the step.
     """
     length = 1.0
-    for _ in range(_HALVINGS):
+    for _ in range(HALVINGS):
         moved = np.maximum(a + length * change, 0.0)
         reached, point = evaluate(moved)
-        if reached <= value + _DECREASE * length * slope + EPS * abs(value):
+        if reached <= value + GAIN * length * slope + EPS * abs(value):
             return moved, reached, point
         length *= 0.5
     return None

@@ -9,18 +9,19 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import MOST_SIDE, MOST_STEPS
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.restricted._best import MAX_ITERATIONS, Best, RestrictedSolution
+from qsdp.column_generation.restricted._best import Best, RestrictedSolution
 from qsdp.losses import DataFit
 from qsdp.relaxation.solvers.interior.newton import SHIFTS
 
 __all__ = ["solve_in_basis", "solve_quadratic"]
 
-#: Number of samples up to which the n x n system is solved rather than the smaller one, which is less accurate.
-_FEW_SAMPLES = 3000
-
 #: Fraction of the distance to the boundary of the positive orthant that a step may cover.
 _TO_BOUNDARY = 0.995
+
+#: Smallest dual slack at the start, relative to the typical cost.
+_LEAST_SLACK = 0.1
 
 
 def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
@@ -44,7 +45,7 @@ def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: flo
 
     best = Best(F, fit, penalties)
     x, nu, s = _start(F, fit, c, k)
-    for iteration in range(MAX_ITERATIONS):
+    for iteration in range(MOST_STEPS):
         mu = float(x @ s) / len(x)
         if best.update(x[:k], nu[:, None], iteration, mu) <= tol or best.stalled or deadline.over():
             break
@@ -94,18 +95,18 @@ def _start(F: FloatArray, fit: DataFit, c: FloatArray, k: int) -> tuple[FloatArr
     x = np.full(len(c), size)
     x[:k] = size / row
     typical = float(c[:k].mean())
-    s = np.maximum(c, 0.1 * typical)
+    s = np.maximum(c, _LEAST_SLACK * typical)
     # Far from feasibility, products that are small relative to the value at zero would allow only tiny steps.
-    s[:k] = np.maximum(s[:k], 0.1 * fit.value_at_zero / len(c) / x[:k])
+    s[:k] = np.maximum(s[:k], _LEAST_SLACK * fit.value_at_zero / len(c) / x[:k])
     # Zero-cost slacks must not start on the boundary.
-    s[k:] = np.maximum(c[k:], 0.1 if fit.weights is None else 0.1 * np.resize(fit.weights, len(c) - k))
+    s[k:] = np.maximum(c[k:], _LEAST_SLACK * (1.0 if fit.weights is None else np.resize(fit.weights, len(c) - k)))
     return x, np.zeros_like(y), s
 
 
 def _normal_equations(F: FloatArray, D: FloatArray, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
     """Factor ``F Diag(D) F' + Diag(diagonal)``, using the smaller side; return a solver of systems."""
     n, k = F.shape
-    if n <= max(k, _FEW_SAMPLES):
+    if n <= max(k, MOST_SIDE):
         # A matrix times its own transpose takes half the operations.
         root = F * np.sqrt(D)
         N = root @ root.T

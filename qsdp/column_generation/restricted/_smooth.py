@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import MOST_STEPS, SMALL
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.restricted._best import MAX_ITERATIONS, Best, RestrictedSolution
+from qsdp.column_generation.restricted._best import Best, RestrictedSolution
 from qsdp.column_generation.restricted._nonnegative import descended, nonnegative_minimum
 from qsdp.losses import Curvature, DataFit
 
@@ -29,7 +30,7 @@ def solve_smooth(
         return fit.value(prediction) + float(penalties @ weights), prediction
 
     value, prediction = evaluate(a)
-    for iteration in range(MAX_ITERATIONS):
+    for iteration in range(MOST_STEPS):
         gradient = fit.gradient(prediction)
         if best.update(a, -gradient, iteration, np.inf) <= tol or best.stalled or deadline.over():
             break
@@ -67,7 +68,7 @@ def sampling_chances(sizes: FloatArray, count: int) -> FloatArray:
     if count >= len(sizes):
         return np.ones(len(sizes))
     # Samples of size zero keep a small chance, so that rounding of sizes cannot exclude any.
-    shares = sizes + 1e-3 * (sizes.mean() or 1.0)
+    shares = sizes + SMALL * (sizes.mean() or 1.0)
     ordered = np.sort(shares)[::-1]
     # With the k largest drawn for certain, the others share the remaining chances.
     rest = np.cumsum(ordered[::-1])[::-1]

@@ -6,9 +6,13 @@ import numpy as np
 import scipy
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["sparsify"]
+
+#: Smallest feasibility tolerance of HiGHS.
+_TOLERANCE = 1e-10
 
 #: SciPy's status of a linear program that reached a limit.
 _TIME_OVER = 1
@@ -54,8 +58,8 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) ->
         b_eq=right,
         method="highs-ds",
         options={
-            "primal_feasibility_tolerance": 1e-10,
-            "dual_feasibility_tolerance": 1e-10,
+            "primal_feasibility_tolerance": _TOLERANCE,
+            "dual_feasibility_tolerance": _TOLERANCE,
             "time_limit": deadline.left(),
             # It takes longer than it saves on dense programs, and SciPy 1.17's writes out of bounds at costs of 1e7.
             "presolve": False,
@@ -63,7 +67,7 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) ->
     )
     if program.x is None or program.status == _TIME_OVER:
         return weights
-    basis = np.flatnonzero(program.x > 1e-12 * program.x.max(initial=0.0))
+    basis = np.flatnonzero(program.x > NEGLIGIBLE * program.x.max(initial=0.0))
     exact = scipy.linalg.lstsq(F[:, basis] / norms[basis], aim, check_finite=False)[0]
     vertex = np.zeros_like(weights)
     vertex[used[basis]] = np.maximum(exact, 0.0) / norms[basis]

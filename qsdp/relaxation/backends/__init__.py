@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import COARSE, INNER, SECOND
 from qsdp._utils.validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.lifting import QuadraticMap
@@ -15,7 +16,7 @@ from qsdp.relaxation.backends.base import Backend
 from qsdp.relaxation.backends.conic import CONIC_BACKENDS
 from qsdp.relaxation.backends.own import INTERIOR, LOW_RANK, SPLITTING
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.settings import COARSE, Settings
+from qsdp.relaxation.settings import Settings
 
 __all__ = [
     "BACKENDS",
@@ -30,17 +31,8 @@ __all__ = [
 #: Back ends by name. "auto" tries back ends of other packages in this order.
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (INTERIOR, SPLITTING, LOW_RANK, *CONIC_BACKENDS)}
 
-#: Operations of about one second. Below, "auto" uses the interior-point method, whose iteration count is predictable.
-_NEGLIGIBLE = 1e11
-
-#: Safety factor on the cost of methods with unpredictable iteration counts, and samples per matrix entry that waive it.
-_UNCERTAINTY, _MANY = 16.0, 4
-
-#: The same factor for coarse solves.
-_COARSE_UNCERTAINTY = 1.5
-
-#: Operations from which the low-rank method is tried first, and the fraction of them that it may use.
-_FIRST_TRY = {"interior": (1e11, 0.05), "splitting": (1e10, 0.1)}
+#: Safety factor on the cost of methods with unpredictable iteration counts.
+_UNCERTAINTY = 16.0
 
 #: Fraction of the largest useful beta below which low rank is not tried; it also failed at ten times as much.
 _TINY = 1e-4
@@ -111,7 +103,7 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
     ]
     first = candidates[0] if candidates else None
     # No other back end then counts as cheaper, and predicting their operations takes part of the time of a small solve.
-    if first is not None and first.name == INTERIOR.name and _operations(first, instance, settings) <= _NEGLIGIBLE:
+    if first is not None and first.name == INTERIOR.name and _operations(first, instance, settings) <= SECOND:
         return first
     if candidates:
         return min(candidates, key=lambda backend: _expected(backend, instance, settings))
@@ -131,23 +123,22 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
     operations that the chosen method is expected to take, and is skipped if beta is tiny. The caller limits its time.
     """
     cost = _operations(chosen, instance, settings)
-    worthwhile, part = _FIRST_TRY.get(chosen.name, (math.inf, 0.0))
     shared = settings.gram is not None and instance.fit.quadratic
-    if cost < worthwhile or shared or settings.max_iter is not None:
+    if chosen is LOW_RANK or cost < SECOND or shared or settings.max_iter is not None:
         return None
     if not isinstance(instance.map, QuadraticMap) or _refusal(LOW_RANK, instance, settings) is not None:
         return None
     if instance.dual_radius < _TINY * instance.price_at_zero():
         return None
-    return replace(settings, effort=part * cost)
+    return replace(settings, effort=INNER * cost)
 
 
 def _expected(backend: Backend, instance: Instance, settings: Settings) -> float:
     """Estimate the cost that "auto" compares: operations of a typical solve, times a factor for their uncertainty."""
-    easy = instance.map.n_samples >= _MANY * instance.map.layout.n_entries
-    uncertainty = _UNCERTAINTY if settings.tol < COARSE else _COARSE_UNCERTAINTY
-    factor = 1.0 if easy or backend is INTERIOR else uncertainty
-    return max(factor * _operations(backend, instance, settings), _NEGLIGIBLE)
+    # Four samples per matrix entry, or a coarse tolerance, make the numbers of iterations predictable.
+    easy = instance.map.n_samples >= 4 * instance.map.layout.n_entries or settings.tol >= COARSE
+    factor = 1.0 if easy or backend is INTERIOR else _UNCERTAINTY
+    return max(factor * _operations(backend, instance, settings), SECOND)
 
 
 def _operations(backend: Backend, instance: Instance, settings: Settings) -> float:

@@ -27,48 +27,48 @@ from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.cuts.odd import OddCuts
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import Coordinates
-from qsdp.relaxation.solvers.interior.newton import factored_with_shifts, solved
+from qsdp.relaxation.solvers.interior.newton import Newton, Sides, Steps, factored_with_shifts, solved
 
 __all__ = ["CutNewton"]
 
 
-class CutNewton:
+class CutNewton(Newton):
     """Newton system for a fixed set of cuts, factored once for each scaling."""
 
     def __init__(self, coordinates: Coordinates, cuts: OddCuts) -> None:
-        self._coordinates, self.cuts = coordinates, cuts
         n, m, N = coordinates.length, len(cuts), coordinates.size
+        super().__init__(coordinates, (n + m) ** 3 / 3.0)
+        self.cuts = cuts
         self._q, self._g, self._z = slice(0, n), slice(n, n + m), slice(n + m, n + m + N)
         self._matrix = np.zeros((n + m + N,) * 2)
         self._ends = np.concatenate([np.zeros(n), np.full(m, -1.0), np.ones(N)])
 
-    def dual_matrices(self, nu: FloatArray, weights: FloatArray, z: FloatArray) -> FloatArray:
-        """Compute the dual matrices of A and B, stacked; linear in all arguments."""
-        M = self._coordinates.adjoint(nu)[0]
-        matrices: FloatArray = np.stack([-M, M]) - self.cuts.matrices(weights)
-        diagonal = np.arange(len(z))
-        matrices[:, diagonal, diagonal] += z
-        return matrices
+    def values(self, Y: FloatArray, r: FloatArray) -> FloatArray:
+        """Compute the predictions, followed by the values of the cuts less r."""
+        return np.hstack([super().values(Y, r), (self.cuts.values(Y[0]) - r)[None]])
 
-    def forward(self, T: FloatArray) -> FloatArray:
-        """Compute the predictions of a matrix A - B."""
-        return self._coordinates.forward(T[None])
+    def dual_matrices(self, nu: FloatArray, z: FloatArray) -> FloatArray:
+        """Compute the dual matrices for a multiplier whose last entries are the weights of the cuts."""
+        return super().dual_matrices(nu[:, self._q], z) - self.cuts.matrices(nu[0, self._g])
 
-    def factor(self, G: FloatArray, compliance: FloatArray, ratio: FloatArray) -> None:
-        """Factor for scaling factors G of shape (2, N, N), the compliance of the loss and ``s / gamma`` of the cuts."""
-        K, q, g, z, cuts = self._matrix, self._q, self._g, self._z, self.cuts
+    def totals(self, nu: FloatArray, z: FloatArray) -> FloatArray:
+        """Compute the sum of z less the weights of the cuts."""
+        return super().totals(nu, z) - float(nu[0, self._g].sum())
+
+    def factor(self, G: FloatArray, compliance: FloatArray) -> None:
+        """Factor for scaling factors G of shape (1, 2, N, N), and compliances of the loss and of the cuts."""
+        K, q, g, z, cuts, G = self._matrix, self._q, self._g, self._z, self.cuts, G[0]
         W = G @ G.swapaxes(-1, -2)
-        self._coordinates.kernel(G[None], W[None], K[q, q])
+        self.coordinates.kernel(G[None], W[None], K[q, q])
         scaled = cuts.a @ G[0], cuts.c @ G[1]
         K[g, g] = np.square(scaled[0] @ scaled[0].T) + np.square(scaled[1] @ scaled[1].T)
         left, right = cuts.a @ W[0], cuts.c @ W[1]
-        K[q, g] = (self._coordinates.squares(left) - self._coordinates.squares(right)).T
-        K[q, z] = -self._coordinates.border(W[None])
+        K[q, g] = (self.coordinates.squares(left) - self.coordinates.squares(right)).T
+        K[q, z] = -self.coordinates.border(W[None])
         K[g, z] = -(left * left + right * right)
         K[z, z] = W[0] * W[0] + W[1] * W[1]
         diagonal = np.arange(len(K))
-        K[diagonal[q], diagonal[q]] += compliance
-        K[diagonal[g], diagonal[g]] += ratio
+        K[diagonal[: z.start], diagonal[: z.start]] += compliance[0]
 
         def shifted(shift: float) -> FloatArray:
             system = K.copy()
@@ -81,20 +81,14 @@ class CutNewton:
         if not 0.0 < self._weight < np.inf:
             raise LinAlgError("the border of the Newton system underflowed")
 
-    def solve(
-        self, R: FloatArray, error: FloatArray, off: FloatArray, missed: FloatArray, excess: float
-    ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-        """Return dq, the steps of the weights of the cuts and of z, and dr.
-
-        R, of shape (2, N, N), holds the right-hand sides for the steps of A and B, and `error` the one for the loss.
-        ``off = diag(A + B) - r``, `missed` is the target of the slack of each cut minus the cut's value, and
-        ``excess = sum(z) - sum(gamma) - c``.
-        """
-        rhs = np.empty(len(self._ends))
-        rhs[self._q] = self._coordinates.forward((R[1] - R[0])[None]) - error
-        rhs[self._g] = missed - self.cuts.values(R)
-        rhs[self._z] = (R[0] + R[1]).diagonal() + off
+    def solve(self, sides: Sides) -> Steps:
+        """Return the steps; those of the weights of the cuts are the last of the multiplier's."""
+        R, rhs = sides.R[0], np.empty(len(self._ends))
+        rhs[self._q] = self.coordinates.forward((R[1] - R[0])[None])
+        rhs[self._g] = -self.cuts.values(R)
+        rhs[: self._z.start] -= sides.error[0]
+        rhs[self._z] = (R[0] + R[1]).diagonal() + sides.off[0]
         solution = solved(self._factor, rhs)
-        dr = (float(self._ends @ solution) + excess) / self._weight
+        dr = (self._ends @ solution + sides.excess) / self._weight
         solution -= dr * self._answer
-        return solution[self._q], solution[self._g], solution[self._z], dr
+        return solution[None, : self._z.start], solution[None, self._z], dr

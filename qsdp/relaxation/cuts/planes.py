@@ -21,23 +21,24 @@ since :math:`w_j^2 + t_j^2 = 4`, and :math:`(a^T w)^2 + (c^T t)^2 = 2 ((p^T u + 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.tuning import COARSE, HALVINGS, INNER, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, entry_rounding
-from qsdp.relaxation.cuts.method import CutState, follow
 from qsdp.relaxation.cuts.newton import CutNewton
 from qsdp.relaxation.cuts.odd import OddCuts
 from qsdp.relaxation.cuts.separation import longer_cuts, triangle_cuts
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.interior import unfit
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
-from qsdp.relaxation.solvers.interior.fits import fit_of
+from qsdp.relaxation.solvers.interior.fits import JoinedFit, SlackFit, fit_of
+from qsdp.relaxation.solvers.interior.method import State, advance
 from qsdp.relaxation.solvers.interior.setup import FactorCache
 from qsdp.relaxation.solvers.interior.solve import cold_start
 
@@ -45,33 +46,14 @@ __all__ = ["CutBound", "CuttingPlanes"]
 
 
 # Half or twice each of the following numbers changes bounds after two seconds by less than 1 %.
+#: Smallest relative accuracy of a solution with cuts.
+_FINEST = 1e-5
 
-#: Relative accuracy of the relaxation without cuts, and initial and smallest relative accuracy with cuts.
-_PLAIN, _ROUGH, _FINEST = 1e-3, 3e-3, 1e-5
+#: Maximum number of cuts per round; there are three starting vectors of the search for each.
+_NEW = 600
 
-#: Factor by which the accuracy is tightened after a round that raised the bound by no more than the accuracy.
-_FINER = 0.3
-
-#: Maximum number of cuts per round and in total, for which the linear system takes a second.
-_NEW, _MOST = 600, 3500
-
-#: Maximum side of a system: it takes 0.2 GB, and the Gram matrix and its factors take as much each.
-_LARGEST = 5000
-
-#: Violation from which a cut is added, and slack from which it is dropped, both relative to r.
-_VIOLATED, _SLACK = 0.01, 0.1
-
-#: Number of violated triangles below which longer inequalities are added.
-_FEW = 200
-
-#: Search for longer inequalities: number of steps, number of starting vectors, and their maximum number of nonzeros.
-_STEPS, _STARTS, _LONGEST = 6, 1500, 15
-
-#: Weight of the identity in a new starting point, and smallest slack there, relative to r.
-_EVEN, _LEAST_SLACK = 0.2, 0.02
-
-#: Maximum number of halvings of the weights of new cuts; if they do not suffice, the last point is on the boundary.
-_HALVINGS = 40
+#: Search for longer inequalities: number of steps, and maximum number of nonzeros of starting vectors.
+_STEPS, _LONGEST = 6, 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,16 +103,17 @@ class CuttingPlanes:
         self._setup = FactorCache(self._normal, None).setup(0, self._normal)
         self._coordinates = self._setup.newton.coordinates
         self._cuts = OddCuts.none(instance.size)
-        self._most = min(_MOST, _LARGEST - self._coordinates.length - instance.size)
-        self._state: CutState | None = None
-        self._tol = _ROUGH
+        self._most = MOST_SIDE - self._coordinates.length - instance.size
+        self._state: State | None = None
+        self._pairs = _pairs_of(np.zeros(0), np.zeros(0))
+        self._tol = COARSE
 
     @staticmethod
     def supports(instance: Instance) -> bool:
         """Whether cutting planes can be used: one output, beta > 0, a suitable loss and moderate size."""
         N, n = instance.size, instance.map.n_rows
         length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
-        small = length + _NEW + N <= _LARGEST
+        small = length + _NEW + N <= MOST_SIDE
         return small and instance.n_matrices == 1 and instance.dual_radius > 0.0 and unfit(instance.loss) is None
 
     def improve(self) -> None:
@@ -145,20 +128,19 @@ class CuttingPlanes:
             newton = CutNewton(self._coordinates, self._cuts)
             if not fresh:
                 self._restart(newton)
-            tol, before = _PLAIN if fresh else self._tol, self.best.value if self.best else 0.0
+            before = self.best.value if self.best else 0.0
             try:
-                goal = partial(self._share_of_value, tol)
-                follow(newton, self._fit, self._state, self._normal.dual_radius, goal)
+                self._follow(newton, self._state)
             finally:
                 self._offer()
-            if self.best is not None and self.best.value <= (1.0 + tol) * before:
-                self._tol = max(_FINER * self._tol, _FINEST)
+            if self.best is not None and self.best.value <= (1.0 + self._tol) * before:
+                self._tol = max(INNER * self._tol, _FINEST)
         except TimeOver:
             pass
         except LinAlgError:
             self.exhausted = True
 
-    def _start(self) -> CutState | None:
+    def _start(self) -> State | None:
         """Return the starting point without cuts; None if the zero network is optimal or the data are zero."""
         newton, fit, radius = self._setup.newton, self._setup.fit, self._normal.dual_radius
         nu = fit.zero_dual.T
@@ -168,35 +150,38 @@ class CuttingPlanes:
             return None
         start = cold_start(fit, newton, nu, M, largest, radius, self._normal.fit.value_at_zero)
         self._fit = fit_of(fit, start.nu)
-        return CutState(start.Y[0], float(start.r[0]), start.z[0], np.zeros(0), np.zeros(0))
+        return State(start.Y, start.r, start.z)
 
-    def _share_of_value(self, share: float) -> float:
-        """Return an absolute tolerance: the fraction `share` of the approximate dual value of the current iterate."""
+    def _follow(self, newton: CutNewton, state: State) -> None:
+        """Follow the central path until the gap is at most the tolerance relative to the dual value."""
+        fit = JoinedFit(self._fit, self._pairs)
+        state.dual = newton.dual_matrices(fit.nu, state.z)
+        for _ in range(MOST_STEPS):
+            deadline.check()
+            _, gap = advance(newton, fit, state, self._normal.dual_radius)
+            if gap <= self._tol * self._value():
+                return
+
+    def _value(self) -> float:
+        """Return the approximate dual value of the current iterate."""
         state, fit = self._state, self._setup.fit
         assert state is not None
-        tau = float(state.z.sum() - state.weights.sum())
+        tau = float(state.z.sum() - self._pairs.nu.sum())
         nu = self._fit.nu.T * min(1.0, self._normal.dual_radius / tau)
-        return share * max(0.0, fit.dual_value(fit.project(nu)))
+        return max(0.0, fit.dual_value(fit.project(nu)))
 
     def _cut(self) -> int:
         """Drop inequalities with slack and add violated ones; return the number added."""
         state = self._state
         assert state is not None
-        kept = np.flatnonzero(state.slacks < _SLACK * state.r)
-        kept = np.sort(kept[np.argsort(state.slacks[kept], kind="stable")[: self._most - _NEW]])
-        self._cuts, state.weights, state.slacks = self._cuts[kept], state.weights[kept], state.slacks[kept]
-        V, Z = (state.Y[0] + state.Y[1]) / state.r, (state.Y[0] - state.Y[1]) / state.r
-        found = triangle_cuts(V, Z, _NEW, _VIOLATED)
-        if len(found) < _FEW:
-            more = longer_cuts(
-                np.block([[V, Z], [Z, V]]),
-                self._starts(),
-                _NEW,
-                _VIOLATED,
-                _STEPS,
-                self._rng,
-            )
-            found = found + more
+        r, (A, B), slacks = float(state.r[0]), state.Y[0], self._pairs.x[0, 0]
+        kept = np.flatnonzero(slacks < INNER * r)
+        kept = np.sort(kept[np.argsort(slacks[kept], kind="stable")[: self._most - _NEW]])
+        self._cuts, self._pairs = self._cuts[kept], _pairs_of(slacks[kept], self._pairs.nu[0, kept])
+        V, Z = (A + B) / r, (A - B) / r
+        found = triangle_cuts(V, Z, _NEW, ROUGH)
+        if len(found) < _NEW // 3:
+            found = found + longer_cuts(np.block([[V, Z], [Z, V]]), self._starts(), _NEW, ROUGH, _STEPS, self._rng)
         found = found.unlike(self._cuts)
         self._cuts = self._cuts + found
         return len(found)
@@ -204,30 +189,35 @@ class CuttingPlanes:
     def _starts(self) -> FloatArray:
         """Return starting vectors of the search: unit vectors, and sparse vectors of the current inequalities."""
         units = np.eye(2 * self._instance.size)
-        few = units[self._rng.permutation(len(units))[: _STARTS // 3]]
+        few = units[self._rng.permutation(len(units))[:_NEW]]
         vectors = self._cuts.vectors
         vectors = vectors[np.abs(vectors).sum(axis=1) <= _LONGEST]
-        return np.vstack([few, vectors[self._rng.permutation(len(vectors))[: _STARTS - len(few)]]])
+        return np.vstack([few, vectors[self._rng.permutation(len(vectors))[: 3 * _NEW - len(few)]]])
 
     def _restart(self, newton: CutNewton) -> None:
         """Move the iterate into the interior of the cone, and initialise slacks and weights of new cuts."""
         state = self._state
         assert state is not None
-        N, old = self._instance.size, len(state.weights)
-        state.Y = (1.0 - _EVEN) * state.Y + _EVEN * 0.5 * state.r * np.eye(N)
-        weights = np.concatenate([state.weights, np.zeros(len(self._cuts) - old)])
-        state.slacks = np.maximum(self._cuts.values(state.Y) - state.r, _LEAST_SLACK * state.r)
-        mu = float(np.vdot(state.Y, newton.dual_matrices(self._fit.nu[0], weights, state.z))) / (2 * N)
-        weights[old:] = mu / state.slacks[old:]
+        N, old, r = self._instance.size, self._pairs.nu.shape[1], float(state.r[0])
+        # A quarter of the identity is mixed in.
+        state.Y = state.Y + 0.25 * (0.5 * r * np.eye(N) - state.Y)
+        weights = np.concatenate([self._pairs.nu[0], np.zeros(len(self._cuts) - old)])
+        slacks = np.maximum(self._cuts.values(state.Y[0]) - r, ROUGH * r)
+
+        def dual() -> FloatArray:
+            return newton.dual_matrices(np.hstack([self._fit.nu, weights[None]]), state.z)
+
+        mu = float(np.vdot(state.Y, dual())) / (2 * N)
+        weights[old:] = mu / slacks[old:]
         # Any factor works that keeps the dual matrices positive definite, as they are without new cuts.
-        for _ in range(_HALVINGS):
-            if np.linalg.eigvalsh(newton.dual_matrices(self._fit.nu[0], weights, state.z)).min() > 0.0:
+        for _ in range(HALVINGS):
+            if np.linalg.eigvalsh(dual()).min() > 0.0:
                 break
             weights[old:] *= 0.5
         else:
             raise LinAlgError("the last point lies on the boundary")
-        state.weights = np.maximum(weights, 1e-14 * float(weights.max()))
-        self._fit.centre(newton.forward(state.Y[0] - state.Y[1])[None], mu)
+        self._pairs = _pairs_of(slacks, np.maximum(weights, NEGLIGIBLE * float(weights.max())))
+        self._fit.centre(newton.forward(state.Y[:, 0] - state.Y[:, 1]), mu)
 
     def _offer(self) -> None:
         """Compute the bound of the current iterate from the data, and store it if it is better."""
@@ -238,12 +228,20 @@ class CuttingPlanes:
         )
         nu = instance.fit.project(nu)
         unit = self._units.value / self._units.weight
-        z, weights = unit * state.z, unit * state.weights
+        z, weights = unit * state.z[0], unit * self._pairs.nu[0]
         used = weights > ROUNDING * float(np.abs(z).sum())
         cuts, weights = self._cuts[used], weights[used]
         bound = cut_bound(instance, nu, z, cuts, weights)
         if bound is not None and (self.best is None or bound.value > self.best.value):
             self.best = bound
+
+
+def _pairs_of(slacks: FloatArray, weights: FloatArray) -> SlackFit:
+    r"""Return the complementary pairs of cuts: their values less r equal slacks, and weights are multipliers."""
+    zero = np.zeros((1, len(weights)))
+    pairs = SlackFit(zero, zero, [(zero - 1.0, zero)], weights[None])
+    pairs.x = slacks[None, None]
+    return pairs
 
 
 def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, weights: FloatArray) -> CutBound | None:

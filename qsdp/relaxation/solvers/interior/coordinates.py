@@ -26,6 +26,7 @@ import numpy.typing as npt
 from scipy.linalg.blas import dsyrk, dtrmm
 
 from qsdp._utils import deadline
+from qsdp._utils.parallel import CACHE_FLOATS, WORK_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
 from qsdp.gram import GramFactor, symmetric_basis
@@ -41,12 +42,6 @@ __all__ = [
 
 #: Entries of a block of rows of both kernels: larger ones do not fit in the cache of a core.
 _BLOCK = 2**14
-
-#: Entries of a block of rows of the samples' kernel, two of which fit in a shared cache, and minimum number of blocks.
-_KERNEL_BLOCK, _KERNEL_BLOCKS = 2**19, 4
-
-#: Entries of a block of rows of the data map.
-_CHUNK = 2**21
 
 
 class SampleCoordinates:
@@ -82,7 +77,7 @@ class SampleCoordinates:
         scale = 1.0 if self._map.lifted else np.sqrt(abs(self._a))
         factors = [scale * (self._X @ G[s, :d]) for s in range(2)]
         ends = [(factor @ G[s, d], float(G[s, d] @ G[s, d])) for s, factor in enumerate(factors) if self._map.lifted]
-        step = max(16, min(_KERNEL_BLOCK // self.length, -(-self.length // _KERNEL_BLOCKS)))
+        step = max(1, min(CACHE_FLOATS // self.length, -(-self.length // 4)))
         buffers = np.empty((2, min(step, self.length) * self.length))
         for start in range(0, self.length, step):
             deadline.check()
@@ -118,7 +113,7 @@ class SampleCoordinates:
         first, second, factors = symmetric_basis(self.size)
         d = self._X.shape[1]
         gram = np.zeros((len(first), len(first)), order="F")
-        step = max(1, _CHUNK // len(first))
+        step = max(1, WORK_FLOATS // len(first))
         for start in range(0, self.length, step):
             deadline.check()
             rows = slice(start, start + step)

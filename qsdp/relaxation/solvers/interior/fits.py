@@ -20,13 +20,14 @@ Arrays have shape (C, n), one row per output, with a single row unless the outpu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
 
-__all__ = ["Fit", "fit_of", "unfit"]
+__all__ = ["Fit", "JoinedFit", "SlackFit", "fit_of", "unfit"]
 
 
 def unfit(loss: Loss) -> str | None:
@@ -41,7 +42,6 @@ class Fit(ABC):
 
     Parameters
     ----------
-    fit : DataFit
     nu : ndarray of shape (C, n)
     """
 
@@ -51,8 +51,8 @@ class Fit(ABC):
     #: Multiple of the tolerance above which an expected gap is not certified, except for callbacks and time limits.
     doubt = 10.0
 
-    def __init__(self, fit: DataFit, nu: FloatArray) -> None:
-        self._fit, self.nu = fit, nu
+    def __init__(self, nu: FloatArray) -> None:
+        self.nu = nu
         self._step = self._kept = np.zeros_like(nu)
 
     @abstractmethod
@@ -99,7 +99,10 @@ def fit_of(fit: DataFit, nu: FloatArray) -> Fit:
     """Create the `Fit` of a loss at a multiplier of shape (C, n) inside the domain of the conjugate."""
     if fit.quadratic:
         return SquaredFit(fit, nu)
-    return SlackFit(fit, nu) if isinstance(fit.loss, PiecewiseQuadratic) else SmoothFit(fit, nu)
+    if isinstance(fit.loss, PiecewiseQuadratic):
+        slacks = [(signs.T, costs.T) for signs, costs in fit.slacks()]
+        return SlackFit(fit.target.T, fit.compliance().T, slacks, nu)
+    return SmoothFit(fit, nu)
 
 
 class SquaredFit(Fit):
@@ -109,7 +112,7 @@ class SquaredFit(Fit):
     doubt = 2.0
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:
-        super().__init__(fit, nu)
+        super().__init__(nu)
         self._target, self._compliance = fit.target.T, fit.compliance().T
 
     def linearise(self, prediction: FloatArray) -> FloatArray:
@@ -123,49 +126,61 @@ class SquaredFit(Fit):
 
 
 class SlackFit(Fit):
-    """Piecewise linear or quadratic loss of one output."""
+    """Piecewise linear or quadratic loss of one output, or a bound on linear functions.
 
-    def __init__(self, fit: DataFit, nu: FloatArray) -> None:
-        super().__init__(fit, nu)
-        self._target, self._flat = fit.target.T, fit.compliance().T
-        slacks = fit.slacks()
-        self._signs, costs = (np.array([pair[i] for pair in slacks]).reshape(-1, *self._target.shape) for i in range(2))
+    Parameters
+    ----------
+    target, flat : ndarray of shape (1, n)
+        y and c.
+    slacks : sequence of pairs of ndarray of shape (1, n)
+        Signs and costs.
+    nu : ndarray of shape (1, n)
+    """
+
+    def __init__(
+        self, target: FloatArray, flat: FloatArray, slacks: Sequence[tuple[FloatArray, FloatArray]], nu: FloatArray
+    ) -> None:
+        super().__init__(nu)
+        self._target, self._flat = target, flat
+        self._signs, costs = (
+            np.array([pair[i] for pair in slacks]).reshape(len(slacks), *target.shape) for i in range(2)
+        )
         self._s = costs - self._signs * nu
-        self._x = np.full(self._signs.shape, float(np.abs(self._target).mean()) or 1.0)
+        self.x = np.full(self._signs.shape, float(np.abs(target).sum()) / max(1, target.size) or 1.0)
         self.n_pairs = self._signs.size
-        self._aim = self._dx = self._ds = self._kept_x = self._kept_s = np.zeros_like(self._x)
+        self._aim = self._dx = self._ds = self._kept_x = self._kept_s = np.zeros_like(self.x)
 
     def centre(self, prediction: FloatArray, mu: float) -> None:
         """Set the slacks to the parts of the residual, moved off the boundary."""
         residual = self._target - prediction - self._flat * self.nu
-        self._x = np.maximum(self._signs * residual, 0.0) + mu / self._s
+        self.x = np.maximum(self._signs * residual, 0.0) + mu / self._s
 
     def linearise(self, prediction: FloatArray) -> FloatArray:
         """Return the compliance of the slacks and of the quadratic part."""
-        self._residual = prediction + self._flat * self.nu - self._target + (self._signs * self._x).sum(axis=0)
-        self._ratio = self._x / self._s
+        self._residual = prediction + self._flat * self.nu - self._target + (self._signs * self.x).sum(axis=0)
+        self._ratio = self.x / self._s
         compliance: FloatArray = self._flat + self._ratio.sum(axis=0)
         return compliance
 
     def error(self, mu: float, *, corrected: bool) -> FloatArray:
         """Return the residual of the relation, including the target steps of the slacks."""
         aim = mu - self._dx * self._ds if corrected else mu
-        self._aim = aim / self._s - self._x
+        self._aim = aim / self._s - self.x
         error: FloatArray = self._residual + (self._signs * self._aim).sum(axis=0)
         return error
 
     def products(self) -> float:
         """Return the sum of the products of slacks and dual slacks."""
-        return float(np.vdot(self._x, self._s))
+        return float(np.vdot(self.x, self._s))
 
     def products_after(self, length: float) -> float:
         """Return the sum of the products after a step of this length."""
-        return float(np.vdot(self._x + length * self._dx, self._s + length * self._ds))
+        return float(np.vdot(self.x + length * self._dx, self._s + length * self._ds))
 
     def reach(self) -> float:
         """Return the largest step length for which slacks and dual slacks stay positive."""
         lowest = min(
-            float((part / whole).min(initial=0.0)) for part, whole in ((self._dx, self._x), (self._ds, self._s))
+            float((part / whole).min(initial=0.0)) for part, whole in ((self._dx, self.x), (self._ds, self._s))
         )
         return -1.0 / lowest if lowest < 0.0 else np.inf
 
@@ -183,7 +198,7 @@ class SlackFit(Fit):
     def move(self, length: float) -> None:
         """Move the multiplier and the slacks."""
         super().move(length)
-        self._x = self._x + length * self._kept_x
+        self.x = self.x + length * self._kept_x
         self._s = self._s + length * self._kept_s
 
 
@@ -192,6 +207,10 @@ class SmoothFit(Fit):
 
     The iterates of the multiplier may leave the domain of the conjugate; the relation to the predictions returns them.
     """
+
+    def __init__(self, fit: DataFit, nu: FloatArray) -> None:
+        super().__init__(nu)
+        self._fit = fit
 
     def linearise(self, prediction: FloatArray) -> FloatArray:
         """Return the compliance of the loss."""
@@ -208,3 +227,57 @@ class SmoothFit(Fit):
     def distance(self) -> float:
         """Return the Fenchel-Young gap of the multiplier and the predictions."""
         return self._distance
+
+
+class JoinedFit(Fit):
+    """Two fits of one output side by side: of the leading entries of the multiplier, and of the others."""
+
+    def __init__(self, first: Fit, second: Fit) -> None:
+        self._parts = first, second
+        self._n = first.nu.shape[1]
+        self.n_pairs = first.n_pairs + second.n_pairs
+        super().__init__(np.hstack([first.nu, second.nu]))
+
+    def linearise(self, prediction: FloatArray) -> FloatArray:
+        """Compute both compliances."""
+        parts = zip(self._parts, self._split(prediction), strict=True)
+        return np.hstack([part.linearise(values) for part, values in parts])
+
+    def error(self, mu: float, *, corrected: bool) -> FloatArray:
+        """Compute both residuals."""
+        return np.hstack([part.error(mu, corrected=corrected) for part in self._parts])
+
+    def distance(self) -> float:
+        """Return the sum of both distances."""
+        return sum(part.distance() for part in self._parts)
+
+    def products(self) -> float:
+        """Return the sum of both."""
+        return sum(part.products() for part in self._parts)
+
+    def products_after(self, length: float) -> float:
+        """Return the sum of both."""
+        return sum(part.products_after(length) for part in self._parts)
+
+    def reach(self) -> float:
+        """Return the smaller step length."""
+        return min(part.reach() for part in self._parts)
+
+    def direct(self, step: FloatArray) -> None:
+        """Set both steps."""
+        for part, own in zip(self._parts, self._split(step), strict=True):
+            part.direct(own)
+
+    def keep(self) -> None:
+        """Store both directions."""
+        for part in self._parts:
+            part.keep()
+
+    def move(self, length: float) -> None:
+        """Move both."""
+        for part in self._parts:
+            part.move(length)
+        self.nu = np.hstack([part.nu for part in self._parts])
+
+    def _split(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return values[:, : self._n], values[:, self._n :]

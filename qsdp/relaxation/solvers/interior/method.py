@@ -21,14 +21,13 @@ from typing import NamedTuple
 import numpy as np
 
 from qsdp._utils.gap import relative
+from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.tuning import PATIENCE, PROGRESS, SMALL, TO_BOUNDARY
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.solvers.interior.cone import (
-    LEAST_CENTRING,
-    TO_BOUNDARY,
     LinAlgError,
     centred,
-    diagonal_of,
     inverse_means,
     largest_step,
     predicted_product,
@@ -39,13 +38,7 @@ from qsdp.relaxation.solvers.interior.cone import (
 from qsdp.relaxation.solvers.interior.fits import Fit
 from qsdp.relaxation.solvers.interior.newton import Newton, Sides
 
-__all__ = ["State", "follow"]
-
-#: Iterations without progress after which the method stops, and step length that counts as no progress: not sensitive.
-_PATIENCE, _NO_STEP = 15, 1e-10
-
-#: Signs of the matrix of the dual vector in the dual matrices of A and B.
-_SIGNS = np.array([-1.0, 1.0])[:, None, None]
+__all__ = ["State", "advance", "follow"]
 
 
 @dataclass
@@ -74,7 +67,7 @@ def follow(
     """
     best, since, iteration = np.inf, 0, incumbent.iteration
     gap, certified = np.inf, False
-    state.dual = _dual_matrices(newton.adjoint(fit.nu), state.z)
+    state.dual = newton.dual_matrices(fit.nu, state.z)
 
     def expected() -> float:
         return relative(gap, float(incumbent.objectives.sum()))
@@ -98,14 +91,14 @@ def follow(
             if reason is not None:
                 return reason
             try:
-                mu, gap = _advance(newton, fit, state, dual_radius)
+                mu, gap = advance(newton, fit, state, dual_radius)
             except LinAlgError:
                 return "stalled"
             certified = False
             # If the optimum is near zero, the gap stagnates at first; if rounding dominates, mu stagnates in the end.
             progress = mu * float(incumbent.gaps.max())
-            best, since = (progress, 0) if progress < 0.9 * best else (best, since + 1)
-            if since == _PATIENCE:
+            best, since = (progress, 0) if progress < PROGRESS * best else (best, since + 1)
+            if since == PATIENCE:
                 return "stalled"
             iteration += 1
     finally:
@@ -113,7 +106,7 @@ def follow(
             certify(always=True)
 
 
-def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tuple[float, float]:
+def advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tuple[float, float]:
     r"""Take one step; return :math:`\mu` before the step, and the gap that is expected after it.
 
     Raises
@@ -124,25 +117,25 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
     Y, z = state.Y, state.z
     G, values = scaling(Y, state.dual)
     transposed, inverses = G.swapaxes(-1, -2), inverse_means(values)
-    prediction = newton.forward(Y[:, 0] - Y[:, 1])
+    prediction = newton.values(Y, state.r)
     newton.factor(G, fit.linearise(prediction))
     n_pairs = values.size + fit.n_pairs
     mu = (float(np.vdot(values, values)) + fit.products()) / n_pairs
     off = (Y[:, 0] + Y[:, 1]).diagonal(0, 1, 2) - state.r[:, None]
-    excess = z.sum(axis=1) - dual_radius
+    excess = newton.totals(fit.nu, z) - dual_radius
 
     def direction(R: FloatArray, error: FloatArray, known: FloatArray | None = None) -> tuple[FloatArray, ...]:
         """Solve for the scaled and the unscaled steps of the dual matrices, and the steps of z and r."""
         dq, dz, dr = newton.solve(Sides(R, error, off, excess, known))
         fit.direct(dq)
-        moved = _dual_matrices(newton.adjoint(dq), dz)
+        moved = newton.dual_matrices(dq, dz)
         return transposed @ moved @ G, moved, dz, dr
 
     change, _, _, _ = direction(-Y, fit.error(0.0, corrected=False), prediction)
     reach = min(predictor_reach(change, inverses), fit.reach())
     predicted = (predicted_product(change, values, reach) + fit.products_after(reach)) / n_pairs
     away = mu + fit.distance() / n_pairs
-    centre = away * min(1.0, max(LEAST_CENTRING, (max(predicted, 0.0) / mu) ** 2))
+    centre = away * min(1.0, max(SMALL, (max(predicted, 0.0) / mu) ** 2))
     scaled = primal_step(change, values)
     best = _Direction(scaled, state.dual, z, state.r, 0.0)
     for _ in range(1 + _extra_corrections(newton, values)):
@@ -154,7 +147,7 @@ def _advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tupl
             break
         best = _Direction(scaled, moved, dz, dr, step)
         fit.keep()
-    if not best.step > _NO_STEP:
+    if not best.step > ROUNDING:
         raise LinAlgError("no step")
     Y = Y + best.step * (G @ best.scaled @ transposed)
     state.Y = 0.5 * (Y + Y.swapaxes(-1, -2))
@@ -178,12 +171,4 @@ class _Direction(NamedTuple):
 def _extra_corrections(newton: Newton, values: FloatArray) -> int:
     """Choose the number of extra corrector steps, which save iterations where iterations are expensive."""
     ratio = newton.work / (150.0 * values.size * values.shape[-1] ** 2)
-    return 0 if ratio < 4.0 else 1 if ratio < 6.5 else 2
-
-
-def _dual_matrices(M: FloatArray, z: FloatArray) -> FloatArray:
-    """Return ``Diag(z) - M`` and ``Diag(z) + M``, stacked in shape (C, 2, N, N)."""
-    matrices: FloatArray = _SIGNS * M[:, None]
-    diagonal = diagonal_of(matrices)
-    diagonal += z[:, None]
-    return matrices
+    return 0 if ratio < 4.0 else 1

@@ -31,8 +31,9 @@ import numpy as np
 from scipy.linalg.blas import dtrsv
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
-from qsdp.relaxation.solvers.interior.cone import LinAlgError
+from qsdp.relaxation.solvers.interior.cone import LinAlgError, diagonal_of
 from qsdp.relaxation.solvers.interior.coordinates import Coordinates
 
 __all__ = [
@@ -50,9 +51,6 @@ __all__ = [
 
 #: Relative diagonal shifts, tried in turn, since rounding destroys definiteness near the optimum.
 SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
-
-#: Floor of the entries in a regularised diagonal: smaller probabilities count as zero.
-_SMALLEST = 1e-14
 
 
 #: Steps dq of the multipliers, dz of the weights and dr.
@@ -106,6 +104,22 @@ class Newton(ABC):
         """Apply the adjoint: the matrices of shape (K, N, N) of a multiplier of shape (C, n)."""
         matrices = [self.coordinates.adjoint(row) for row in nu]
         return matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
+
+    def values(self, Y: FloatArray, r: FloatArray) -> FloatArray:
+        """Compute the predictions of shape (C, n) of A and B, stacked in shape (K, 2, N, N), with r of shape (K,)."""
+        return self.forward(Y[:, 0] - Y[:, 1])
+
+    def dual_matrices(self, nu: FloatArray, z: FloatArray) -> FloatArray:
+        """Compute the dual matrices ``Diag(z) - M`` of A and ``Diag(z) + M`` of B, in the shape of Y; linear."""
+        matrices: FloatArray = np.array([-1.0, 1.0])[:, None, None] * self.adjoint(nu)[:, None]
+        diagonal = diagonal_of(matrices)
+        diagonal += z[:, None]
+        return matrices
+
+    def totals(self, nu: FloatArray, z: FloatArray) -> FloatArray:
+        """Compute the sums of shape (K,) that the dual radius bounds."""
+        totals: FloatArray = z.sum(axis=1)
+        return totals
 
     @abstractmethod
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
@@ -250,7 +264,7 @@ def _stacked(arrays: list[FloatArray]) -> FloatArray:
 def _shifted(matrix: FloatArray, shift: float) -> FloatArray:
     """Return a copy with a raised diagonal; negative diagonal entries, caused by cancellation, become positive."""
     shifted, diagonal = matrix.copy(), np.arange(len(matrix))
-    shifted[diagonal, diagonal] = np.abs(matrix[diagonal, diagonal]) * (1.0 + shift) + shift * _SMALLEST
+    shifted[diagonal, diagonal] = np.abs(matrix[diagonal, diagonal]) * (1.0 + shift) + shift * EPS
     return shifted
 
 

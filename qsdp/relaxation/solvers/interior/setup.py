@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import EIGEN
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.gram import Gram, SharedGram
@@ -118,7 +119,7 @@ def operations(instance: Instance, tol: float) -> float:
     if (n if several else min(n, p)) * coupled > _LARGEST:
         return math.inf
     # Count decompositions of N x N matrices, and passes over the data.
-    step = (60.0 * N**3 * data.n_blocks + 4.0 * n * p) * coupled
+    step = (4.0 * EIGEN * N**3 * data.n_blocks + 4.0 * n * p) * coupled
     once: float = 0.0
     if instance.fit.quadratic and takes_factor(instance.map):
         once = float(n) * p * p

@@ -13,15 +13,16 @@ from functools import partial
 
 import numpy as np
 
-from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.numeric import HALF_DIGITS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
+from qsdp._utils.tuning import COARSE, FAR, MOST_STEPS, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
 from qsdp.relaxation.incumbent import STOPS, Incumbent, dominating, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import COARSE, Settings
+from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solvers.interior.fits import fit_of
 from qsdp.relaxation.solvers.interior.method import State, follow
 from qsdp.relaxation.solvers.interior.newton import Newton
@@ -30,22 +31,10 @@ from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 
 __all__ = ["cold_start", "solve_interior"]
 
-#: Default of `max_iter`; ten to twenty iterations are usual.
-_MOST_ITERATIONS = 100
-
 #: Cold start: factor on the dual vector at zero; power of w, a further factor if the dual radius is the fraction w of
 #: that which makes zero optimal; maximum of r relative to the r that fits the targets. Then the same for squared loss.
 _START = (0.5, 0.5, 10.0)
 _QUADRATIC_START = (0.8, 1.0, 4.0)
-
-#: Fraction of the weights of a coarse solve that is proportional to row sums; the rest is equal. Not sensitive.
-_BY_ROWS = 0.5
-
-#: Ratio of row norms of the dual matrix up to which rows count as equally large; from 10 to 1e4 it does not matter.
-_EVEN = 100.0
-
-#: Gap above which a warm start is ignored (0.1 costs a fifth), and smallest and largest weight of the cold start in it.
-_FAR, _LEAST_SHARE, _LARGEST_SHARE = 0.5, 1e-2, 0.3
 
 
 def solve_interior(instance: Instance, settings: Settings) -> RawSolution:
@@ -54,7 +43,7 @@ def solve_interior(instance: Instance, settings: Settings) -> RawSolution:
     def prepare(small: Instance) -> SolvePart:
         return partial(_solve_part, FactorCache(small, settings.gram))
 
-    return solve_parts(instance, settings.limited(_MOST_ITERATIONS), prepare)
+    return solve_parts(instance, settings.limited(MOST_STEPS), prepare)
 
 
 def _solve_part(cache: FactorCache, k: int, part: Instance, settings: Settings) -> RawSolution:
@@ -83,7 +72,7 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
     dual_radius = part.dual_radius or ROUNDING * largest
     if not (dual_radius > 0.0 and np.isfinite(largest)):
         return "stalled"
-    value, by_rows = float(incumbent.objectives.sum()), _BY_ROWS if incumbent.tol >= COARSE else 0.0
+    value, by_rows = float(incumbent.objectives.sum()), 0.5 if incumbent.tol >= COARSE else 0.0
     start = cold_start(setup.fit, newton, nu, M, radius, dual_radius, value, by_rows)
     if given is not None and (warm := _warm(part, setup, incumbent, start, given)) is not None:
         fit = fit_of(setup.fit, warm.nu)
@@ -155,7 +144,7 @@ def cold_start(
     explained = float(np.linalg.norm(roots * fit.target.T)) / max(moved, 1e-300) * radius
     rows = np.linalg.norm(M, axis=2)
     # Along M only its largest rows explain the targets. If other rows are far smaller, they may need a much larger r.
-    even = float(rows.max()) < _EVEN * float(rows.min())
+    even = float(rows.max()) < FAR * float(rows.min())
     r = min(0.25 * value / dual_radius / n_blocks, reach * explained if even else np.inf)
     Y = np.zeros((n_blocks, 2, size, size))
     diagonal = np.arange(size)
@@ -181,11 +170,11 @@ def _warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: F
     the ratios of z matter.
     """
     r = np.diagonal(Y[:, 0] + Y[:, 1], axis1=1, axis2=2).max(axis=1)
-    if gap > _FAR or not np.all(r > 0.0):
+    if gap > 0.5 or not np.all(r > 0.0):
         return None
     size, dual_radius = z.shape[1], cold.dual_radius
     weights = np.maximum(z, 0.0)
-    weights += 1e-6 * weights.mean(axis=1, keepdims=True)
+    weights += HALF_DIGITS * weights.mean(axis=1, keepdims=True)
     weights[~np.any(weights > 0.0, axis=1)] = 1.0
     scaled = dominating(newton.adjoint(nu), weights)
     needed = scaled * weights.sum(axis=1)
@@ -193,7 +182,7 @@ def _warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: F
     weights *= share * scaled[:, None]
     weights += (dual_radius - weights.sum(axis=1, keepdims=True)) / size
     # The farther the pair is from a solution, the more of the cold start is mixed in.
-    mixed = min(_LARGEST_SHARE, max(_LEAST_SHARE, gap))
+    mixed = min(0.25, max(ROUGH, gap))
     kept = 1.0 - mixed
     even = np.zeros_like(Y)
     diagonal = np.arange(size)

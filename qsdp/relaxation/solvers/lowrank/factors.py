@@ -9,12 +9,14 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
+from qsdp._utils.numeric import HALF_DIGITS
+from qsdp._utils.tuning import GAIN, INNER
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["Directions", "Factors", "cold_factors", "factors_of", "renewed"]
 
 #: Columns per sign at the start, and largest number of new ones at a time; half or twice is as good.
-_FIRST_COLUMNS, _NEW_COLUMNS = 16, 8
+_COLUMNS = 16
 
 #: Sweeps over all rows at the start; a quarter or half of them is as good.
 _SWEEPS = 20
@@ -111,20 +113,21 @@ def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Genera
     parts = []
     for k, matrix in enumerate(M):
         weights = np.abs(matrix).sum(axis=1)
-        roots = 1.0 / np.sqrt(np.maximum(weights, 1e-6 * (weights.mean() or 1.0)))
+        roots = 1.0 / np.sqrt(np.maximum(weights, HALF_DIGITS * (weights.mean() or 1.0)))
         values, vectors = decomposed(k, roots)
-        count = min(_FIRST_COLUMNS, len(values))
+        count = min(_COLUMNS, len(values))
         top = roots[:, None] * vectors[:, ::-1][:, :count] * np.sqrt(np.maximum(values[::-1][:count], 0.0))
         bottom = roots[:, None] * vectors[:, :count] * np.sqrt(np.maximum(-values[:count], 0.0))
         E = np.hstack([top, bottom])
-        E += 0.1 * (np.abs(E).mean() or 1.0) * rng.standard_normal(E.shape)
+        E += INNER * (np.abs(E).mean() or 1.0) * rng.standard_normal(E.shape)
         signs = np.repeat([1.0, -1.0], count)
         E = _unit_rows(E)
         for _ in range(_SWEEPS):
             pull = matrix @ (E * signs)
-            E = _unit_rows(pull + 0.1 * np.linalg.norm(pull, axis=1, keepdims=True) * E)
+            E = _unit_rows(pull + INNER * np.linalg.norm(pull, axis=1, keepdims=True) * E)
         # Keep the rows inside the sphere, so that the slack column is not a stationary point.
-        parts.append((0.9999 * E[:, :count], 0.9999 * E[:, count:]))
+        E *= 1.0 - GAIN
+        parts.append((E[:, :count], E[:, count:]))
     return joined(parts, np.ones(len(M)))
 
 
@@ -147,7 +150,7 @@ def renewed(
     for k in range(factors.n_matrices):
         kept = [_compressed(part, least) * shorter[:, k, None] for part in factors.parts(k)]
         entry = size * float(np.sqrt(radii[k]))
-        fresh = [_scaled(V[:, :_NEW_COLUMNS], entry) for V in directions[k]]
+        fresh = [_scaled(V[:, : _COLUMNS // 2], entry) for V in directions[k]]
         parts.append((np.hstack([kept[0], fresh[0]]), np.hstack([kept[1], fresh[1]])))
     return joined(parts, radii)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from qsdp._utils.numeric import CANCELLED
 from qsdp._utils.truncated_newton import ACCEPTED, newton_step
+from qsdp._utils.tuning import INNER, MOST_STEPS, PATIENCE, PROGRESS, ROUGH, SMALL
 from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.solvers.lowrank.factors import Directions, Factors, renewed
 from qsdp.relaxation.solvers.lowrank.objective import Objective
@@ -15,45 +16,8 @@ from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation, offer
 
 __all__ = ["follow"]
 
-# Steps; none of the following numbers changes what is certified.
-
-#: Radius of the first trust region, relative to the norm of the factors.
-_FIRST_RADIUS = 0.3
-
-#: Maximum number of products with the Hessian per step, before and at nearly stationary points.
-_PRODUCTS, _SETTLED_PRODUCTS = 60, 300
-
-#: Lowest relative accuracy of the solution of the Newton system.
-_ACCURACY = 0.1
-
-#: Number of trials of a step, each a quarter as long as the one before.
-_ATTEMPTS = 8
-
-# Certificates.
-
-#: The first one is due when the predicted decrease of a step is below this fraction of the objective.
-_FIRST_PROMISE = 0.03
-
-#: Maximum number of steps between certificates.
-_MOST_STEPS = 8
-
-#: The next certificate aims at the tolerance or at this fraction of the gap; the gap falls with the root of the
-#: predicted decrease.
-_AIM = 0.1
-
-#: A point is nearly stationary when the predicted decrease of a step is below this fraction of the gap.
-_SETTLED = 0.1
-
-#: A certificate is idle if it leaves this fraction of the gap and the objective falls by less; maximum number in a row.
-_LESS, _IMPROVEMENT, _MOST_IDLE = 0.98, 0.05, 8
-
-# Columns.
-
 #: Largest entries of new columns relative to the root of r; the first that does not raise the objective is used.
 _SIZES = (5e-2, 1e-2, 2e-3, 4e-4)
-
-#: Columns whose squares, relative to the largest, are below this fraction of the gap are dropped.
-_NEGLIGIBLE = 1e-3
 
 
 def follow(
@@ -101,7 +65,7 @@ class _LowRankIteration:
         self._radius: float | None = None
         self._stuck = False
         self._idle = 0
-        self._due, self._proven_value = _FIRST_PROMISE, math.inf
+        self._due, self._proven_value = ROUGH, math.inf
 
     @property
     def _gap(self) -> float:
@@ -118,7 +82,7 @@ class _LowRankIteration:
         """Decide whether to certify the current point."""
         if not self.since_proof:
             return False
-        return self._stuck or self.since_proof >= _MOST_STEPS or self._promise < self._due
+        return self._stuck or self.since_proof >= PATIENCE or self._promise < self._due
 
     def prove(self) -> None:
         """Certify the point, and update the columns of the factors by the violated dual constraints."""
@@ -128,14 +92,14 @@ class _LowRankIteration:
         self.since_proof = 0
         if gap <= self._tol:
             return
-        self._due = min(_FIRST_PROMISE, 3.0 * promise * max(self._tol / gap, _AIM) ** 2)
-        if promise < _SETTLED * gap or self._stuck:
-            idle = gap > _LESS * gap_before and value > self._proven_value - _IMPROVEMENT * gap * abs(value)
+        self._due = min(ROUGH, 3.0 * promise * max(self._tol / gap, INNER) ** 2)
+        if promise < INNER * gap or self._stuck:
+            idle = gap > PROGRESS * gap_before and value > self._proven_value - INNER * gap * abs(value)
             self._idle = self._idle + 1 if idle else 0
         self._proven_value = value
-        self.exhausted = self._idle >= _MOST_IDLE
+        self.exhausted = self._idle >= PATIENCE
         self._stuck = False
-        self._renew(directions, _NEGLIGIBLE * min(gap, 1e-2), value * (1.0 + 0.1 * promise))
+        self._renew(directions, SMALL * min(gap, ROUGH), value * (1.0 + INNER * promise))
 
     def _renew(self, directions: list[Directions], least: float, highest: float) -> None:
         """Drop and add columns without increasing the objective."""
@@ -153,21 +117,20 @@ class _LowRankIteration:
         self.since_proof += 1
         point = self.point
         if self._radius is None:
-            self._radius = _FIRST_RADIUS * point.metric_norm()
+            self._radius = 0.25 * point.metric_norm()
         promise = self._promise
-        max_products = _SETTLED_PRODUCTS if promise < _SETTLED * self._gap else _PRODUCTS
-        accuracy = min(_ACCURACY, math.sqrt(2.0 * promise))
+        accuracy = min(INNER, math.sqrt(2.0 * promise))
         step = newton_step(
             point.gradient,
             point.hessian,
             point.precondition,
             radius=self._radius,
             accuracy=accuracy,
-            max_products=max_products,
+            max_products=MOST_STEPS,
         )
         rounding = CANCELLED * abs(point.value)
         share = 1.0
-        for _ in range(_ATTEMPTS):
+        for _ in range(PATIENCE):
             trial = point.moved(share * step.direction)
             ratio = (point.value - trial.value + rounding) / (max(step.predicted(share), 0.0) + rounding)
             if ratio > ACCEPTED:

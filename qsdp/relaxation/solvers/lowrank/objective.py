@@ -11,6 +11,7 @@ import scipy.linalg
 from qsdp._utils.arrays import LARGEST_SINGLE
 from qsdp._utils.numeric import CANCELLED, ROUNDING, largest_magnitude
 from qsdp._utils.parallel import WORK_FLOATS
+from qsdp._utils.tuning import HALVINGS, MOST_STEPS, NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import Curvature, DataFit
@@ -18,9 +19,6 @@ from qsdp.relaxation.products import Image, PackedProducts, Products
 from qsdp.relaxation.solvers.lowrank.factors import Factors
 
 __all__ = ["Objective", "ObjectiveData", "Point"]
-
-#: Largest factor by which a step rescales a matrix; from 2 to 16 it does not matter.
-_LARGEST_SCALE = 4.0
 
 
 class ObjectiveData:
@@ -130,7 +128,7 @@ class Objective:
         value = self.fit.value(prediction) + float(costs.sum())
         # Outputs whose best scale is zero stay slightly above it, as zero is a stationary point.
         least = np.minimum(1.0, ROUNDING * abs(value) / np.maximum(costs, 1e-300))
-        for _ in range(30):
+        for _ in range(MOST_STEPS):
             at = prediction * scales
             gradient = np.sum(self.fit.gradient(at) * prediction, axis=0) + costs
             # Use an upper bound of the curvature of coupled outputs, whose steps may be cut individually. If the loss
@@ -139,8 +137,8 @@ class Objective:
             step = -gradient / bend
             if not np.all(np.isfinite(step)) or -float(gradient @ step) <= CANCELLED * abs(value):
                 break
-            aim = np.clip(scales + step, np.maximum(scales / _LARGEST_SCALE, least), scales * _LARGEST_SCALE)
-            for _ in range(30):
+            aim = np.clip(scales + step, np.maximum(scales / 4.0, least), scales * 4.0)
+            for _ in range(HALVINGS):
                 trial = self.fit.value(prediction * aim) + float(costs @ aim)
                 if trial < value:
                     break
@@ -191,7 +189,7 @@ class Point:
         substitute it leads to the right pole from everywhere, and equally fast close to it.
         """
         size = 0.5 * np.sqrt(self.factors.dot(self.slope, self.slope) / self.radii)
-        least = 1e-12 * size.mean(axis=0) + 1e-300
+        least = NEGLIGIBLE * size.mean(axis=0) + 1e-300
         stiffness: FloatArray = np.maximum(size, least)
         if self._excess is not None:
             stiffness += np.maximum(self._excess, 0.0) * (stiffness / stiffness.sum(axis=0))

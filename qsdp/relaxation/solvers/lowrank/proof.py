@@ -6,6 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import INNER, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import dominating_weights
 from qsdp.relaxation.evaluation import DirectEvaluation
@@ -16,11 +17,6 @@ from qsdp.relaxation.solvers.lowrank.factors import Directions
 from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData, Point
 
 __all__ = ["CachedEvaluation", "offer"]
-
-#: Shift of the multipliers as a fraction of the gap, and its maximum, by which the bound is loosened: not sensitive.
-_FLOOR_SHARE, _LARGEST_FLOOR = 1e-2, 1e-4
-#: Accuracy of the best weights as a fraction of the gap, and its maximum; a fifth or five times is as good.
-_WEIGHT_SHARE, _LARGEST_WEIGHT_GAP = 0.05, 1e-2
 
 
 class CachedEvaluation(DirectEvaluation):
@@ -60,7 +56,7 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
     M = evaluation.adjoints(nu)
     evaluation.cache(point.prediction, M)
     incumbent.offer_point(*point.factors.matrices())
-    floor = min(_LARGEST_FLOOR, _FLOOR_SHARE * float(incumbent.gaps.max()))
+    floor = ROUGH * float(incumbent.gaps.max())
     z, directions, data = np.empty((len(M), M.shape[1])), [], point.objective.data
     for k, matrix in enumerate(M):
         raised = _raised(matrix, np.maximum(point.z[:, k], 0.0), floor)
@@ -74,7 +70,7 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
     incumbent.offer_dual(nu, z)
     gap = float(incumbent.gaps.max())
     if gap > tol and not deadline.over():
-        accuracy = min(_LARGEST_WEIGHT_GAP, _WEIGHT_SHARE * gap)
+        accuracy = min(ROUGH, INNER * gap)
         incumbent.offer_dual(nu, np.stack([dominating_weights(matrix, accuracy) for matrix in M]))
     return directions
 
@@ -84,7 +80,7 @@ def _raised(M: FloatArray, z: FloatArray, floor: float) -> FloatArray:
     sums = np.abs(M).sum(axis=1)
     total = float(sums.sum())
     raised = z + (floor * float(z.sum()) / total) * sums if total > 0.0 else np.ones_like(z)
-    raised += 1e-12 * float(raised.mean()) + 1e-300
+    raised += NEGLIGIBLE * float(raised.mean()) + 1e-300
     return raised
 
 

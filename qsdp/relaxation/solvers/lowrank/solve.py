@@ -7,13 +7,14 @@ import math
 import numpy as np
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import COARSE, EIGEN, INNER
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import COARSE, Settings
+from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, factors_of
 from qsdp.relaxation.solvers.lowrank.method import follow
 from qsdp.relaxation.solvers.lowrank.objective import Objective, ObjectiveData
@@ -25,14 +26,11 @@ __all__ = ["operations", "solve_low_rank", "unfit"]
 #: Default of `max_iter`; tens of iterations are usual.
 _MOST_ITERATIONS = 500
 
-#: Expected Newton steps of a solve, its decompositions in N^3, products with the data, and columns of the factors.
-_STEPS, _DECOMPOSITIONS, _PRODUCTS, _COLUMNS = 15, 10.0, 2000, 80
+#: Expected decompositions of a solve, products with the data, and columns of the factors.
+_DECOMPOSITIONS, _PRODUCTS, _COLUMNS = 10, 2000, 80
 
 #: Samples per column up to which a coarse solve counts as having few samples, and its number of products.
 _FEW_SAMPLES, _COARSE_PRODUCTS = 4, 150
-
-#: Smallest eigenvalues kept of a warm start, as multiples of the tolerance times the largest; 1e-6 is far slower.
-_START = 0.1
 
 #: Side N below which the other methods are fast without low rank.
 _FEWEST_COLUMNS = 150
@@ -44,7 +42,7 @@ def operations(instance: Instance, tol: float) -> float:
         return math.inf
     n, N, columns = instance.map.n_rows, instance.size, min(instance.size, _COLUMNS)
     products = _COARSE_PRODUCTS if tol >= COARSE and n <= _FEW_SAMPLES * N else _PRODUCTS
-    each = _STEPS * _DECOMPOSITIONS * N**3 + products * (8.0 * n * N + 4.0 * N * N) * columns
+    each = _DECOMPOSITIONS * EIGEN * N**3 + products * (8.0 * n * N + 4.0 * N * N) * columns
     return each * instance.n_matrices
 
 
@@ -86,7 +84,7 @@ def _solve_part(data: ObjectiveData, instance: Instance, settings: Settings) -> 
         try:
             if start is not None and start.Z is not None and start.V is not None:
                 # Solutions of other methods have full rank, mostly because of their errors.
-                share = min(_START * settings.tol, _START)
+                share = min(INNER * settings.tol, INNER)
                 factors = factors_of(start.V + start.Z, start.V - start.Z, share)
             else:
                 factors = _along_gradient(evaluation, data)

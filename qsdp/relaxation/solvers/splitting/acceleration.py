@@ -5,24 +5,12 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.parallel import LARGE_FLOATS
+from qsdp._utils.tuning import MOST_STEPS, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["Anderson"]
-
-#: Floats of the stored steps, and the smallest and largest number of stored steps.
-_FLOATS, _FEWEST, _MOST = 2**21, 5, 100
-
-#: Added to the squares of steps of unit length.
-_RIDGE = 1e-10
-
-#: Longest extrapolation, in norms of the residual: beyond it, steps are linearly dependent up to rounding.
-_LONGEST = 1e3
-
-#: Growth of the residual over its minimum from which the stored steps are dropped.
-_GROWTH = 2.0
-
-#: Initial and maximum length of a pause, in steps.
-_FIRST_PAUSE, _LONGEST_PAUSE = 5, 200
 
 
 class Anderson:
@@ -47,13 +35,13 @@ class Anderson:
     def _give_up(self) -> None:
         """Drop the stored steps, and pause extrapolation for about twice as long as the last time."""
         self._forget()
-        self._pause = min(2 * self._pause + _FIRST_PAUSE, _LONGEST_PAUSE)
+        self._pause = min(2 * self._pause + PATIENCE, MOST_STEPS)
         self._rest = self._pause
 
     def extrapolate(self, image: FloatArray, residual: FloatArray) -> FloatArray:
         """Return the next point, given the image and the residual of the last point (flat arrays)."""
         size = float(np.linalg.norm(residual))
-        if not size <= _GROWTH * self._smallest and self._plain is not None:
+        if not size <= 2.0 * self._smallest and self._plain is not None:
             # The extrapolation failed: return to the last image of the map itself.
             plain = self._plain
             self._give_up()
@@ -72,7 +60,7 @@ class Anderson:
             # Scale the steps to unit length: old steps are longer by orders of magnitude.
             scales = 1.0 / np.sqrt(np.diagonal(self._products)[:k])
             products = self._products[:k, :k] * np.outer(scales, scales)
-            products[np.diag_indices(k)] += _RIDGE
+            products[np.diag_indices(k)] += ROUNDING
             try:
                 factor = scipy.linalg.cho_factor(products, check_finite=False)
             except scipy.linalg.LinAlgError:
@@ -82,7 +70,7 @@ class Anderson:
             )
             leap = weights @ self._images[:k]
         # Longer extrapolations come from steps that are linearly dependent up to rounding; NaN fails the test as well.
-        if not float(np.linalg.norm(leap)) <= _LONGEST * size:
+        if not float(np.linalg.norm(leap)) <= size / SMALL:
             self._give_up()
             return image
         self._plain = image
@@ -92,7 +80,7 @@ class Anderson:
     def _remember(self, image: FloatArray, residual: FloatArray) -> None:
         """Store a step in place of the oldest one."""
         if self._count == 0:
-            memory = min(max(_FLOATS // image.size, _FEWEST), _MOST)
+            memory = min(max(LARGE_FLOATS // image.size, 4), MOST_STEPS)
             self._images, self._residuals = np.zeros((memory, image.size)), np.zeros((memory, image.size))
             self._products = np.zeros((memory, memory))
         place = self._count % len(self._images)

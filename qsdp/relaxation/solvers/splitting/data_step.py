@@ -22,12 +22,12 @@ import scipy.linalg
 from qsdp._utils import deadline
 from qsdp._utils.arrays import LARGEST_SINGLE, ArrayLibrary, library_of
 from qsdp._utils.numeric import largest_magnitude
+from qsdp._utils.tuning import COARSE, EIGEN, MANY_ROWS, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import to_matrices, to_vectors
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.products import Products
-from qsdp.relaxation.settings import COARSE
 
 __all__ = [
     "DataStep",
@@ -44,17 +44,11 @@ __all__ = [
 #: Largest memory, in bytes, of a kernel or a Gram matrix together with its factor.
 _MEMORY = 3 * 2**30
 
-#: Smallest side for single precision in coarse solves.
-_LARGE = 2000
-
 #: Expected numbers of factorisations and iterations of a solve: those of easy problems.
 _FACTORISATIONS, _ITERATIONS = 4, 100
 
-#: Smallest number of packed entries of a product that is added to a kernel; twice or half is as good.
-_FEWEST_ENTRIES = 256
-
-#: Maximum number of conjugate gradient iterations of a step, and the relative residual at which they stop.
-_PRODUCTS, _REDUCTION = 60, 0.02
+#: Maximum number of conjugate gradient iterations of a step.
+_PRODUCTS = 60
 
 #: Indices of the outputs to which T0 and q of a step belong.
 Outputs = npt.NDArray[np.intp]
@@ -188,7 +182,7 @@ class IterativeStep:
         direction = shaped = self._precondition(residual)
         size = start = float(np.vdot(residual, shaped))
         for _ in range(_PRODUCTS):
-            if not size > _REDUCTION**2 * start:
+            if not size > ROUGH**2 * start:
                 break
             deadline.check()
             image = self.passes.forward(direction / self._outer)
@@ -220,7 +214,7 @@ DataStep = KernelStep | GramStep | IterativeStep
 
 def operations(instance: Instance, tol: float) -> float:
     """Estimate the number of floating-point operations of a solve."""
-    cones = 2.0 * 15.0 * instance.size**3 * instance.n_matrices
+    cones = 2.0 * EIGEN * instance.size**3 * instance.n_matrices
     # The prox and the products of every iteration are bound by memory rather than by arithmetic.
     prox = 0.0 if instance.fit.quadratic else 200.0 * instance.target.size
     return min(_costs(instance, tol).values()) + _ITERATIONS * (cones + prox)
@@ -239,7 +233,7 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     """
     data = instance.map
     side = data.n_rows if step == "kernel" else data.layout.n_entries
-    if step == "iterative" or tol < COARSE or side < _LARGE or not data.has_rows:
+    if step == "iterative" or tol < COARSE or side < MANY_ROWS or not data.has_rows:
         return np.float64
     largest = largest_magnitude(data.X) if isinstance(data, QuadraticMap) else data.largest_entry / data.scale
     return np.float32 if largest < LARGEST_SINGLE else np.float64
@@ -311,7 +305,7 @@ def _fill_kernel(library: ArrayLibrary, data: DataMap, delta: FloatArray, K: Any
         scales = 1.0 / (delta[block, first] * delta[block, second])
         K[:] = 0.0
         # The kernel may be much smaller than all rows in double precision.
-        step = max(data.n_rows, _FEWEST_ENTRIES)
+        step = max(data.n_rows, MANY_ROWS)
         for columns in (slice(start, start + step) for start in range(0, len(scales), step)):
             features = library.take(data.features(columns) * scales[columns])
             K += features @ features.T

@@ -24,6 +24,7 @@ one fixed map, and Anderson acceleration saves up to half of its steps.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
@@ -32,7 +33,8 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils import deadline
-from qsdp._utils.parallel import few_threads
+from qsdp._utils.parallel import CACHE_FLOATS, few_threads
+from qsdp._utils.tuning import FAR, INNER, MANY_ROWS, MANY_STEPS, MOST_STEPS, PATIENCE, PROGRESS
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import Gram, SharedGram
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
@@ -56,26 +58,11 @@ from qsdp.relaxation.solvers.splitting.metric import first_scales, norm_ratio, s
 
 __all__ = ["solve_splitting"]
 
-#: Default of `max_iter`; hundreds of iterations are usual.
-_MOST_ITERATIONS = 20_000
-
-#: Matrices up to this side are decomposed in one thread if the system of the data step has at least that side.
-_ONE_THREAD, _MANY_ROWS = 512, 2000
-
 #: Over-relaxation, between 0 and 2.
 _RELAXATION = 1.7
 
 #: Iterations before the first update of the metric; each interval doubles the count.
 _SOONEST = 6
-
-#: Iterations of all outputs in a common metric.
-_TOGETHER = 150
-
-#: Changes of the metric below this factor are not worth a factorisation.
-_WORTHWHILE = 1.1
-
-#: Fraction of the tolerance that the gap must reach if it is evaluated in single precision.
-_SINGLE_MARGIN = 0.97
 
 
 def solve_splitting(instance: Instance, settings: Settings, *, step: str = "auto") -> RawSolution:
@@ -86,15 +73,15 @@ def solve_splitting(instance: Instance, settings: Settings, *, step: str = "auto
     """
     began = time.perf_counter()
     incumbent: Incumbent | None = None
-    spent, start, settings = 0.0, settings.start, settings.limited(_MOST_ITERATIONS)
+    spent, start, settings = 0.0, settings.start, settings.limited(MANY_STEPS)
     try:
         name = choose_step(instance, settings.tol) if step == "auto" else step
         dtype = precision(name, instance, settings.tol)
         data_step, evaluation = _make_steps(instance, name, dtype, settings.gram, settings.device)
         if dtype == np.float32:
-            settings = replace(settings, tol=_SINGLE_MARGIN * settings.tol)
+            settings = replace(settings, tol=PROGRESS * settings.tol)
         # The search for weights costs little compared with iterations with large systems.
-        incumbent = Incumbent(evaluation, settings, distance=2 if data_step.side >= _MANY_ROWS else 10)
+        incumbent = Incumbent(evaluation, settings, distance=2 if data_step.side >= MANY_ROWS else PATIENCE)
         # The first factorisation follows.
         deadline.check()
         iteration = _Iteration(instance, data_step, evaluation, start)
@@ -119,12 +106,12 @@ def _run(iteration: _Iteration, incumbent: Incumbent, settings: Settings) -> str
         return status
     assert settings.max_iter is not None
     most = settings.max_iter
-    together = _TOGETHER if incumbent.n_parts > 1 else most
+    together = MOST_STEPS if incumbent.n_parts > 1 else most
     k, status = _iterate(iteration, incumbent, settings, 0, together)
     while status is None:
         slow = np.flatnonzero(incumbent.gaps > settings.tol)
         iteration.begin(slow[:1])
-        k, status = _iterate(iteration, incumbent, settings, k, k + max(_TOGETHER, (most - k) // len(slow)))
+        k, status = _iterate(iteration, incumbent, settings, k, k + max(MOST_STEPS, (most - k) // len(slow)))
     return status
 
 
@@ -132,11 +119,13 @@ def _iterate(
     iteration: _Iteration, incumbent: Incumbent, settings: Settings, k: int, last: int
 ) -> tuple[int, str | None]:
     """Run iterations k + 1 to `last`, or until the active outputs are certified; return the count and the status."""
-    first = k
+    first = due = k
     while k < last:
         k += 1
         iteration.advance()
-        if (k - first) % _check_distance(k - first) == 0 or k == settings.max_iter or deadline.over():
+        if k > due or k == settings.max_iter or deadline.over():
+            # Later iterations change less.
+            due = k + max(3, math.isqrt(k - first))
             iteration.offer(incumbent)
             if (status := incumbent.stop(k)) is not None:
                 return k, status
@@ -144,10 +133,6 @@ def _iterate(
                 return k, None
         iteration.renew_if_due()
     return k, None
-
-
-def _check_distance(k: int) -> int:
-    return 5 if k < 100 else 25
 
 
 def _make_steps(
@@ -236,7 +221,7 @@ class _Iteration:
         along = float((ray.values(scales) + scales * costs)[mine].sum())
         if not along < at_zero:
             # No decrease along the gradient. The objective at zero bounds the optimal r: guess a tenth of this bound.
-            r = 0.1 * at_zero / ((instance.dual_radius or 1.0) * len(own))
+            r = INNER * at_zero / ((instance.dual_radius or 1.0) * len(own))
         # The second derivative of the squared loss; for other losses a weight that balances gradient and predictions.
         return z, r, 2.0 if self._squared else 0.25
 
@@ -301,7 +286,7 @@ class _Iteration:
             points.append(self._roots * (self._p[:, own] + self._u[:, own]))
         moved_A, moved_B, *moved_p = self._accelerated(images, points)
         # The threads of the factorisation and its solves slow down small decompositions.
-        with few_threads(small=len(index) <= _ONE_THREAD and self._step.side >= _MANY_ROWS):
+        with few_threads(small=len(index) ** 2 <= CACHE_FLOATS and self._step.side >= MANY_ROWS):
             self.A[own], self._UA[own] = self._split(moved_A)
             self.B[own], self._UB[own] = self._split(moved_B)
         if moved_p:
@@ -369,7 +354,9 @@ class _Iteration:
         z = -0.5 * duals.mean(axis=0)[self._used] * self._delta**2
         w = self._w
         if not self._squared:
-            w *= np.clip(norm_ratio([self._roots * self._u[:, own]], [self._roots * self._p[:, own]]) or 1.0, 1e-2, 1e2)
+            w *= np.clip(
+                norm_ratio([self._roots * self._u[:, own]], [self._roots * self._p[:, own]]) or 1.0, 1.0 / FAR, FAR
+            )
         if not level or not np.any(z > 0.0):
             return
         # Early weights are noise, so small ones are raised, less and less.
@@ -377,7 +364,7 @@ class _Iteration:
         delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
         # A change in few coordinates is not worth a factorisation.
         change = float(np.sqrt(np.mean(np.log(delta / self._delta) ** 2)))
-        if max(change, 0.25 * abs(np.log(w / self._w))) < np.log(_WORTHWHILE):
+        if max(change, 0.25 * abs(np.log(w / self._w))) < np.log1p(INNER):
             return
         self.A, self.B, self._T = self.A / self._outer, self.B / self._outer, self._T / self._outer
         self._UA, self._UB = self._UA * self._outer, self._UB * self._outer

@@ -1,0 +1,92 @@
+"""Numbers of iterative methods, one for each role, shared by all packages.
+
+No bound and no certificate depends on them. Each was chosen by measurement or by convention; a factor of two or three
+either way changes times by a few percent, so a method has a number of its own only where its problem differs.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "COARSE",
+    "EIGEN",
+    "FAR",
+    "FIRST_TRY",
+    "GAIN",
+    "HALVINGS",
+    "INNER",
+    "MANY_ROWS",
+    "MANY_STEPS",
+    "MODERATE",
+    "MOST_SIDE",
+    "MOST_STEPS",
+    "NEGLIGIBLE",
+    "PATIENCE",
+    "PROGRESS",
+    "ROUGH",
+    "SECOND",
+    "SMALL",
+    "TO_BOUNDARY",
+]
+
+# -- loops ------------------------------------------------------------------------------------------------
+
+#: Maximum number of steps of a Newton-like method; ten to thirty are usual.
+MOST_STEPS = 100
+
+#: Maximum number of iterations of a first-order method; hundreds are usual.
+MANY_STEPS = 20_000
+
+#: Maximum number of halvings of a step; what is left after them is rounding.
+HALVINGS = 40
+
+#: Number of steps without progress after which to stop or to try something else.
+PATIENCE = 12
+
+#: A measure of progress that stays above this fraction of its best value has not improved.
+PROGRESS = 0.9
+
+#: Fraction of the distance to the boundary of a cone that a step of an interior-point method covers.
+TO_BOUNDARY = 0.98
+
+#: A gain below this fraction of the value, or of the predicted gain, does not count.
+GAIN = 1e-4
+
+# -- accuracies -------------------------------------------------------------------------------------------
+
+#: Accuracy of an inner problem relative to that of the problem around it.
+INNER = 0.1
+
+#: Relative accuracy of rough answers, which only guide a method.
+ROUGH = 1e-2
+
+#: Relative gap from which a solve is coarse: its iteration count is easier to predict, and single precision suffices.
+COARSE = 1e-3
+
+#: Fraction of the whole that hardly matters.
+SMALL = 1e-3
+
+#: Relative size that counts as zero, although it exceeds rounding errors.
+NEGLIGIBLE = 1e-12
+
+# -- sizes ------------------------------------------------------------------------------------------------
+
+#: Ratio from which two sizes differ by far.
+FAR = 100.0
+
+#: Sizes between this and its inverse need no rescaling.
+MODERATE = 2.0**10
+
+#: Side of a dense matrix that is factored in about a second.
+MOST_SIDE = 4000
+
+#: Rows of a sample or chunk whose products are as fast as those of more rows.
+MANY_ROWS = 2048
+
+#: Floating-point operations of about a second.
+SECOND = 1e11
+
+#: Operations of an eigendecomposition of a matrix of side N, in units of N^3.
+EIGEN = 15.0
+
+#: Fraction of the remaining time for a first attempt, if another follows.
+FIRST_TRY = 0.25
