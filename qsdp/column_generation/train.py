@@ -11,13 +11,14 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.progress import progress
-from qsdp._utils.tuning import FIRST_TRY
+from qsdp._utils.tuning import FIRST_TRY, ROUGH
 from qsdp._utils.validation import RandomState, check_choice, check_random_state, check_real, check_verbose
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.bilinear import Known, Part, bilinear_part, is_cheap, network_of, share_sums
 from qsdp.column_generation.loop import Round
 from qsdp.column_generation.master import SharedSums
+from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.polynomial import polynomial_result
 from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
@@ -98,7 +99,8 @@ def column_generation(
 
     With data in blocks, every block has its own pricing problem, and small ones are enumerated together. A smooth loss
     with more samples than packed entries is minimised in these entries: the squared loss through their Gram matrix,
-    computed once for all outputs, others in passes over the samples.
+    computed once for all outputs, others in passes over the samples. Those start with the neurons that are optimal, to
+    a gap of a hundredth, for the quadratic model of the loss at zero.
 
     Examples
     --------
@@ -117,6 +119,12 @@ def column_generation(
         if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
             with deadline.fraction(FIRST_TRY):
                 relaxation = solve_relaxation(problem, verbose=verbose)
+        if start is None and not problem.loss.quadratic and PackedMaster.suits(Instance.of(problem)):
+            with deadline.fraction(FIRST_TRY):
+                first = column_generation(_quadratic_model(problem), tol=ROUGH, time_limit=None, verbose=verbose)
+            start = first.network
+            if first.status == "interrupted":
+                limit.expire()
         with stages.stage("exact", tol) as bar:
             parts, ones = [], problem.parts
 
@@ -168,6 +176,13 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
     if neurons == "polynomial" and (relaxation is not None or start is not None or not problem.scalar):
         what = "no relaxation and no start, which are bilinear," if problem.scalar else "a scalar target"
         raise InvalidInputError(f"problem must have {what} for neurons='polynomial'")
+
+
+def _quadratic_model(problem: TrainingProblem) -> TrainingProblem:
+    """Return the squared loss with the gradient of a problem's loss at zero: as large a `beta_max`, and soon solved."""
+    slopes, weights = problem.data_fit.zero_dual, problem.sample_weight
+    targets = 0.5 * (slopes if weights is None else slopes / weights[:, None])
+    return TrainingProblem(problem.X, problem.squeezed(targets), beta=problem.beta, sample_weight=weights)
 
 
 def _known(

@@ -16,7 +16,7 @@ import qsdp
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp.certificates.proof import tree_bound
-from qsdp.column_generation import bilinear, packed
+from qsdp.column_generation import bilinear, packed, train
 from qsdp.column_generation.master import SharedSums
 from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.restricted import nonnegative_minimum
@@ -119,6 +119,17 @@ def test_the_neurons_of_an_optimal_start_are_enough(n: int, n_outputs: int) -> N
     first = check(problem)
     again = check(problem, start=first.network)
     assert again.rounds < first.rounds
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", ["cross_entropy", "logistic", "squared_hinge", "huber"])
+def test_the_first_neurons_are_those_of_a_model_with_the_gradient_at_zero(loss: str, weighted: bool) -> None:
+    weights = np.random.default_rng(4).uniform(0.5, 2.0, 200) if weighted else None
+    problem = random_problem(4, loss=loss, n=200, n_outputs=3, sample_weight=weights)
+    model = train._quadratic_model(problem)
+    assert model.loss.quadratic
+    assert model.beta == problem.beta
+    np.testing.assert_allclose(model.data_fit.zero_dual, problem.data_fit.zero_dual, rtol=1e-14)
 
 
 def test_a_relaxation_is_a_start_and_a_bound() -> None:
