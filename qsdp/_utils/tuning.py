@@ -40,7 +40,7 @@ MANY_STEPS = 20_000
 HALVINGS = 40
 
 #: Number of steps without progress after which to stop or to try something else.
-PATIENCE = 12
+PATIENCE = 15
 
 #: A measure of progress that stays above this fraction of its best value has not improved.
 PROGRESS = 0.9

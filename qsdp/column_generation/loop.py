@@ -10,6 +10,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.gap import relative
+from qsdp._utils.numeric import EPS
 from qsdp._utils.tuning import GAIN, HALVINGS, INNER, NEGLIGIBLE, PROGRESS, ROUGH
 from qsdp.blocks import Layout
 from qsdp.column_generation.atoms import Atoms
@@ -85,7 +86,7 @@ class Outcome:
     @property
     def accuracy(self) -> float:
         """Accuracy of the final weights: high, which leaves few neurons, unless the gap is large."""
-        return NEGLIGIBLE if self.gap <= GAIN else GAIN * self.gap
+        return 64.0 * EPS if self.gap <= GAIN else GAIN * self.gap
 
 
 def generate(

@@ -15,13 +15,15 @@ from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
 
-__all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "FEW", "EncodingRule", "thresholds_of"]
+__all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "FEW", "MISSING", "EncodingRule", "thresholds_of"]
 
 #: Whether numbers are encoded as themselves and as thresholds.
 ENCODINGS = {"standard": (True, False), "thresholds": (False, True), "both": (True, True)}
 
 #: Center and scale of bits.
 BITS = {"binary": (0.0, 1.0), "bipolar": (0.5, 0.5)}
+
+MISSING = ("indicator", "fill")
 
 #: Number of standard deviations at which numbers are clipped; from 2 to 3 it does not matter.
 CUT = 3.0
@@ -51,6 +53,7 @@ class EncodingRule:
     n_thresholds: int = 3
     strategy: str = "quantile"
     bits: str = "binary"
+    missing: str = "indicator"
     max_categories: int = 50
     cut: float | None = None
 
@@ -67,6 +70,7 @@ class EncodingRule:
         check_integer("n_thresholds", self.n_thresholds, minimum=1)
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("bits", self.bits, BITS)
+        check_choice("missing", self.missing, MISSING)
         check_integer("max_categories", self.max_categories, minimum=2)
         if self.cut is not None:
             check_real("cut", self.cut, strict=True)
@@ -169,7 +173,7 @@ class EncodingRule:
         if as_bits and len(spread.values) > 1 + as_value:
             for threshold in spread.thresholds(self.n_thresholds, self.strategy):
                 yield Expression(name, position, "above", threshold, center, step)
-        if holes:
+        if holes and self.missing == "indicator":
             yield Expression(name, position, "missing", None, center, step)
 
 

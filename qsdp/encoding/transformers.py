@@ -45,8 +45,8 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
     ----------
     encoding : {"standard", "thresholds", "both"}, default="both"
         Encoding of numbers: standardised (zero mean, unit variance), bits as in `ThresholdEncoder`, or both.
-    n_thresholds, strategy, bits
-        See `ThresholdEncoder`; `bits` also applies to categories.
+    n_thresholds, strategy, bits, missing
+        See `ThresholdEncoder`; `bits` and `missing` also apply to categories.
     categorical_features : "from_dtype" or array-like, default="from_dtype"
         Columns that hold categories, as a boolean mask, indices or names. "from_dtype": columns of text, booleans,
         categories or other hashable objects, such as intervals, according to the type of the column, or of its entries
@@ -79,7 +79,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
     Notes
     -----
     A missing number counts as the median of its column; a missing category sets no bit. If a column has missing entries
-    in `fit`, another bit marks them. Categories are text, booleans or numbers; objects of
+    in `fit`, another bit marks them (``missing="indicator"``). Categories are text, booleans or numbers; objects of
     other types are represented by their text, ``str(entry)``.
 
     Examples
@@ -103,6 +103,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         n_thresholds: int = EncodingRule.n_thresholds,
         strategy: str = EncodingRule.strategy,
         bits: str = EncodingRule.bits,
+        missing: str = EncodingRule.missing,
         categorical_features: Any = "from_dtype",
         max_categories: int = EncodingRule.max_categories,
         handle_unknown: str = "warn",
@@ -270,6 +271,9 @@ class ThresholdEncoder(TableEncoder):
         Divide columns into bins of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
     bits : {"binary", "bipolar"}, default="binary"
         Bits as 0 and 1, or as -1 and +1.
+    missing : {"indicator", "fill"}, default="indicator"
+        "indicator" adds a bit for missing entries (NaN) to every column that has some in `fit`. In all other bits, a
+        missing entry counts as the median of its column, even if the column had none in `fit`.
     dtype : data type, default=numpy.float64
         Data type of the output; ``numpy.int8`` takes a byte per bit.
 
@@ -316,6 +320,7 @@ class ThresholdEncoder(TableEncoder):
         *,
         strategy: str = EncodingRule.strategy,
         bits: str = EncodingRule.bits,
+        missing: str = EncodingRule.missing,
         dtype: Any = np.float64,
     ) -> None:
         self._keep(locals())

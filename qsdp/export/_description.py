@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_matrix
-from qsdp.encoding import Encoding, Patches, Windows
+from qsdp.encoding import Encoding
 from qsdp.encoding.columns import as_numbers, as_symbols
 from qsdp.encoding.frames import is_frame
 from qsdp.encoding.steps import identity, through_steps
@@ -255,6 +255,8 @@ def check_encoder(description: ModelDescription, *, series: bool = False) -> Any
     encoder = description.blocks
     if encoder is None:
         raise ExportError("a network on blocks without an estimator needs encoder, the fitted one of its samples")
+    from qsdp.encoding import Patches, Windows
+
     kinds = (Patches, Windows) if series else (Patches,)
     if not isinstance(encoder, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)

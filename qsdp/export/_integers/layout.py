@@ -15,7 +15,7 @@ from qsdp.export._integers.network import IntegerNetwork, Neurons, rounded_up
 from qsdp.export._integers.vectors import RowVectors, Vectors
 from qsdp.networks.storage import bits_of_integers
 
-__all__ = ["LAYOUTS", "NetworkLayout", "Stored", "layouts", "type_width"]
+__all__ = ["LAYOUTS", "NetworkLayout", "StoredIntegers", "layouts", "type_width"]
 
 LAYOUTS = ("neurons", "form")
 
@@ -23,7 +23,7 @@ LAYOUTS = ("neurons", "form")
 _WIDTHS, _LEAST_WIDTH = (8, 16, 32, 64), 16
 
 
-class Stored(NamedTuple):
+class StoredIntegers(NamedTuple):
     """Integers of a layout, each of which is low + step * number for a number of `n_bits` bits."""
 
     integers: IntArray
@@ -32,13 +32,13 @@ class Stored(NamedTuple):
     n_bits: int
 
     @classmethod
-    def of(cls, integers: IntArray) -> Stored:
+    def of(cls, integers: IntArray) -> StoredIntegers:
         """Store any integers with the minimum number of bits, at least one."""
         low, high = (int(integers.min()), int(integers.max())) if integers.size else (0, 0)
         return cls(integers, low, 1, max((high - low).bit_length(), 1))
 
     @classmethod
-    def of_signs(cls, signs: IntArray) -> Stored:
+    def of_signs(cls, signs: IntArray) -> StoredIntegers:
         """Store -1 and 1 as a bit."""
         return cls(signs, -1, 2, 1)
 
@@ -50,7 +50,7 @@ class NetworkLayout:
     Attributes
     ----------
     name : {"neurons", "form"}
-    parts : tuple of Stored
+    parts : tuple of StoredIntegers
         Stored integers, of the same shape but for the last axis, along which they follow each other. Neurons of rows,
         of shape (m, sides, D), are weights and, where the constant has different signs, its sign. Those of blocks,
         sorted by block and output, are the signs of both sides and a weight. A form is the upper triangles of its
@@ -65,7 +65,7 @@ class NetworkLayout:
     """
 
     name: str
-    parts: tuple[Stored, ...]
+    parts: tuple[StoredIntegers, ...]
     counts: IntArray
     size: int
     projection_bound: int
@@ -77,7 +77,7 @@ class NetworkLayout:
         return np.concatenate([one.integers for one in self.parts], axis=-1)
 
     @property
-    def weights(self) -> Stored:
+    def weights(self) -> StoredIntegers:
         """The stored integers that may have more than one bit: first-layer weights, terms' weights, or entries."""
         return self.parts[-1 if self.counts.size else 0]
 
@@ -119,7 +119,7 @@ def type_width(bound: int) -> int:
 
 
 def _layout(
-    name: str, parts: list[Stored], bounds: tuple[int, int], counts: IntArray | None = None, more: int = 0
+    name: str, parts: list[StoredIntegers], bounds: tuple[int, int], counts: IntArray | None = None, more: int = 0
 ) -> NetworkLayout:
     """Create a layout with `more` bits than those of its parts and of 8 for each count."""
     counts = np.zeros(0, dtype=np.int64) if counts is None else counts
@@ -127,12 +127,12 @@ def _layout(
     return NetworkLayout(name, tuple(parts), counts, size, *bounds)
 
 
-def _entries(samples: Vectors, network: IntegerNetwork) -> Stored:
+def _entries(samples: Vectors, network: IntegerNetwork) -> StoredIntegers:
     """Store the entries of symmetric matrices: half of the coefficients of products of two different numbers."""
     blocks = samples.blocks
     entries = network.forms // blocks.counts.astype(np.int64)
     by_block = [entries[:, blocks.starts[r] : blocks.starts[r + 1]].ravel() for r in samples.order]
-    return Stored.of(np.concatenate(by_block))
+    return StoredIntegers.of(np.concatenate(by_block))
 
 
 def _form_of_rows(samples: Vectors, network: IntegerNetwork) -> NetworkLayout:
@@ -160,10 +160,10 @@ def _neurons_of_rows(samples: Vectors, network: IntegerNetwork, neurons: Neurons
     main, last = both[..., :d], both[..., d:]
     top = max(int(np.abs(main).max()), 1)
     step = 1 if np.any((main + top) % 2) else 2
-    parts = [Stored(main, -top, step, (2 * top // step).bit_length())]
+    parts = [StoredIntegers(main, -top, step, (2 * top // step).bit_length())]
     # In a network of squares the constant is always added.
     if samples.constant and not np.all(last == 1):
-        parts.append(Stored.of_signs(last))
+        parts.append(StoredIntegers.of_signs(last))
     values = neurons.bounds(samples)
     shared, widest = neurons.sizes is not None, int(np.abs(neurons.weights).max())
     projections = np.abs(both).astype(np.float64) @ samples.vector
@@ -182,5 +182,5 @@ def _neurons_of_blocks(samples: Vectors, network: IntegerNetwork, neurons: Neuro
     C = network.n_outputs
     counts = np.bincount(turn * C + output, minlength=samples.blocks.n_blocks * C)
     values = int((samples.counts * samples.vector.sum() ** 2).max() * (1.0 + ROUNDING))
-    parts = [Stored.of_signs(signs), Stored.of(neurons.weights[neuron, output][:, None])]
+    parts = [StoredIntegers.of_signs(signs), StoredIntegers.of(neurons.weights[neuron, output][:, None])]
     return _layout("neurons", parts, (values, max(network.sums, network.totals)), counts)
