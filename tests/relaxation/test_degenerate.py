@@ -120,7 +120,7 @@ def test_against_a_conic_solver(name, loss, outputs, activation, solver):
 #: Predictions are differences of numbers 1e12 times as large: what Clarabel proves is no better but for three losses.
 ILL_SCALED = {
     ("squared", 12): 6.1e-2,
-    ("absolute", 12): 0.63,
+    ("absolute", 12): 1.0,
     ("huber", 12): 0.82,
     ("logistic", 12): 0.75,
     ("hinge", 12): 1.0,
