@@ -223,21 +223,21 @@ def _convolutions(records: Mapping[str, Records], data: str) -> Panel | None:
         models = (entry for record in found for entry in record.measured["entries"])
         return chosen(entry for entry in models if entry.get("gap", math.inf) <= gap)
 
-    # Offsets of the names of the binary CNNs.
-    one, two = ((8, -2), (-90, 22)) if data == "mnist" else ((-95, 8), (-10, 14))
+    # Offsets of the names of the binary CNNs and of the logistic regression.
+    one, two, linear = ((8, -2), (-45, 12), (8, -4)) if data == "mnist" else ((-60, 8), (-75, 10), (-168, -4))
     series = [
         Series(OURS, "convolutions, gap below 1 %", entries("certified", gap=GAP), 0, (0, -24)),
         Series(OURS, "convolutions", entries("certified", "refit"), -1, (8, -14)),
-        Series(MEASURED, "logistic regression on the same moments", entries("logistic"), 1, (8, -4)),
+        Series(MEASURED, "logistic regression on the same moments", entries("logistic"), 1, linear),
         Series(MEASURED, "decision forests", entries("forest"), -1, (-100, -14)),
         Series(MEASURED, "binary CNN, one convolution", entries("binary_cnn", convolutions=1), -1, one),
-        Series(MEASURED, "binary CNN, two convolutions", entries("binary_cnn", convolutions=2), 0, two),
+        Series(MEASURED, "binary CNN, two convolutions", entries("binary_cnn", convolutions=2), 1, two),
     ]
     if data == "mnist":
         series += [
             Series(OURS, "neurons on all pixels", _polished(records.get("many_inputs", ())), 1, (-30, -16)),
             Series(PRINTED, "BitNetMCU, dense", [Point(*one) for one in BITNET_DENSE], 0, (-20, -14)),
-            Series(PRINTED, "BitNetMCU, convolutional", [Point(*one) for one in BITNET_CNN], 2, (-150, 4)),
+            Series(PRINTED, "BitNetMCU, convolutional", [Point(*one) for one in BITNET_CNN], 2, (-95, 10)),
             Series(PRINTED, "BTHOWeN", [Point(*one) for one in BTHOWEN], 1, (-10, -14)),
         ]
     series = [one for one in series if one.points]
@@ -292,7 +292,7 @@ PICTURES: dict[str, Callable[[Mapping[str, Records]], list[Panel]]] = {"tables":
 
 
 def draw(panels: Sequence[Panel], path: Path) -> None:
-    """Draw the first panel in the upper row and the others below it; without panels, remove an old picture."""
+    """Draw panels in rows of two, an odd first one in a row of its own; without panels, remove an old picture."""
     path.unlink(missing_ok=True)
     if not panels:
         return
@@ -301,12 +301,12 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    others = [str(number) for number in range(1, len(panels))]
-    layout = [["first"] * max(len(others), 1), *([others] if others else [])]
-    size = {"figsize": (10.0, 9.0 if others else 5.0), "height_ratios": [5, 4][: len(layout)], "dpi": 120}
+    places = [0] * (len(panels) % 2) + list(range(len(panels)))
+    layout = [places[k : k + 2] for k in range(0, len(places), 2)]
+    size = {"figsize": (10.0, 4.6 * len(layout)), "height_ratios": [5, 4, 4, 4][: len(layout)], "dpi": 120}
     figure, axes = plt.subplot_mosaic(layout, layout="constrained", **size)
-    for axis, panel in zip(axes.values(), panels, strict=True):
-        _draw(axis, panel, 10 if axis is axes["first"] else 8.5)
+    for number, panel in enumerate(panels):
+        _draw(axes[number], panel, 10 if layout[0] == [0, 0] and number == 0 else 8.5)
     figure.savefig(path)
     plt.close(figure)
 
@@ -338,7 +338,7 @@ def draw_series(axis: Any, series: Sequence[Series], height: float) -> None:
         axis.annotate(
             one.name, one.points[one.at], one.offset, textcoords="offset points", color=colour,
             fontsize=height, path_effects=halo, annotation_clip=True,
-        )  # fmt: skip
+        ).set_in_layout(False)  # fmt: skip
     axis.set_xscale("log")
     axis.grid(alpha=0.3)
 
