@@ -25,7 +25,6 @@ __all__ = [
     "ROUGH",
     "SECOND",
     "SMALL",
-    "TO_BOUNDARY",
 ]
 
 # -- loops ------------------------------------------------------------------------------------------------
@@ -44,9 +43,6 @@ PATIENCE = 15
 
 #: A measure of progress that stays above this fraction of its best value has not improved.
 PROGRESS = 0.9
-
-#: Fraction of the distance to the boundary of a cone that a step of an interior-point method covers.
-TO_BOUNDARY = 0.98
 
 #: A gain below this fraction of the value, or of the predicted gain, does not count.
 GAIN = 1e-4

@@ -35,7 +35,7 @@ COMMANDS = ("demo", "fit", "predict", "resample", "certify", "export", "report",
 
 
 class _HelpFlag:
-    """Show the option --help without the type of a value, which it does not take."""
+    """Show the option --help without the type of a value, which it does not take; for subclasses of a command."""
 
     def get_help_option(self, ctx: Any) -> Any:
         option = super().get_help_option(ctx)  # type: ignore[misc]

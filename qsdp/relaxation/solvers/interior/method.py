@@ -22,7 +22,7 @@ import numpy as np
 
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import ROUNDING
-from qsdp._utils.tuning import PATIENCE, PROGRESS, SMALL, TO_BOUNDARY
+from qsdp._utils.tuning import PATIENCE, PROGRESS, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.solvers.interior.cone import (
@@ -39,6 +39,9 @@ from qsdp.relaxation.solvers.interior.fits import Fit
 from qsdp.relaxation.solvers.interior.newton import Newton, Sides
 
 __all__ = ["State", "advance", "follow"]
+
+#: Fraction of the distance to the boundary of the cone that a step covers.
+_TO_BOUNDARY = 0.98
 
 
 @dataclass
@@ -142,7 +145,7 @@ def advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tuple
         aim = centred(values, centre, scaled, change)
         change, moved, dz, dr = direction(G @ aim @ transposed, fit.error(centre, corrected=True))
         scaled = aim - change
-        step = TO_BOUNDARY * min(largest_step((scaled, change), inverses, 1.0 / TO_BOUNDARY), fit.reach())
+        step = _TO_BOUNDARY * min(largest_step((scaled, change), inverses, 1.0 / _TO_BOUNDARY), fit.reach())
         if not step > best.step:
             break
         best = _Direction(scaled, moved, dz, dr, step)
