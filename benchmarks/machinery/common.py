@@ -31,14 +31,16 @@ What = str | Callable[[Record], Any]
 def experiment_in(module: str, title: str, source: str, **changes: Any) -> Study:
     """Return the experiment of a module, with its name, docstring and functions cases, run, tables, claims and plot.
 
-    The module's `MEASURED` lists the methods of `benchmarks.versions` whose versions are stored with its records.
+    The module's `MEASURED` lists the methods of `benchmarks.versions` whose versions are stored with its records. Its
+    function `methods_of(case)`, if there is one, returns those that the case depends on, so that a record of a rival
+    stays current when a method of this package changes.
 
     Without a function `tables`, the tables show all measurements (`_summary`): the module's `KEYS` name parameters
     inside measurements, and its `shown(records)` returns the records to show, selected and renamed. `plot` takes
     records and returns a figure, or None if there are too few.
     """
     members = vars(sys.modules[module])
-    functions = {name: members[name] for name in ("cases", "run", "tables", "claims") if name in members}
+    functions = {name: members[name] for name in ("cases", "run", "tables", "claims", "methods_of") if name in members}
     shown = members.get("shown", list)
     functions.setdefault("tables", lambda records: summary(shown(records), *members.get("KEYS", ())))
     if "plot" in members:

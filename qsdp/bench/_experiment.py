@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,8 +60,15 @@ class Experiment:
     version: int = 1
     #: Versions of the methods that are measured; records that name other versions are stale and measured again.
     methods: Mapping[str, int] = field(default_factory=dict)
+    #: ``methods_of(case)`` returns the names of those methods that the case depends on; by default, all.
+    methods_of: Callable[[Case], Iterable[str]] | None = None
     #: Setting of the measurements, as Markdown: data and split, constant column, betas, kind of time and names of
     #: series.
     description: str = ""
     #: Further sections of the report, text by heading.
     extra: Mapping[str, str] = field(default_factory=dict)
+
+    def versions_of(self, case: Case) -> dict[str, int]:
+        """Return the versions of the methods that a case depends on."""
+        names = self.methods if self.methods_of is None else self.methods_of(case)
+        return {name: self.methods[name] for name in names}

@@ -87,8 +87,9 @@ class Results:
 
     def stale(self, experiment: Experiment) -> list[Record]:
         """Return the records of the experiment's cases that name other versions of its methods."""
-        versions, records = dict(experiment.methods), self.of(list(experiment.cases(self.quick)))
-        return [record for record in records if self.machines[record.machine].get("methods", {}) != versions]
+        records = self.of(list(experiment.cases(self.quick)))
+        methods = [machine.get("methods", {}).items() for machine in self.machines]
+        return [one for one in records if not experiment.versions_of(one.case).items() <= methods[one.machine]]
 
     def missing(self, cases: Sequence[Case]) -> list[Case]:
         """Return the cases without a record."""

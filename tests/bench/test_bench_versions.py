@@ -40,7 +40,9 @@ def test_records_of_other_versions_of_the_methods_are_stale_and_measured_again(t
     results, _ = run_experiment(raised, path, verbose=False)
     assert results.state(raised) == Results.load(path).state(raised) == "current"
     assert sorted(record.measured["root"] for record in Results.load(path).records) == [-3.0, -2.0]
-    assert len(results.stale(replace(raised, methods={}))) == 2, "a method is no longer measured"
+    assert results.stale(replace(raised, methods={})) == [], "a method is no longer measured"
+    again = replace(raised, methods={"sampling": 3}, methods_of=lambda case: ["sampling"] if case["n"] > 5 else [])
+    assert [record.case["n"] for record in results.stale(again)] == [9], "only this case depends on the method"
 
 
 def test_nothing_but_versions_makes_records_stale(tmp_path: Path) -> None:

@@ -101,7 +101,9 @@ def test_unknown_parts_are_refused(arguments: dict[str, Any], message: str) -> N
 
 def test_the_experiment_of_the_benchmarks_is_this_one_with_claims_and_versions() -> None:
     differing = {name for name in vars(EXPERIMENT) if vars(EXPERIMENT)[name] != vars(STUDY)[name]}
-    assert differing == {"methods"}
+    assert differing == {"methods", "methods_of"}
+    assert "refinement" in STUDY.versions_of({"method": "qsdp-polish"})
+    assert STUDY.versions_of({"method": "boosting"}) == {}, "a rival stays current"
     assert STUDY.methods["relaxation"] >= 1
 
 

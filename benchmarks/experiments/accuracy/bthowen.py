@@ -139,6 +139,11 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    return () if case.get("family") == "linear and trees" else ESTIMATORS
+
+
 #: Methods whose versions are stored with the records.
 MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(__name__, "Networks of the sizes printed for BTHOWeN", SOURCE)

@@ -85,6 +85,11 @@ def claims(records: Records) -> list[Claim]:
     return made + rival_claims(records, "Of few rows", "set", "rows", "seed")
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    return MEASURED if case["family"] == "trained" else ESTIMATORS
+
+
 #: Methods whose versions are stored with the records.
 MEASURED = (*ESTIMATORS, "backprop")
 EXPERIMENT = experiment_in(

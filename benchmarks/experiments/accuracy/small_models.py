@@ -224,6 +224,11 @@ def _form_rows(models: Mapping[str, list[dict[str, Any]]]) -> str:
     return "\n".join(rows)
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    return () if case["family"] == "rivals" else ESTIMATORS
+
+
 #: Methods whose versions are stored with the records.
 MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(

@@ -123,6 +123,12 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    boosting, default = case["model"] == "boosting", case["model"] == "default"
+    return () if boosting else ESTIMATORS if default else MEASURED
+
+
 #: Methods whose versions are stored with the records.
 MEASURED = ("column_generation", "certificates", *ESTIMATORS)
 EXPERIMENT = experiment_in(__name__, "Tables as blocks", "Targets of the package; the sets of the UCI suite")

@@ -137,8 +137,16 @@ def mean_over(records: Records, systems: Sequence[str], what: str) -> dict[int, 
     return over_sets({((system, name), split): score for (system, name, split), score in found.items()}, wanted)
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    if case["system"] == OWN:
+        return ESTIMATORS
+    systems = {"backpropagation": "backprop", "ReLU": "backprop", "ReLinear": "relinear", "BPLS": "bpls", "RLS": "rls"}
+    return ("relaxation", "sampling", "refinement", "distillation", systems.get(case["system"], "quadratic"))
+
+
 #: Methods whose versions are stored with the records.
-MEASURED = (*ESTIMATORS, "distillation", "backprop", "bpls", "quadratic", "relinear")
+MEASURED = (*ESTIMATORS, "distillation", "backprop", "bpls", "quadratic", "relinear", "rls")
 EXPERIMENT = experiment_in(
     __name__,
     "Train by any system, quantize by the relaxation",

@@ -295,6 +295,13 @@ def quotes(records: Records) -> dict[str, str]:
     }
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    ours = {"paper": ("relaxation", "sampling"), "polished": ("relaxation", "sampling", "refinement")}
+    matched = ("relaxation", "sampling", "distillation")
+    return ours.get(case["method"], ("backprop", *(matched if case["method"] == "backprop" else ())))
+
+
 #: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "refinement", "distillation", "backprop")
 EXPERIMENT = experiment_in(

@@ -195,6 +195,13 @@ def quotes(records: Records) -> dict[str, str]:
     return {"approach": f"from {few} to {many}"}
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    if case["method"] in TRAINED:
+        return ("relaxation", "backprop")
+    return ("relaxation", "sampling", *(() if case["method"] == "paper" else ("refinement",)))
+
+
 #: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "refinement", "backprop")
 EXPERIMENT = experiment_in(

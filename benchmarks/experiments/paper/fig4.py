@@ -131,6 +131,11 @@ def quotes(records: Records) -> dict[str, str]:
     }
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    return ("relaxation", "sampling", *(("refinement",) if case["curve"] == "polished" else ()))
+
+
 #: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "refinement")
 EXPERIMENT = experiment_in(

@@ -10,6 +10,8 @@ side of the squares of pixels that are averaged first, as in 3/4/2; "+" puts two
                 network has a bound of its own: that of column generation, for networks of any width and weights
     refit       column generation for the squared loss, then `refit` of its second layer for the cross-entropy; no bound
                 of its own
+    relaxation  a rival: the quadratic forms of the semidefinite relaxation for the cross-entropy, rounded to integers
+                instead of sampled; each share of beta_max has a limit of seconds, and the entry says the gap reached
     logistic    a rival: a logistic regression on the same moments, rounded, as an integer form; the best of five
                 strengths of its penalty
     binary_cnn  a rival: convolutions and a dense layer of +-1 weights, trained by the straight-through estimator for
@@ -86,6 +88,10 @@ REFIT_CASES = (
     *(("mnist", patches, 0.0001, 118) for patches in ("4/4/2", "5/3/2", "3/4/2 + 3/7/1")),
     *(("fashion_mnist", "3/7/1", share, 118) for share in (0.0001, 0.00003)),
 )
+RELAXATION_CASES = (
+    *(("mnist", "3/4/2", share, 600) for share in (0.001, 0.0003, 0.0001)),
+    *(("fashion_mnist", "3/7/1", share, 900) for share in (0.0003, 0.0001)),
+)
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -93,7 +99,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     if quick:
         few = {"share": 0.01, "samples": 1000, "limit": 60}
         return [
-            *({"kind": kind, **small, **few} for kind in ("certified", "refit", "logistic")),
+            *({"kind": kind, **small, **few} for kind in ("certified", "refit", "relaxation", "logistic")),
             {"kind": "binary_cnn", **small, "channels": "2", "samples": 1000},
             {"kind": "proof", **small, **few},
         ]
@@ -102,6 +108,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     return [
         *({"kind": "certified", **dict(zip(names, one, strict=True)), **full} for one in CERTIFIED_CASES),
         *({"kind": "refit", **dict(zip(names, one, strict=True)), **full} for one in REFIT_CASES),
+        *({"kind": "relaxation", **dict(zip(names, one, strict=True)), **full} for one in RELAXATION_CASES),
         *({"kind": kind, **one, **full} for kind in ("logistic", "forest") for one in rivals),
         *(
             {"kind": "binary_cnn", **one, "channels": channels, **full}
@@ -187,6 +194,21 @@ def squared(blocks: Any, y: np.ndarray, share: float) -> qsdp.TrainingProblem:
     return problem.with_beta(share * qsdp.beta_max(problem))
 
 
+def relaxed(case: dict[str, Any], encoder: Any, blocks: Any, y: np.ndarray, others: Any) -> dict[str, Any]:
+    """Solve the relaxation, and round its quadratic forms."""
+    problem = coupled(blocks, y, case["share"])
+    relaxation, seconds = timed(lambda: qsdp.solve_relaxation(problem, tol=2e-3, time_limit=case["limit"]))
+    vectors = np.hstack([packed(Z) for Z in relaxation.Z])
+    entries = scored(rounded(vectors, blocks), encoder, others, case["share"])
+    return {"fit_seconds": seconds, "solved_to": relaxation.relative_gap, "entries": entries}
+
+
+def packed(Z: np.ndarray) -> np.ndarray:
+    """Return the upper triangles of symmetric matrices (C, N, N), every entry once."""
+    rows, columns = np.triu_indices(Z.shape[-1])
+    return Z[:, rows, columns]
+
+
 def logistic(case: dict[str, Any], encoder: Any, blocks: Any, y: np.ndarray, others: Any) -> dict[str, Any]:
     """Fit logistic regressions to the moments, and round the best in the norm of the outputs."""
     rows, layout = blocks.rows, blocks.layout
@@ -196,15 +218,20 @@ def logistic(case: dict[str, Any], encoder: Any, blocks: Any, y: np.ndarray, oth
     models = [LogisticRegression(C=C, max_iter=150, fit_intercept=False, tol=1e-3) for C in STRENGTHS]
     _, seconds = timed(lambda: [model.fit(scaled, y) for model in models])
     model = max(models, key=lambda one: float(one.score(choice, others[1])))
-    vectors = model.coef_ / scale / layout.counts
-    counted = rows * layout.counts
+    forms = rounded(model.coef_ / scale / layout.counts, blocks)
+    return {"fit_seconds": seconds, "strength": model.C, "entries": scored(forms, encoder, others, 0.0)}
+
+
+def rounded(vectors: np.ndarray, blocks: Any) -> list[tuple[int, Any]]:
+    """Round forms (C, P), every entry of their upper triangles once, in the norm of their outputs on blocks."""
+    counted = blocks.rows * blocks.layout.counts
     gram = counted.T @ counted
     forms = []
     for bits in BITS:
         weights = np.stack([nearest_integers(one, gram, 2 ** (bits - 1) - 1) for one in vectors])
         integers, scales = integer_weights(weights.T)
-        forms.append((bits, qsdp.BlockForm(layout, integers.T, scales, (len(vectors),))))
-    return {"fit_seconds": seconds, "strength": model.C, "entries": scored(forms, encoder, others, 0.0)}
+        forms.append((bits, qsdp.BlockForm(blocks.layout, integers.T, scales, (len(vectors),))))
+    return forms
 
 
 def binary_cnn(case: dict[str, Any], X: np.ndarray, y: np.ndarray, others: Any) -> dict[str, Any]:
@@ -291,9 +318,10 @@ def proof(case: dict[str, Any], encoder: Any, blocks: Any, y: np.ndarray, others
 
 
 #: What is measured on blocks, and rivals on images.
-KINDS = {"certified": certified, "refit": refitted, "logistic": logistic, "proof": proof}
+KINDS = {"certified": certified, "refit": refitted, "relaxation": relaxed, "logistic": logistic, "proof": proof}
 RIVALS = {"binary_cnn": binary_cnn, "forest": forest}
 RIVAL_NAMES = {
+    "relaxation": "the rounded form of the relaxation",
     "logistic": "a rounded logistic regression on the same moments",
     "binary_cnn": "a binary CNN by the straight-through estimator",
     "forest": "a decision forest",
@@ -344,9 +372,11 @@ def claims(records: Records) -> list[Claim]:
 def shown(records: Records) -> list[Any]:
     """Return an entry for each network, and the proofs."""
     proofs = where(records, kind="proof")
-    names = ("fit_seconds", "refit_seconds", "predict_seconds", "encoding_seconds", "strength")
+    names = ("fit_seconds", "refit_seconds", "predict_seconds", "encoding_seconds", "strength", "solved_to")
     entries = [
-        *unfolded(where(records, kind=("certified", "refit", "logistic")), "entries", "bits", shared=names),
+        *unfolded(
+            where(records, kind=("certified", "refit", "relaxation", "logistic")), "entries", "bits", shared=names
+        ),
         *unfolded(where(records, kind="binary_cnn"), "entries", "rate", shared=names),
         *unfolded(where(records, kind="forest"), "entries", "model", "trees", "leaves", shared=names),
     ]
@@ -369,6 +399,13 @@ def quotes(records: Records) -> dict[str, str]:
     return {"short": table_row(f"**{100 * best['test_accuracy']:.1f} %**", said)}
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    ours = dict.fromkeys(("certified", "refit", "proof"), ("column_generation", "refinement", "encoding"))
+    moments = {"relaxation": ("relaxation", "encoding"), "logistic": ("encoding",)}
+    return (ours | moments).get(case["kind"], ())
+
+
 #: Methods whose versions are stored with the records.
-MEASURED = ("column_generation", "refinement", "encoding")
+MEASURED = ("relaxation", "column_generation", "refinement", "encoding")
 EXPERIMENT = experiment_in(__name__, "Certified convolutions", "Targets of the package", version=2)

@@ -277,6 +277,11 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    return MEASURED if case["model"].startswith("qsdp") else ()
+
+
 #: Methods whose versions are stored with the records.
 MEASURED = (*ESTIMATORS, "export")
 EXPERIMENT = experiment_in(__name__, "Code for microcontrollers", "Targets of the package: exported models")

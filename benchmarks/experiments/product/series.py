@@ -150,6 +150,11 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    return MEASURED if case["method"] == NETWORK else ()
+
+
 #: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "column_generation", "refinement", "estimators")
 EXPERIMENT = experiment_in(__name__, "Multivariate series", "Targets of the package: windows of series")
