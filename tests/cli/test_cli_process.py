@@ -57,6 +57,11 @@ def test_a_real_interrupt(here: Path) -> None:
     assert [path.name for path in here.iterdir()] == ["slow.csv"]
 
 
+def test_the_package_runs_as_a_program() -> None:
+    done = subprocess.run([sys.executable, "-m", "qsdp", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"qsdp {qsdp.__version__}\n", "")
+
+
 @pytest.mark.parametrize("package", ["qsdp", "scipy.linalg", "qsdp.cli._app", "typer"])
 def test_an_interrupt_while_the_program_is_imported_is_quiet(package: str) -> None:
     code = f"""
