@@ -69,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(folder: Path, *arguments: str, program: tuple[str, ...] = ("-m", "qsdp.cli"), **options: Any) -> Any:
+def command(folder: Path, *arguments: str, program: tuple[str, ...] = ("-m", "qsdp"), **options: Any) -> Any:
     return subprocess.Popen(
         [sys.executable, *program, *arguments],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,

@@ -95,7 +95,7 @@ def _begun(name: str, folder: Path, files: Files, size: int | None = None) -> su
     for file, held in files.items():
         (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_bytes(held)
-    return started("-m", "qsdp.cli", *COMMANDS[name][1].split(), folder=folder, size=size)
+    return started("-m", "qsdp", *COMMANDS[name][1].split(), folder=folder, size=size)
 
 
 def _changed(before: Files, after: Files) -> set[str]:

@@ -17,7 +17,7 @@ import qsdp
 
 def process(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "qsdp.cli", *map(str, arguments)],
+        [sys.executable, "-m", "qsdp", *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", **options,
     )  # fmt: skip
 
