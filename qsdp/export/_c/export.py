@@ -17,7 +17,6 @@ from qsdp.export._c.compiled import CompiledModel, compile_model
 from qsdp.export._c.example import EXAMPLE, example_source
 from qsdp.export._c.header import c_header, described_storage
 from qsdp.export._c.source import c_source
-from qsdp.export._c.text import comment
 from qsdp.export._description import ModelDescription, check_encoder, describe, is_on_blocks
 from qsdp.export._integers.model import IntegerModel, integer_model
 
@@ -237,8 +236,8 @@ def to_c(
         layout=layout,
         length=length,
     )
-    source = c_source(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n", packed=packed)
-    return CSource(name, c_header(found, name, packed=packed), source, found, packed)
+    header, source = (write(found, name, packed=packed) for write in (c_header, c_source))
+    return CSource(name, header, source, found, packed)
 
 
 def _check_blocks(

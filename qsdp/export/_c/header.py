@@ -3,55 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from string import Template
 
-from qsdp.export._c.blocks import push_declaration, state_type
-from qsdp.export._c.source import entry_points
-from qsdp.export._c.text import comment, identifiers, initializer, string, template_types
+from qsdp.export._c.source import entry_points, push_declaration
+from qsdp.export._c.text import comment, identifiers, initializer, input_width, string, template_types
 from qsdp.export._description import described
 from qsdp.export._integers.columns import factor_of
 from qsdp.export._integers.inputs import Inputs
 from qsdp.export._integers.model import IntegerModel
+from qsdp.export._integers.vectors import SeriesVectors
+from qsdp.export._templates import render
 
 __all__ = ["c_header", "described_storage"]
-
-_C_LINKAGE = '#ifdef __cplusplus\nextern "C" {\n#endif\n'
-#: Round an entry times its scale as `fixed_columns` does, in the header; nothing outside the type is converted to it.
-_ROUND = Template("""\
-/* Nearest integer, halves away from zero; nan becomes ${upper}_MISSING, larger magnitudes are clipped. */
-static inline ${column} ${name}_round(double value)
-{
-    ${column} whole;
-    double rest;
-
-    if (!(value >= -${most}.0)) {
-        return value < 0.0 ? -${most} : ${upper}_MISSING;
-    }
-    if (value >= ${most}.0) {
-        return ${most};
-    }
-    whole = (${column})value;
-    rest = value - (double)whole;
-    return (${column})(rest >= 0.5 ? whole + 1 : rest <= -0.5 ? whole - 1 : whole);
-}
-""")
-
-_END_OF_C_LINKAGE = "#ifdef __cplusplus\n}\n#endif\n"
 
 
 def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
     """Write the header file; see `c_source`."""
-    types, upper = template_types(model, name), name.upper()
-    state = push = ""
-    if model.series:
-        state, push = state_type(model, model.series, types), f"{push_declaration(model.series, types)};\n"
-    macros = [f"#define {upper}_{key} {value}" for key, value in _values(model, types).items()]
-    declarations = "".join(f"{one};\n" for one in entry_points(model, name))
-    return (
-        f"{comment(_facts(model, name, packed))}\n#ifndef {upper}_H\n#define {upper}_H\n\n#include <stdint.h>\n\n"
-        + "\n".join(macros)
-        + f"\n\n{_column_macros(model, types)}{state}{_C_LINKAGE}{push}{declarations}{_END_OF_C_LINKAGE}\n#endif\n"
+    types = template_types(model, name)
+    push = push_declaration(model, name)
+    return render(
+        "header.h",
+        **types,
+        **({} if model.series is None else _state(model, model.series)),
+        comment=comment(_facts(model, name, packed)),
+        macros=_values(model, types),
+        columns=_column_macros(model, types),
+        series=model.series,
+        scaled=model.inputs is not None and any(model.inputs.scales),
+        most=None if model.inputs is None else model.inputs.most,
+        declared=[push, *entry_points(model, name)] if push else entry_points(model, name),
     )
+
+
+def _state(model: IntegerModel, series: SeriesVectors) -> dict[str, object]:
+    """Return the sizes of the state between the samples of a series: of the last samples, and of sums and outputs."""
+    layout, side = model.layout, series.blocks.side
+    ring, entries = (max(series.reaches) + 1) * series.channels, side * (side + 1) // 2
+    bits = ring * input_width(model) + len(series.lags) * entries * layout.projection_width
+    return {"ring": ring, "entries": entries, "state_bits": bits + model.network.n_outputs * layout.sum_width}
 
 
 def _values(model: IntegerModel, types: Mapping[str, object]) -> dict[str, str]:
@@ -138,10 +126,10 @@ def _input_facts(model: IntegerModel, name: str) -> list[str]:
     return facts
 
 
-def _column_macros(model: IntegerModel, types: Mapping[str, object]) -> str:
-    """Write a conversion macro for each numeric column, the rounding function, and the codes of categories."""
+def _column_macros(model: IntegerModel, types: Mapping[str, object]) -> list[str]:
+    """Write a conversion macro for each numeric column, and the codes of categories."""
     if model.inputs is None or model.description.encoding is None:
-        return ""
+        return []
     lines, columns = [], model.description.encoding.columns
     for position, (column, identifier) in enumerate(
         zip(columns, identifiers(one.name for one in columns), strict=True)
@@ -159,9 +147,7 @@ def _column_macros(model: IntegerModel, types: Mapping[str, object]) -> str:
             divisor, factor = factor_of(scale)
             times = f"* {factor!r}" if divisor == 1.0 else f"/ {divisor!r}"
             lines.append(f"#define {types['upper']}_FIXED_{identifier}(entry) {types['name']}_round((entry) {times})")
-    if any(model.inputs.scales):
-        lines.append("\n" + _ROUND.substitute(types, most=model.inputs.most))
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:
