@@ -111,7 +111,7 @@ def _spare(n_bits: int) -> int:
 
 def _table_size(side: int, bits: int) -> int:
     """Return the number of sums of all combinations of so many signs."""
-    return side * -(-side // bits) * 2**bits
+    return side * (-(-side // bits) << bits)
 
 
 def _tabulated(model: IntegerModel) -> int:
