@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from qsdp.export._c.source import entry_points, push_declaration
-from qsdp.export._c.text import comment, identifiers, input_width, string, template_types
+from qsdp.export._c.text import identifiers, input_width, printable, string, template_types
 from qsdp.export._description import described
 from qsdp.export._integers.columns import factor_of
 from qsdp.export._integers.inputs import Inputs
@@ -18,11 +16,11 @@ __all__ = ["c_header", "described_storage"]
 
 def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
     """Write the header file; see `c_source`."""
-    types, description, inputs = template_types(model, name), model.description, model.inputs
+    description, inputs = model.description, model.inputs
     push = push_declaration(model, name)
     return render(
         "header.h",
-        **types,
+        **template_types(model, name),
         **({} if model.series is None else _state(model, model.series)),
         model=model,
         layout=model.layout,
@@ -34,7 +32,8 @@ def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
         names=[] if description.encoding is None else [string(one.name) for one in description.encoding.columns],
         classes=[string(str(label)) for label in description.classes],
         nullable=inputs is not None and (inputs.fills is not None or any(one.kind == "missing" for one in inputs.bits)),
-        columns=_column_macros(model, types),
+        columns=_conversions(model, name),
+        printable=printable,
         scaled=inputs is not None and any(inputs.scales),
         declared=[push, *entry_points(model, name)] if push else entry_points(model, name),
     )
@@ -56,28 +55,27 @@ def described_storage(model: IntegerModel, packed: bool) -> str:
     return f"{what}, {model.layout.numbers.size} integers"
 
 
-def _column_macros(model: IntegerModel, types: Mapping[str, object]) -> list[str]:
-    """Write a conversion macro for each numeric column, and the codes of categories."""
+def _conversions(model: IntegerModel, name: str) -> list[tuple[str, str]]:
+    """Write what the entries of each column are, and the macro that converts a number, without its prefix, if any."""
     if model.inputs is None or model.description.encoding is None:
         return []
-    lines, columns = [], model.description.encoding.columns
-    for position, (column, identifier) in enumerate(
-        zip(columns, identifiers(one.name for one in columns), strict=True)
-    ):
-        scale = model.inputs.scales[position]
-        about = f"Column {position}, {column.name}: "
+    found, columns = [], model.description.encoding.columns
+    names = identifiers(one.name for one in columns)
+    for position, (column, identifier, scale) in enumerate(zip(columns, names, model.inputs.scales, strict=True)):
+        macro = ""
         if column.categories is not None:
             codes = ", ".join(f"{code} {symbol}" for code, symbol in enumerate(column.categories) if symbol is not None)
-            lines.append(comment([f"{about}the code of a category: {codes}; -1 for others."]))
+            meaning = f"the code of a category: {codes}; -1 for others"
         elif scale is None:
-            lines.append(comment([f"{about}not used."]))
+            meaning = "not used"
         else:
             never = ", must not be missing" if column.fill is None else ""
-            lines.append(comment([f"{about}scale {float(scale):.9g}{_ends(model, model.inputs, position)}{never}."]))
+            meaning = f"scale {float(scale):.9g}{_ends(model, model.inputs, position)}{never}"
             divisor, factor = factor_of(scale)
             times = f"* {factor!r}" if divisor == 1.0 else f"/ {divisor!r}"
-            lines.append(f"#define {types['upper']}_FIXED_{identifier}(entry) {types['name']}_round((entry) {times})")
-    return lines
+            macro = f"FIXED_{identifier}(entry) {name}_round((entry) {times})"
+        found.append((f"Column {position}, {column.name}: {meaning}.", macro))
+    return found
 
 
 def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:

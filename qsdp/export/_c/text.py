@@ -14,12 +14,12 @@ __all__ = [
     "Tables",
     "bare",
     "column_type",
-    "comment",
     "counter_type",
     "identifiers",
     "initializer",
     "input_width",
     "literal",
+    "printable",
     "signed",
     "string",
     "table_type",
@@ -75,13 +75,10 @@ def identifiers(names: Iterable[str]) -> list[str]:
     return found
 
 
-def comment(lines: Sequence[str]) -> str:
-    """Write lines as a C comment that is valid whatever they contain."""
+def printable(text: object) -> str:
+    """Convert a name to text that is valid in any comment of C and Verilog."""
     # No ends of comments, no trigraphs, no continued lines.
-    safe = [re.sub(r"[^ -~]|[\\?]", "_", line).replace("*/", "*_").replace("/*", "/_") for line in lines]
-    if len(safe) == 1:
-        return f"/* {safe[0]} */"
-    return "/*" + "\n".join(f" * {line}".rstrip() for line in safe)[2:] + "\n */"
+    return re.sub(r"[^ -~]|[\\?]", "_", str(text)).replace("*/", "*_").replace("/*", "/_")
 
 
 def string(text: str) -> str:
