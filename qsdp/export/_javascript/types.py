@@ -26,7 +26,8 @@ def declarations(description: ModelDescription, exports: Sequence[str]) -> str:
     return render(
         "types.d.ts",
         exports=exports,
-        shape=None if description.blocks is None else description.blocks.image_shape_,
+        shape=getattr(description.blocks, "image_shape_", None),
+        channels=getattr(description.blocks, "n_features_in_", None),
         fields=fields,
         labels=labels,
         prediction="(0 | 1)[]" if several else " | ".join(labels) or number,
