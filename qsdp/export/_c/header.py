@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qsdp.export._c.source import entry_points, push_declaration
+from qsdp.export._c.source import entry_points, stream_points
 from qsdp.export._c.text import identifiers, input_width, printable, string, template_types
 from qsdp.export._description import described
 from qsdp.export._integers.columns import factor_of
@@ -17,7 +17,6 @@ __all__ = ["c_header", "described_storage"]
 def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
     """Write the header file; see `c_source`."""
     description, inputs = model.description, model.inputs
-    push = push_declaration(model, name)
     return render(
         "header.h",
         **template_types(model, name),
@@ -35,7 +34,7 @@ def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
         columns=_conversions(model, name),
         printable=printable,
         scaled=inputs is not None and any(inputs.scales),
-        declared=[push, *entry_points(model, name)] if push else entry_points(model, name),
+        declared=[*stream_points(model, name), *entry_points(model, name)],
     )
 
 

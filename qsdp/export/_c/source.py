@@ -11,7 +11,7 @@ from qsdp.export._integers.model import IntegerModel
 from qsdp.export._integers.vectors import RowVectors
 from qsdp.export._templates import render
 
-__all__ = ["c_source", "entry_points", "push_declaration"]
+__all__ = ["c_source", "entry_points", "stream_points"]
 
 #: Largest size in bytes of the tables of sums, on the stack; half of it and twice of it differ by 3 % of the time.
 _TABLE = 2048
@@ -19,20 +19,23 @@ _TABLE = 2048
 
 def entry_points(model: IntegerModel, name: str) -> list[str]:
     """Write the declarations of the public C functions of a whole sample, without semicolons."""
-    types, columns = template_types(model, name), f"const {column_type(model)} column[{model.n_columns}]"
-    found = [f"void {name}_outputs({columns}, {types['total']} output[{types['C']}])"]
+    types, given = template_types(model, name), f"const {column_type(model)} column[{model.n_columns}]"
+    if model.series is not None and model.series.varies:
+        given = f"const {column_type(model)} *column, uint32_t length"
+    found = [f"void {name}_outputs({given}, {types['total']} output[{types['C']}])"]
     if model.description.decision == "labels":
-        found.append(f"void {name}_labels({columns}, uint8_t label[{types['C']}])")
+        found.append(f"void {name}_labels({given}, uint8_t label[{types['C']}])")
     elif model.description.decision != "none":
-        found.append(f"{types['class_type']} {name}_class({columns})")
+        found.append(f"{types['class_type']} {name}_class({given})")
     return found
 
 
-def push_declaration(model: IntegerModel, name: str) -> str:
-    """Write the declaration of the function that takes a sample of a series, without semicolon; empty for others."""
+def stream_points(model: IntegerModel, name: str) -> list[str]:
+    """Write the declarations of the functions that take a series sample by sample; none for others."""
     if model.series is None:
-        return ""
-    return f"int32_t {name}_push({name}_state *state, const {column_type(model)} column[{model.series.channels}])"
+        return []
+    push = f"int32_t {name}_push({name}_state *state, const {column_type(model)} column[{model.series.channels}])"
+    return [f"void {name}_begin({name}_state *state, uint32_t length)", push] if model.series.varies else [push]
 
 
 def c_source(model: IntegerModel, name: str, *, packed: bool) -> str:
@@ -50,6 +53,7 @@ def c_source(model: IntegerModel, name: str, *, packed: bool) -> str:
         **template_types(model, name),
         **by_kind,
         **({} if model.inputs is None else _of_inputs(model.inputs)),
+        model=model,
         samples=model.samples,
         inputs=model.inputs,
         network=network,
@@ -90,7 +94,8 @@ def _of_blocks(model: IntegerModel, name: str) -> dict[str, object]:
     return {
         "series": model.series,
         "encoder": encoder,
-        "push": push_declaration(model, name),
+        "streaming": stream_points(model, name),
+        "starts": _starts(model),
         "side": side,
         "entries": entries,
         "pixel_width": max(type_width(samples.n_columns), 16),
@@ -102,6 +107,16 @@ def _of_blocks(model: IntegerModel, name: str) -> dict[str, object]:
             max(*(2 * end for end in shape), entries, blocks * model.network.n_outputs, side, *layout.counts, 1)
         ),
     }
+
+
+def _starts(model: IntegerModel) -> list[int]:
+    """Return the positions of the first bits of the terms of each block."""
+    layout, blocks, C = model.layout, model.samples.blocks, model.network.n_outputs
+    if layout.counts.size:
+        bits = layout.counts.reshape(-1, C).sum(axis=1) * (2 * blocks.side + layout.n_bits)
+    else:
+        bits = np.diff(blocks.starts) * C * layout.n_bits
+    return [0, *np.cumsum(bits)[:-1].tolist()]
 
 
 def _spare(n_bits: int) -> int:

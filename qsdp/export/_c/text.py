@@ -132,7 +132,8 @@ class Tables:
             line += f"{number}, "
         lines.append(line.rstrip(", "))
         body = "\n".join(f"    {one}" for one in lines)
-        self.declared[name] = f"QSDP_TABLE {table_type(numbers)} {name}[{len(numbers)}] = {{\n{body}\n}};\n"
+        text = f"QSDP_TABLE {table_type(numbers)} {name}[{len(numbers)}] = {{\n{body}\n}};\n"
+        assert self.declared.setdefault(name, text) == text, f"two tables are called {name}"
 
 
 def column_type(model: IntegerModel) -> str:

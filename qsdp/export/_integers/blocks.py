@@ -44,15 +44,19 @@ def images(description: ModelDescription, most: int) -> ImageVectors:
 
 
 def series(
-    description: ModelDescription, length: int, scales: Mapping[str, float] | None, column_width: int, digits: int
+    description: ModelDescription,
+    lengths: tuple[int, int],
+    scales: Mapping[str, float] | None,
+    column_width: int,
+    digits: int,
 ) -> SeriesVectors:
-    """Return the integer vectors of series of `length` samples, in so many bits and digits."""
+    """Return the integer vectors of series of these smallest and largest lengths, in so many bits and digits."""
     encoder, most = description.blocks, 2 ** (column_width - 1) - 1
     samples = replace(description, encoding=_encoding_of(encoder, scales, most), blocks=None)
     limits = limits_of(samples)
     inputs = integer_inputs(samples, limits, column_scales(samples, limits, scales, most), digits, most)
     constant = round(Fraction(encoder.constant) / inputs.unit)
-    found = SeriesVectors(samples, inputs, (-most - 1, most), constant, encoder, length)
+    found = SeriesVectors(samples, inputs, (-most - 1, most), constant, encoder, *lengths)
     if found.counts.max() * found.vector.max() ** 2 > LARGEST_INTEGER:
         raise ExportError("sums of products of a series exceed 2^53: take a smaller length")
     return found
@@ -97,10 +101,10 @@ def integers_of_blocks(
         The callable is the bound on the errors of scores, see `Bounds`.
     """
     network, offset, factor = description.network, description.offset, description.factor
-    blocks, divisors, square = samples.blocks, samples.divisors, samples.unit**2
-    gains, common = _gains(divisors, min(digits, _GAIN_DIGITS))
+    blocks, square = samples.blocks, samples.unit**2
+    common = samples.common(min(digits, _GAIN_DIGITS)) if isinstance(samples, SeriesVectors) else 1
     neurons, forms, scales, (sums_by_block, exact, lost) = _second_layer(network, samples, digits)
-    sums, scales = sums_by_block @ gains, scales * factor * (square / common)
+    sums, scales = sums_by_block @ samples.weights(common), scales * factor * (square / common)
     spare = width - 2 - int(sums.max()).bit_length()
     fewest, most = _FACTOR_DIGITS
     unit, factors = _common(scales, description.decision, min(max(spare, fewest), most))
@@ -111,7 +115,7 @@ def integers_of_blocks(
 
     def bounds(error: FloatArray) -> FloatArray:
         """Bound errors for exact vectors z + e: 2 e'Sz + e'Se, plus rounding of gains, weights and constants."""
-        rounded = factor * square * (lost @ (1.0 / divisors) + exact @ np.abs(1.0 / divisors - gains / common))
+        rounded = factor * square * ((lost + exact * samples.drift(common)) @ (1.0 / samples.divisors))
         rounded += np.abs(scales - factors * unit) * sums + np.abs(offset - whole_bias * unit)
         # Scales and units are floats.
         rounded += 8.0 * EPS * (scales * sums + np.abs(offset))
@@ -121,7 +125,7 @@ def integers_of_blocks(
         return np.asarray(slack * (rounded + factor * moved))
 
     integers = IntegerNetwork(
-        neurons, forms, gains, factors, bias, unit, int(sums.max() * slack), int(totals.max() * slack)
+        neurons, forms, common, factors, bias, unit, int(sums.max() * slack), int(totals.max() * slack)
     )
     return integers, bounds
 
@@ -157,14 +161,6 @@ def _integer_weights(alpha: FloatArray, digits: int) -> tuple[IntArray, FloatArr
         finest = sizes.max(axis=0) / (2**digits - 1)
         scales = np.array([one or other for one, other in zip(units, finest.tolist(), strict=True)])
         return np.rint(alpha / scales).astype(np.int64), scales
-
-
-def _gains(divisors: IntArray, digits: int) -> tuple[IntArray, int]:
-    """Write the inverses of numbers as small integers over a common one, exactly if these are small enough."""
-    smallest, common = int(divisors.min()), math.lcm(*divisors.tolist())
-    if common >= smallest << digits:
-        common = smallest * (2**digits - 1)
-    return np.rint(common / divisors).astype(np.int64), common
 
 
 def _common(scales: FloatArray, decision: str, digits: int) -> tuple[FloatArray, IntArray]:

@@ -70,8 +70,8 @@ class IntegerNetwork:
         None if there is only the quadratic form.
     forms : ndarray of shape (C, P)
         Coefficients S of the products, block after block, each pair once.
-    gains : ndarray of shape (R,)
-        Factors G of the blocks.
+    common : int
+        The factors G of the blocks are this over numbers of windows, or this: see `Vectors.gains`.
     factors : ndarray of shape (C,)
         Factors F of the outputs.
     bias : tuple of int
@@ -84,7 +84,7 @@ class IntegerNetwork:
 
     neurons: Neurons | None
     forms: IntArray
-    gains: IntArray
+    common: int
     factors: IntArray
     bias: tuple[int, ...]
     unit: FloatArray
@@ -107,7 +107,7 @@ class IntegerNetwork:
         if isinstance(samples, RowVectors):
             sums = self._sums_of_rows(samples.vectors(columns), samples.blocks)
         else:
-            sums = samples.products(columns) @ (self.forms * self.gains[samples.blocks.block]).T
+            sums = samples.products(columns) @ (self.forms * samples.gains(self.common)[samples.blocks.block]).T
         outputs: npt.NDArray[Any] = sums * self.factors + np.array(self.bias, dtype=sums.dtype)
         return outputs
 

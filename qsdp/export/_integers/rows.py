@@ -64,7 +64,7 @@ def integers_of_rows(
     network = IntegerNetwork(
         neurons if exact.is_product else None,
         forms,
-        np.ones(1, dtype=np.int64),
+        1,
         factors,
         bias,
         units,
