@@ -155,7 +155,7 @@ def test_declarations_and_size():
 def test_what_is_refused():
     rng = np.random.default_rng(0)
     encoder = fitted(*GEOMETRIES["plain"])
-    with pytest.raises(ExportError, match="layout must be 'form' for a form of integers; got 'neurons'"):
+    with pytest.raises(ExportError, match="layout must be 'form' for an integer form"):
         to_js(network(rng, encoder).to_integer_form(), encoder=encoder, layout="neurons")
     both = Union([Patches(2, regions=1), Patches(3, regions=1)]).fit(rng.normal(size=(5, 6, 6)))
     with pytest.raises(ExportError, match="only networks on Patches or Windows can be exported; got Union"):

@@ -15,9 +15,7 @@ from qsdp.export._integers.network import IntegerNetwork, Neurons, rounded_up
 from qsdp.export._integers.vectors import RowVectors, Vectors
 from qsdp.networks.storage import bits_of_integers
 
-__all__ = ["LAYOUTS", "NetworkLayout", "StoredIntegers", "layouts", "type_width"]
-
-LAYOUTS = ("neurons", "form")
+__all__ = ["NetworkLayout", "StoredIntegers", "layouts", "type_width"]
 
 #: Widths of the integers of C, and the minimum used: narrower arithmetic is not faster on relevant machines.
 _WIDTHS, _LEAST_WIDTH = (8, 16, 32, 64), 16

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export._description import ModelDescription, check_encoder, describe, is_on_blocks
 from qsdp.export._integers.blocks import images, integers_of_blocks, series
 from qsdp.export._integers.columns import column_scales, limits_of
+from qsdp.export._integers.exact import check_layout
 from qsdp.export._integers.inputs import Inputs, integer_inputs
-from qsdp.export._integers.layout import LAYOUTS, NetworkLayout, layouts
+from qsdp.export._integers.layout import NetworkLayout, layouts
 from qsdp.export._integers.network import Bounds, IntegerNetwork
 from qsdp.export._integers.rows import integers_of_rows
 from qsdp.export._integers.vectors import SeriesVectors, Vectors
@@ -141,7 +142,7 @@ def integer_model(
     blocks = is_on_blocks(description.network)
     if blocks:
         encoder = check_encoder(description, series=length is not None)
-    check_choice("layout", layout, ["auto", *LAYOUTS])
+    kinds = check_layout(description.network, layout)
     if width not in {16, 32, 64}:
         raise InvalidInputError(f"width must be 16, 32 or 64; got {width!r:.60}")
     if column_width not in {None, 16, 32}:
@@ -151,7 +152,7 @@ def integer_model(
         quantize = _of_blocks(description, input_range, scales, column_width or 16, width, lengths)
     else:
         quantize = _of_rows(description, input_range, scales, column_width)
-    found = _fitting(quantize, width, layout, digits, any_layout=blocks)
+    found = _fitting(quantize, width, kinds, digits, any_layout=blocks)
     if found is None:
         raise ExportError(
             f"the sums do not fit into the {width} bits of width with {digits[-1]} digits: take a larger width, a "
@@ -162,20 +163,16 @@ def integer_model(
 
 
 def _fitting(
-    quantize: _Quantize, width: int, layout: str, digits: Sequence[int], *, any_layout: bool
+    quantize: _Quantize, width: int, kinds: Sequence[str], digits: Sequence[int], *, any_layout: bool
 ) -> tuple[Vectors, IntegerNetwork, Bounds, NetworkLayout] | None:
-    """Return the smaller of the layouts that fit, each with the maximum number of digits; None if none fits.
+    """Return the smallest of the layouts that fit, each with the maximum number of digits; None if none fits.
 
     With `any_layout`, digits matter more than the layout: the first number for which one fits is taken.
     """
     candidates: dict[str, tuple[Vectors, IntegerNetwork, Bounds, NetworkLayout]] = {}
     for number in digits:
         samples, network, bounds = quantize(number)
-        every = [one for one in layouts(samples, network) if layout in {"auto", one.name}]
-        if not every:
-            raise ExportError(
-                f"layout must be 'form' for an integer form or an activation without a square; got {layout!r}"
-            )
+        every = [one for one in layouts(samples, network) if one.name in kinds]
         for one in every:
             if one.sum_width <= width:
                 candidates.setdefault(one.name, (samples, network, bounds, one))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from qsdp.encoding import Windows
-from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.exceptions import InvalidInputError
 from qsdp.export._description import ModelDescription, check_encoder
-from qsdp.export._javascript.data import output_names, packed
+from qsdp.export._javascript.data import output_names, packed, smallest
 from qsdp.networks import BlockForm
 from qsdp.networks.compact import integer_weights
 
@@ -19,17 +19,10 @@ __all__ = ["block_data"]
 _PATCHES = ("size", "stride", "padding", "regions", "downsample", "centre")
 
 
-def block_data(description: ModelDescription, layout: str) -> dict[str, Any]:
-    """Return geometry and network of a model of images or series, in a layout or the smaller one."""
+def block_data(description: ModelDescription, kinds: Sequence[str]) -> dict[str, Any]:
+    """Return geometry and network of a model of images or series, in the smallest of some layouts."""
     encoder, network = check_encoder(description, series=True), description.network
-    candidates = []
-    if layout != "form" and not isinstance(network, BlockForm):
-        candidates.append(_neurons(description))
-    if layout != "neurons":
-        candidates.append(_form(description))
-    if not candidates:
-        raise ExportError(f"layout must be 'form' for a form of integers; got {layout!r}")
-    stored = min(candidates, key=lambda one: len(json.dumps(one)))
+    stored = smallest({"neurons": _neurons, "form": _form}[kind](description) for kind in kinds)
     stored["rest"] = description.offset.tolist()
     names = output_names(description)
     return {**_geometry(encoder), "inputs": network.n_inputs, "network": stored, "effectOutputs": names}

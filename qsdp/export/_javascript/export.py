@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -11,12 +12,10 @@ from typing import Any
 
 from qsdp._utils.files import write_into
 from qsdp._utils.summary import Summarized, Summary
-from qsdp._utils.validation import check_choice
 from qsdp.encoding.steps import identity
 from qsdp.exceptions import ExportError
 from qsdp.export._description import ModelDescription, describe, described, is_on_blocks
-from qsdp.export._integers.exact import has_neurons
-from qsdp.export._integers.layout import LAYOUTS
+from qsdp.export._integers.exact import check_layout
 from qsdp.export._javascript.blocks import block_data
 from qsdp.export._javascript.data import columns_data, effects_data, network_data, output_names
 from qsdp.export._javascript.types import declarations
@@ -147,11 +146,8 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any
     ('classes', 'columns', 'contributions', 'predict', 'predictProba', 'scores')
     """
     description = describe(model, encoder=encoder, blocks=True)
-    check_choice("layout", layout, ["auto", *LAYOUTS])
-    blocks = is_on_blocks(description.network)
-    if layout == "neurons" and not blocks and not has_neurons(description.network):
-        raise ExportError("layout must be 'form' for an integer form or an activation without a square; got 'neurons'")
-    data = _answers_data(description) | (block_data if blocks else _table_data)(description, layout)
+    blocks, kinds = is_on_blocks(description.network), check_layout(description.network, layout)
+    data = _answers_data(description) | (block_data if blocks else _table_data)(description, kinds)
     inputs, exported = next(pair for name, pair in _INPUTS.items() if name in data)
     parts = ["values", inputs, "blocks" if blocks else "network", "answers"]
     exports = [exported, "predict"]
@@ -190,13 +186,13 @@ def _answers_data(description: ModelDescription) -> dict[str, Any]:
     return data
 
 
-def _table_data(description: ModelDescription, layout: str) -> dict[str, Any]:
+def _table_data(description: ModelDescription, kinds: Sequence[str]) -> dict[str, Any]:
     """Return network and columns, as JSON values."""
     network, encoding = description.network, description.encoding
     data: dict[str, Any] = {
         "width": network.n_inputs if encoding is None else encoding.width,
         "outputs": network.n_outputs,
-        "network": network_data(description, layout),
+        "network": network_data(description, kinds),
     }
     if encoding is None:
         return data
