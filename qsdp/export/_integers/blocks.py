@@ -17,7 +17,7 @@ from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._description import ModelDescription
 from qsdp.export._integers.columns import checked_scales, column_scales, limits_of
 from qsdp.export._integers.inputs import integer_inputs
-from qsdp.export._integers.network import Bounds, IntegerNetwork, Neurons, common_unit
+from qsdp.export._integers.network import Bounds, IntegerNetwork, Neurons, unit_of
 from qsdp.export._integers.vectors import ImageVectors, SeriesVectors, Vectors
 from qsdp.networks import BlockForm
 from qsdp.networks.compact import integer_weights
@@ -156,10 +156,7 @@ def _integer_weights(alpha: FloatArray, digits: int) -> tuple[IntArray, FloatArr
     try:
         return integer_weights(alpha)
     except InvalidInputError:
-        sizes = np.abs(alpha)
-        units = [common_unit(one[one > 0.0], digits) if one.any() else 1.0 for one in sizes.T]
-        finest = sizes.max(axis=0) / (2**digits - 1)
-        scales = np.array([one or other for one, other in zip(units, finest.tolist(), strict=True)])
+        scales = np.array([unit_of(one, digits)[0] for one in alpha.T])
         return np.rint(alpha / scales).astype(np.int64), scales
 
 

@@ -14,7 +14,7 @@ from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.blocks import Layout
 from qsdp.export._integers.vectors import RowVectors, Vectors
 
-__all__ = ["EXACT", "Bounds", "IntegerNetwork", "Neurons", "common_unit", "rounded_up"]
+__all__ = ["EXACT", "Bounds", "IntegerNetwork", "Neurons", "rounded_up", "unit_of"]
 
 #: Relative error below which a number counts as a multiple of a unit.
 EXACT = 1e-12
@@ -122,12 +122,18 @@ class IntegerNetwork:
         return sums
 
 
-def common_unit(sizes: FloatArray, digits: int) -> float | None:
-    """Return the smallest size if all sizes are multiples of it, at most 2^digits times as large; else None."""
-    smallest = float(sizes.min())
-    ratios = sizes / smallest
-    exact = ratios.max() <= 2**digits and np.all(np.abs(ratios - np.rint(ratios)) <= EXACT * ratios)
-    return smallest if exact else None
+def unit_of(weights: FloatArray, digits: int) -> tuple[float, bool]:
+    """Choose the unit in which weights become integers of some digits, and return it and whether all are multiples.
+
+    It is the smallest weight if the others are multiples of it, at most 2^digits times as large; else the finest one.
+    """
+    sizes = np.abs(weights[weights != 0.0])
+    if not sizes.size:
+        return 1.0, True
+    ratios = sizes / sizes.min()
+    if ratios.max() <= 2**digits and np.all(np.abs(ratios - np.rint(ratios)) <= EXACT * ratios):
+        return float(sizes.min()), True
+    return float(sizes.max()) / (2**digits - 1), False
 
 
 def rounded_up(value: float) -> int:
