@@ -204,5 +204,4 @@ def _columns(graph: Graph, tensors: list[Tensor], positions: list[int]) -> Colum
     pairs = list(zip(tensors, positions, strict=True))
     texts = {position: tensor.name for tensor, position in pairs if tensor.dtype is object}
     names = [tensor.name for tensor in tensors if tensor.dtype is not object]
-    numbers = names[0] if len(names) == 1 else graph.add("Concat", *names, axis=1) if names else ""
-    return Columns(numbers, [position for position in positions if position not in texts], texts)
+    return Columns(graph.join(names), [position for position in positions if position not in texts], texts)

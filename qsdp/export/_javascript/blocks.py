@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from qsdp.encoding import Windows
 from qsdp.exceptions import InvalidInputError
 from qsdp.export._description import ModelDescription, check_encoder
 from qsdp.export._javascript.data import output_names, packed, smallest
@@ -30,7 +29,7 @@ def block_data(description: ModelDescription, kinds: Sequence[str]) -> dict[str,
 
 def _geometry(encoder: Any) -> dict[str, Any]:
     """Return what the encoder does with an image or a series."""
-    if isinstance(encoder, Windows):
+    if hasattr(encoder, "lags"):
         lags = np.ravel(encoder.lags).tolist()
         learned = {"mean": encoder.mean_.tolist(), "scale": encoder.scale_.tolist()}
         shared = {name: getattr(encoder, name) for name in ("size", "stride", "segments", "constant")}
