@@ -229,10 +229,11 @@ def _of_blocks(
 
 def _checked_lengths(encoder: Any, given: int | Sequence[int]) -> tuple[int, int]:
     """Check the number of samples of a series, or the smallest and the largest one, and return both."""
-    ends = given if isinstance(given, (tuple, list)) else [given, given]
-    first, last = (check_integer("length", end, minimum=1, maximum=2**16 - 1) for end in (ends[0], ends[-1]))
-    if len(ends) != 2 or first > last:
+    ends = given if isinstance(given, (tuple, list)) else (given, given)
+    checked = [check_integer("length", end, minimum=1, maximum=2**16 - 1) for end in ends]
+    if len(checked) != 2 or checked[0] > checked[1]:
         raise InvalidInputError(f"length must be an integer, or two, the smaller one first; got {given!r:.60}")
+    first, last = checked
     if min(edges[-1] for edges in encoder.edges(first)) < encoder.segments:
         raise InvalidInputError(
             f"length must be so large that each of {encoder.segments} segments has a window; got {first}"

@@ -89,7 +89,7 @@ class Vectors(ABC):
         return [np.zeros_like(self.vector)] * 2
 
     def weights(self, common: int) -> FloatArray:
-        """Factors of the largest sums of products, of shape (R,), with which none of fewer vectors is larger."""
+        """Largest factors times numbers of vectors, over the largest numbers of vectors, of shape (R,)."""
         return self.gains(common).astype(np.float64)
 
     @property
@@ -286,10 +286,7 @@ class SeriesVectors(Vectors):
         return self.counts
 
     def common(self, digits: int) -> int:
-        """Choose an integer of which the numbers of windows divide small multiples, exactly if these are small enough.
-
-        Quotients have so many bits.
-        """
+        """Choose the numerator of the factors: a common multiple if they have so few bits then, else a large one."""
         low, high = self._spans
         if self.varies:
             return int(high.max()) * ((1 << digits) - 1)
@@ -297,11 +294,11 @@ class SeriesVectors(Vectors):
         return common if common < smallest << digits else smallest * ((1 << digits) - 1)
 
     def gains(self, common: int) -> IntArray:
-        """Factors of the sums of products of each block: the largest ones, of the smallest numbers of windows."""
+        """Factors of the sums of products of each block: `common` over the smallest numbers of windows, rounded."""
         return _quotient(common, self._spans[0])
 
     def weights(self, common: int) -> FloatArray:
-        """Factors of the largest sums of products, of shape (R,), with which none of fewer windows is larger."""
+        """Largest factors times numbers of windows, over the largest numbers of windows, of shape (R,)."""
         every = [np.arange(low, high + 1) for low, high in self._spans.T]
         return np.array([(one * _quotient(common, one)).max() / one[-1] for one in every])
 
