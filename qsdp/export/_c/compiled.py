@@ -33,9 +33,9 @@ _ROWS = Template("""\
 #include <stddef.h>
 #include "${name}.c"
 
-void ${name}_rows(const ${column} *column, size_t n, size_t size, ${total} *output)
+void ${name}_rows(const ${column} *column, size_t n, size_t n_entries, ${total} *output)
 {
-    for (; n; n--, column += size, output += ${C}) {
+    for (; n; n--, column += n_entries, output += ${C}) {
         ${name}_outputs(column${length}, output);
     }
 }
@@ -118,7 +118,7 @@ def compile_model(
     path = find_compiler(compiler)
     rows = _ROWS.substitute(
         template_types(model, name),
-        length=f", (uint32_t)(size / {model.series.channels})" if model.series and model.series.varies else "",
+        length=f", (uint32_t)(n_entries / {model.series.channels})" if model.series and model.series.varies else "",
     )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         for own, contents in {**files, f"{name}_rows.c": rows.encode("ascii")}.items():
