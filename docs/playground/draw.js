@@ -91,7 +91,7 @@ function firing({ network, side, entries }, sums, chosen) {
   const values = Array.from(network.weight, (weight, neuron) => {
     if (network.output[neuron] !== chosen) return 0;
     const [u, v] = [network.left, network.right].map((signs) => signs.subarray(neuron * side, (neuron + 1) * side));
-    let [value, at] = [0, network.region[neuron] * entries];
+    let [value, at] = [0, network.block[neuron] * entries];
     for (let a = 0; a < side; a++) {
       for (let b = a; b < side; b++) value += (a < b ? u[a] * v[b] + u[b] * v[a] : u[a] * v[a]) * sums[at++];
     }
@@ -125,7 +125,7 @@ function card({ network, side, regions }, { neuron, value }) {
     const label = `filter ${Array.from(own.subarray(0, 9), (sign) => (sign > 0 ? "+" : "\u2212")).join("")}`;
     return squares(9, 3, (i) => (own[i] > 0 ? "plus" : ""), label);
   });
-  const region = network.region[neuron];
+  const region = network.block[neuron];
   const where = `region ${Math.floor(region / regions) + 1}, ${(region % regions) + 1}`;
   const map = squares(regions ** 2, regions, (i) => (i === region ? "here" : ""), where);
   return element("li", {}, ...filters, map, element("span", {}, signed(value)));

@@ -30,7 +30,11 @@ def export(
     ] = None,
     column_width: Annotated[int | None, typer.Option(help="Bits of the columns of C: 16 | 32; 32 by default.")] = None,
     length: Annotated[
-        int | None, typer.Option(help="Samples of a series, for C of a model whose encoding is Windows.")
+        str | None,
+        typer.Option(
+            metavar="N|N-M",
+            help="Samples of a series, or fewest and most, for C of a model whose encoding is Windows.",
+        ),
     ] = None,
     example: Annotated[
         bool,
@@ -46,7 +50,7 @@ def export(
     encoding of columns and the decision between classes. The code of a network alone reads 16-bit integers. With
     --example, a program main.c is added, which evaluates a few rows and exits with status 0 only if all outputs equal
     those of Python. That of a model of images reads bytes; that of a model of series takes --length samples, one after
-    another.
+    another, or as many as the caller says before the first, from N to M.
 
     js: a module of JavaScript for browsers and Node, with its types, as PATH.js and PATH.d.ts. It predicts, gives
     probabilities and explains predictions from rows as JSON has them.
@@ -60,7 +64,7 @@ def export(
     of the file describes both.
     """
     form = FORMATS[check_choice("--to", to, FORMATS)]
-    requested = {"width": width, "column_width": column_width, "length": length, "example": example or None}
+    requested = {"width": width, "column_width": column_width, "length": _lengths(length), "example": example or None}
     options = {name: value for name, value in requested.items() if value is not None}
     if unknown := [name for name in options if name not in form.options]:
         raise InvalidInputError(f"--{unknown[0].replace('_', '-')} is not an option of --to {to}")
@@ -79,3 +83,14 @@ def export(
         exported = form.export(load(model_file), path.stem, **options)
         write_together({paths[name]: contents for name, contents in exported.contents.items()})
     print_facts([("model", str(model_file)), ("saved", ", ".join(str(paths[name]) for name in names)), *exported.facts])
+
+
+def _lengths(text: str | None) -> int | tuple[int, int] | None:
+    """Read a number of samples, or the smallest and the largest one."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if found is None:
+        raise InvalidInputError(f"--length must be a number such as 50, or two such as 20-60; got {text!r:.60}")
+    first, last = found.groups()
+    return int(first) if last is None else (int(first), int(last))

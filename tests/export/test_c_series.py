@@ -1,6 +1,7 @@
 """Networks on series as C, sample by sample: equal to exact integers, within their bounds, in a state of fixed size."""
 
 import ctypes
+import itertools
 import re
 import subprocess
 
@@ -47,13 +48,14 @@ def network(rng, encoder, C=None, m=15, exact=True):
 
 
 def values_at_windows(code, one, columns):
-    """Return the sums over windows of the neurons' values (n, m), from the integers of the samples."""
+    """Return the sums over windows of the neurons' values (n, m), from the integers of series of equal length."""
     encoder, series = code.model.encoder, code.model.samples
-    z = code.model.inputs.encode(columns.reshape(-1, series.channels)).reshape(-1, series.length, series.channels)
+    length = columns.shape[1] // series.channels
+    z = code.model.inputs.encode(columns.reshape(-1, series.channels)).reshape(-1, length, series.channels)
     values = np.zeros((len(z), one.n_neurons), dtype=np.int64)
     counts = np.zeros(one.n_neurons, dtype=np.int64)
     for place, lag in enumerate(encoder.lags):
-        starts = range(0, series.length - (encoder.size - 1) * lag, encoder.stride)
+        starts = range(0, length - (encoder.size - 1) * lag, encoder.stride)
         for number, start in enumerate(starts):
             window = [z[:, start + k * lag] for k in range(encoder.size)]
             if encoder.constant:
@@ -91,7 +93,7 @@ def test_equal_to_neurons_at_every_window(geometry, layout):
             np.testing.assert_array_equal(found, code.model.outputs(columns))
         if exact:
             weights, _ = integer_weights(one.output_weights)
-            sums = (values * integers.gains[one.block]) @ weights
+            sums = (values * code.model.samples.gains(integers.common)[one.block]) @ weights
             np.testing.assert_array_equal(compiled[0], sums * integers.factors + np.array(integers.bias))
         # Rows are means over windows, of the inputs that the integers stand for.
         scores = (values / counts) @ one.output_weights * code.model.samples.unit**2
@@ -148,6 +150,76 @@ def waves():
     return np.stack([np.sin(t), np.sin(t + 2.0 * y[:, None])], axis=1) + 0.1 * rng.normal(size=(120, 2, 30)), y
 
 
+@needs_compiler
+@pytest.mark.parametrize("layout", ["neurons", "form"])
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_lengths_that_vary(geometry, layout):
+    """Every length has the outputs of exact integers, within the bounds of all."""
+    rng = np.random.default_rng(len(geometry))
+    encoder = fitted(rng, geometry)
+    channels, least, _ = GEOMETRIES[geometry]
+    lengths = [*range(least, least + 8), 2 * least + 5, 3 * least + 8]
+    for C, exact in ((None, True), (3, False), (2, True)):
+        one = network(rng, encoder, C, exact=exact)
+        code = to_c(one, encoder=encoder, length=(least, lengths[-1]), layout=layout)
+        integers, samples, compiled = code.model.network, code.model.samples, code.compile()
+        rows = [samples_of(rng, to_c(one, encoder=encoder, length=length), 40) for length in lengths]
+        mixed = [row for every in zip(*rows, strict=True) for row in every]
+        found = compiled.evaluate(mixed).reshape(-1, len(lengths), integers.n_outputs)
+        np.testing.assert_array_equal(found.reshape(len(mixed), -1), code.model.outputs(mixed))
+        for place, columns in enumerate(rows):
+            np.testing.assert_array_equal(compiled.evaluate(columns), found[:, place])
+            values, counts = values_at_windows(code, one, columns)
+            if exact:
+                weights, _ = integer_weights(one.output_weights)
+                gains = (2 * integers.common + counts) // (2 * counts)
+                sums = (values * gains) @ weights
+                np.testing.assert_array_equal(found[:, place], sums * integers.factors + np.array(integers.bias))
+            scores = (values / counts) @ one.output_weights * samples.unit**2
+            slack = 1e-12 * np.abs(scores).max()
+            assert np.all(np.abs(found[:, place] * code.unit - scores) <= code.error + slack)
+            assert np.abs(values).max() <= code.model.layout.projection_bound or layout == "form"
+        assert np.abs(found).max() <= code.model.layout.sum_bound < 2.0 ** (code.model.layout.sum_width - 1)
+        # The bounds of rounded entries hold for whatever the encoder takes.
+        scale = encoder.scale_ if encoder.standardize else np.full(channels, 2e3)
+        middle, ends = encoder.mean_[:, None], 12.0 * scale[:, None]
+        series = [middle + ends * rng.uniform(-1, 1, (channels, length)) for length in lengths]
+        expected = np.reshape(encoder.predict(one, series), (len(series), -1))
+        scores = code.model.scores(code.model.outputs(code.model.columns(series)))
+        assert np.all(np.abs(scores - expected) <= code.rounding_error + 1e-12 * np.abs(expected).max())
+
+
+@needs_compiler
+@pytest.mark.parametrize("decision", ["argmax", "sign", "labels"])
+def test_series_of_any_length_one_after_another(waves, decision, tmp_path):
+    X, y = waves
+    targets = {"argmax": y, "sign": y > 0, "labels": np.eye(3, dtype=int)[y]}[decision]
+    series = [one[:, : 15 + place % 16] for place, one in enumerate(X)]
+    model = QuantizedNetworkClassifier(
+        encoding=Windows(3, segments=2, lags=(1, 4)), loss="logistic", beta="3%", refine="none", random_state=0,
+        n_neurons=40,
+    ).fit(series, targets)  # fmt: skip
+    code = to_c(model, name="waves", length=(15, 30))
+    compiled = code.compile()
+    assert np.mean(compiled.predict(series) == model.predict(series)) > 0.95
+    columns, chosen = code.model.columns(series), compiled.classes(series)
+    streaming = Streaming(code, tmp_path)
+    begin = streaming.library.waves_begin
+    # A series that is left unfinished leaves nothing behind.
+    begin(streaming.state, 30)
+    streaming.answers(columns[5][: 2 * 11])
+    for one, expected in zip(columns, chosen, strict=True):
+        begin(streaming.state, len(one) // 2)
+        answers = streaming.answers(one)
+        assert np.all(answers[:-1] == -1)
+        assert answers[-1] == (0 if decision == "labels" else expected)
+    # Without a call in between, the next series is as long.
+    assert list(streaming.answers(columns[-1])) == list(answers)
+    (stated,) = re.findall(r"between samples, (\d+) bytes", code.header)
+    assert int(stated) <= streaming.size <= int(stated) + 16
+    assert "#define WAVES_SHORTEST 15\n#define WAVES_LONGEST 30\n" in code.header
+
+
 class Streaming:
     """Exported C whose function is called sample by sample."""
 
@@ -157,7 +229,7 @@ class Streaming:
         (folder / "more.c").write_text(f'#include "{code.name}.c"\nunsigned state_size(void);\n{more}\n')
         command = ["gcc", *FLAGS, "-O2", "-shared", "-fPIC", "-o", str(folder / "one.so"), str(folder / "more.c")]
         subprocess.run(command, check=True, capture_output=True)
-        library = ctypes.CDLL(str(folder / "one.so"))
+        self.library = library = ctypes.CDLL(str(folder / "one.so"))
         self.push, self.size = getattr(library, f"{code.name}_push"), library.state_size()
         self.state = ctypes.create_string_buffer(self.size)
         self.channels = code.model.samples.channels
@@ -200,8 +272,8 @@ def test_no_calls_no_floats_no_undefined_behaviour(tmp_path):
     rng = np.random.default_rng(0)
     for geometry, (_, length, _) in GEOMETRIES.items():
         encoder = fitted(rng, geometry)
-        for layout in ("neurons", "form"):
-            code = to_c(network(rng, encoder, 3), encoder=encoder, length=length, layout=layout, name="net")
+        for layout, given in itertools.product(("neurons", "form"), (length, (length, length + 20))):
+            code = to_c(network(rng, encoder, 3), encoder=encoder, length=given, layout=layout, name="net")
             code.write(tmp_path, example=True, force=True)
             assert not re.search("double|float|malloc|#include <(?!stdint)", code.source)
             sanitized = ["-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
@@ -237,6 +309,10 @@ def test_what_is_refused(waves):
     refusals = {
         "length, the number of samples of a series, is needed": {},
         "length must be so large that each of 3 segments has a window": {"length": 3},
+        "length must be so large that each of 3 segments has a window; got 2": {"length": (2, 30)},
+        "length must be an integer, or two, the smaller one first; got \\(30, 20\\)": {"length": (30, 20)},
+        "length must be an integer, or two, the smaller one first; got \\[30\\]": {"length": [30]},
+        "length must be an integer from 1 to 65535; got 0": {"length": 0},
         "input_range is not for a network on series": {"length": 25, "input_range": (0, 1)},
         "packed must be True for a network on images or series": {"length": 25, "packed": False},
         "column_width must be 16 or 32": {"length": 25, "column_width": 8},
@@ -253,6 +329,9 @@ def test_what_is_refused(waves):
         to_c(one, encoder=encoder, length=25, width=16)
     code = to_c(one, encoder=encoder, length=25)
     with pytest.raises(InvalidInputError, match="series must have 25 samples; got 30 in series 0"):
+        code.model.columns(np.zeros((1, 3, 30)))
+    code = to_c(one, encoder=encoder, length=(20, 25))
+    with pytest.raises(InvalidInputError, match="series must have 20 to 25 samples; got 30 in series 0"):
         code.model.columns(np.zeros((1, 3, 30)))
     with pytest.raises(InvalidInputError, match="length, the number"):
         FORMATS["c"].export(

@@ -97,7 +97,7 @@ def test_what_is_refused():
     with pytest.raises(InvalidInputError, match=r"input_range must begin at 0 for images; got \(1, 3\)"):
         to_qonnx(one, encoder=encoder, input_range=(1, 3))
     windows = Windows(4).fit(np.ones((3, 1, 20)) * np.arange(20))
-    with pytest.raises(ExportError, match="series are exported by to_c only"):
+    with pytest.raises(ExportError, match="series are exported by to_c and to_js only"):
         to_qonnx(network(rng, windows), encoder=windows)
     with pytest.raises(ExportError, match="a network on blocks without an estimator needs encoder"):
         FORMATS["qonnx"].export(one, "net")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from string import Template
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import IntArray
-from qsdp.export._c.text import bare, comment, identifiers, initializer, template_types
+from qsdp.export._c.text import bare, identifiers, initializer, template_types
 from qsdp.export._integers.inputs import Inputs
 from qsdp.export._integers.model import IntegerModel
+from qsdp.export._templates import render
 
 __all__ = ["EXAMPLE", "example_rows", "example_source"]
 
@@ -24,100 +24,25 @@ _ROWS = 8
 #: Fraction of missing entries in the remaining rows, where entries may be missing.
 _MISSING = 0.1
 
-_PROGRAM = Template("""\
-${head}
-#include <stdio.h>
-#include "${name}.h"
-
-#define ROWS ${rows}
-
-static const ${column} rows[ROWS][${upper}_COLUMNS] = {
-${columns}
-};
-static const ${total} outputs[ROWS][${upper}_OUTPUTS] = {
-${outputs}
-};
-${decisions}
-int main(void)
-{
-    int row, k, failures = 0;
-${first}
-    for (row = 0; row < ROWS; row++) {
-        int wrong = 0;
-        ${total} output[${upper}_OUTPUTS];
-${declared}
-        ${name}_outputs(rows[row], output);
-        printf("row %d: outputs", row);
-        for (k = 0; k < ${upper}_OUTPUTS; k++) {
-            printf(" ${format}", (${printed})output[k]);
-            wrong += output[k] != outputs[row][k];
-        }
-${decided}\
-        printf(wrong ? ": differs\\n" : ": agrees\\n");
-        failures += wrong;
-    }
-    return failures != 0;
-}
-""")
-
-_FIRST = Template("""\
-    /* The first row, from entries as an application has them. */
-    const ${column} first[${upper}_COLUMNS] = {
-${entries}
-    };
-
-    for (k = 0; k < ${upper}_COLUMNS; k++) {
-        failures += first[k] != rows[0][k];
-    }
-""")
-
-_CLASS = Template("""\
-        decision = ${name}_class(rows[row]);
-        printf(", class %u", (unsigned)decision);
-        wrong += decision != decisions[row];
-""")
-
-_LABELS = Template("""\
-        ${name}_labels(rows[row], label);
-        printf(", labels");
-        for (k = 0; k < ${upper}_OUTPUTS; k++) {
-            printf(" %u", (unsigned)label[k]);
-            wrong += label[k] != decisions[row][k];
-        }
-""")
-
 
 def example_source(model: IntegerModel, name: str) -> str:
     """Write the program that tests the exported files called `name`."""
-    rows = example_rows(model)
-    outputs, types = model.outputs(rows), {**template_types(model, name), "rows": len(rows)}
-    wide = types["total"] == "int64_t"
-    decisions = declared = decided = ""
-    if model.description.decision != "none":
-        chosen = model.description.decide(outputs)
-        if model.description.decision == "labels":
-            decisions = f"static const uint8_t decisions[ROWS][{name.upper()}_OUTPUTS] = {{\n{_table(chosen)}\n}};\n"
-            declared, decided = f"        uint8_t label[{name.upper()}_OUTPUTS];\n", _LABELS.substitute(types)
-        else:
-            kind, listed = types["class_type"], initializer(map(str, chosen.tolist()))
-            decisions = f"static const {kind} decisions[ROWS] = {listed};\n"
-            declared, decided = f"        {kind} decision;\n", _CLASS.substitute(types)
-    return _PROGRAM.substitute(
-        types,
-        head=comment(
-            [
-                f"Made by qsdp: rows for {name}.c and the outputs that Python computes for them.",
-                "The exit status is 0 if all agree.",
-            ]
-        ),
-        columns=_table(rows),
-        outputs=_table(outputs),
-        decisions=decisions,
-        declared=declared,
-        decided=decided,
-        first="" if model.inputs is None else _FIRST.substitute(types, entries=_entries(model, name, rows[0])),
-        format="%lld" if wide else "%ld",
-        printed="long long" if wide else "long",
+    rows, decision, series, lengths = example_rows(model), model.description.decision, model.series, []
+    if series is None or not series.varies:
+        outputs = model.outputs(rows)
+    else:
+        lengths = [series.length - at * (series.length - series.shortest) // (len(rows) - 1) for at in range(len(rows))]
+        outputs = model.outputs([row[: end * series.channels] for row, end in zip(rows, lengths, strict=True)])
+    return render(
+        "main.c",
+        **template_types(model, name),
+        rows=rows.tolist(),
+        outputs=outputs.tolist(),
+        chosen=None if decision == "none" else model.description.decide(outputs).tolist(),
+        decision=decision,
+        lengths=lengths,
+        first=_entries(model, name, rows[0]),
+        initializer=lambda numbers: initializer(map(bare, numbers)),
     )
 
 
@@ -168,19 +93,13 @@ def _span(inputs: Inputs, position: int, scale: Fraction) -> tuple[int, int]:
     return max(min(ends) - beyond, -inputs.most), min(max(ends) + beyond, inputs.most)
 
 
-def _entries(model: IntegerModel, name: str, row: IntArray) -> str:
-    """Write the entries of a row as C expressions: macros of numbers, and codes of categories."""
+def _entries(model: IntegerModel, name: str, row: IntArray) -> list[str]:
+    """Write the entries of a row of columns as C expressions: macros of numbers, and codes of categories."""
     encoding, inputs = model.description.encoding, model.inputs
-    assert encoding is not None
-    assert inputs is not None
-    texts = []
+    if encoding is None or inputs is None:
+        return []
     names, samples = identifiers(column.name for column in encoding.columns), len(row) // len(encoding.columns)
-    for identifier, scale, value in zip(names * samples, inputs.scales * samples, row.tolist(), strict=True):
-        number = bare(value) if scale is None else f"{name.upper()}_FIXED_{identifier}({float(value / scale)!r})"
-        texts.append(f"        {number},")
-    return "\n".join(texts)
-
-
-def _table(rows: IntArray) -> str:
-    """Write rows of integers as the entries of a two-dimensional C array."""
-    return "\n".join(f"    {initializer(map(bare, row))}," for row in rows.tolist())
+    return [
+        bare(value) if scale is None else f"{name.upper()}_FIXED_{identifier}({float(value / scale)!r})"
+        for identifier, scale, value in zip(names * samples, inputs.scales * samples, row.tolist(), strict=True)
+    ]

@@ -11,13 +11,12 @@ from typing import Any
 
 from qsdp._utils.files import write_into
 from qsdp._utils.summary import Summarized, Summary
-from qsdp._utils.validation import FloatArray, check_flag, check_integer
+from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import InvalidInputError
 from qsdp.export._c.compiled import CompiledModel, compile_model
 from qsdp.export._c.example import EXAMPLE, example_source
 from qsdp.export._c.header import c_header, described_storage
 from qsdp.export._c.source import c_source
-from qsdp.export._c.text import comment
 from qsdp.export._description import ModelDescription, check_encoder, describe, is_on_blocks
 from qsdp.export._integers.model import IntegerModel, integer_model
 
@@ -140,7 +139,7 @@ def to_c(
     layout: str = "auto",
     packed: bool = True,
     encoder: Any = None,
-    length: int | None = None,
+    length: int | Sequence[int] | None = None,
 ) -> CSource:
     """Export a model to C99 code without floats, allocation or library calls.
 
@@ -174,8 +173,8 @@ def to_c(
         least 8 bits, which suits processors with vector instructions. Networks on images are always packed.
     encoder : Patches or Windows, optional
         The fitted encoder of a network on blocks alone, such as one that `qsdp.refit` rounded to a few bits.
-    length : int, optional
-        Number of samples of a series, for a network on series.
+    length : int or (int, int), optional
+        For a network on series, their number of samples, or the smallest and the largest number.
 
     Raises
     ------
@@ -198,8 +197,10 @@ def to_c(
 
     Series arrive sample by sample: ``NAME_push(state, column)`` takes a sample of all channels, and returns -1 or, with
     the last sample of a series, the class; outputs are in ``state->output`` then. All that it remembers is in a state
-    of fixed size, which begins as zeros, and the next sample begins the next series. Channels that the encoder
-    standardises are clipped at 16 standard deviations, between which the bounds hold.
+    of fixed size, which begins as zeros, and the next sample begins the next series. Where lengths vary,
+    ``NAME_begin(state, length)`` must say the length before the first sample, because the segments of a series depend
+    on it, and the functions of a whole series take ``length`` after ``column``. Channels that the encoder standardises
+    are clipped at 16 standard deviations, between which the bounds hold.
 
     Neurons on images read their values from tables of sums, of at most 2 kB on the stack, where there are many neurons
     and patches have at most 15 entries or so.
@@ -237,8 +238,8 @@ def to_c(
         layout=layout,
         length=length,
     )
-    source = c_source(found, name, comment([f"Made by qsdp; see {name}.h."]) + "\n", packed=packed)
-    return CSource(name, c_header(found, name, packed=packed), source, found, packed)
+    header, source = (write(found, name, packed=packed) for write in (c_header, c_source))
+    return CSource(name, header, source, found, packed)
 
 
 def _check_blocks(
@@ -252,13 +253,5 @@ def _check_blocks(
         raise InvalidInputError(f"{given[0]} is not for a network on {what}")
     if not packed:
         raise InvalidInputError("packed must be True for a network on images or series")
-    if not series:
-        return
-    length = of_series["length"]
-    if length is None:
+    if series and of_series["length"] is None:
         raise InvalidInputError("length, the number of samples of a series, is needed for a network on series")
-    windows = [edges[-1] for edges in encoder.edges(check_integer("length", length, minimum=1, maximum=2**16 - 1))]
-    if min(windows) < encoder.segments:
-        raise InvalidInputError(
-            f"length must be so large that each of {encoder.segments} segments has a window; got {length}"
-        )

@@ -2,87 +2,165 @@
 
 from __future__ import annotations
 
-from string import Template
+import numpy as np
 
-from qsdp.export._c.blocks import block_functions
-from qsdp.export._c.rows import row_functions
-from qsdp.export._c.text import Tables, column_type, template_types
+from qsdp.export._c.text import Tables, column_type, counter_type, literal, template_types, unsigned
+from qsdp.export._integers.inputs import Inputs
+from qsdp.export._integers.layout import type_width
 from qsdp.export._integers.model import IntegerModel
 from qsdp.export._integers.vectors import RowVectors
+from qsdp.export._templates import render
 
-__all__ = ["c_source", "entry_points"]
+__all__ = ["c_source", "entry_points", "stream_points"]
 
-_FILE = Template("""\
-${head}
-#include "${name}.h"
-
-/* Where tables live: some machines have a keyword for it. */
-#ifndef QSDP_TABLE
-#define QSDP_TABLE static const
-#endif
-
-${tables}
-${functions}""")
-
-_DECISIONS = {
-    "sign": Template("""\
-${declared}
-{
-    ${total} output[1];
-
-    ${name}_outputs(column, output);
-    return (${class_type})(output[0] > 0);
-}
-"""),
-    "argmax": Template("""\
-${declared}
-{
-    ${total} output[${C}];
-    ${output_counter} k, best = 0;
-
-    ${name}_outputs(column, output);
-    for (k = 1; k < ${C}; k++) {
-        if (output[k] > output[best]) {
-            best = k;
-        }
-    }
-    return (${class_type})best;
-}
-"""),
-    "labels": Template("""\
-${declared}
-{
-    ${total} output[${C}];
-    ${output_counter} k;
-
-    ${name}_outputs(column, output);
-    for (k = 0; k < ${C}; k++) {
-        label[k] = (uint8_t)(output[k] > 0);
-    }
-}
-"""),
-}
+#: Largest size in bytes of the tables of sums, on the stack; half of it and twice of it differ by 3 % of the time.
+_TABLE = 2048
 
 
 def entry_points(model: IntegerModel, name: str) -> list[str]:
-    """Write the declarations of the public C functions, without semicolons."""
-    types, columns = template_types(model, name), f"const {column_type(model)} column[{model.n_columns}]"
-    found = [f"void {name}_outputs({columns}, {types['total']} output[{types['C']}])"]
+    """Write the declarations of the public C functions of a whole sample, without semicolons."""
+    types, given = template_types(model, name), f"const {column_type(model)} column[{model.n_columns}]"
+    if model.series is not None and model.series.varies:
+        given = f"const {column_type(model)} *column, uint32_t length"
+    found = [f"void {name}_outputs({given}, {types['total']} output[{types['C']}])"]
     if model.description.decision == "labels":
-        found.append(f"void {name}_labels({columns}, uint8_t label[{types['C']}])")
+        found.append(f"void {name}_labels({given}, uint8_t label[{types['C']}])")
     elif model.description.decision != "none":
-        found.append(f"{types['class_type']} {name}_class({columns})")
+        found.append(f"{types['class_type']} {name}_class({given})")
     return found
 
 
-def c_source(model: IntegerModel, name: str, head: str, *, packed: bool) -> str:
-    """Write the source file, with weights packed into bits or in the narrowest type; `head` is its first comment."""
-    tables, types = Tables(), template_types(model, name)
-    outputs, *decisions = entry_points(model, name)
-    if isinstance(model.samples, RowVectors):
-        functions = row_functions(model, types, tables, outputs, packed=packed)
+def stream_points(model: IntegerModel, name: str) -> list[str]:
+    """Write the declarations of the functions that take a series sample by sample; none for others."""
+    if model.series is None:
+        return []
+    push = f"int32_t {name}_push({name}_state *state, const {column_type(model)} column[{model.series.channels}])"
+    return [f"void {name}_begin({name}_state *state, uint32_t length)", push] if model.series.varies else [push]
+
+
+def c_source(model: IntegerModel, name: str, *, packed: bool) -> str:
+    """Write the source file, with weights packed into bits or in the narrowest type."""
+    tables, network = Tables(), model.network
+    by_kind = _of_rows(model, packed) if isinstance(model.samples, RowVectors) else _of_blocks(model, name)
+    spare = by_kind.pop("spare")
+    assert isinstance(spare, int)
+    if packed:
+        tables.add("packed", [*model.layout.table.tolist(), *[0] * spare])
     else:
-        functions = block_functions(model, types, tables, outputs)
-    decide = _DECISIONS.get(model.description.decision)
-    functions += [decide.substitute(types, declared=declared) for declared in decisions if decide is not None]
-    return _FILE.substitute(head=head, name=name, tables="\n".join(tables.declared), functions="\n".join(functions))
+        tables.add("weights", model.layout.numbers.ravel().tolist())
+    return render(
+        "source.c",
+        **template_types(model, name),
+        **by_kind,
+        **({} if model.inputs is None else _of_inputs(model.inputs)),
+        model=model,
+        samples=model.samples,
+        inputs=model.inputs,
+        network=network,
+        neurons=network.neurons,
+        layout=model.layout,
+        decision=model.description.decision,
+        declared=entry_points(model, name),
+        packed=packed,
+        tables=tables,
+        entry=tables.entry,
+        literal=literal,
+        unsigned=unsigned,
+        counter_type=counter_type,
+    )
+
+
+def _of_rows(model: IntegerModel, packed: bool) -> dict[str, object]:
+    """Return the template fields of networks of rows."""
+    layout, rows, neurons = model.layout, model.samples, model.network.neurons
+    counted = 0 if neurons is None else len(neurons.left)
+    # Single bits are shifted out of a byte; if they end with one, they read the next.
+    shifted = packed and layout.name == "neurons" and layout.n_bits == 1
+    return {
+        "shifted": shifted,
+        "spare": int(layout.numbers.size % 8 == 0) if shifted else _spare(layout.n_bits),
+        "position": counter_type(layout.size),
+        "counter": counter_type(max(rows.n_columns, rows.blocks.side, counted)),
+    }
+
+
+def _of_blocks(model: IntegerModel, name: str) -> dict[str, object]:
+    """Return the template fields of networks on images and series."""
+    samples, layout, encoder = model.samples, model.layout, model.encoder
+    side, blocks = samples.blocks.side, samples.blocks.n_blocks
+    entries = side * (side + 1) // 2
+    shape = [] if model.series else [*encoder.image_shape_[:2], encoder.size]
+    tabulated = _tabulated(model)
+    return {
+        "series": model.series,
+        "encoder": encoder,
+        "streaming": stream_points(model, name),
+        "starts": _starts(model),
+        "side": side,
+        "entries": entries,
+        "pixel_width": max(type_width(samples.n_columns), 16),
+        "tabulated": tabulated,
+        "table_size": _table_size(side, tabulated) if tabulated else 0,
+        "spare": _spare(max(layout.n_bits, side if tabulated else 0)),
+        "position": counter_type(8 * layout.table.size + 64),
+        "counter": counter_type(
+            max(*(2 * end for end in shape), entries, blocks * model.network.n_outputs, side, *layout.counts, 1)
+        ),
+    }
+
+
+def _starts(model: IntegerModel) -> list[int]:
+    """Return the positions of the first bits of the terms of each block."""
+    layout, blocks, C = model.layout, model.samples.blocks, model.network.n_outputs
+    if layout.counts.size:
+        bits = layout.counts.reshape(-1, C).sum(axis=1) * (2 * blocks.side + layout.n_bits)
+    else:
+        bits = np.diff(blocks.starts) * C * layout.n_bits
+    return [0, *np.cumsum(bits)[:-1].tolist()]
+
+
+def _spare(n_bits: int) -> int:
+    """Return the number of bytes behind the packed ones that a reader of numbers may read."""
+    return (n_bits + 14) // 8 - 1
+
+
+def _table_size(side: int, bits: int) -> int:
+    """Return the number of sums of all combinations of so many signs."""
+    return side * (-(-side // bits) << bits)
+
+
+def _tabulated(model: IntegerModel) -> int:
+    """Return the number of signs whose combinations are tabulated for the neurons of a block; 0 if none are.
+
+    Devices for series may have less memory than an image takes, and no tables.
+    """
+    side, terms = model.samples.blocks.side, int(model.layout.counts.sum()) / model.samples.blocks.n_blocks
+    # Operations of a block: without tables, each product takes about two.
+    costs = {0: terms * side * (side + 1)}
+    for bits in () if model.series or model.layout.name == "form" else (2, 3, 4, 5):
+        if _table_size(side, bits) * model.layout.projection_width // 8 <= _TABLE:
+            costs[bits] = side * -(-side // bits) * (2**bits + terms)
+    return min(costs, key=lambda bits: costs[bits])
+
+
+def _of_inputs(inputs: Inputs) -> dict[str, object]:
+    """Return the template fields of the encoding: columns of numbers and thresholds, and how many each has."""
+    numbers, thresholds = inputs.numbers, [one for one in inputs.bits if one.kind == "above"]
+    positions = {"number": numbers.column}
+    if thresholds:
+        positions["threshold"] = thresholds[0].column
+    used = np.unique(np.concatenate(list(positions.values())))
+    counts = {what: np.searchsorted(own, used, "right") - np.searchsorted(own, used) for what, own in positions.items()}
+    steps = {what: own for what, own in counts.items() if own.any()}
+    # Clip after scaling if no product overflows.
+    cut_scaled = bool(np.all((inputs.most - numbers.low) * numbers.slope + numbers.half < 2**32))
+    half = cut_scaled and inputs.most < 2**15 and int(numbers.shift.min(initial=31)) >= 16
+    return {
+        "used": used.tolist(),
+        "steps": steps,
+        "repeated": [what for what, own in steps.items() if not np.all(own == 1)],
+        "thresholds": thresholds,
+        "codes": [one for one in inputs.bits if one.kind != "above"],
+        "cut_scaled": cut_scaled,
+        "part": "uint16_t" if half else "uint32_t",
+    }

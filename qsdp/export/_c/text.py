@@ -3,54 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from string import Template
 from typing import Any
 
-from qsdp.export._integers.layout import NetworkLayout, type_width
+from qsdp.export._integers.layout import type_width
 from qsdp.export._integers.model import IntegerModel
 
 __all__ = [
     "Tables",
     "bare",
-    "bit_readers",
     "column_type",
-    "comment",
     "counter_type",
     "identifiers",
     "initializer",
+    "input_width",
     "literal",
-    "number_reader",
-    "scaled_sum",
+    "printable",
     "signed",
     "string",
     "table_type",
     "template_types",
+    "unsigned",
 ]
 
 _WIDTH = 100
-
-_BIT = Template("""\
-static uint8_t bit(${position} at)
-{
-    return (uint8_t)(packed[at >> 3] >> (7 - (at & 7)) & 1);
-}
-""")
-
-#: Read a number of several bits at a position, through one window of bytes.
-_NUMBER = Template("""\
-static ${number} ${reader}(${position} at)
-{
-    ${number} window = 0;
-    uint8_t i;
-
-    for (i = 0; i < ${n_bytes}; i++) {
-        window = (${number})(window << 8 | packed[(at >> 3) + i]);
-    }
-    return (${number})((${number})(window >> (${spare} - (at & 7))) & ${mask});
-}
-""")
 
 
 def literal(value: int) -> str:
@@ -61,7 +38,7 @@ def literal(value: int) -> str:
     return f"({text})" if value < 0 else text
 
 
-def _unsigned(value: int) -> str:
+def unsigned(value: int) -> str:
     """Write an integer >= 0 as an unsigned C expression."""
     return f"{value}u" if value < 2**16 else f"{value}ul" if value < 2**32 else f"UINT64_C({value})"
 
@@ -98,13 +75,10 @@ def identifiers(names: Iterable[str]) -> list[str]:
     return found
 
 
-def comment(lines: Sequence[str]) -> str:
-    """Write lines as a C comment that is valid whatever they contain."""
+def printable(text: object) -> str:
+    """Convert a name to text that is valid in any comment of C and Verilog."""
     # No ends of comments, no trigraphs, no continued lines.
-    safe = [re.sub(r"[^ -~]|[\\?]", "_", line).replace("*/", "*_").replace("/*", "/_") for line in lines]
-    if len(safe) == 1:
-        return f"/* {safe[0]} */"
-    return "/*" + "\n".join(f" * {line}".rstrip() for line in safe)[2:] + "\n */"
+    return re.sub(r"[^ -~]|[\\?]", "_", str(text)).replace("*/", "*_").replace("/*", "/_")
 
 
 def string(text: str) -> str:
@@ -131,7 +105,7 @@ def bare(value: int) -> str:
 class Tables:
     """Constant tables of a source file, declared as they are used."""
 
-    declared: list[str] = field(default_factory=list)
+    declared: dict[str, str] = field(default_factory=dict)
 
     def entry(self, name: str, values: Sequence[Any], index: str, type_: str = "") -> str:
         """Write an expression for the entry at an index; declare a table unless a constant or the index suffices.
@@ -158,13 +132,13 @@ class Tables:
             line += f"{number}, "
         lines.append(line.rstrip(", "))
         body = "\n".join(f"    {one}" for one in lines)
-        self.declared.append(f"QSDP_TABLE {table_type(numbers)} {name}[{len(numbers)}] = {{\n{body}\n}};\n")
+        text = f"QSDP_TABLE {table_type(numbers)} {name}[{len(numbers)}] = {{\n{body}\n}};\n"
+        assert self.declared.setdefault(name, text) == text, f"two tables are called {name}"
 
 
 def column_type(model: IntegerModel) -> str:
     """Return the C type of the columns of an integer model; pixels are bytes."""
-    low, high = model.input_range
-    return "uint8_t" if low == 0 and model.description.blocks else signed(type_width(max(-low - 1, high, 1)))
+    return "uint8_t" if model.input_range[0] == 0 and model.description.blocks else signed(_column_width(model))
 
 
 def template_types(model: IntegerModel, name: str) -> dict[str, object]:
@@ -175,7 +149,7 @@ def template_types(model: IntegerModel, name: str) -> dict[str, object]:
         "upper": name.upper(),
         "missing": f"{name.upper()}_MISSING",
         "column": column_type(model),
-        "x": _input_type(model),
+        "x": signed(input_width(model)),
         "projection": signed(model.layout.projection_width),
         "total": signed(model.layout.sum_width),
         "output_counter": counter_type(C),
@@ -184,48 +158,13 @@ def template_types(model: IntegerModel, name: str) -> dict[str, object]:
     }
 
 
-def _input_type(model: IntegerModel) -> str:
-    """Return the C type of the entries of vectors."""
+def input_width(model: IntegerModel) -> int:
+    """Return the number of bits of the C type of the entries of vectors."""
     if model.encoder is not None:
-        return signed(max(type_width(int(model.samples.vector.max())), 16))
-    return column_type(model) if model.inputs is None else signed(type_width(max(int(model.inputs.largest.max()), 1)))
+        return max(type_width(int(model.samples.vector.max())), 16)
+    return _column_width(model) if model.inputs is None else type_width(max(int(model.inputs.largest.max()), 1))
 
 
-def bit_readers(
-    layout: NetworkLayout,
-    types: Mapping[str, object],
-    tables: Tables,
-    *,
-    single: bool,
-    longest: int = 0,
-    spare: int | None = None,
-) -> list[str]:
-    """Write the C functions that read packed bits, if single ones are read, and numbers, and declare their table.
-
-    The table ends in `spare` more bytes; by default, as many as a number, or one of `longest` bits, may begin before
-    and end behind.
-    """
-    spare = _window(max(layout.n_bits, longest)) - 1 if spare is None else spare
-    tables.add("packed", [*layout.table.tolist(), *[0] * spare])
-    readers = [_BIT.substitute(types)] if single else []
-    return [*readers, number_reader("number", layout.n_bits, types)] if layout.n_bits > 1 else readers
-
-
-def _window(n_bits: int) -> int:
-    """Return the number of bytes that hold a number: it may begin with the last bit of a byte."""
-    return (n_bits + 14) // 8
-
-
-def number_reader(reader: str, n_bits: int, types: Mapping[str, object]) -> str:
-    """Write the C function of a name that reads a number of several bits from the table of packed bits."""
-    n_bytes = _window(n_bits)
-    width = next(width for width in (16, 32, 64) if 8 * n_bytes <= width)
-    fields = {"number": f"uint{width}_t", "n_bytes": n_bytes, "spare": 8 * n_bytes - n_bits}
-    return _NUMBER.substitute(types, **fields, reader=reader, mask=_unsigned(2**n_bits - 1))
-
-
-def scaled_sum(value: str, index: str, factors: Sequence[int], bias: Sequence[int], tables: Tables, total: str) -> str:
-    """Write an output as an expression of its sum, with the name `value`: times a factor, plus a bias."""
-    factor, added = (tables.entry(name, one, index, total) for name, one in (("factor", factors), ("bias", bias)))
-    scaled = value if factor == "1" else f"{value} * {factor}"
-    return scaled if added == "0" else f"{scaled} + {added}"
+def _column_width(model: IntegerModel) -> int:
+    low, high = model.input_range
+    return type_width(max(-low - 1, high, 1))

@@ -163,8 +163,7 @@ class _Part:
         if position != len(encoding.columns) or wrong:
             what = f"column {wrong[0]!r} has another type" if wrong else f"there are {len(encoding.columns)} columns"
             raise ExportError(f"the input types given to skl2onnx do not match: in training, {what}")
-        joined = numbers[0] if len(numbers) == 1 else self.graph.add("Concat", *numbers, axis=1) if numbers else ""
-        return Columns(joined, positions, texts)
+        return Columns(self.graph.join(numbers), positions, texts)
 
     def add_scores(self, description: ModelDescription) -> str:
         """Add nodes for the scores of a model, in double precision."""

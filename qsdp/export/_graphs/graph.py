@@ -103,6 +103,10 @@ class Graph:
         known = (one.output for one in self.nodes if one.inputs == (tensor,) and one.attributes.get("to") == number)
         return next(known, "") or self.add("Cast", tensor, to=number)
 
+    def join(self, tensors: Sequence[str]) -> str:
+        """Add a concatenation of the columns of tensors, unless there is only one; empty text if there is none."""
+        return tensors[0] if len(tensors) == 1 else self.add("Concat", *tensors, axis=1) if tensors else ""
+
     def encode_text(self, tensor: str, categories: Sequence[str]) -> str:
         """Add the category numbers of texts, from 0; other texts become -1."""
         codes = list(range(len(categories)))

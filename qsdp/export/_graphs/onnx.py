@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import check_choice
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._description import ModelDescription, describe, is_on_blocks
 from qsdp.export._graphs.graph import Graph, Tensor, require_onnx
 from qsdp.export._graphs.images import images_to_onnx
 from qsdp.export._graphs.network import add_integers, add_scores, faster_layout, input_type
 from qsdp.export._graphs.table import Columns, add_answers, add_inputs, holds_text
-from qsdp.export._integers.exact import has_neurons
-from qsdp.export._integers.layout import LAYOUTS
+from qsdp.export._integers.exact import check_layout
 from qsdp.export._integers.model import IntegerModel, integer_model
 
 __all__ = ["onnx_inputs", "to_onnx"]
@@ -92,16 +90,15 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
     """
     require_onnx()
     description = describe(model, encoder=encoder, blocks=True)
-    check_choice("layout", layout, ["auto", *LAYOUTS])
-    if is_on_blocks(description.network):
-        if input_range is not None or layout == "neurons":
-            given = "input_range" if input_range is not None else "layout='neurons'"
-            raise InvalidInputError(f"{given} is not for a network on images, which takes bytes and is a form")
+    blocks = is_on_blocks(description.network)
+    if blocks and (input_range is not None or layout == "neurons"):
+        given = "input_range" if input_range is not None else "layout='neurons'"
+        raise InvalidInputError(f"{given} is not for a network on images, which takes bytes and is a form")
+    kinds = check_layout(description.network, layout)
+    if blocks:
         return images_to_onnx(description)
-    if layout == "neurons" and not has_neurons(description.network):
-        raise ExportError("layout must be 'form' for an integer form or an activation without a square; got 'neurons'")
     if description.encoding is None:
-        return _of_network(description, input_range, layout)
+        return _of_network(description, input_range, kinds)
     if input_range is not None:
         raise InvalidInputError("input_range is for a network alone; this model takes columns as they are")
     return _of_columns(description, faster_layout(description.network) if layout == "auto" else layout)
@@ -138,8 +135,7 @@ def onnx_inputs(
     }
 
 
-def _of_network(description: ModelDescription, input_range: Sequence[int] | None, layout: str) -> Any:
-    kinds = [layout] if layout != "auto" else [*LAYOUTS] if has_neurons(description.network) else ["form"]
+def _of_network(description: ModelDescription, input_range: Sequence[int] | None, kinds: Sequence[str]) -> Any:
     found: list[tuple[IntegerModel, Graph]] = []
     for kind in kinds:
         try:
@@ -208,5 +204,4 @@ def _columns(graph: Graph, tensors: list[Tensor], positions: list[int]) -> Colum
     pairs = list(zip(tensors, positions, strict=True))
     texts = {position: tensor.name for tensor, position in pairs if tensor.dtype is object}
     names = [tensor.name for tensor in tensors if tensor.dtype is not object]
-    numbers = names[0] if len(names) == 1 else graph.add("Concat", *names, axis=1) if names else ""
-    return Columns(numbers, [position for position in positions if position not in texts], texts)
+    return Columns(graph.join(names), [position for position in positions if position not in texts], texts)

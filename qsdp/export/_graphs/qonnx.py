@@ -15,7 +15,7 @@ from qsdp.export._description import ModelDescription, describe, is_on_blocks
 from qsdp.export._graphs.graph import Graph, Tensor, require_onnx
 from qsdp.export._graphs.images import add_image_sums
 from qsdp.export._integers.model import DIGITS, checked_range, integer_model
-from qsdp.export._integers.network import EXACT, common_unit
+from qsdp.export._integers.network import EXACT, unit_of
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
 
 __all__ = ["to_qonnx"]
@@ -188,11 +188,10 @@ def _fitting(network: BilinearNetwork | PolynomialNetwork, largest: int) -> _Net
 
 def _units(weights: FloatArray) -> list[float]:
     """List candidate units: the weights' common unit and fractions of it, else fractions of the largest weight."""
-    sizes = np.abs(weights[weights != 0.0])
-    smallest = common_unit(sizes, DIGITS[0]) if sizes.size else 1.0
-    if smallest is None:
-        return [float(sizes.max()) / (2**digits - 1) for digits in DIGITS]
-    return [smallest / 2**digits for digits in range(DIGITS[0])]
+    unit, exact = unit_of(weights, DIGITS[0])
+    if exact:
+        return [unit / 2**digits for digits in range(DIGITS[0])]
+    return [float(np.abs(weights).max()) / (2**digits - 1) for digits in DIGITS]
 
 
 def _rounded(

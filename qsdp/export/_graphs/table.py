@@ -83,8 +83,7 @@ def add_inputs(graph: Graph, encoding: Encoding, columns: Columns) -> tuple[str,
         if taken != list(range(len(places))):
             source = graph.add("Gather", source, np.array(taken), axis=1)
         parts.append(_numbers(graph, source, expressions) if key == "value" else _bits(graph, key, source, expressions))
-    inputs = parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
-    return inputs, np.concatenate(list(groups.values())).astype(np.intp)
+    return graph.join(parts), np.concatenate(list(groups.values())).astype(np.intp)
 
 
 def _numbers(graph: Graph, source: str, expressions: Sequence[Expression]) -> str:

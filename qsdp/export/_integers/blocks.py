@@ -17,7 +17,7 @@ from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._description import ModelDescription
 from qsdp.export._integers.columns import checked_scales, column_scales, limits_of
 from qsdp.export._integers.inputs import integer_inputs
-from qsdp.export._integers.network import Bounds, IntegerNetwork, Neurons, common_unit
+from qsdp.export._integers.network import Bounds, IntegerNetwork, Neurons, unit_of
 from qsdp.export._integers.vectors import ImageVectors, SeriesVectors, Vectors
 from qsdp.networks import BlockForm
 from qsdp.networks.compact import integer_weights
@@ -44,15 +44,19 @@ def images(description: ModelDescription, most: int) -> ImageVectors:
 
 
 def series(
-    description: ModelDescription, length: int, scales: Mapping[str, float] | None, column_width: int, digits: int
+    description: ModelDescription,
+    lengths: tuple[int, int],
+    scales: Mapping[str, float] | None,
+    column_width: int,
+    digits: int,
 ) -> SeriesVectors:
-    """Return the integer vectors of series of `length` samples, in so many bits and digits."""
+    """Return the integer vectors of series of these smallest and largest lengths, in so many bits and digits."""
     encoder, most = description.blocks, 2 ** (column_width - 1) - 1
     samples = replace(description, encoding=_encoding_of(encoder, scales, most), blocks=None)
     limits = limits_of(samples)
     inputs = integer_inputs(samples, limits, column_scales(samples, limits, scales, most), digits, most)
     constant = round(Fraction(encoder.constant) / inputs.unit)
-    found = SeriesVectors(samples, inputs, (-most - 1, most), constant, encoder, length)
+    found = SeriesVectors(samples, inputs, (-most - 1, most), constant, encoder, *lengths)
     if found.counts.max() * found.vector.max() ** 2 > LARGEST_INTEGER:
         raise ExportError("sums of products of a series exceed 2^53: take a smaller length")
     return found
@@ -97,10 +101,10 @@ def integers_of_blocks(
         The callable is the bound on the errors of scores, see `Bounds`.
     """
     network, offset, factor = description.network, description.offset, description.factor
-    blocks, divisors, square = samples.blocks, samples.divisors, samples.unit**2
-    gains, common = _gains(divisors, min(digits, _GAIN_DIGITS))
+    blocks, square = samples.blocks, samples.unit**2
+    common = samples.common(min(digits, _GAIN_DIGITS)) if isinstance(samples, SeriesVectors) else 1
     neurons, forms, scales, (sums_by_block, exact, lost) = _second_layer(network, samples, digits)
-    sums, scales = sums_by_block @ gains, scales * factor * (square / common)
+    sums, scales = sums_by_block @ samples.weights(common), scales * factor * (square / common)
     spare = width - 2 - int(sums.max()).bit_length()
     fewest, most = _FACTOR_DIGITS
     unit, factors = _common(scales, description.decision, min(max(spare, fewest), most))
@@ -111,7 +115,7 @@ def integers_of_blocks(
 
     def bounds(error: FloatArray) -> FloatArray:
         """Bound errors for exact vectors z + e: 2 e'Sz + e'Se, plus rounding of gains, weights and constants."""
-        rounded = factor * square * (lost @ (1.0 / divisors) + exact @ np.abs(1.0 / divisors - gains / common))
+        rounded = factor * square * ((lost + exact * samples.drift(common)) @ (1.0 / samples.divisors))
         rounded += np.abs(scales - factors * unit) * sums + np.abs(offset - whole_bias * unit)
         # Scales and units are floats.
         rounded += 8.0 * EPS * (scales * sums + np.abs(offset))
@@ -121,7 +125,7 @@ def integers_of_blocks(
         return np.asarray(slack * (rounded + factor * moved))
 
     integers = IntegerNetwork(
-        neurons, forms, gains, factors, bias, unit, int(sums.max() * slack), int(totals.max() * slack)
+        neurons, forms, common, factors, bias, unit, int(sums.max() * slack), int(totals.max() * slack)
     )
     return integers, bounds
 
@@ -152,19 +156,8 @@ def _integer_weights(alpha: FloatArray, digits: int) -> tuple[IntArray, FloatArr
     try:
         return integer_weights(alpha)
     except InvalidInputError:
-        sizes = np.abs(alpha)
-        units = [common_unit(one[one > 0.0], digits) if one.any() else 1.0 for one in sizes.T]
-        finest = sizes.max(axis=0) / (2**digits - 1)
-        scales = np.array([one or other for one, other in zip(units, finest.tolist(), strict=True)])
+        scales = np.array([unit_of(one, digits)[0] for one in alpha.T])
         return np.rint(alpha / scales).astype(np.int64), scales
-
-
-def _gains(divisors: IntArray, digits: int) -> tuple[IntArray, int]:
-    """Write the inverses of numbers as small integers over a common one, exactly if these are small enough."""
-    smallest, common = int(divisors.min()), math.lcm(*divisors.tolist())
-    if common >= smallest << digits:
-        common = smallest * (2**digits - 1)
-    return np.rint(common / divisors).astype(np.int64), common
 
 
 def _common(scales: FloatArray, decision: str, digits: int) -> tuple[FloatArray, IntArray]:

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, IntArray
+from qsdp._utils.validation import FloatArray, IntArray, check_choice
+from qsdp.exceptions import ExportError
 from qsdp.export._description import ModelDescription
-from qsdp.networks import BilinearNetwork, IntegerForm
+from qsdp.networks import BilinearNetwork, BlockForm, BlockNetwork, IntegerForm
 
-__all__ = ["ExactNetwork", "exact_network", "has_neurons"]
+__all__ = ["LAYOUTS", "ExactNetwork", "check_layout", "exact_network", "has_neurons"]
+
+LAYOUTS = ("neurons", "form")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +60,19 @@ class ExactNetwork:
 
 def has_neurons(network: Any) -> bool:
     """Whether neurons can be evaluated: the network has some, and the activation has a quadratic term."""
-    if isinstance(network, IntegerForm):
+    if isinstance(network, (IntegerForm, BlockForm)):
         return False
-    return network.activation is None or bool(network.activation.coefficients[0])
+    activation = None if isinstance(network, BlockNetwork) else network.activation
+    return activation is None or bool(activation.coefficients[0])
+
+
+def check_layout(network: Any, layout: str) -> list[str]:
+    """Return the layouts that a network can have among those that `layout`, "auto" or one, requests, neurons first."""
+    check_choice("layout", layout, ["auto", *LAYOUTS])
+    found = [one for one in LAYOUTS[not has_neurons(network) :] if layout in {"auto", one}]
+    if not found:
+        raise ExportError("layout must be 'form' for an integer form or an activation without a square; got 'neurons'")
+    return found
 
 
 def exact_network(description: ModelDescription, order: npt.NDArray[Any] | None = None) -> ExactNetwork:

@@ -15,9 +15,7 @@ from qsdp.export._integers.network import IntegerNetwork, Neurons, rounded_up
 from qsdp.export._integers.vectors import RowVectors, Vectors
 from qsdp.networks.storage import bits_of_integers
 
-__all__ = ["LAYOUTS", "NetworkLayout", "StoredIntegers", "layouts", "type_width"]
-
-LAYOUTS = ("neurons", "form")
+__all__ = ["NetworkLayout", "StoredIntegers", "layouts", "type_width"]
 
 #: Widths of the integers of C, and the minimum used: narrower arithmetic is not faster on relevant machines.
 _WIDTHS, _LEAST_WIDTH = (8, 16, 32, 64), 16
@@ -131,7 +129,7 @@ def _entries(samples: Vectors, network: IntegerNetwork) -> StoredIntegers:
     """Store the entries of symmetric matrices: half of the coefficients of products of two different numbers."""
     blocks = samples.blocks
     entries = network.forms // blocks.counts.astype(np.int64)
-    by_block = [entries[:, blocks.starts[r] : blocks.starts[r + 1]].ravel() for r in samples.order]
+    by_block = [entries[:, blocks.starts[r] : blocks.starts[r + 1]].ravel() for r in range(blocks.n_blocks)]
     return StoredIntegers.of(np.concatenate(by_block))
 
 
@@ -147,9 +145,8 @@ def _form_of_rows(samples: Vectors, network: IntegerNetwork) -> NetworkLayout:
 
 def _form_of_blocks(samples: Vectors, network: IntegerNetwork) -> NetworkLayout:
     entries, largest = _entries(samples, network), samples.largest_products
-    gains = network.gains[samples.blocks.block]
-    sums = float((np.abs(network.forms) * gains @ largest).max())
-    sums += max(abs(entries.low), 2**entries.n_bits) * int(network.gains.max())
+    sums = float((np.abs(network.forms) * samples.weights(network.common)[samples.blocks.block] @ largest).max())
+    sums += max(abs(entries.low), 2**entries.n_bits) * int(samples.gains(network.common).max())
     products, slack = int(2.0 * largest.max() * (1.0 + ROUNDING)), 1.0 + ROUNDING
     return _layout("form", [entries], (products, max(int(sums * slack), network.totals, products)))
 
@@ -175,12 +172,11 @@ def _neurons_of_rows(samples: Vectors, network: IntegerNetwork, neurons: Neurons
 def _neurons_of_blocks(samples: Vectors, network: IntegerNetwork, neurons: Neurons) -> NetworkLayout:
     """Store a term for each neuron and output that it serves."""
     neuron, output = np.nonzero(neurons.weights)
-    turn = np.argsort(samples.order)[neurons.block[neuron]]
-    sort = np.lexsort((output, turn))
-    neuron, output, turn = neuron[sort], output[sort], turn[sort]
+    sort = np.lexsort((output, neurons.block[neuron]))
+    neuron, output = neuron[sort], output[sort]
     signs = np.concatenate([neurons.left[neuron], neurons.right[neuron]], axis=1)
     C = network.n_outputs
-    counts = np.bincount(turn * C + output, minlength=samples.blocks.n_blocks * C)
+    counts = np.bincount(neurons.block[neuron] * C + output, minlength=samples.blocks.n_blocks * C)
     values = int((samples.counts * samples.vector.sum() ** 2).max() * (1.0 + ROUNDING))
     parts = [StoredIntegers.of_signs(signs), StoredIntegers.of(neurons.weights[neuron, output][:, None])]
     return _layout("neurons", parts, (values, max(network.sums, network.totals)), counts)

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export._description import ModelDescription, check_encoder, describe, is_on_blocks
 from qsdp.export._integers.blocks import images, integers_of_blocks, series
 from qsdp.export._integers.columns import column_scales, limits_of
+from qsdp.export._integers.exact import check_layout
 from qsdp.export._integers.inputs import Inputs, integer_inputs
-from qsdp.export._integers.layout import LAYOUTS, NetworkLayout, layouts
+from qsdp.export._integers.layout import NetworkLayout, layouts
 from qsdp.export._integers.network import Bounds, IntegerNetwork
 from qsdp.export._integers.rows import integers_of_rows
 from qsdp.export._integers.vectors import SeriesVectors, Vectors
@@ -81,19 +82,26 @@ class IntegerModel:
 
     @property
     def n_columns(self) -> int:
-        """Number of entries of a row, image or series."""
+        """Number of entries of a row, image or the longest series."""
         return self.samples.n_columns
 
-    def columns(self, X: Any) -> npt.NDArray[Any]:
+    def columns(self, X: Any) -> Any:
         """Convert samples to the argument of `outputs`: fixed-point numbers and category codes, bytes or integers.
+
+        The result is an array with a row for each sample, or a list of rows for series whose lengths differ.
 
         Numbers beyond the fixed-point range, including infinities, are clipped to the largest number of their sign.
         """
         return self.samples.columns(X)
 
-    def outputs(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def outputs(self, columns: npt.NDArray[Any] | Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """Compute the integer outputs of shape (n, C) for the result of `columns`; Python integers if necessary."""
-        return self.network.outputs(self.samples, columns)
+        if self.series is None:
+            return self.network.outputs(self.samples, np.asarray(columns))
+        found = np.empty((len(columns), self.network.n_outputs), dtype=np.int64)
+        for some, samples, rows in self.series.by_length(columns):
+            found[some] = self.network.outputs(samples, rows)
+        return found
 
     def scores(self, outputs: npt.NDArray[Any]) -> FloatArray:
         """Convert integer outputs to scores of the original model."""
@@ -110,7 +118,7 @@ def integer_model(
     column_width: int | None = None,
     width: int = 64,
     layout: str = "auto",
-    length: int | None = None,
+    length: int | Sequence[int] | None = None,
     digits: Sequence[int] = DIGITS,
 ) -> IntegerModel:
     """Convert a model to integers, with the maximum number of digits for which all sums provably fit.
@@ -133,17 +141,18 @@ def integer_model(
     description = describe(model, encoder=encoder, blocks=True)
     blocks = is_on_blocks(description.network)
     if blocks:
-        check_encoder(description, series=length is not None)
-    check_choice("layout", layout, ["auto", *LAYOUTS])
+        encoder = check_encoder(description, series=length is not None)
+    kinds = check_layout(description.network, layout)
     if width not in {16, 32, 64}:
         raise InvalidInputError(f"width must be 16, 32 or 64; got {width!r:.60}")
     if column_width not in {None, 16, 32}:
         raise InvalidInputError(f"column_width must be 16 or 32; got {column_width!r:.60}")
     if blocks:
-        quantize = _of_blocks(description, input_range, scales, column_width or 16, width, length)
+        lengths = None if length is None else _checked_lengths(encoder, length)
+        quantize = _of_blocks(description, input_range, scales, column_width or 16, width, lengths)
     else:
         quantize = _of_rows(description, input_range, scales, column_width)
-    found = _fitting(quantize, width, layout, digits, any_layout=blocks)
+    found = _fitting(quantize, width, kinds, digits, any_layout=blocks)
     if found is None:
         raise ExportError(
             f"the sums do not fit into the {width} bits of width with {digits[-1]} digits: take a larger width, a "
@@ -154,20 +163,16 @@ def integer_model(
 
 
 def _fitting(
-    quantize: _Quantize, width: int, layout: str, digits: Sequence[int], *, any_layout: bool
+    quantize: _Quantize, width: int, kinds: Sequence[str], digits: Sequence[int], *, any_layout: bool
 ) -> tuple[Vectors, IntegerNetwork, Bounds, NetworkLayout] | None:
-    """Return the smaller of the layouts that fit, each with the maximum number of digits; None if none fits.
+    """Return the smallest of the layouts that fit, each with the maximum number of digits; None if none fits.
 
     With `any_layout`, digits matter more than the layout: the first number for which one fits is taken.
     """
     candidates: dict[str, tuple[Vectors, IntegerNetwork, Bounds, NetworkLayout]] = {}
     for number in digits:
         samples, network, bounds = quantize(number)
-        every = [one for one in layouts(samples, network) if layout in {"auto", one.name}]
-        if not every:
-            raise ExportError(
-                f"layout must be 'form' for an integer form or an activation without a square; got {layout!r}"
-            )
+        every = [one for one in layouts(samples, network) if one.name in kinds]
         for one in every:
             if one.sum_width <= width:
                 candidates.setdefault(one.name, (samples, network, bounds, one))
@@ -207,19 +212,33 @@ def _of_blocks(
     scales: Mapping[str, float] | None,
     column_width: int,
     width: int,
-    length: int | None,
+    lengths: tuple[int, int] | None,
 ) -> _Quantize:
-    """Return the conversion of a model of images or, with a length, of series to integers."""
+    """Return the conversion of a model of images or, with lengths, of series to integers."""
 
     def quantize(digits: int) -> tuple[Vectors, IntegerNetwork, Bounds]:
         samples = (
             images(description, _BYTE if input_range is None else input_range[1])
-            if length is None
-            else series(description, length, scales, column_width, digits)
+            if lengths is None
+            else series(description, lengths, scales, column_width, digits)
         )
         return samples, *integers_of_blocks(description, samples, width, digits)
 
     return quantize
+
+
+def _checked_lengths(encoder: Any, given: int | Sequence[int]) -> tuple[int, int]:
+    """Check the number of samples of a series, or the smallest and the largest one, and return both."""
+    ends = given if isinstance(given, (tuple, list)) else (given, given)
+    checked = [check_integer("length", end, minimum=1, maximum=2**16 - 1) for end in ends]
+    if len(checked) != 2 or checked[0] > checked[1]:
+        raise InvalidInputError(f"length must be an integer, or two, the smaller one first; got {given!r:.60}")
+    first, last = checked
+    if min(edges[-1] for edges in encoder.edges(first)) < encoder.segments:
+        raise InvalidInputError(
+            f"length must be so large that each of {encoder.segments} segments has a window; got {first}"
+        )
+    return first, last
 
 
 def checked_range(ends: Sequence[int]) -> tuple[int, int]:

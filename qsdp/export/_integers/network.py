@@ -14,7 +14,7 @@ from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.blocks import Layout
 from qsdp.export._integers.vectors import RowVectors, Vectors
 
-__all__ = ["EXACT", "Bounds", "IntegerNetwork", "Neurons", "common_unit", "rounded_up"]
+__all__ = ["EXACT", "Bounds", "IntegerNetwork", "Neurons", "rounded_up", "unit_of"]
 
 #: Relative error below which a number counts as a multiple of a unit.
 EXACT = 1e-12
@@ -70,8 +70,8 @@ class IntegerNetwork:
         None if there is only the quadratic form.
     forms : ndarray of shape (C, P)
         Coefficients S of the products, block after block, each pair once.
-    gains : ndarray of shape (R,)
-        Factors G of the blocks.
+    common : int
+        The factors G of the blocks are this over numbers of windows, or this: see `Vectors.gains`.
     factors : ndarray of shape (C,)
         Factors F of the outputs.
     bias : tuple of int
@@ -84,7 +84,7 @@ class IntegerNetwork:
 
     neurons: Neurons | None
     forms: IntArray
-    gains: IntArray
+    common: int
     factors: IntArray
     bias: tuple[int, ...]
     unit: FloatArray
@@ -107,7 +107,7 @@ class IntegerNetwork:
         if isinstance(samples, RowVectors):
             sums = self._sums_of_rows(samples.vectors(columns), samples.blocks)
         else:
-            sums = samples.products(columns) @ (self.forms * self.gains[samples.blocks.block]).T
+            sums = samples.products(columns) @ (self.forms * samples.gains(self.common)[samples.blocks.block]).T
         outputs: npt.NDArray[Any] = sums * self.factors + np.array(self.bias, dtype=sums.dtype)
         return outputs
 
@@ -122,12 +122,18 @@ class IntegerNetwork:
         return sums
 
 
-def common_unit(sizes: FloatArray, digits: int) -> float | None:
-    """Return the smallest size if all sizes are multiples of it, at most 2^digits times as large; else None."""
-    smallest = float(sizes.min())
-    ratios = sizes / smallest
-    exact = ratios.max() <= 2**digits and np.all(np.abs(ratios - np.rint(ratios)) <= EXACT * ratios)
-    return smallest if exact else None
+def unit_of(weights: FloatArray, digits: int) -> tuple[float, bool]:
+    """Choose the unit in which weights become integers of some digits, and return it and whether all are multiples.
+
+    It is the smallest weight if the others are multiples of it, at most 2^digits times as large; else the finest one.
+    """
+    sizes = np.abs(weights[weights != 0.0])
+    if not sizes.size:
+        return 1.0, True
+    ratios = sizes / sizes.min()
+    if ratios.max() <= 2**digits and np.all(np.abs(ratios - np.rint(ratios)) <= EXACT * ratios):
+        return float(sizes.min()), True
+    return float(sizes.max()) / (2**digits - 1), False
 
 
 def rounded_up(value: float) -> int:

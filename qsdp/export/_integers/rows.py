@@ -11,7 +11,7 @@ from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.export._description import ModelDescription
 from qsdp.export._integers.exact import ExactNetwork, exact_network
 from qsdp.export._integers.inputs import Inputs
-from qsdp.export._integers.network import EXACT, Bounds, IntegerNetwork, Neurons, common_unit, rounded_up
+from qsdp.export._integers.network import EXACT, Bounds, IntegerNetwork, Neurons, rounded_up, unit_of
 from qsdp.export._integers.vectors import RowVectors
 from qsdp.networks.quadratic_form import form_of_neurons
 from qsdp.networks.weights import shared_columns
@@ -64,7 +64,7 @@ def integers_of_rows(
     network = IntegerNetwork(
         neurons if exact.is_product else None,
         forms,
-        np.ones(1, dtype=np.int64),
+        1,
         factors,
         bias,
         units,
@@ -143,13 +143,10 @@ def _quantized(
 
 
 def _unit(weights: FloatArray, rest: FloatArray, digits: int) -> float:
-    sizes = np.abs(weights[weights != 0.0])
-    if not sizes.size:
+    if not weights.any():
         return float(np.abs(rest).max()) / 2**digits or 1.0
-    smallest = common_unit(sizes, digits)
-    if smallest is None:
-        return float(sizes.max() / (2**digits - 1))
-    misfit = rest / smallest
-    if np.any(np.abs(misfit - np.rint(misfit)) > ROUNDING) and np.all(np.abs(misfit) < 2.0**digits):
-        return float(smallest / 2**_REST_BITS)
-    return smallest
+    unit, exact = unit_of(weights, digits)
+    misfit = rest / unit
+    if exact and np.any(np.abs(misfit - np.rint(misfit)) > ROUNDING) and np.all(np.abs(misfit) < 2.0**digits):
+        return unit / 2.0**_REST_BITS
+    return unit

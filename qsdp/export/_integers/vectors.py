@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -69,19 +71,26 @@ class Vectors(ABC):
         return self.description.n_columns
 
     @property
-    def order(self) -> list[int]:
-        """Blocks in the order in which they are evaluated."""
-        return list(range(self.blocks.n_blocks))
+    def divisors(self) -> FloatArray:
+        """Largest divisors of the sums of products of each block, of shape (R,); ones unless the model takes means."""
+        return np.ones(self.blocks.n_blocks)
 
-    @property
-    def divisors(self) -> IntArray:
-        """Divisors of the sums of products of each block, of shape (R,); ones unless the model takes means."""
-        return np.ones(self.blocks.n_blocks, dtype=np.int64)
+    def gains(self, common: int) -> IntArray:
+        """Factors of the sums of products of each block, of shape (R,): `common` over the divisors, rounded."""
+        return np.full(self.blocks.n_blocks, common, dtype=np.int64)
+
+    def drift(self, common: int) -> FloatArray:
+        """Bounds on the distance of divisors times factors over `common` from 1, of shape (R,)."""
+        return np.zeros(self.blocks.n_blocks)
 
     @property
     def errors(self) -> list[FloatArray]:
         """Bounds on the distance of vectors from exact ones, and from those of columns before rounding."""
         return [np.zeros_like(self.vector)] * 2
+
+    def weights(self, common: int) -> FloatArray:
+        """Largest factors times numbers of vectors, over the largest numbers of vectors, of shape (R,)."""
+        return self.gains(common).astype(np.float64)
 
     @property
     def largest_products(self) -> FloatArray:
@@ -212,16 +221,18 @@ class ImageVectors(Vectors):
 
 @dataclass(frozen=True, eq=False)
 class SeriesVectors(Vectors):
-    """Series of `length` samples, whose vectors are windows of the integers of every channel, and a constant.
+    """Series, whose vectors are windows of the integers of every channel, and a constant.
 
     Attributes
     ----------
     windows : Windows
         The encoder.
-    length : int
+    shortest, length : int
+        Smallest and largest number of samples.
     """
 
     windows: Windows
+    shortest: int
     length: int
 
     @property
@@ -236,7 +247,7 @@ class SeriesVectors(Vectors):
 
     @property
     def n_columns(self) -> int:
-        """Number of entries of a series."""
+        """Number of entries of the longest series."""
         return self.length * self.channels
 
     @property
@@ -250,29 +261,64 @@ class SeriesVectors(Vectors):
         return [(self.windows.size - 1) * lag for lag in self.lags]
 
     @property
-    def edges(self) -> list[list[int]]:
-        """First windows of the segments, followed by the number of windows, by lag."""
-        return self.windows.edges(self.length)
+    def varies(self) -> bool:
+        """Whether series have different lengths."""
+        return self.shortest < self.length
 
     @property
-    def order(self) -> list[int]:
-        """Blocks in the order in which their last windows end, those of earlier lags first."""
-        last = [
-            ((end - 1) * self.windows.stride + reach, at, at * self.windows.segments + r)
-            for at, (ends, reach) in enumerate(zip(self.edges, self.reaches, strict=True))
-            for r, end in enumerate(ends[1:])
-        ]
-        return [block for _, _, block in sorted(last)]
+    def _spans(self) -> IntArray:
+        """Smallest and largest number of windows of each block, of shape (2, R)."""
+        if not self.varies:
+            edges = np.array(self.windows.edges(self.length))
+            return np.stack([np.diff(edges).ravel()] * 2)
+        segments = self.windows.segments
+        low, high = (np.array(self.windows.edges(length))[:, -1] for length in (self.shortest, self.length))
+        return np.repeat(np.stack([low // segments, -(-high // segments)]), segments, axis=1)
 
     @property
     def counts(self) -> FloatArray:
-        """Number of windows of each block, of shape (R,)."""
-        return np.array([after - before for ends in self.edges for before, after in pairwise(ends)], dtype=np.float64)
+        """Largest number of windows of each block, of shape (R,)."""
+        return np.asarray(self._spans[1], dtype=np.float64)
 
     @property
-    def divisors(self) -> IntArray:
-        """Divisors of the sums of products of each block, of shape (R,): numbers of windows, because rows are means."""
-        return self.counts.astype(np.int64)
+    def divisors(self) -> FloatArray:
+        """Largest divisors of the sums of products of each block: numbers of windows, because rows are means."""
+        return self.counts
+
+    def common(self, digits: int) -> int:
+        """Choose the numerator of the factors: a common multiple if they have so few bits then, else a large one."""
+        low, high = self._spans
+        if self.varies:
+            return int(high.max()) * ((1 << digits) - 1)
+        smallest, common = int(low.min()), math.lcm(*high.tolist())
+        return common if common < smallest << digits else smallest * ((1 << digits) - 1)
+
+    def gains(self, common: int) -> IntArray:
+        """Factors of the sums of products of each block: `common` over the smallest numbers of windows, rounded."""
+        return _quotient(common, self._spans[0])
+
+    def weights(self, common: int) -> FloatArray:
+        """Largest factors times numbers of windows, over the largest numbers of windows, of shape (R,)."""
+        every = [np.arange(low, high + 1) for low, high in self._spans.T]
+        return np.array([(one * _quotient(common, one)).max() / one[-1] for one in every])
+
+    def drift(self, common: int) -> FloatArray:
+        """Bounds on the distance of numbers of windows times factors over `common` from 1, of shape (R,)."""
+        every = [np.arange(low, high + 1) for low, high in self._spans.T]
+        return np.array([np.abs(1.0 - one * _quotient(common, one) / common).max() for one in every])
+
+    def by_length(self, columns: Any) -> Iterator[tuple[IntArray, SeriesVectors, npt.NDArray[Any]]]:
+        """Yield the indices, vectors and rows of series of equal length, from an array or a list of series."""
+        sizes = np.array([len(one) for one in columns], dtype=np.int64)
+        for size in np.unique(sizes).tolist():
+            length, rest = divmod(size, self.channels)
+            if rest or not self.shortest <= length <= self.length:
+                raise InvalidInputError(
+                    f"columns must be series of {self.shortest} to {self.length} samples of {self.channels} channels; "
+                    f"got {size} integers"
+                )
+            some = np.flatnonzero(sizes == size)
+            yield some, replace(self, shortest=length, length=length), np.array([columns[at] for at in some])
 
     @cached_property
     def vector(self) -> FloatArray:
@@ -291,18 +337,19 @@ class SeriesVectors(Vectors):
     def _window(self, sample: npt.NDArray[Any], last: float) -> FloatArray:
         return np.append(np.tile(sample.astype(np.float64), self.windows.size), [last] if self.windows.constant else [])
 
-    def columns(self, X: Any) -> IntArray:
-        """Return series as rows of fixed-point numbers, sample after sample, shape (n, length * channels)."""
+    def columns(self, X: Any) -> Any:
+        """Return series as fixed-point numbers, sample after sample: an array, or a list if their lengths differ."""
         assert self.inputs is not None
         series = self.windows.samples(X)
         for number, one in enumerate(series):
-            if one.shape[1] != self.length:
-                raise InvalidInputError(
-                    f"series must have {self.length} samples; got {one.shape[1]} in series {number}"
-                )
-        flat = np.asarray(series, dtype=np.float64).transpose(1, 0, 2).reshape(self.channels, -1)
+            if not self.shortest <= one.shape[1] <= self.length:
+                allowed = f"{self.shortest} to {self.length}" if self.varies else self.length
+                raise InvalidInputError(f"series must have {allowed} samples; got {one.shape[1]} in series {number}")
+        flat = np.concatenate([np.asarray(one, dtype=np.float64) for one in series], axis=1)
         fixed = fixed_columns(self.description, list(flat), self.inputs.scales, self.inputs.most)
-        return fixed.reshape(-1, self.n_columns)
+        if isinstance(series, list):
+            return np.split(fixed.ravel(), np.cumsum([one.size for one in series])[:-1])
+        return fixed.reshape(len(series), -1)
 
     def products(self, columns: npt.NDArray[Any]) -> IntArray:
         """Compute the sums of products (n, P) of rows of fixed-point numbers."""
@@ -313,7 +360,7 @@ class SeriesVectors(Vectors):
         pairs = np.triu_indices(self.blocks.side)
         for some in chunks(len(z), self.length * self.blocks.side):
             block = 0
-            for lag, edges in zip(self.lags, self.edges, strict=True):
+            for lag, edges in zip(self.lags, self.windows.edges(self.length), strict=True):
                 vectors = self._vectors(z[some].astype(np.float64), lag, edges[-1])
                 for first, end in pairwise(edges):
                     # Sums of products of integers are exact in double precision.
@@ -329,3 +376,9 @@ class SeriesVectors(Vectors):
         parts = [z[:, k * lag : k * lag + stride * (count - 1) + 1 : stride] for k in range(self.windows.size)]
         last = [np.full((len(z), count, 1), float(self.constant))] if self.windows.constant else []
         return np.concatenate([*parts, *last], axis=2)
+
+
+def _quotient(common: int, counts: IntArray) -> IntArray:
+    """Return an integer over numbers of windows, rounded; halves up, as in C."""
+    quotient: IntArray = (common + counts // 2) // counts
+    return quotient

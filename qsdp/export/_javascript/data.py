@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ import numpy.typing as npt
 from qsdp.encoding import Expression, InputColumn
 from qsdp.encoding.notation import BOOLEAN, DATES, DURATIONS
 from qsdp.export._description import ModelDescription
-from qsdp.export._integers.exact import exact_network, has_neurons
+from qsdp.export._integers.exact import exact_network
 from qsdp.networks import BilinearNetwork, IntegerForm, QuadraticForm
 
-__all__ = ["columns_data", "effects_data", "network_data", "output_names", "packed", "unit_of"]
+__all__ = ["columns_data", "effects_data", "network_data", "output_names", "packed", "smallest", "unit_of"]
 
 #: Significant digits of the ranges of columns, which are computed back from those of inputs.
 _DIGITS = 12
@@ -47,13 +48,13 @@ def _coded(codes: npt.NDArray[Any], **meaning: Any) -> dict[str, Any]:
     return {"count": len(codes), "bits": bits, **meaning, "data": data}
 
 
-def network_data(description: ModelDescription, layout: str) -> dict[str, Any]:
-    """Encode the network with its scaling and constants, in the requested or the smaller layout."""
-    candidates = []
-    if layout != "form" and has_neurons(description.network):
-        candidates.append(_neurons(description))
-    if layout != "neurons":
-        candidates.append(_form(description))
+def network_data(description: ModelDescription, kinds: Sequence[str]) -> dict[str, Any]:
+    """Encode the network with its scaling and constants, in the smallest of some layouts."""
+    return smallest({"neurons": _neurons, "form": _form}[kind](description) for kind in kinds)
+
+
+def smallest(candidates: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the data that is the shortest as JSON."""
     return min(candidates, key=lambda one: len(json.dumps(one)))
 
 

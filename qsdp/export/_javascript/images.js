@@ -1,7 +1,7 @@
 const { shape, size, stride, padding, regions, downsample, centre, constant } = MODEL.image;
 const [height, width, channels] = shape;
 const area = downsample ** 2;
-const isList = (value) => Array.isArray(value) || ArrayBuffer.isView(value);
+const grid = [regions, regions];
 const forms = [[height * width * channels], shape, ...(channels === 1 ? [[height, width]] : [])].map(String);
 
 /** The pixels of an image, flat or nested, row by row. */
@@ -16,20 +16,13 @@ function pixelsOf(image) {
     if (wrong) throw new RangeError(`${allowed}; got ${isList(wrong) ? wrong.length : quoted(wrong)} in place of ${side}`);
     parts = parts.flatMap((part) => Array.from(part));
   }
-  return parts.map((pixel, place) => {
-    const number = numeric(pixel);
-    if (typeof number !== "number" || !(Math.abs(number) <= 1e100)) {
-      throw new TypeError(`pixel ${place} must be a finite number; got ${quoted(pixel)}`);
-    }
-    return number;
-  });
+  return parts.map((pixel, place) => finite(pixel, `pixel ${place}`));
 }
 
 const sides = [height, width].map((side) => Math.floor(side / downsample));
 const [rows, lines] = sides.map((side) => side + 2 * padding);
 const counts = [rows, lines].map((side) => Math.floor((side - size) / stride) + 1);
 const side = size * size * channels + Number(constant > 0);
-const entries = (side * (side + 1)) / 2;
 
 /** For every region, the sums of products of the numbers of its patches: upper triangles, row by row. */
 function inputsOf(image) {
@@ -41,7 +34,7 @@ function inputsOf(image) {
       for (let k = 0; k < channels; k++) padded[at * channels + k] += pixels[(i * width + j) * channels + k];
     }
   }
-  const sums = new Float64Array(regions * regions * entries);
+  const sums = new Float64Array(MODEL.inputs);
   const patch = new Float64Array(side).fill(constant * area);
   for (let i = 0; i < counts[0]; i++) {
     for (let j = 0; j < counts[1]; j++) {
@@ -49,57 +42,8 @@ function inputsOf(image) {
         const start = ((i * stride + row) * lines + j * stride) * channels;
         for (let k = 0; k < size * channels; k++) patch[at++] = padded[start + k] - centre * area;
       }
-      let at = (Math.floor((i * regions) / counts[0]) * regions + Math.floor((j * regions) / counts[1])) * entries;
-      for (let a = 0; a < side; a++) for (let b = a; b < side; b++) sums[at++] += patch[a] * patch[b];
+      addProducts(patch, sums, Math.floor((i * regions) / counts[0]) * regions + Math.floor((j * regions) / counts[1]));
     }
   }
   return sums;
-}
-
-const network = Object.fromEntries(
-  Object.entries(MODEL.network).map(([name, part]) => [name, part?.data === undefined ? part : unpacked(part)]),
-);
-
-/** For each output, the coefficients of the sums of products, in its unit. */
-function formOf() {
-  const form = network.units.map((_, output) => network.entries?.slice(output * MODEL.inputs, (output + 1) * MODEL.inputs));
-  if (network.entries) return form;
-  const empty = form.map(() => new Float64Array(MODEL.inputs));
-  network.weight.forEach((weight, neuron) => {
-    const own = empty[network.output[neuron]];
-    const [u, v] = [network.left, network.right].map((signs) => signs.subarray(neuron * side, (neuron + 1) * side));
-    let at = network.region[neuron] * entries;
-    for (let a = 0; a < side; a++) {
-      for (let b = a; b < side; b++) own[at++] += weight * (a < b ? u[a] * v[b] + u[b] * v[a] : u[a] * v[a]);
-    }
-  });
-  return empty;
-}
-let ready;
-
-/** Parts of every output by region. */
-function partsOf(sums) {
-  ready ??= formOf();
-  return ready.map((form, output) =>
-    Array.from({ length: regions * regions }, (_, region) => {
-      let sum = 0;
-      for (let at = region * entries; at < (region + 1) * entries; at++) sum += form[at] * sums[at];
-      return network.units[output] * sum;
-    }),
-  );
-}
-
-const scoresOf = (sums) => partsOf(sums).map((own, output) => own.reduce((sum, part) => sum + part, network.rest[output]));
-
-function contributions(image) {
-  let parts = partsOf(inputsOf(image));
-  let rest = network.rest;
-  if (decision === "argmax" && parts.length === 2) {
-    parts = [parts[1].map((part, region) => part - parts[0][region])];
-    rest = [rest[1] - rest[0]];
-  }
-  return parts.map((own, output) => {
-    const terms = own.map((value, place) => ({ region: [Math.floor(place / regions), place % regions], value }));
-    return { output: MODEL.effectOutputs[output], constant: rest[output], terms };
-  });
 }

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from string import Template
-from typing import Any
 
 import numpy as np
 
-from qsdp.export._c.text import comment, string
+from qsdp.export._c.text import printable, string
 from qsdp.export._description import described
+from qsdp.export._templates import render
 from qsdp.export._verilog.bits import BitModel
-from qsdp.export._verilog.words import Comparison, Words
+from qsdp.export._verilog.words import Word, Words
 
 __all__ = ["KEYWORDS", "bench_text", "output_width", "verilog_source"]
 
@@ -37,75 +36,41 @@ KEYWORDS = frozenset(
     )
 )
 
-_COLUMNS = Template("""
-/* The same from the columns of a table. */
-module ${name}_columns (
-    input wire [$last_in:0] columns,
-    output wire [$last_out:0] scores$choice_port
-);
-$words
-    wire [$last_bit:0] x;
-$bits
-    $name model (.x(x), .scores(scores)$choice_pin);
-endmodule
-""")
-
-_REGISTERED = Template("""
-/* $module with registers for inputs and outputs: two cycles later, one row a cycle. */
-module ${module}_registered (
-    input wire clock,
-    input wire [$last_in:0] $port,
-    output reg [$last_out:0] scores$choice_port
-);
-    reg [$last_in:0] held;
-    wire [$last_out:0] next_scores;$choice_wire
-    $module model (.$port(held), .scores(next_scores)$choice_pin);
-    always @(posedge clock) begin
-        held <= $port;
-        scores <= next_scores;$choice_step
-    end
-endmodule
-""")
-
-_BENCH = Template("""
-module ${module}_bench;
-    reg [$last_in:0] rows [0:$last_row];
-    reg [$last_in:0] row;
-    reg clock;
-    wire [$last_out:0] scores;$choice_wire
-    integer i;
-    $module$variant model ($clock.$port(row), .scores(scores)$choice_pin);
-    initial begin
-        $$readmemb("rows.txt", rows);
-        clock = 0;
-        for (i = 0; i <= $last_row; i = i + 1) begin
-            row = rows[i];
-            repeat (4) begin #1 clock = !clock; end
-            #1 $$display("%b %b", scores, $choice);
-        end
-        $$finish;
-    end
-endmodule
-""")
-
 
 def verilog_source(name: str, model: BitModel, words: Words | None) -> str:
     """Write the file of a model: modules with bits as inputs and, if there are words, modules with columns."""
-    head = f"{comment(_facts(name, model, words))}\n{_values(name, model)}"
-    parts = [f"{head}{_module(name, model)}", _registered(name, model, None)]
-    if words is not None:
-        parts += [_columns(name, model, words), _registered(name, model, words)]
-    return "".join(parts)
+    description = model.description
+    return render(
+        "model.v",
+        name=name,
+        upper=name.upper(),
+        model=model,
+        C=model.n_outputs,
+        width=output_width(model),
+        size=_choice_size(model),
+        decision=description.decision,
+        classes=description.classes,
+        described=described(description.network),
+        macros=_macros(model),
+        outputs=[_planes(model, k) for k in range(model.n_outputs)],
+        words=words,
+        meanings=[] if words is None else _meanings(words),
+        literal=_literal,
+        printable=printable,
+    )
 
 
 def bench_text(name: str, model: BitModel, words: Words | None, n_rows: int, *, registered: bool) -> str:
     """Write a test bench that prints outputs and decisions for a file of rows, either bits or words."""
-    return _BENCH.substitute(
-        _ports(name, model, words, "wire"),
-        last_row=n_rows - 1,
-        variant="_registered" if registered else "",
-        clock=".clock(clock), " if registered else "",
-        choice="next_choice" if _choice_size(model) else "1'b0",
+    return render(
+        "bench.v",
+        module=name if words is None else f"{name}_columns",
+        port="x" if words is None else "columns",
+        last_in=(model.n_bits if words is None else words.width) - 1,
+        last_out=model.n_outputs * output_width(model) - 1,
+        size=_choice_size(model),
+        n_rows=n_rows,
+        registered=registered,
     )
 
 
@@ -113,97 +78,6 @@ def output_width(model: BitModel) -> int:
     """Return the number of bits of an output, a signed integer; enough for any inputs."""
     low, high = model.bounds
     return max(max(-low - 1, high).bit_length() + 1, 2)
-
-
-def _ports(name: str, model: BitModel, words: Words | None, kind: str) -> dict[str, Any]:
-    """Return the template fields of a module's ports: bits or words, with wires or registers as outputs."""
-    size = _choice_size(model)
-    last = f"[{size - 1}:0]"
-    return {
-        "module": name if words is None else f"{name}_columns",
-        "port": "x" if words is None else "columns",
-        "last_in": (model.n_bits if words is None else words.width) - 1,
-        "last_out": model.n_outputs * output_width(model) - 1,
-        "choice_port": f",\n    output {kind} {last} choice" if size else "",
-        "choice_wire": f"\n    wire {last} next_choice;" if size else "",
-        "choice_pin": ", .choice(next_choice)" if size else "",
-        "choice_step": "\n        choice <= next_choice;" if size else "",
-    }
-
-
-def _registered(name: str, model: BitModel, words: Words | None) -> str:
-    return _REGISTERED.substitute(_ports(name, model, words, "reg"))
-
-
-def _columns(name: str, model: BitModel, words: Words) -> str:
-    """Write the module that compares words and passes the bits to the module that evaluates them."""
-    declared = [
-        f"    wire signed [{one.width - 1}:0] column_{one.position} = columns[{one.start} +: {one.width}];"
-        for one in words.words
-    ]
-    compared = [f"    assign x[{place}] = {_comparison(one)};" for place, one in enumerate(words.comparisons)]
-    ports = _ports(name, model, words, "wire")
-    return _COLUMNS.substitute(
-        {**ports, "choice_pin": ", .choice(choice)" if ports["choice_pin"] else ""},
-        name=name,
-        last_bit=model.n_bits - 1,
-        words="\n".join(declared),
-        bits="\n".join(compared),
-    )
-
-
-def _comparison(one: Comparison) -> str:
-    """Write a bit as a Verilog expression; a missing entry is the smallest value of its word."""
-    width, column = one.word.width, f"column_{one.word.position}"
-    missing = f"{column} == {{1'b1, {{{width - 1}{{1'b0}}}}}}"
-    if one.kind == "missing":
-        return missing
-    test = f"{column} {'>' if one.kind == 'above' else '=='} {_literal(one.value, width)}"
-    return f"{test} || {missing}" if one.if_missing else test
-
-
-def _module(name: str, model: BitModel) -> str:
-    width = output_width(model)
-    scores = ", ".join(f"score_{k}" for k in reversed(range(model.n_outputs)))
-    size = _choice_size(model)
-    port = f",\n    output wire [{size - 1}:0] choice" if size else ""
-    body = [
-        *(_output(model, k, width) for k in range(model.n_outputs)),
-        *(f"    wire signed [{width - 1}:0] score_{k} = output_{k}(x);" for k in range(model.n_outputs)),
-        f"    assign scores = {{{scores}}};",
-        *_decision(model, width),
-    ]
-    ports = (
-        f"    input wire [{model.n_bits - 1}:0] x,\n    output wire [{model.n_outputs * width - 1}:0] scores{port}\n"
-    )
-    return f"module {name} (\n{ports});\n" + "\n".join(body) + "\nendmodule\n"
-
-
-def _output(model: BitModel, k: int, width: int) -> str:
-    """Write a Verilog function that counts the bits of an output by weight, and adds the counts.
-
-    A function is evaluated once for new inputs. Wires would be evaluated for each input that changes.
-    """
-    constant, planes = _planes(model, k)
-    declared, steps = [], []
-    for power, bits in sorted(planes.items()):
-        declared.append(f"        reg [{len(bits) - 1}:0] bits_{power};")
-        steps.append(f"            bits_{power} = {{{', '.join(reversed(bits))}}};")
-        counted = f"output_{k} = output_{k} + (bits_{power}[i] << {power});"
-        steps.append(f"            for (i = 0; i < {len(bits)}; i = i + 1) {counted}")
-    return "\n".join(
-        [
-            f"    function signed [{width - 1}:0] output_{k};",
-            f"        input [{model.n_bits - 1}:0] x;",
-            *declared,
-            "        integer i;",
-            "        begin",
-            f"            output_{k} = {_literal(constant, width)};",
-            *steps,
-            "        end",
-            "    endfunction",
-        ]
-    )
 
 
 def _literal(value: int, width: int) -> str:
@@ -242,29 +116,9 @@ def _choice_size(model: BitModel) -> int:
     return {"none": 0, "sign": 1, "labels": C, "argmax": max((C - 1).bit_length(), 1)}[decision]
 
 
-def _decision(model: BitModel, width: int) -> list[str]:
-    """Write the lines that compute the decision."""
-    C, size, decision = model.n_outputs, _choice_size(model), model.description.decision
-    if decision == "none":
-        return []
-    if decision != "argmax":
-        positive = ", ".join(f"score_{k} > 0" for k in reversed(range(C)))
-        return [f"    assign choice = {{{positive}}};"]
-    # The comparison is strict: the first of equal scores wins.
-    lines = []
-    best, chosen = "score_0", f"{size}'d0"
-    for k in range(1, C):
-        lines.append(f"    wire higher_{k} = score_{k} > {best};")
-        lines.append(f"    wire [{size - 1}:0] choice_{k} = higher_{k} ? {size}'d{k} : {chosen};")
-        if k < C - 1:
-            lines.append(f"    wire signed [{width - 1}:0] best_{k} = higher_{k} ? score_{k} : {best};")
-        best, chosen = f"best_{k}", f"choice_{k}"
-    return [*lines, f"    assign choice = {chosen};"]
-
-
-def _values(name: str, model: BitModel) -> str:
-    """Write macros for the unit, the error bound, and the names of bits, columns and classes."""
-    values = {
+def _macros(model: BitModel) -> dict[str, str]:
+    """Return the values of macros: the unit, the error bound, and the names of bits, columns and classes."""
+    macros = {
         "WIDTH": str(output_width(model)),
         "OUTPUTS": str(model.n_outputs),
         "UNIT": repr(model.unit),
@@ -278,47 +132,17 @@ def _values(name: str, model: BitModel) -> str:
         "BIT": model.names if names else (),
     }
     for kind, texts in kinds.items():
-        values.update({f"{kind}_{number}": string(str(text)) for number, text in enumerate(texts)})
-    return "".join(f"`define {name.upper()}_{key} {value}\n" for key, value in values.items()) + "\n"
+        macros.update({f"{kind}_{number}": string(str(text)) for number, text in enumerate(texts)})
+    return macros
 
 
-def _facts(name: str, model: BitModel, words: Words | None) -> list[str]:
-    """Write the comment lines that describe what the module computes and how accurately."""
-    width, upper, description = output_width(model), name.upper(), model.description
-    facts = [
-        f"{name}: {described(description.network)}, made by qsdp,",
-        f"as the polynomial of degree two in {model.n_bits} bits that it is.",
-        "",
-        f"Output k is the signed integer scores[{width} * k +: {width}]; scores of the model are `{upper}_UNIT times",
-        f"outputs, up to `{upper}_ERROR.",
-    ]
-    facts += {
-        "none": [],
-        "sign": ["choice is 1 where the output is > 0, else 0."],
-        "argmax": ["choice is the number of the largest output, the first of equal ones."],
-        "labels": ["choice has a one for each output > 0, else zeros."],
-    }[description.decision]
-    facts += [f"class {code}: {label}" for code, label in enumerate(description.classes)]
-    facts += ["", *(f"x[{place}]: {bit}" for place, bit in enumerate(model.names))]
-    return facts if words is None else [*facts, "", *_word_facts(name, words)]
-
-
-def _word_facts(name: str, words: Words) -> list[str]:
-    """Write the comment lines that describe the words of the columns."""
+def _meanings(words: Words) -> list[tuple[Word, str]]:
+    """Pair the words with names of columns, and scales or codes."""
     assert words.description.encoding is not None
-    columns = words.description.encoding.columns
-    facts = [
-        f"{name}_columns takes words, signed integers: of numbers the nearest integer to scale times the entry, of",
-        "other symbols than those named -1; larger or smaller ones cut to the limits, and the integer below them for",
-        "a missing entry.",
-    ]
+    found = []
     for one in words.words:
-        column, scale = columns[one.position], words.scales[one.position]
-        if column.categories is None:
-            what = f"scale {float(scale or 1):.9g}"
-        else:
-            named = (f"{code} {symbol}" for code, symbol in enumerate(column.categories) if symbol is not None)
-            what = ", ".join(named)
-        limits = f"{one.missing + 1} to {-one.missing - 1}"
-        facts.append(f"columns[{one.start} +: {one.width}], {limits}: {column.name}, {what}")
-    return facts
+        column, scale = words.description.encoding.columns[one.position], words.scales[one.position]
+        symbols = [f"{code} {symbol}" for code, symbol in enumerate(column.categories or ()) if symbol is not None]
+        what = f"scale {float(scale or 1):.9g}" if column.categories is None else ", ".join(symbols)
+        found.append((one, f"{column.name}, {what}"))
+    return found

@@ -1,49 +1,51 @@
-"""Networks on the patches of images as JSON values."""
+"""Networks on images and series as JSON values."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.exceptions import InvalidInputError
 from qsdp.export._description import ModelDescription, check_encoder
-from qsdp.export._javascript.data import output_names, packed
+from qsdp.export._javascript.data import output_names, packed, smallest
 from qsdp.networks import BlockForm
 from qsdp.networks.compact import integer_weights
 
-__all__ = ["image_data"]
+__all__ = ["block_data"]
 
-_GEOMETRY = ("size", "stride", "padding", "regions", "downsample", "centre")
+_PATCHES = ("size", "stride", "padding", "regions", "downsample", "centre")
 
 
-def image_data(description: ModelDescription, layout: str) -> dict[str, Any]:
-    """Return geometry and network of a model of images, in a layout or the smaller one."""
-    encoder, network = check_encoder(description), description.network
-    candidates = []
-    if layout != "form" and not isinstance(network, BlockForm):
-        candidates.append(_neurons(description))
-    if layout != "neurons":
-        candidates.append(_form(description))
-    if not candidates:
-        raise ExportError(f"layout must be 'form' for a form of integers; got {layout!r}")
-    stored = min(candidates, key=lambda one: len(json.dumps(one)))
-    geometry = {name: getattr(encoder, name) for name in _GEOMETRY}
-    image = {**geometry, "shape": list(encoder.image_shape_), "constant": encoder.constant_}
+def block_data(description: ModelDescription, kinds: Sequence[str]) -> dict[str, Any]:
+    """Return geometry and network of a model of images or series, in the smallest of some layouts."""
+    encoder, network = check_encoder(description, series=True), description.network
+    stored = smallest({"neurons": _neurons, "form": _form}[kind](description) for kind in kinds)
     stored["rest"] = description.offset.tolist()
     names = output_names(description)
-    return {"image": image, "inputs": network.n_inputs, "network": stored, "effectOutputs": names}
+    return {**_geometry(encoder), "inputs": network.n_inputs, "network": stored, "effectOutputs": names}
+
+
+def _geometry(encoder: Any) -> dict[str, Any]:
+    """Return what the encoder does with an image or a series."""
+    if hasattr(encoder, "lags"):
+        lags = np.ravel(encoder.lags).tolist()
+        learned = {"mean": encoder.mean_.tolist(), "scale": encoder.scale_.tolist()}
+        shared = {name: getattr(encoder, name) for name in ("size", "stride", "segments", "constant")}
+        return {"series": {**shared, **learned, "lags": lags}}
+    shared = {name: getattr(encoder, name) for name in _PATCHES}
+    return {"image": {**shared, "shape": list(encoder.image_shape_), "constant": encoder.constant_}}
 
 
 def _neurons(description: ModelDescription) -> dict[str, Any]:
-    """Return a term for each neuron and output that it serves, by region and output."""
+    """Return a term for each neuron and output that it serves, by block and output."""
     network = description.network
     weights, units = _integers(network.output_weights)
     neuron, output = np.nonzero(weights)
     order = np.lexsort((output, network.block[neuron]))
     neuron, output = neuron[order], output[order]
-    arrays = {"left": network.U[neuron], "right": network.V[neuron], "region": network.block[neuron], "output": output}
+    arrays = {"left": network.U[neuron], "right": network.V[neuron], "block": network.block[neuron], "output": output}
     arrays["weight"] = weights[neuron, output]
     return {name: packed(array) for name, array in arrays.items()} | {"units": (units * description.factor).tolist()}
 
