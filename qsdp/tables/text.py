@@ -19,7 +19,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 import numpy as np
@@ -62,6 +62,8 @@ _MARKS = {
 _MARKED = 4096
 #: Number of characters in which delimiters are searched for, and of records in which a second line of the header is.
 _SAMPLE, _FIRST = 2**16, 12
+#: Largest length of an entry in bytes, that of a C integer on every platform.
+_LONGEST_FIELD = 2**31 - 1
 #: Start of an entry that is a number, an amount or a date.
 _COUNTS = re.compile(r"\W*\d")
 #: Approximate bytes in memory per byte of text in the file, and approximate factor of compression.
@@ -152,12 +154,15 @@ def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterato
         first, header = next(records, (0, []))
         if not header:
             raise InvalidInputError(f"{name!r} is empty; its first line must name the columns")
+        below = list(islice(records, 1))
+        if below and _has_row_names(header, below[0][1]):
+            header.insert(0, "")
         repeated = [label for label, count in Counter(filter(None, header)).items() if count > 1]
         if repeated:
             raise InvalidInputError(
                 f"{name!r}, line {first}: names of columns must be distinct; repeated: {listing(repeated)}"
             )
-        body = _without_units(name, _rows(name, first, header, records), missing)
+        body = _without_units(name, _rows(name, first, header, chain(below, records)), missing)
         while some := list(islice(body, rows)):
             entries = list(zip(*(fields for _, fields in some), strict=True))
             for place in (place for place, label in enumerate(header) if not label):
@@ -174,6 +179,11 @@ def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterato
                 if not missing.isdisjoint(column)
             }
             yield frame
+
+
+def _has_row_names(header: list[str], record: list[str]) -> bool:
+    """Whether rows begin with a name that the header does not mention, as `write.table` of R writes them."""
+    return len(record) == len(header) + 1 and record[-1] != "" and any(map(_COUNTS.match, record))
 
 
 def _objects(entries: list[str | None]) -> npt.NDArray[np.object_]:
@@ -210,6 +220,8 @@ def _leading(text: str) -> tuple[int, str]:
 
 def _records(name: str, stream: TextIO, delimiter: str, line: int) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the first line and the fields of each record that is not blank."""
+    # The outline of a country as text is longer than the usual limit.
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
     reader, above = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True), line
     try:
         for raw in reader:
