@@ -226,14 +226,14 @@ def _of_span(notation: str, text: str) -> float | None:
     hours = _of_half(int(parts.get("hours", 0)), parts)
     clock = 3600 * hours + 60 * Decimal(parts.get("minutes", 0)) + Decimal(parts.get("seconds", 0))
     days = _SECONDS_OF_DAY * Decimal(parts.get("days", 0))
-    if "sign" in parts and text[1:2] == "P":
+    if "sign" in parts and ":" not in text:
         return float(-(days + clock) if parts["sign"] == "-" else days + clock)
     return float(days + (-clock if parts.get("sign") == "-" else clock))
 
 
 def _are_spans(matching: list[str]) -> bool:
-    # A number with a single unit, such as 30 min, may be one of a column in that unit.
-    return any(":" in text or unit_of(text) is None for text in matching)
+    # Numbers in a single unit, such as 30 min, are quantities.
+    return len({unit_of(text) for text in matching}) > 1 or any(unit_of(text) is None for text in matching)
 
 
 def _are_days_first(matching: list[str]) -> bool:

@@ -12,41 +12,40 @@ import scipy
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.tuning import SMALL
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
 from qsdp.encoding import Encoding, EncodingRule, TableEncoder
 from qsdp.encoding.cuts import Distribution
-from qsdp.encoding.fitting import thresholds_of
+from qsdp.encoding.fitting import FEW, MOST_BITS, thresholds_of
 from qsdp.encoding.scales import restricted_to, scaled_to_rows
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LEAST_ROWS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
+from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
 
 __all__ = ["choose_encoder"]
 
 #: Candidate numbers of thresholds per column.
 _THRESHOLDS = (5, 20)
 
-#: Maximum number of thresholds of all columns together, and maximum estimate of the operations of a solve (a few
-#: seconds): time versus accuracy.
-_MOST_BITS, _MOST_WORK = 240, 4.2e8
+#: Maximum estimate of the operations of a solve (a few seconds): time versus accuracy.
+_MOST_WORK = 4.2e8
 
 #: Gain required of more inputs: a fraction of the errors, and a number of standard errors (0.5 to 3 are as accurate).
 _GAIN, _STANDARD_ERRORS = 0.01, 1.5
 
-#: Number of folds of the elimination, and number of distinct rows below which no input is eliminated.
-_FOLDS, _FEW_ROWS = 5, 20
+#: Number of folds of the elimination.
+_FOLDS = 5
 
-#: Maximum number of distinct rows that rank inputs, and maximum degrees of freedom of a regression on more rows: beyond
-#: these, the elimination takes long and removes little.
-_ELIMINATION_ROWS, _MOST_FREEDOM = 1000, 250
+#: Maximum degrees of freedom of a regression on more rows than rank inputs: beyond, the elimination takes long and
+#: removes little.
+_MOST_FREEDOM = 250
 
 #: Fraction of the inputs that one step eliminates; at least two inputs remain.
 _ELIMINATED = 0.25
 
-#: Factors of the strength of the penalty that each step of the elimination compares, and the fraction by which errors
-#: may differ without meaning.
-_STEPS, _EQUAL = 10.0 ** np.array([1.0, 0.5, 0.0, -0.5]), 1e-3
+#: Factors of the strength of the penalty that each step of the elimination compares.
+_STEPS = 10.0 ** np.array([1.0, 0.5, 0.0, -0.5])
 
 #: Number of standard errors of paired differences by which errors must exceed the smallest ones to end the elimination,
 #: and by which those of fewer inputs may exceed them: none takes a fifth more bits, one costs accuracy.
@@ -156,7 +155,7 @@ def affordable_thresholds(n_numbers: int, width: int, n_outputs: int, n_distinct
     def work(N: int) -> int:
         return n_outputs * N**2 * (min(n_distinct, N * (N + 1) // 2) + 10 * N)
 
-    within = [work(N) <= _MOST_WORK for N in range(width, width + _MOST_BITS + 1)]
+    within = [work(N) <= _MOST_WORK for N in range(width, width + MOST_BITS + 1)]
     most = max(sum(within) - 1, 0) // max(n_numbers, 1)
     counts = [count for count in _THRESHOLDS if count <= most]
     if not counts or (counts[-1] < _THRESHOLDS[-1] and most >= 2 * counts[-1]):
@@ -232,17 +231,17 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
         Indices of the columns, ascending.
     """
     everything = np.arange(n_inputs)
-    if rows.count < _FEW_ROWS or n_inputs <= 2 or deadline.over():
+    if rows.count < FEW or n_inputs <= 2 or deadline.over():
         return everything
     fit = fit or left_out_fit(problem, rows)
-    if rows.count > _ELIMINATION_ROWS and fit.freedom > _MOST_FREEDOM:
+    if rows.count > MOST_FUNCTIONS and fit.freedom > _MOST_FREEDOM:
         return everything
     tried = _eliminated(problem, rows, n_inputs, fit)
     # From few inputs to all.
     candidates = [own for own, _ in reversed(tried)] or [everything]
     enough = [_as_good(errors, _smallest(tried), _NEGLIGIBLE) for _, errors in reversed(tried)]
     candidates = candidates[enough.index(True) if enough else 0 :]
-    return candidates[0] if rows.count <= _ELIMINATION_ROWS else _fewest_of_all_rows(problem, rows, candidates, fit)
+    return candidates[0] if rows.count <= MOST_FUNCTIONS else _fewest_of_all_rows(problem, rows, candidates, fit)
 
 
 def _eliminated(
@@ -322,7 +321,7 @@ class _Elimination:
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, scale: float) -> _Elimination:
         """Prepare the elimination for a problem whose inputs are multiplied by `scale`."""
-        left_out = LeftOut.of(problem, rows, trained=_ELIMINATION_ROWS)
+        left_out = LeftOut.of(problem, rows, trained=MOST_FUNCTIONS)
         order = np.argsort(left_out.place, kind="stable")
         ends = np.empty_like(left_out.counts)
         ends[order] = np.cumsum(left_out.counts[order])
@@ -353,7 +352,7 @@ class _Elimination:
             errors += [np.bincount(left_out.place, one, minlength=len(self.X)) for one in held_out * squared]
         sums = errors.sum(axis=1)
         # Of nearly equal strengths the strongest: while the regression interpolates, the others make no difference.
-        best = int(np.argmax(sums <= (1.0 + _EQUAL) * sums.min()))
+        best = int(np.argmax(sums <= (1.0 + SMALL) * sums.min()))
         everywhere = self._fit(inputs[0], left_out.weights, strengths[best : best + 1])
         importances = [everywhere.importances(0), *(fit.importances(best) for fit in fits)]
         return (

@@ -23,6 +23,7 @@ from qsdp._utils import deadline
 from qsdp._utils.options import documented
 from qsdp._utils.parallel import CountedParallel, count_jobs
 from qsdp._utils.progress import progress
+from qsdp._utils.tuning import INNER
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
@@ -42,9 +43,6 @@ from qsdp.pipeline import QSDPResult, sample_from
 from qsdp.statistics.collections import RowBatches, Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
-
-#: Factor on the tolerance for the paths of the folds: scores of neighbouring betas differ by more than that.
-_COARSER = 10.0
 
 #: Attributes of a fitted estimator that are copied to the estimator that scores a fold.
 _OF_MEMBERS = (
@@ -163,7 +161,8 @@ class _CrossValidated:
             path, folds = plan_paths(
                 problem, kept, options.betas, solver=options.solver, tol=options.tol, device=options.device
             )
-            folds = [replace(fold, tol=_COARSER * fold.tol) for fold in folds]
+            # Scores of neighbouring betas differ by more than that.
+            folds = [replace(fold, tol=fold.tol / INNER) for fold in folds]
             member = self._member(options)
             if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
                 member.feature_names_in_ = self.feature_names_in_

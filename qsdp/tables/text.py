@@ -51,7 +51,7 @@ _OTHERS = {
     rb"(?i)(\s*%[^\n]*\n)*\s*@relation": "an ARFF file",
 }
 _INSTEAD = ", not a table as CSV, Parquet, Arrow or Feather; save it as CSV"
-#: Byte-order marks, longer ones first, and the number of bytes at the start of a file that determine its encoding.
+#: Byte-order marks, longer ones first.
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -59,11 +59,8 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_MARKED = 4096
-#: Number of characters in which delimiters are searched for, and of records in which a second line of the header is.
+#: Bytes or characters at the start of a file that show its encoding and delimiter, and records that show its header.
 _SAMPLE, _FIRST = 2**16, 12
-#: Largest length of an entry in bytes, that of a C integer on every platform.
-_LONGEST_FIELD = 2**31 - 1
 #: Start of an entry that is a number, an amount or a date.
 _COUNTS = re.compile(r"\W*\d")
 #: Approximate bytes in memory per byte of text in the file, and approximate factor of compression.
@@ -75,7 +72,7 @@ def text_size(name: str) -> int:
     if not os.path.isfile(name):
         return 0
     with open(name, "rb") as stream:
-        start = stream.read(_MARKED)
+        start = stream.read(_SAMPLE)
     share = _PACKED_SHARE if start.startswith((_ZIP, *_COMPRESSED)) else 1
     return os.path.getsize(name) * _TEXT_SHARE * share
 
@@ -84,7 +81,7 @@ def text_size(name: str) -> int:
 def _opened(name: str) -> Iterator[TextIO]:
     with open(name, "rb") as file, _plain(name, file if file.seekable() else io.BytesIO(file.read())) as plain:
         try:
-            start = plain.read(_MARKED)
+            start = plain.read(_SAMPLE)
             plain.seek(0)
             yield io.TextIOWrapper(plain, encoding=_encoding(name, start), newline="")
         except UnicodeDecodeError as error:
@@ -98,7 +95,7 @@ def _opened(name: str) -> Iterator[TextIO]:
 
 def _plain(name: str, file: BinaryIO) -> BinaryIO:
     """Decompress a file if its first bytes are those of a compression format."""
-    start = file.read(_MARKED)
+    start = file.read(_SAMPLE)
     file.seek(0)
     if not start.startswith(_ZIP):
         opened = next((open_ for magic, open_ in _COMPRESSED.items() if start.startswith(magic)), None)
@@ -221,7 +218,7 @@ def _leading(text: str) -> tuple[int, str]:
 def _records(name: str, stream: TextIO, delimiter: str, line: int) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the first line and the fields of each record that is not blank."""
     # The outline of a country as text is longer than the usual limit.
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
+    csv.field_size_limit(2**31 - 1)
     reader, above = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True), line
     try:
         for raw in reader:

@@ -63,6 +63,15 @@ from qsdp.exceptions import InvalidInputError, QSDPWarning
         (["2010-11", "2011-12"], None, None),
         (["2012-13", "2011-12"], None, None),
         (["PT1H30M", "P1DT0.5S", "-PT2M", "P2D"], "duration", [5400.0, 86400.5, -120.0, 172800.0]),
+        (["2h 54m", "45 min", "-1 d 2 hours 0.5 s"], "duration", [10440.0, 2700.0, -93600.5]),
+        (["30 min", "1 day", "2 days"], "duration", [1800.0, 86400.0, 172800.0]),
+        # In a single unit, these are quantities.
+        (["30 min", "45 min"], "number in min", [30.0, 45.0]),
+        (["5 m", "-7.5 m"], "number in m", [5.0, -7.5]),
+        (["5d5", "6d7"], None, None),
+        (["10 m 20 cm", "1 m 5 cm"], None, None),
+        # Numbers in several units are categories, even if their commas have two readings.
+        (["1,234 CR", "5,678 DR"], None, None),
         (["2:30 PM", "12:05 am", "12:00:01.5 p.m."], "time of day", [52200.0, 300.0, 43201.5]),
         (["2pm", "11 AM"], "time of day", [50400.0, 39600.0]),
         (["1970-01-02 00:00:00 UTC", "1970-01-01 00:00:00.5 +0100"], "date", [1.0, (0.5 - 3600.0) / 86400.0]),
