@@ -77,9 +77,9 @@ def choose_encoder(
     rule = EncodingRule.recommended("standard", X.shape[1], max_categories)
     encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
     table = encoder._table(X)
-    candidates = _Candidates(encoder.encoding_, table, weights, problem_of)
-    rows = DistinctRows.of(candidates.columns)
-    best = first_clear_best(candidates.all(rows.count), rows)
+    columns = encoder.encoding_.encode(table)
+    rows = DistinctRows.of(columns)
+    best = first_clear_best(_candidates(encoder.encoding_, table, columns, weights, problem_of, rows.count), rows)
     if best.n_thresholds:
         encoder.set_params(encoding="both", n_thresholds=best.n_thresholds)
     kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
@@ -104,45 +104,37 @@ class Candidate:
     fit: RidgeFit | None = None
 
 
-class _Candidates:
-    """Encodings of a table, computed on demand: the standard one, then with more and more thresholds."""
+def _candidates(
+    standard: Encoding,
+    table: list[Any],
+    columns: FloatArray,
+    weights: FloatArray | None,
+    problem_of: Callable[[FloatArray], TrainingProblem],
+    n_distinct: int,
+) -> Iterator[Candidate]:
+    """Yield the affordable candidates: the standard encoding with its `columns`, then with more and more thresholds."""
 
-    def __init__(
-        self,
-        standard: Encoding,
-        table: list[Any],
-        weights: FloatArray | None,
-        problem_of: Callable[[FloatArray], TrainingProblem],
-    ) -> None:
-        self._standard, self._table, self._weights, self._problem_of = standard, table, weights, problem_of
-        self.columns = standard.encode(table)
-
-    def all(self, n_distinct: int) -> Iterator[Candidate]:
-        """Yield the affordable candidates in the order of their number of inputs."""
-        first = self._candidate(self._standard, self.columns, 0)
-        yield first
-        spread = self._spread()
-        for count in affordable_thresholds(len(spread), self._standard.width, first.problem.n_outputs, n_distinct):
-            more = replace(self._standard, expressions=thresholds_of(self._standard, spread, count))
-            columns = np.hstack([self.columns, more.encode(self._table)])
-            encoding = replace(self._standard, expressions=self._standard.expressions + more.expressions)
-            yield self._candidate(encoding, columns, count)
-
-    def _candidate(self, encoding: Encoding, columns: FloatArray, count: int) -> Candidate:
-        scaled = scaled_to_rows(encoding, columns, self._weights)
+    def candidate(encoding: Encoding, columns: FloatArray, count: int) -> Candidate:
+        scaled = scaled_to_rows(encoding, columns, weights)
         scale = encoding.expressions[0].scale / scaled.expressions[0].scale
-        return Candidate(scaled, count, self._problem_of(scale * columns))
+        return Candidate(scaled, count, problem_of(scale * columns))
 
-    def _spread(self) -> dict[int, Distribution]:
-        """Return the distributions of the numeric columns with more than two values, by position."""
-        found = {}
-        for one in self._standard.expressions:
-            if one.kind == "value":
-                entries = self._table[one.position]
-                known = ~np.isnan(entries)
-                own = None if self._weights is None else self._weights[known]
-                found[one.position] = Distribution.of(entries[known], own)
-        return {position: one for position, one in found.items() if len(one.values) > 2}
+    first = candidate(standard, columns, 0)
+    yield first
+    spread = _spread(standard, table, weights)
+    for count in affordable_thresholds(len(spread), standard.width, first.problem.n_outputs, n_distinct):
+        more = replace(standard, expressions=thresholds_of(standard, spread, count))
+        both = replace(standard, expressions=standard.expressions + more.expressions)
+        yield candidate(both, np.hstack([columns, more.encode(table)]), count)
+
+
+def _spread(encoding: Encoding, table: list[Any], weights: FloatArray | None) -> dict[int, Distribution]:
+    """Return the distributions of the numeric columns with more than two values, by position."""
+    spread = {}
+    for position in (one.position for one in encoding.expressions if one.kind == "value"):
+        known = ~np.isnan(table[position])
+        spread[position] = Distribution.of(table[position][known], None if weights is None else weights[known])
+    return {position: one for position, one in spread.items() if len(one.values) > 2}
 
 
 def affordable_thresholds(n_numbers: int, width: int, n_outputs: int, n_distinct: int) -> list[int]:

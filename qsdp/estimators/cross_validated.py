@@ -59,36 +59,7 @@ _OF_MEMBERS = (
 class _CrossValidated:
     """Mixin with the cross-validation of the classifier and the regressor."""
 
-    _options_class: ClassVar[type[EstimatorOptions]] = CrossValidationOptions
     _plain: ClassVar[type[QuantizedNetworkClassifier] | type[QuantizedNetworkRegressor]]
-
-    def __init__(
-        self: Any,
-        n_neurons: int | None = CrossValidationOptions.n_neurons,
-        *,
-        betas: Any = CrossValidationOptions.betas,
-        cv: Any = CrossValidationOptions.cv,
-        scoring: Any = CrossValidationOptions.scoring,
-        evaluate: str = CrossValidationOptions.evaluate,
-        loss: str | Loss = CrossValidationOptions.loss,
-        activation: str | Sequence[float] | PolynomialActivation | None = CrossValidationOptions.activation,
-        levels: int = CrossValidationOptions.levels,
-        encoding: Any = CrossValidationOptions.encoding,
-        max_categories: int = CrossValidationOptions.max_categories,
-        constant_column: bool = CrossValidationOptions.constant_column,
-        solver: str = CrossValidationOptions.solver,
-        shaping: str = CrossValidationOptions.shaping,
-        refine: str = CrossValidationOptions.refine,
-        tol: float = CrossValidationOptions.tol,
-        allocation: str = CrossValidationOptions.allocation,
-        time_limit: float | None = CrossValidationOptions.time_limit,
-        n_jobs: int | None = CrossValidationOptions.n_jobs,
-        device: str | None = CrossValidationOptions.device,
-        keep_data: bool = CrossValidationOptions.keep_data,
-        random_state: RandomState = CrossValidationOptions.random_state,
-        verbose: bool | int | None = CrossValidationOptions.verbose,
-    ) -> None:
-        self._keep(locals())
 
     def fit(self: Any, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Any:
         """Choose beta and fit the network to data (n, d) and targets.
@@ -404,3 +375,32 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
     """
 
     _plain = QuantizedNetworkRegressor
+    _options_class: ClassVar[type[EstimatorOptions]] = CrossValidationOptions
+
+    def __init__(
+        self,
+        n_neurons: int | None = CrossValidationOptions.n_neurons,
+        *,
+        betas: Any = CrossValidationOptions.betas,
+        cv: Any = CrossValidationOptions.cv,
+        scoring: Any = CrossValidationOptions.scoring,
+        evaluate: str = CrossValidationOptions.evaluate,
+        loss: str | Loss = CrossValidationOptions.loss,
+        activation: str | Sequence[float] | PolynomialActivation | None = CrossValidationOptions.activation,
+        levels: int = CrossValidationOptions.levels,
+        encoding: Any = CrossValidationOptions.encoding,
+        max_categories: int = CrossValidationOptions.max_categories,
+        constant_column: bool = CrossValidationOptions.constant_column,
+        solver: str = CrossValidationOptions.solver,
+        shaping: str = CrossValidationOptions.shaping,
+        refine: str = CrossValidationOptions.refine,
+        tol: float = CrossValidationOptions.tol,
+        allocation: str = CrossValidationOptions.allocation,
+        time_limit: float | None = CrossValidationOptions.time_limit,
+        n_jobs: int | None = CrossValidationOptions.n_jobs,
+        device: str | None = CrossValidationOptions.device,
+        keep_data: bool = CrossValidationOptions.keep_data,
+        random_state: RandomState = CrossValidationOptions.random_state,
+        verbose: bool | int | None = CrossValidationOptions.verbose,
+    ) -> None:
+        self._keep(locals())
