@@ -20,7 +20,7 @@ from qsdp.refinement import Trial, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance
-from qsdp.width import deviation, least_deviation, more_neurons
+from qsdp.width import deviation, least_deviation, more_neurons, suffices
 
 __all__ = ["Drawing", "refined", "timed_stage"]
 
@@ -96,7 +96,7 @@ class Drawing:
             (off_before, excess_before), off = last, self._deviation(network)
             excess = problem.objective(network) - self.relaxation.objective
             last = off, excess
-            if more_neurons(n_neurons, network.n_outputs, off) == n_neurons:
+            if suffices(off):
                 return excess_before - excess >= _PROGRESS * excess_before
             return more_neurons(n_neurons, network.n_outputs, least_deviation(off, off_before)) == n_neurons
 
