@@ -114,8 +114,8 @@ def test_neurons_double_up_to_the_most_while_they_deviate(n_outputs: int) -> Non
 
 def test_sizes_that_cannot_suffice_are_skipped() -> None:
     # Later sweeps leave a sixth, and twice as many neurons a half.
-    for factor, deviation in ((2, 0.479), (4, 0.481), (4, 0.959), (8, 0.961), (16, np.inf)):
-        assert more_neurons(8, 1, deviation) == 8 * factor
+    for factor, off in ((2, 0.479), (4, 0.481), (4, 0.959), (8, 0.961), (16, np.inf)):
+        assert more_neurons(8, 1, off) == 8 * factor
 
 
 def test_targets_that_are_all_zero_take_the_fewest() -> None:
