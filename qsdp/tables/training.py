@@ -100,7 +100,7 @@ def source_of(
     (notation,) = column_notations([known[target]], [target], table.attrs["habits"])
     numeric = notation not in {None, BOOLEAN}
     labels = labels_of(known[target])
-    classes = np.unique(labels).tolist()
+    classes, counts = (one.tolist() for one in np.unique(labels, return_counts=True))
     if len(classes) < 2:
         what = f"holds only {str(classes[0])!r}" if classes else "has no values"
         absent = len(table) - len(known)
@@ -110,10 +110,11 @@ def source_of(
         source = replace(source, notation=notation if numeric else "number")
         numbers_of(with_target(source, known), target, source.notation)
     elif len(classes) > _MOST_CLASSES:
+        shown = first_few([f"{str(label)!r} ({count})" for label, count in zip(classes, counts, strict=True)])
         advice = "; use --task regression for a number" if numeric else ""
         raise InvalidInputError(
             f"target {target!r} of {title(table)} has {len(classes)} classes, at most {_MOST_CLASSES} are possible: "
-            f"{first_few([repr(str(label)) for label in classes])}{advice}"
+            f"{shown}{advice}"
         )
     elif alike := [one for one, count in Counter(str(label).casefold() for label in classes).items() if count > 1]:
         same = listing(str(label) for label in classes if str(label).casefold() == alike[0])

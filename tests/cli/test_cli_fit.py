@@ -250,7 +250,7 @@ def test_bad_options_are_refused_before_the_file_is_read(
         (
             "a,y\n" + "".join(f"{i},v{i}\n" for i in range(120)),
             [],
-            "120 classes, at most 100 are possible: 'v0', 'v1'",
+            "120 classes, at most 100 are possible: 'v0' (1)",
         ),
         ("a,y\n" + "1,x\n1,y\n" * 4, [], "no column is left to learn from besides the target 'y'; 'a': constant"),
         ("a,y\n" + "1,x\n2,y\n" * 4 + "inf,y\n", [], "column 'a' contains infinity in line 10; numbers must be"),
