@@ -12,6 +12,7 @@ import numpy as np
 
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.summary import first_few
+from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import warn
 from qsdp.cli._streams import stage
 from qsdp.encoding.fitting import FEW
@@ -113,7 +114,7 @@ class TrainingRows:
             )
         for column in encoder.encoding_.columns:
             if column.categories is not None:
-                _warn_of_numbers(column.name, self.train[column.name].tolist())
+                _warn_of_numbers(column.name, self.train[column.name].head(MANY_ROWS).tolist())
 
     @property
     def classes(self) -> list[Any]:
