@@ -162,6 +162,7 @@ def test_amounts_of_dollars_and_pounds_have_separators_of_thousands():
     assert notation_of(["$1,23", "$5,6"]) == "comma in $"
 
 
+@settings(deadline=None)
 @given(st.lists(st.dates(datetime.date(1970, 1, 1), datetime.date(2068, 12, 31)), min_size=1, max_size=20))
 def test_days_are_the_same_in_every_order_of_their_numbers(days):
     numbers = [float((day - datetime.date(1970, 1, 1)).days) for day in days]
@@ -178,6 +179,7 @@ def test_days_are_the_same_in_every_order_of_their_numbers(days):
     assert typed.encoding_ == text.encoding_
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-1e15, 1e15, allow_nan=False), min_size=1, max_size=20))
 def test_numbers_are_rounded_correctly(values):
     for notation, write in (
@@ -298,6 +300,7 @@ def test_rows_are_encoded_alike_whatever_other_rows_a_table_has():
         np.testing.assert_array_equal(encoder.transform(train.iloc[:2]), whole[:2])
 
 
+@settings(deadline=None)
 @given(st.lists(st.timedeltas(datetime.timedelta(-10000), datetime.timedelta(10000)), min_size=1, max_size=20))
 def test_durations_are_the_same_as_text_and_as_objects(spans):
     exact = [span / datetime.timedelta(seconds=1) for span in spans]
@@ -310,6 +313,7 @@ def test_durations_are_the_same_as_text_and_as_objects(spans):
     np.testing.assert_array_equal(as_numbers(pd.Series(spans, dtype=object), "x", "duration"), exact)
 
 
+@settings(deadline=None)
 @given(st.lists(st.times(), min_size=1, max_size=20))
 def test_times_of_day_are_the_same_as_text_and_as_objects(times):
     numbers = as_numbers(pd.Series(times, dtype=object), "x", "duration")
