@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy
 
 from qsdp._utils import deadline
+from qsdp._utils.tuning import FIRST_TRY, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.cuts import without_outliers
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
@@ -24,7 +25,7 @@ __all__ = ["BetaChoice", "Functions", "LeftOut", "RidgeFit", "choose_beta", "lef
 
 #: Maximum number of distinct rows that are left out, maximum number of distinct rows that train, and maximum dimension
 #: of the functions: enough to detect gains of a few per mille, in a second per encoding.
-MOST_ROWS, MOST_TRAINED, _MOST_FUNCTIONS = 3000, 50_000, 1000
+MOST_ROWS, MOST_TRAINED, MOST_FUNCTIONS = 3000, 50_000, 1000
 
 #: Number of distinct rows below which nothing can be left out.
 LEAST_ROWS = 8
@@ -44,9 +45,6 @@ _LEAST_SHARE, _MOST_SHARE, _FALLBACK = 0.03, 0.3, 0.01
 
 #: Beta relative to the beta at which the residuals of the regression are dual feasible; two thirds cost 0.4 points.
 _RATIO = 0.5
-
-#: Relative gap at which the dual norm of a gradient is computed.
-_SIZE_GAP = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +95,10 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows, *, trained: int =
     trained : int
         Maximum number of distinct rows that train.
     """
-    few = LeftOut.of(problem, rows, trained=_MOST_FUNCTIONS)
+    few = LeftOut.of(problem, rows, trained=MOST_FUNCTIONS)
     fits = (few.best(few.data(problem, scale), scale) for scale in _SCALES)
     best = min(fits, key=lambda fit: float(fit.errors.sum()))
-    if rows.count <= _MOST_FUNCTIONS:
+    if rows.count <= MOST_FUNCTIONS:
         return best
     left_out = LeftOut.of(problem, rows, trained=trained)
     return left_out.best(left_out.data(problem, best.scale), best.scale)
@@ -120,7 +118,7 @@ class Functions:
     most : int
     """
 
-    def __init__(self, rows: DataMap, weights: FloatArray, most: int = _MOST_FUNCTIONS) -> None:
+    def __init__(self, rows: DataMap, weights: FloatArray, most: int = MOST_FUNCTIONS) -> None:
         #: Eigenvalues of the weighted inner products of all rows, if these span the functions.
         self.eigenvalues: FloatArray | None = None
         self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
@@ -346,7 +344,7 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     problem : TrainingProblem
         Training problem; its beta is ignored.
     """
-    with deadline.fraction(0.3):
+    with deadline.fraction(FIRST_TRY):
         largest = useful_beta_max(problem)
     if largest == 0.0:
         return BetaChoice(1.0)
@@ -372,6 +370,6 @@ def _sizes(problem: TrainingProblem, left_out: LeftOut, targets: FloatArray) -> 
     r"""Return :math:`\tau(\sum_i w_i y_i \mathcal{X}_i)` of each output, of the block where it is largest."""
     data = problem.map.take(left_out.samples)
     matrices = data.adjoints(left_out.row_weights[:, None] * targets)
-    bounds = [float(uninterrupted(grothendieck_bound(M, tol=_SIZE_GAP))) for M in matrices]
+    bounds = [float(uninterrupted(grothendieck_bound(M, tol=ROUGH))) for M in matrices]
     sizes: FloatArray = np.reshape(bounds, (-1, data.n_blocks)).max(axis=1)
     return sizes

@@ -155,7 +155,7 @@ def test_the_first_rows_choose_the_scale_and_all_the_strength(monkeypatch: pytes
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     problem, rows = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.normal(size=60), beta=1.0), DistinctRows.of(X)
-    monkeypatch.setattr(ridge, "_MOST_FUNCTIONS", 20)
+    monkeypatch.setattr(ridge, "MOST_FUNCTIONS", 20)
     few, many = LeftOut.of(problem, rows, trained=20), LeftOut.of(problem, rows)
     best = min((few.best(few.data(problem, scale), scale) for scale in _SCALES), key=lambda fit: fit.errors.sum())
     found = left_out_fit(problem, rows)

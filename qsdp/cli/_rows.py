@@ -12,6 +12,7 @@ import numpy as np
 
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.summary import first_few
+from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import warn
 from qsdp.cli._streams import stage
 from qsdp.encoding.fitting import FEW
@@ -112,10 +113,8 @@ class TrainingRows:
                 f"no column is left to learn from besides the target {self.source.target!r}; {reasons}"
             )
         for column in encoder.encoding_.columns:
-            texts = [one for one in column.categories or () if isinstance(one, str)]
-            odd = [one for one in texts if unit_of(one) != ""]
-            if odd and len(texts) - len(odd) > max(len(odd), _NUMBERS):
-                warn(f"column {column.name!r} is text, not numbers, because of entries such as {odd[0]!r:.60}")
+            if column.categories is not None:
+                _warn_of_numbers(column.name, self.train[column.name].head(MANY_ROWS).tolist())
 
     @property
     def classes(self) -> list[Any]:
@@ -136,6 +135,16 @@ class TrainingRows:
         if self.checkpoint is not None:
             for one in self.checkpoint.parent.glob(f"{self.checkpoint.name}.*"):
                 one.unlink(missing_ok=True)
+
+
+def _warn_of_numbers(name: str, entries: list[Any]) -> None:
+    """Warn of a column of text most of whose entries are numbers: others, or other units, keep it from being one."""
+    units = {entry: unit_of(entry) for entry in dict.fromkeys(entries) if isinstance(entry, str)}
+    numbers = [unit for unit in units.values() if unit is not None]
+    if len(numbers) > max(len(units) - len(numbers), _NUMBERS):
+        usual = max(numbers, key=numbers.count)
+        if odd := [entry for entry, unit in units.items() if unit != usual]:
+            warn(f"column {name!r} is text, not numbers, because of entries such as {odd[0]!r:.60}")
 
 
 def rows_in_memory(file: Path, target: str, columns: Mapping[str, Any]) -> TrainingRows:
@@ -180,9 +189,10 @@ def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Pa
     source = TableSource(target, columns["weights"], None, (), columns["seed"], float(columns["test_size"]))
     train, test = (RowSample(SAMPLE, source.seed) for _ in range(2))
     with stage(f"Reading {file}: a sample") as bar:
-        numbered: list[set[str]] = []
-        for number, (*parts, some) in enumerate(_parts(file, source, columns["missing"], bar)):
-            numbered.append(some)
+        numbered, done = list[set[str]](), 0
+        for number, (table, *parts) in enumerate(_parts(file, source, columns["missing"], bar)):
+            numbered.append(row_numbers(table, done))
+            done += len(table)
             for which, (sample, part) in enumerate(zip((train, test), parts, strict=True)):
                 sample.add(Rows(part, np.zeros(len(part)), None), [number, which])
         if train.rows is None or train.seen < 2:
@@ -197,7 +207,7 @@ def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Pa
     labels = rows.classes
 
     def batches(bar: ProgressBar = NO_BAR) -> Iterator[tuple[Any, ...]]:
-        for part, *_ in _parts(file, source, source.missing, bar):
+        for _, part, _ in _parts(file, source, source.missing, bar):
             if len(part):
                 yield (
                     inputs_in(source, rows.drop, part),
@@ -213,15 +223,15 @@ def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Pa
 
 def _parts(
     file: Path, source: TableSource, missing: Any, bar: ProgressBar
-) -> Iterator[tuple[pandas.DataFrame, pandas.DataFrame, set[str]]]:
-    """Yield the training and test rows of each chunk, split equally in every pass, and the columns that number rows."""
+) -> Iterator[tuple[pandas.DataFrame, pandas.DataFrame, pandas.DataFrame]]:
+    """Yield each chunk of a file, its training rows and its test rows, which are the same in every pass."""
     rng, done = np.random.default_rng(source.seed), 0
     for table in table_chunks(file, _ROWS, missing):
         known = with_target(source, table)
         held_out = rng.random(len(known)) < source.test_size
         weights = weights_of(source, known)
         counting = np.ones(len(known), dtype=bool) if weights is None else weights > 0.0
-        yield known[~held_out & counting], known[held_out & counting], row_numbers(table, done)
+        yield table, known[~held_out & counting], known[held_out & counting]
         done += len(table)
         bar.count(done, None, f"{done:,} rows")
 

@@ -29,7 +29,10 @@ def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
     rows, the mean of their recalls and, for two, the area under the ROC curve.
     """
     fitted = ScoredRows.of(f"{rows.sampled}training rows", model, rows.train, model.result_.rows.X)
-    parts = [fitted] + ([ScoredRows.of(f"{rows.sampled}test rows", model, rows.test)] if len(rows.test) else [])
+    with warnings.catch_warnings():
+        # The fit has warned of them in its own rows, or the score shows what they cost.
+        warnings.filterwarnings("ignore", "entries outside the categories", QSDPWarning)
+        parts = [fitted] + ([ScoredRows.of(f"{rows.sampled}test rows", model, rows.test)] if len(rows.test) else [])
     number = rows.source.notation is not None
     label = "R²" if number else "accuracy"
     figures = [(label, show_score(part.score(), number=number), part.name) for part in parts]

@@ -8,6 +8,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -29,6 +30,9 @@ SETTINGS: dict[str, Any] = {
     "rich_markup_mode": "markdown",
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
+
+#: Warnings that the running command has printed; files that are read twice have the same ones.
+_PRINTED: ContextVar[set[str]] = ContextVar("_PRINTED")
 
 #: Commands in the order of the help; each is a function in a module of its name.
 COMMANDS = ("demo", "fit", "predict", "resample", "certify", "export", "report", "bench", "datasets")
@@ -72,6 +76,7 @@ class Group(_HelpFlag, TyperGroup):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
+        _PRINTED.set(set())
         with _failures_in_one_line(debug=bool(ctx.params.get("debug"))):
             return super().invoke(ctx)
 
@@ -145,7 +150,7 @@ def say(message: str, style: str = "") -> None:
 
 @contextmanager
 def stage(name: str) -> Iterator[ProgressBar]:
-    """Show the progress of a stage on stderr while it runs; afterwards print its distinct warnings, one per line.
+    """Show the progress of a stage on stderr while it runs; afterwards print its new warnings, one per line.
 
     Verbose calls inside it add their own lines below. The caller may report progress to the bar.
     """
@@ -156,8 +161,10 @@ def stage(name: str) -> Iterator[ProgressBar]:
                 yield bar
         finally:
             texts = [str(one.message) for one in caught if issubclass(one.category, QSDPWarning)]
-            for text in dict.fromkeys(texts):
-                say(f"Warning: {text}", "yellow")
+            for text in texts:
+                if text not in (printed := _PRINTED.get(set())):
+                    printed.add(text)
+                    say(f"Warning: {text}", "yellow")
 
 
 def print_out(renderable: Any) -> None:

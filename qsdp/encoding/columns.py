@@ -57,6 +57,8 @@ def as_table(X: Any) -> Any:
 
 def is_missing(entry: Any) -> bool:
     """Whether an entry is missing: None, NaN of any numeric type, or a marker of pandas or of NumPy's times."""
+    if isinstance(entry, str):
+        return False
     if isinstance(entry, Decimal):
         # Comparisons of signalling NaNs raise.
         return entry.is_nan()

@@ -15,7 +15,7 @@ from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
 
-__all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "FEW", "MISSING", "EncodingRule", "thresholds_of"]
+__all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "FEW", "MISSING", "MOST_BITS", "EncodingRule", "thresholds_of"]
 
 #: Whether numbers are encoded as themselves and as thresholds.
 ENCODINGS = {"standard": (True, False), "thresholds": (False, True), "both": (True, True)}
@@ -33,7 +33,7 @@ CUT = 3.0
 _EXTREME = 100.0
 
 #: Maximum number of thresholds of all columns together.
-_MOST_BITS = 240
+MOST_BITS = 240
 
 #: Fraction of distinct texts above which a column is an identifier, which does not generalise to other rows, and number
 #: of texts (or of rows that a column numbers) up to which that may be chance.
@@ -60,7 +60,7 @@ class EncodingRule:
     @classmethod
     def recommended(cls, encoding: str, n_columns: int, max_categories: int = max_categories) -> EncodingRule:
         """Return the rule that estimators and the command line use for tables of `n_columns` columns."""
-        most = _MOST_BITS // max(n_columns, 1)
+        most = MOST_BITS // max(n_columns, 1)
         return cls(
             encoding=encoding, n_thresholds=min(max(most, 1), cls.n_thresholds), max_categories=max_categories, cut=CUT
         )

@@ -159,12 +159,15 @@ _ORDERS = {
     ],
 }
 _CLOCK = r"(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d(?:\.\d+)?))?"
-#: Durations as Python and pandas print them, times of day, and durations of ISO 8601 without months and years.
+#: Durations as Python and pandas print them, those of ISO 8601 without months and years, and 1 d 2 h 30 min; times of
+#: day.
 _SPANS = {
     "duration": [
         rf"(?:(?P<days>[+-]?\d+) days?,? )?(?P<sign>[+-]?)(?P<hours>\d+):{_CLOCK}",
         r"(?P<sign>[+-]?)P(?=.*\d)(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
         r"(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?",
+        r"(?P<sign>[+-]?)(?=\d)(?:(?P<days>\d+)\s?d(?:ays?)?\s?)?(?:(?P<hours>\d+)\s?h(?:rs?|ours?)?\s?)?"
+        r"(?:(?P<minutes>\d+)\s?m(?:in(?:ute)?s?)?\s?)?(?:(?P<seconds>\d+(?:\.\d+)?)\s?s(?:ec(?:ond)?s?)?)?",
     ],
     "time of day": [rf"(?P<hours>0?[1-9]|1[0-2])(?::{_CLOCK})?\s?(?P<half>[AaPp])\.?[Mm]\.?"],
 }
@@ -223,9 +226,14 @@ def _of_span(notation: str, text: str) -> float | None:
     hours = _of_half(int(parts.get("hours", 0)), parts)
     clock = 3600 * hours + 60 * Decimal(parts.get("minutes", 0)) + Decimal(parts.get("seconds", 0))
     days = _SECONDS_OF_DAY * Decimal(parts.get("days", 0))
-    if "sign" in parts and text[1:2] == "P":
+    if "sign" in parts and ":" not in text:
         return float(-(days + clock) if parts["sign"] == "-" else days + clock)
     return float(days + (-clock if parts.get("sign") == "-" else clock))
+
+
+def _are_spans(matching: list[str]) -> bool:
+    # Numbers in a single unit, such as 30 min, are quantities.
+    return len({unit_of(text) for text in matching}) > 1 or any(unit_of(text) is None for text in matching)
 
 
 def _are_days_first(matching: list[str]) -> bool:
@@ -235,7 +243,8 @@ def _are_days_first(matching: list[str]) -> bool:
 
 #: Parsers of dates and durations, in the order of trial, and whether texts match no other.
 _TIMES: dict[str, tuple[Callable[[str], float | None], Callable[[list[str]], bool]]] = {
-    **{notation: (partial(_of_span, notation), bool) for notation in _SPANS},
+    "duration": (partial(_of_span, "duration"), _are_spans),
+    "time of day": (partial(_of_span, "time of day"), bool),
     "date": (_of_iso, bool),
     **{notation: (partial(_of_day, notation), bool) for notation in ("year first", "month name")},
     # 2010-11 may be a pair of years.
@@ -393,6 +402,9 @@ def ambiguous(texts: Sequence[str]) -> str | None:
     if all(map(_PATTERNS["day first"][0].fullmatch, texts)):
         return f"dates whose day and month are not certain, such as {texts[0]!r}; write them as 2024-01-31"
     digits = {text: _digits(text.translate(_SAME)) for text in texts if unit_of(text) is not None}
+    if len({unit_of(text) for text in digits} - {""}) > 1:
+        # Numbers in several units are categories.
+        return None
     others = [text for text, one in digits.items() if not _PLAIN.fullmatch(one)]
     if others and len(digits) == len(set(texts)) and all(_WITH_COMMAS.fullmatch(digits[text]) for text in others):
         return f"numbers whose commas separate thousands or decimals, such as {others[0]!r}; write 1234 or 1.234"

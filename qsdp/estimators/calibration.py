@@ -12,18 +12,14 @@ from sklearn.linear_model import LogisticRegression
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS
+from qsdp._utils.tuning import SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.estimators.targets import TargetScaling
+from qsdp.options import REFINEMENT_TIME
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.held_out import held_out_predictions
 
 __all__ = ["Calibration"]
-
-#: Time limit in seconds for the relaxations of all folds together.
-_TIME_LIMIT = 60.0
-
-#: Slope for scores of unit size that carry no information.
-_FLATTEST = 1e-3
 
 
 class Lines(NamedTuple):
@@ -88,7 +84,8 @@ class Calibration:
     def lines(self) -> Lines:
         """Slopes and intercepts of the log odds, common to all outputs or per output; computed on first use."""
         assert self.problem is not None
-        with deadline.after(_TIME_LIMIT):
+        # As long as the choices before a fit.
+        with deadline.after(0.5 * REFINEMENT_TIME):
             parts = list(held_out_predictions(self.problem))
         outputs = np.concatenate([self.scaling.decode(held_out.squeezed(predicted)) for held_out, predicted in parts])
         truth = np.concatenate([self.scaling.decode(held_out.y) for held_out, _ in parts])
@@ -118,13 +115,13 @@ def _line(
     units = TargetScaling.of(scores, weights, centre=intercept, scale=intercept)
     scale = float(units.scale) if intercept else float(np.abs(scores).max()) or 1.0
     centred = (scores - units.offset) / scale
-    slope, level = _FLATTEST, 0.0
+    # The slope for scores of unit size that carry no information is small, and positive, since they still decide.
+    slope, level = SMALL, 0.0
     if np.ptp(centred) > len(scores) * EPS or (not intercept and np.any(centred)):
         # Use Newton's method: with gradient methods, weights and repeated rows would differ in some digits.
         model = LogisticRegression(C=np.inf, fit_intercept=intercept, solver="newton-cholesky", tol=1e-8)
         both = np.r_[weights * part, weights * (1.0 - part)]
         model.fit(np.tile(centred, 2)[:, None], np.repeat([1, 0], len(scores)), both)
-        # Keep the slope positive even if scores are worse than none, since they still decide.
-        slope, level = max(float(model.coef_[0, 0]), _FLATTEST), float(np.ravel(model.intercept_)[0])
+        slope, level = max(float(model.coef_[0, 0]), SMALL), float(np.ravel(model.intercept_)[0])
     slope /= scale
     return slope, level - slope * float(units.offset)

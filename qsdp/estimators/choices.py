@@ -12,41 +12,40 @@ import scipy
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.tuning import SMALL
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
 from qsdp.encoding import Encoding, EncodingRule, TableEncoder
 from qsdp.encoding.cuts import Distribution
-from qsdp.encoding.fitting import thresholds_of
+from qsdp.encoding.fitting import FEW, MOST_BITS, thresholds_of
 from qsdp.encoding.scales import restricted_to, scaled_to_rows
 from qsdp.problem import TrainingProblem, quadratic_map
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LEAST_ROWS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
+from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
 
 __all__ = ["choose_encoder"]
 
 #: Candidate numbers of thresholds per column.
 _THRESHOLDS = (5, 20)
 
-#: Maximum number of thresholds of all columns together, and maximum estimate of the operations of a solve (a few
-#: seconds): time versus accuracy.
-_MOST_BITS, _MOST_WORK = 240, 4.2e8
+#: Maximum estimate of the operations of a solve (a few seconds): time versus accuracy.
+_MOST_WORK = 4.2e8
 
 #: Gain required of more inputs: a fraction of the errors, and a number of standard errors (0.5 to 3 are as accurate).
 _GAIN, _STANDARD_ERRORS = 0.01, 1.5
 
-#: Number of folds of the elimination, and number of distinct rows below which no input is eliminated.
-_FOLDS, _FEW_ROWS = 5, 20
+#: Number of folds of the elimination.
+_FOLDS = 5
 
-#: Maximum number of distinct rows that rank inputs, and maximum degrees of freedom of a regression on more rows: beyond
-#: these, the elimination takes long and removes little.
-_ELIMINATION_ROWS, _MOST_FREEDOM = 1000, 250
+#: Maximum degrees of freedom of a regression on more rows than rank inputs: beyond, the elimination takes long and
+#: removes little.
+_MOST_FREEDOM = 250
 
 #: Fraction of the inputs that one step eliminates; at least two inputs remain.
 _ELIMINATED = 0.25
 
-#: Factors of the strength of the penalty that each step of the elimination compares, and the fraction by which errors
-#: may differ without meaning.
-_STEPS, _EQUAL = 10.0 ** np.array([1.0, 0.5, 0.0, -0.5]), 1e-3
+#: Factors of the strength of the penalty that each step of the elimination compares.
+_STEPS = 10.0 ** np.array([1.0, 0.5, 0.0, -0.5])
 
 #: Number of standard errors of paired differences by which errors must exceed the smallest ones to end the elimination,
 #: and by which those of fewer inputs may exceed them: none takes a fifth more bits, one costs accuracy.
@@ -78,9 +77,9 @@ def choose_encoder(
     rule = EncodingRule.recommended("standard", X.shape[1], max_categories)
     encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
     table = encoder._table(X)
-    candidates = _Candidates(encoder.encoding_, table, weights, problem_of)
-    rows = DistinctRows.of(candidates.columns)
-    best = first_clear_best(candidates.all(rows.count), rows)
+    columns = encoder.encoding_.encode(table)
+    rows = DistinctRows.of(columns)
+    best = first_clear_best(_candidates(encoder.encoding_, table, columns, weights, problem_of, rows.count), rows)
     if best.n_thresholds:
         encoder.set_params(encoding="both", n_thresholds=best.n_thresholds)
     kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
@@ -105,45 +104,37 @@ class Candidate:
     fit: RidgeFit | None = None
 
 
-class _Candidates:
-    """Encodings of a table, computed on demand: the standard one, then with more and more thresholds."""
+def _candidates(
+    standard: Encoding,
+    table: list[Any],
+    columns: FloatArray,
+    weights: FloatArray | None,
+    problem_of: Callable[[FloatArray], TrainingProblem],
+    n_distinct: int,
+) -> Iterator[Candidate]:
+    """Yield the affordable candidates: the standard encoding with its `columns`, then with more and more thresholds."""
 
-    def __init__(
-        self,
-        standard: Encoding,
-        table: list[Any],
-        weights: FloatArray | None,
-        problem_of: Callable[[FloatArray], TrainingProblem],
-    ) -> None:
-        self._standard, self._table, self._weights, self._problem_of = standard, table, weights, problem_of
-        self.columns = standard.encode(table)
-
-    def all(self, n_distinct: int) -> Iterator[Candidate]:
-        """Yield the affordable candidates in the order of their number of inputs."""
-        first = self._candidate(self._standard, self.columns, 0)
-        yield first
-        spread = self._spread()
-        for count in affordable_thresholds(len(spread), self._standard.width, first.problem.n_outputs, n_distinct):
-            more = replace(self._standard, expressions=thresholds_of(self._standard, spread, count))
-            columns = np.hstack([self.columns, more.encode(self._table)])
-            encoding = replace(self._standard, expressions=self._standard.expressions + more.expressions)
-            yield self._candidate(encoding, columns, count)
-
-    def _candidate(self, encoding: Encoding, columns: FloatArray, count: int) -> Candidate:
-        scaled = scaled_to_rows(encoding, columns, self._weights)
+    def candidate(encoding: Encoding, columns: FloatArray, count: int) -> Candidate:
+        scaled = scaled_to_rows(encoding, columns, weights)
         scale = encoding.expressions[0].scale / scaled.expressions[0].scale
-        return Candidate(scaled, count, self._problem_of(scale * columns))
+        return Candidate(scaled, count, problem_of(scale * columns))
 
-    def _spread(self) -> dict[int, Distribution]:
-        """Return the distributions of the numeric columns with more than two values, by position."""
-        found = {}
-        for one in self._standard.expressions:
-            if one.kind == "value":
-                entries = self._table[one.position]
-                known = ~np.isnan(entries)
-                own = None if self._weights is None else self._weights[known]
-                found[one.position] = Distribution.of(entries[known], own)
-        return {position: one for position, one in found.items() if len(one.values) > 2}
+    first = candidate(standard, columns, 0)
+    yield first
+    spread = _spread(standard, table, weights)
+    for count in affordable_thresholds(len(spread), standard.width, first.problem.n_outputs, n_distinct):
+        more = replace(standard, expressions=thresholds_of(standard, spread, count))
+        both = replace(standard, expressions=standard.expressions + more.expressions)
+        yield candidate(both, np.hstack([columns, more.encode(table)]), count)
+
+
+def _spread(encoding: Encoding, table: list[Any], weights: FloatArray | None) -> dict[int, Distribution]:
+    """Return the distributions of the numeric columns with more than two values, by position."""
+    spread = {}
+    for position in (one.position for one in encoding.expressions if one.kind == "value"):
+        known = ~np.isnan(table[position])
+        spread[position] = Distribution.of(table[position][known], None if weights is None else weights[known])
+    return {position: one for position, one in spread.items() if len(one.values) > 2}
 
 
 def affordable_thresholds(n_numbers: int, width: int, n_outputs: int, n_distinct: int) -> list[int]:
@@ -156,7 +147,7 @@ def affordable_thresholds(n_numbers: int, width: int, n_outputs: int, n_distinct
     def work(N: int) -> int:
         return n_outputs * N**2 * (min(n_distinct, N * (N + 1) // 2) + 10 * N)
 
-    within = [work(N) <= _MOST_WORK for N in range(width, width + _MOST_BITS + 1)]
+    within = [work(N) <= _MOST_WORK for N in range(width, width + MOST_BITS + 1)]
     most = max(sum(within) - 1, 0) // max(n_numbers, 1)
     counts = [count for count in _THRESHOLDS if count <= most]
     if not counts or (counts[-1] < _THRESHOLDS[-1] and most >= 2 * counts[-1]):
@@ -232,17 +223,17 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
         Indices of the columns, ascending.
     """
     everything = np.arange(n_inputs)
-    if rows.count < _FEW_ROWS or n_inputs <= 2 or deadline.over():
+    if rows.count < FEW or n_inputs <= 2 or deadline.over():
         return everything
     fit = fit or left_out_fit(problem, rows)
-    if rows.count > _ELIMINATION_ROWS and fit.freedom > _MOST_FREEDOM:
+    if rows.count > MOST_FUNCTIONS and fit.freedom > _MOST_FREEDOM:
         return everything
     tried = _eliminated(problem, rows, n_inputs, fit)
     # From few inputs to all.
     candidates = [own for own, _ in reversed(tried)] or [everything]
     enough = [_as_good(errors, _smallest(tried), _NEGLIGIBLE) for _, errors in reversed(tried)]
     candidates = candidates[enough.index(True) if enough else 0 :]
-    return candidates[0] if rows.count <= _ELIMINATION_ROWS else _fewest_of_all_rows(problem, rows, candidates, fit)
+    return candidates[0] if rows.count <= MOST_FUNCTIONS else _fewest_of_all_rows(problem, rows, candidates, fit)
 
 
 def _eliminated(
@@ -322,7 +313,7 @@ class _Elimination:
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, scale: float) -> _Elimination:
         """Prepare the elimination for a problem whose inputs are multiplied by `scale`."""
-        left_out = LeftOut.of(problem, rows, trained=_ELIMINATION_ROWS)
+        left_out = LeftOut.of(problem, rows, trained=MOST_FUNCTIONS)
         order = np.argsort(left_out.place, kind="stable")
         ends = np.empty_like(left_out.counts)
         ends[order] = np.cumsum(left_out.counts[order])
@@ -353,7 +344,7 @@ class _Elimination:
             errors += [np.bincount(left_out.place, one, minlength=len(self.X)) for one in held_out * squared]
         sums = errors.sum(axis=1)
         # Of nearly equal strengths the strongest: while the regression interpolates, the others make no difference.
-        best = int(np.argmax(sums <= (1.0 + _EQUAL) * sums.min()))
+        best = int(np.argmax(sums <= (1.0 + SMALL) * sums.min()))
         everywhere = self._fit(inputs[0], left_out.weights, strengths[best : best + 1])
         importances = [everywhere.importances(0), *(fit.importances(best) for fit in fits)]
         return (

@@ -23,6 +23,7 @@ from qsdp._utils import deadline
 from qsdp._utils.options import documented
 from qsdp._utils.parallel import CountedParallel, count_jobs
 from qsdp._utils.progress import progress
+from qsdp._utils.tuning import INNER
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
@@ -43,9 +44,6 @@ from qsdp.statistics.collections import RowBatches, Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
 
-#: Factor on the tolerance for the paths of the folds: scores of neighbouring betas differ by more than that.
-_COARSER = 10.0
-
 #: Attributes of a fitted estimator that are copied to the estimator that scores a fold.
 _OF_MEMBERS = (
     "n_features_in_",
@@ -61,36 +59,7 @@ _OF_MEMBERS = (
 class _CrossValidated:
     """Mixin with the cross-validation of the classifier and the regressor."""
 
-    _options_class: ClassVar[type[EstimatorOptions]] = CrossValidationOptions
     _plain: ClassVar[type[QuantizedNetworkClassifier] | type[QuantizedNetworkRegressor]]
-
-    def __init__(
-        self: Any,
-        n_neurons: int | None = CrossValidationOptions.n_neurons,
-        *,
-        betas: Any = CrossValidationOptions.betas,
-        cv: Any = CrossValidationOptions.cv,
-        scoring: Any = CrossValidationOptions.scoring,
-        evaluate: str = CrossValidationOptions.evaluate,
-        loss: str | Loss = CrossValidationOptions.loss,
-        activation: str | Sequence[float] | PolynomialActivation | None = CrossValidationOptions.activation,
-        levels: int = CrossValidationOptions.levels,
-        encoding: Any = CrossValidationOptions.encoding,
-        max_categories: int = CrossValidationOptions.max_categories,
-        constant_column: bool = CrossValidationOptions.constant_column,
-        solver: str = CrossValidationOptions.solver,
-        shaping: str = CrossValidationOptions.shaping,
-        refine: str = CrossValidationOptions.refine,
-        tol: float = CrossValidationOptions.tol,
-        allocation: str = CrossValidationOptions.allocation,
-        time_limit: float | None = CrossValidationOptions.time_limit,
-        n_jobs: int | None = CrossValidationOptions.n_jobs,
-        device: str | None = CrossValidationOptions.device,
-        keep_data: bool = CrossValidationOptions.keep_data,
-        random_state: RandomState = CrossValidationOptions.random_state,
-        verbose: bool | int | None = CrossValidationOptions.verbose,
-    ) -> None:
-        self._keep(locals())
 
     def fit(self: Any, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Any:
         """Choose beta and fit the network to data (n, d) and targets.
@@ -163,7 +132,8 @@ class _CrossValidated:
             path, folds = plan_paths(
                 problem, kept, options.betas, solver=options.solver, tol=options.tol, device=options.device
             )
-            folds = [replace(fold, tol=_COARSER * fold.tol) for fold in folds]
+            # Scores of neighbouring betas differ by more than that.
+            folds = [replace(fold, tol=fold.tol / INNER) for fold in folds]
             member = self._member(options)
             if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
                 member.feature_names_in_ = self.feature_names_in_
@@ -405,3 +375,32 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
     """
 
     _plain = QuantizedNetworkRegressor
+    _options_class: ClassVar[type[EstimatorOptions]] = CrossValidationOptions
+
+    def __init__(
+        self,
+        n_neurons: int | None = CrossValidationOptions.n_neurons,
+        *,
+        betas: Any = CrossValidationOptions.betas,
+        cv: Any = CrossValidationOptions.cv,
+        scoring: Any = CrossValidationOptions.scoring,
+        evaluate: str = CrossValidationOptions.evaluate,
+        loss: str | Loss = CrossValidationOptions.loss,
+        activation: str | Sequence[float] | PolynomialActivation | None = CrossValidationOptions.activation,
+        levels: int = CrossValidationOptions.levels,
+        encoding: Any = CrossValidationOptions.encoding,
+        max_categories: int = CrossValidationOptions.max_categories,
+        constant_column: bool = CrossValidationOptions.constant_column,
+        solver: str = CrossValidationOptions.solver,
+        shaping: str = CrossValidationOptions.shaping,
+        refine: str = CrossValidationOptions.refine,
+        tol: float = CrossValidationOptions.tol,
+        allocation: str = CrossValidationOptions.allocation,
+        time_limit: float | None = CrossValidationOptions.time_limit,
+        n_jobs: int | None = CrossValidationOptions.n_jobs,
+        device: str | None = CrossValidationOptions.device,
+        keep_data: bool = CrossValidationOptions.keep_data,
+        random_state: RandomState = CrossValidationOptions.random_state,
+        verbose: bool | int | None = CrossValidationOptions.verbose,
+    ) -> None:
+        self._keep(locals())

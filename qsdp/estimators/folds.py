@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
+from qsdp._utils.tuning import FIRST_TRY
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.gram import Gram, SharedGram
 from qsdp.problem import TrainingProblem
@@ -129,7 +130,7 @@ def plan_paths(
     chosen = check_betas(betas)
     check_solver(solver, problem.loss)
     check_real("tol", tol, strict=True)
-    with deadline.fraction(0.3):
+    with deadline.fraction(FIRST_TRY):
         grid = geometric(useful_beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
     training = [problem.take(train) for train, _ in splits]
     of_folds: list[SharedGram | None] = [None] * len(splits)

@@ -6,10 +6,7 @@ import copy
 import math
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import update_wrapper
-from types import FunctionType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +19,7 @@ from qsdp._utils.options import StoredArguments
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, errors_of
-from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.activations import get_activation
 from qsdp.blocks import Blocks
 from qsdp.certificates import Certificate
 from qsdp.encoding.columns import as_table
@@ -48,26 +45,13 @@ from qsdp.estimators.targets import TargetScaling
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
-from qsdp.losses import Loss, get_loss
+from qsdp.losses import get_loss
 from qsdp.networks import BlockNetwork, InputMoments
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem, check_levels
 from qsdp.relaxation.shortfall import warn_of_choices
 from qsdp.sampling import sample_network
 from qsdp.statistics.collections import Rows, map_rows
-
-__all__ = ["named_copy"]
-
-
-def named_copy(function: Any, owner: str) -> Any:
-    """Return a copy of a method whose qualified name, which error messages show, is that of the class `owner`."""
-    copied = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    update_wrapper(copied, function)
-    del copied.__wrapped__  # type: ignore[attr-defined]
-    copied.__kwdefaults__, copied.__qualname__ = function.__kwdefaults__, f"{owner}.{function.__name__}"
-    return copied
 
 
 class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEstimator):  # type: ignore[misc]
@@ -82,38 +66,6 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     _input_moments: InputMoments | None
 
     _options_class: ClassVar[type[EstimatorOptions]] = EstimatorOptions
-
-    def __init__(
-        self,
-        n_neurons: int | None = EstimatorOptions.n_neurons,
-        *,
-        beta: float | str = EstimatorOptions.beta,
-        loss: str | Loss = EstimatorOptions.loss,
-        activation: str | Sequence[float] | PolynomialActivation | None = EstimatorOptions.activation,
-        levels: int = EstimatorOptions.levels,
-        encoding: Any = EstimatorOptions.encoding,
-        max_categories: int = EstimatorOptions.max_categories,
-        constant_column: bool = EstimatorOptions.constant_column,
-        solver: str = EstimatorOptions.solver,
-        shaping: str = EstimatorOptions.shaping,
-        refine: str = EstimatorOptions.refine,
-        tol: float = EstimatorOptions.tol,
-        allocation: str = EstimatorOptions.allocation,
-        time_limit: float | None = EstimatorOptions.time_limit,
-        n_jobs: int | None = EstimatorOptions.n_jobs,
-        device: str | None = EstimatorOptions.device,
-        random_state: RandomState = EstimatorOptions.random_state,
-        warm_start: bool = EstimatorOptions.warm_start,
-        keep_data: bool = EstimatorOptions.keep_data,
-        verbose: bool | int | None = EstimatorOptions.verbose,
-    ) -> None:
-        self._keep(locals())
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "__init__" not in vars(cls):
-            # Copy the constructor, so that its errors name this class instead of the base class.
-            cls.__init__ = named_copy(cls.__init__, cls.__qualname__)  # type: ignore[method-assign]
 
     def _options(self) -> EstimatorOptions:
         """Return the parameters as checked options."""

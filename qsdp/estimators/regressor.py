@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ from sklearn.utils import Tags
 
 from qsdp._utils.options import documented
 from qsdp._utils.outputs import squeezed
-from qsdp._utils.validation import FloatArray, check_targets
+from qsdp._utils.validation import FloatArray, RandomState, check_targets
+from qsdp.activations import PolynomialActivation
 from qsdp.estimators.collections import rows_here
 from qsdp.estimators.network import _QuantizedNetwork
 from qsdp.estimators.options import EstimatorOptions
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses import get_loss
+from qsdp.losses import Loss, get_loss
 from qsdp.statistics.collections import Rows, is_collection
 
 __all__ = ["QuantizedNetworkRegressor"]
@@ -65,6 +67,32 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     >>> model.score(X[300:], y[300:]) > 0.4, model.certificate_.relative_gap < 0.1
     (True, True)
     """
+
+    def __init__(
+        self,
+        n_neurons: int | None = EstimatorOptions.n_neurons,
+        *,
+        beta: float | str = EstimatorOptions.beta,
+        loss: str | Loss = EstimatorOptions.loss,
+        activation: str | Sequence[float] | PolynomialActivation | None = EstimatorOptions.activation,
+        levels: int = EstimatorOptions.levels,
+        encoding: Any = EstimatorOptions.encoding,
+        max_categories: int = EstimatorOptions.max_categories,
+        constant_column: bool = EstimatorOptions.constant_column,
+        solver: str = EstimatorOptions.solver,
+        shaping: str = EstimatorOptions.shaping,
+        refine: str = EstimatorOptions.refine,
+        tol: float = EstimatorOptions.tol,
+        allocation: str = EstimatorOptions.allocation,
+        time_limit: float | None = EstimatorOptions.time_limit,
+        n_jobs: int | None = EstimatorOptions.n_jobs,
+        device: str | None = EstimatorOptions.device,
+        random_state: RandomState = EstimatorOptions.random_state,
+        warm_start: bool = EstimatorOptions.warm_start,
+        keep_data: bool = EstimatorOptions.keep_data,
+        verbose: bool | int | None = EstimatorOptions.verbose,
+    ) -> None:
+        self._keep(locals())
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

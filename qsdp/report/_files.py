@@ -97,18 +97,12 @@ def _terms(network: Any) -> dict[str, Any]:
 
 def _problem(proof: Any) -> list[tuple[str, str]]:
     """Return the description of the problem of a certificate."""
-    if not isinstance(proof, Proof):
-        return [
-            ("rows", f"{proof.n_samples:,}, which came in batches and are not in the file"),
-            ("inputs", str(proof.network.n_inputs)),
-            ("loss", proof.loss.name),
-            ("beta", format_number(proof.beta)),
-        ]
-    problem = proof.problem
+    batches = not isinstance(proof, Proof)
+    problem = proof if batches else proof.problem
     return [
-        ("rows", f"{problem.n_samples:,}"),
-        ("inputs", str(problem.n_features)),
-        ("outputs", str(problem.n_outputs)),
+        ("rows", f"{problem.n_samples:,}" + (", which came in batches and are not in the file" if batches else "")),
+        ("inputs", str(proof.network.n_inputs if batches else problem.n_features)),
+        ("outputs", str(proof.network.n_outputs)),
         ("loss", problem.loss.name),
         ("beta", format_number(problem.beta)),
     ]

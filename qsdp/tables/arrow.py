@@ -23,7 +23,6 @@ __all__ = ["arrow_frames", "arrow_size", "kind"]
 
 #: First bytes of files, and pyarrow's names of the formats.
 _KINDS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "feather"}
-_LONGEST = 6
 #: Bytes of an entry in memory, with its text and a copy.
 _ENTRY = 16
 
@@ -36,7 +35,7 @@ def kind(path: str | os.PathLike[str]) -> str | None:
         # Reading from a pipe would consume its contents.
         return None
     with open(path, "rb") as stream:
-        begin = stream.read(_LONGEST)
+        begin = stream.read(max(map(len, _KINDS)))
     return next((name for magic, name in _KINDS.items() if begin.startswith(magic)), None)
 
 

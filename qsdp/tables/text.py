@@ -19,7 +19,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 import numpy as np
@@ -51,7 +51,7 @@ _OTHERS = {
     rb"(?i)(\s*%[^\n]*\n)*\s*@relation": "an ARFF file",
 }
 _INSTEAD = ", not a table as CSV, Parquet, Arrow or Feather; save it as CSV"
-#: Byte-order marks, longer ones first, and the number of bytes at the start of a file that determine its encoding.
+#: Byte-order marks, longer ones first.
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -59,8 +59,7 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_MARKED = 4096
-#: Number of characters in which delimiters are searched for, and of records in which a second line of the header is.
+#: Bytes or characters at the start of a file that show its encoding and delimiter, and records that show its header.
 _SAMPLE, _FIRST = 2**16, 12
 #: Start of an entry that is a number, an amount or a date.
 _COUNTS = re.compile(r"\W*\d")
@@ -73,7 +72,7 @@ def text_size(name: str) -> int:
     if not os.path.isfile(name):
         return 0
     with open(name, "rb") as stream:
-        start = stream.read(_MARKED)
+        start = stream.read(_SAMPLE)
     share = _PACKED_SHARE if start.startswith((_ZIP, *_COMPRESSED)) else 1
     return os.path.getsize(name) * _TEXT_SHARE * share
 
@@ -82,7 +81,7 @@ def text_size(name: str) -> int:
 def _opened(name: str) -> Iterator[TextIO]:
     with open(name, "rb") as file, _plain(name, file if file.seekable() else io.BytesIO(file.read())) as plain:
         try:
-            start = plain.read(_MARKED)
+            start = plain.read(_SAMPLE)
             plain.seek(0)
             yield io.TextIOWrapper(plain, encoding=_encoding(name, start), newline="")
         except UnicodeDecodeError as error:
@@ -96,7 +95,7 @@ def _opened(name: str) -> Iterator[TextIO]:
 
 def _plain(name: str, file: BinaryIO) -> BinaryIO:
     """Decompress a file if its first bytes are those of a compression format."""
-    start = file.read(_MARKED)
+    start = file.read(_SAMPLE)
     file.seek(0)
     if not start.startswith(_ZIP):
         opened = next((open_ for magic, open_ in _COMPRESSED.items() if start.startswith(magic)), None)
@@ -152,12 +151,15 @@ def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterato
         first, header = next(records, (0, []))
         if not header:
             raise InvalidInputError(f"{name!r} is empty; its first line must name the columns")
+        below = list(islice(records, 1))
+        if below and _has_row_names(header, below[0][1]):
+            header.insert(0, "")
         repeated = [label for label, count in Counter(filter(None, header)).items() if count > 1]
         if repeated:
             raise InvalidInputError(
                 f"{name!r}, line {first}: names of columns must be distinct; repeated: {listing(repeated)}"
             )
-        body = _without_units(name, _rows(name, first, header, records), missing)
+        body = _without_units(name, _rows(name, first, header, chain(below, records)), missing)
         while some := list(islice(body, rows)):
             entries = list(zip(*(fields for _, fields in some), strict=True))
             for place in (place for place, label in enumerate(header) if not label):
@@ -174,6 +176,11 @@ def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterato
                 if not missing.isdisjoint(column)
             }
             yield frame
+
+
+def _has_row_names(header: list[str], record: list[str]) -> bool:
+    """Whether rows begin with a name that the header does not mention, as `write.table` of R writes them."""
+    return len(record) == len(header) + 1 and record[-1] != "" and any(map(_COUNTS.match, record))
 
 
 def _objects(entries: list[str | None]) -> npt.NDArray[np.object_]:
@@ -210,6 +217,8 @@ def _leading(text: str) -> tuple[int, str]:
 
 def _records(name: str, stream: TextIO, delimiter: str, line: int) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the first line and the fields of each record that is not blank."""
+    # The outline of a country as text is longer than the usual limit.
+    csv.field_size_limit(2**31 - 1)
     reader, above = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True), line
     try:
         for raw in reader:

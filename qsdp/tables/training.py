@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
+from qsdp._utils.summary import first_few
 from qsdp._utils.validation import FloatArray, check_choice, warn
 from qsdp.certificates import Certificate
 from qsdp.encoding.columns import as_numbers, column_notations, habits_of, is_missing, odd_entries, place_of
@@ -51,8 +52,8 @@ __all__ = [
 
 TASKS = ("auto", "classification", "regression")
 
-#: Largest number of classes of a target, and number of classes in a message about more.
-_MOST_CLASSES, _LISTED = 100, 10
+#: Largest number of classes of a target.
+_MOST_CLASSES = 100
 
 #: Number of rows that show how a file writes numbers and dates.
 _SHOWN = 1000
@@ -109,12 +110,11 @@ def source_of(
         source = replace(source, notation=notation if numeric else "number")
         numbers_of(with_target(source, known), target, source.notation)
     elif len(classes) > _MOST_CLASSES:
-        some = list(zip(classes, counts, strict=True))[:_LISTED]
-        shown = ", ".join(f"{str(label)!r} ({count})" for label, count in some)
+        shown = first_few([f"{str(label)!r} ({count})" for label, count in zip(classes, counts, strict=True)])
         advice = "; use --task regression for a number" if numeric else ""
         raise InvalidInputError(
             f"target {target!r} of {title(table)} has {len(classes)} classes, at most {_MOST_CLASSES} are possible: "
-            f"{shown}, and {len(classes) - _LISTED} more{advice}"
+            f"{shown}{advice}"
         )
     elif alike := [one for one, count in Counter(str(label).casefold() for label in classes).items() if count > 1]:
         same = listing(str(label) for label in classes if str(label).casefold() == alike[0])

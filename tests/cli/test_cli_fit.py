@@ -247,7 +247,11 @@ def test_bad_options_are_refused_before_the_file_is_read(
         ("a,y\n1,2\n", [], "holds only '2'"),
         ("a,y\n1,x\n2,y\n", [], "has 2 rows with a target 'y', 1 of them for training; at least 2 are needed"),
         ("a,y\n" + "1,x\n2,y\n3,z\n" * 4, ["--neurons", "2"], "--neurons must be at least 3, one for each class"),
-        ("a,y\n" + "".join(f"{i},v{i}\n" for i in range(120)), [], "120 classes, at most 100 are possible: 'v0' (1)"),
+        (
+            "a,y\n" + "".join(f"{i},v{i}\n" for i in range(120)),
+            [],
+            "120 classes, at most 100 are possible: 'v0' (1)",
+        ),
         ("a,y\n" + "1,x\n1,y\n" * 4, [], "no column is left to learn from besides the target 'y'; 'a': constant"),
         ("a,y\n" + "1,x\n2,y\n" * 4 + "inf,y\n", [], "column 'a' contains infinity in line 10; numbers must be"),
         ("a,y\n" + "1,1\n2,2\n3,3\n" * 4, ["--loss", "logistic"], "target 'y' is a number"),

@@ -164,6 +164,18 @@ def test_less_data_gives_less(trained: Path, here: Path) -> None:
     assert "is not known" not in make_report("new.qsdp", trained / "messy.csv", n_draws=1).to_html()
 
 
+def test_a_folder_of_parquet_files_is_a_table(trained: Path, here: Path) -> None:
+    pytest.importorskip("pyarrow")
+    table = read_table(trained / "messy.csv").head(40)
+    (here / "rows").mkdir()
+    for name, part in (("b", table[20:]), ("a", table[:20])):
+        part.to_parquet(here / "rows" / f"{name}.parquet", index=False)
+    report = make_report(trained / "price.qsdp", "rows", n_draws=1)
+    assert list(report.scores) == ["rows"]
+    digest = hashlib.sha256(b"".join((here / "rows" / f"{name}.parquet").read_bytes() for name in "ab")).hexdigest()
+    assert ("data", "rows", digest) in report.facts["files"]
+
+
 def plain_files(folder: Path) -> dict[str, tuple[Path, list[str]]]:
     """Write a file of every other kind; return what it holds, its path, and words that a report of it has."""
     X, y = qsdp.datasets.make_planted(n=40, d=4, n_neurons=3, random_state=0)

@@ -219,6 +219,19 @@ def test_numbers_among_which_limits_make_text_have_a_line(here: Path) -> None:
     result = run("fit", "data.csv", "--target", "y", *FAST)
     line = "Warning: column 'limit' is text, not numbers, because of entries such as '<0.1'\n"
     assert (result.exit_code, result.stderr.count(line), result.stderr.count("is text, not numbers")) == (0, 1, 1)
+    # Most of many numbers in several units may be distinct, so that they count as identifiers.
+    rows = "".join(f"{k / 2}°{'N' if k % 3 else 'S'},{k % 7},{k % 5}\n" for k in range(80))
+    (here / "data.csv").write_text(f"lat,x,y\n{rows}")
+    result = run("fit", "data.csv", "--target", "y", *FAST, "--force")
+    assert "column 'lat' is text, not numbers, because of entries such as " in result.stderr
+
+
+def test_rare_categories_have_one_warning(here: Path) -> None:
+    rows = "".join(f"v{k % 40},{k % 7},{'ab'[k % 3 > 0]}\n" for k in range(200))
+    (here / "data.csv").write_text(f"kind,x,y\n{rows}")
+    for memory in ([], ["--memory", "0"]):
+        result = run("fit", "data.csv", "--target", "y", "--max-categories", "10", "--force", *FAST, *memory)
+        assert (result.exit_code, result.stderr.count("entries outside the categories")) == (0, 1)
 
 
 def test_another_notation_than_in_training_is_one_error(here: Path) -> None:

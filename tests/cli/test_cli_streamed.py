@@ -146,7 +146,7 @@ def test_the_parts_of_a_file_are_the_same_in_any_batches(data: Path, monkeypatch
     for rows in (1, 13, 500):
         monkeypatch.setattr("qsdp.cli._rows._ROWS", rows)
         parts = list(_parts(data, source, MISSING, NO_BAR))
-        for found, expected in zip(list(zip(*parts, strict=True))[:2], parts_of(data, "label", "w"), strict=True):
+        for found, expected in zip(list(zip(*parts, strict=True))[1:], parts_of(data, "label", "w"), strict=True):
             assert [line for part in found for line in part.index] == expected.index.tolist()
 
 
@@ -297,3 +297,10 @@ def test_a_label_that_the_sample_lacks_is_named(
     message = refused("fit", data, "--target", "label", *STREAMED, "--loss", loss)
     assert "y must hold labels that the sampled rows have" in message
     assert f"got {other!r}" in message or f"got {other}" in message
+
+
+def test_warnings_of_reading_are_printed_once(data: Path) -> None:
+    lines = data.read_text().splitlines()
+    data.write_text("\n".join([f",{lines[0]}", *(f"{k},{line}" for k, line in enumerate(lines[1:]))]))
+    result = run("fit", data, "--target", "y", "--drop", "label", *STREAMED)
+    assert (result.exit_code, result.stderr.count("left out the first column")) == (0, 1)

@@ -148,7 +148,7 @@ def test_all_rows_decide_how_many_inputs_remain(
     candidates = [np.arange(k) for k in (1, 2, 3, 5)]
     assert set(_fewest_of_all_rows(problem, rows, candidates, fit).tolist()) == expected
     # A few rows rank the inputs; too few to see the second one.
-    monkeypatch.setattr(choices, "_ELIMINATION_ROWS", 40)
+    monkeypatch.setattr(choices, "MOST_FUNCTIONS", 40)
     assert expected <= set(useful_inputs(problem, rows, 5).tolist())
 
 

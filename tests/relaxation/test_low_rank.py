@@ -117,6 +117,23 @@ def test_outputs_are_solved_one_after_the_other(loss):
     assert bounds == sorted(bounds)
 
 
+def test_outputs_after_one_that_takes_too_many_operations_are_not_solved(monkeypatch):
+    X, y = data(200, 20, "squared")
+    problem = qsdp.TrainingProblem(X, np.stack([y, X[:, 0], -y], axis=1), beta=1e-3)
+    taken = []
+
+    class Counted(ObjectiveData):
+        def __init__(self, *rest) -> None:
+            super().__init__(*rest)
+            taken.append(self)
+
+    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.solve.ObjectiveData", Counted)
+    raw = solve_low_rank(ScaledProblem.of(problem).instance, Settings(tol=1e-6, effort=1e7))
+    assert raw.status != "optimal"
+    # The first output may use two thirds, and the others end at their first check.
+    assert 0.6e7 < taken[0].operations < 0.8e7
+
+
 @needs_torch
 @pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_products_in_torch(monkeypatch, activation):

@@ -119,13 +119,31 @@ def test_missing_entries_are_counted_and_may_be_named(tmp_path: Path) -> None:
         ('a,b\n1,"2\n3,4\n', "line 2: not valid CSV"),
         ('a,b\n1,"2"3\n', "line 2: not valid CSV"),
         (b"a,b\n\xff\xfe,2\n", "not UTF-8"),
-        ("a,b\n1," + "x" * 200_000 + "\n", "line 2: not valid CSV: field larger"),
+        ("Sepal,Petal\nMazda,1,2\nDatsun,3,4\n", "number 1 has none, and is not an index: it holds 'Mazda'"),
+        (
+            "Report,2024\na,b,c\n1,2,3\n",
+            "line 2: 3 fields; the header in line 1, 'Report, 2024', has 2; remove what is",
+        ),
     ],
 )
 def test_unreadable_files(tmp_path: Path, text: str | bytes, message: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         read_table(write(tmp_path, text))
     assert message in str(caught.value)
+
+
+def test_long_entries_are_read(tmp_path: Path) -> None:
+    assert read_table(write(tmp_path, "a,b\n1," + "x" * 200_000 + "\n"))["b"].str.len().tolist() == [200_000]
+
+
+@pytest.mark.parametrize("first", ["1", '"1"'])
+def test_row_names_that_the_header_does_not_mention_are_left_out(tmp_path: Path, first: str) -> None:
+    with pytest.warns(QSDPWarning, match="left out the first column, a data frame's index without a name"):
+        table = read_table(write(tmp_path, f'"Sepal","Kind"\n{first},5.1,"a"\n2,4.9,"b"\n'))
+    assert {name: table[name].tolist() for name in table} == {"Sepal": ["5.1", "4.9"], "Kind": ["a", "b"]}
+    # A delimiter after the last field is none of a name.
+    table = read_table(write(tmp_path, "a,b\n1,2,\n3,4,\n"))
+    assert {name: table[name].tolist() for name in table} == {"a": ["1", "3"], "b": ["2", "4"]}
 
 
 OTHERS = {

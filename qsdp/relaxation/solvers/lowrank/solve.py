@@ -58,18 +58,24 @@ def solve_low_rank(instance: Instance, settings: Settings) -> RawSolution:
     """Solve a normalised instance by the low-rank method; see `solve_parts` for the arguments.
 
     Iterations are Newton steps of one output. The torch device computes products with the data. The solve ends after
-    about `effort` floating-point operations; an output may use twice its equal part of the remaining operations.
+    about `effort` floating-point operations; an output may use twice its equal part of the remaining operations. If one
+    needs more, the others are not solved either.
     """
+    effort = settings.effort
 
     def prepare(small: Instance) -> SolvePart:
         deadline.check()
         data = ObjectiveData(small.map, small.fit.weights, settings.device)
 
         def solve(k: int, part: Instance, own: Settings) -> RawSolution:
+            nonlocal effort
             share = min(1.0, 2.0 / (len(small.parts) - k))
-            end = data.operations + share * (settings.effort - data.operations)
+            end = data.operations + share * (effort - data.operations)
             with deadline.after(None, interrupted=lambda: data.operations >= end):
-                return _solve_part(data, part, own)
+                raw = _solve_part(data, part, own)
+            if data.operations >= end and raw.status != "optimal":
+                effort = data.operations
+            return raw
 
         return solve
 
