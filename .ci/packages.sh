@@ -7,7 +7,7 @@ python3 -m venv "$work/lowest"
 # shellcheck disable=SC1091
 source "$work/lowest/bin/activate"
 unset PYTHONPATH
-export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1 PIP_COMPILE=0
 
 pip install "hatchling>=1.21"
 python -m hatchling build -d "$work/dist"

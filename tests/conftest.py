@@ -1,5 +1,6 @@
 """Where the tests find the UCI files, how many threads they take, and how workers share them."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and collected tests out of garbage collections, which would visit millions of objects each time."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -43,7 +43,8 @@ COMMANDS = {
 
 def command(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     """Kill or interrupt a command at any moment of its run."""
-    name, (before, seconds) = in_turn(COMMANDS, turn), _ran()
+    name = in_turn(COMMANDS, turn)
+    before, seconds = _ran(name)
     stop = signal.SIGKILL if rng.random() < 0.5 else signal.SIGINT
     outcome.count("command", f"{name}, {stop.name}")
     with tempfile.TemporaryDirectory() as place:
@@ -69,7 +70,8 @@ def command(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
 
 def full_disk(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     """Let files of a command grow to a random size only, less than the largest that it writes."""
-    name, (before, _) = in_turn(COMMANDS, turn), _ran()
+    name = in_turn(COMMANDS, turn)
+    before, _ = _ran(name)
     written = COMMANDS[name][0].split()
     outcome.count("full disk of a command", name)
     # Lengths of files with seconds in them differ.
@@ -129,16 +131,20 @@ def _readable(path: Path, before: bytes | None) -> bool:
 
 
 @cache
-def _ran() -> tuple[Files, dict[str, float]]:
-    """Return the files of a folder in which every command has run, and the seconds of each command."""
-    rng, seconds = np.random.default_rng(0), {}
-    rows = [f"{a:.3f},{b:.3f},{'yes' if a * b > 0 else 'no'}\n" for a, b in rng.standard_normal((60, 2))]
-    files = {"TABLE": "".join(["a,b,label\n", *rows]).encode()}
-    with tempfile.TemporaryDirectory() as place:
-        for name, (written, _) in COMMANDS.items():
-            start = time.monotonic()
-            errors = _begun(name, folder := Path(place), files).communicate()[1]
-            seconds[name], files = time.monotonic() - start, contents(folder)
-            if not files.keys() >= set(written.split()):
-                raise RuntimeError(f"qsdp {name} has failed: {errors[-500:]}")
+def _ran(name: str) -> tuple[Files, dict[str, float]]:
+    """Return the files of a folder in which a command and all before it have run, and the seconds of each."""
+    names = list(COMMANDS)
+    place = names.index(name)
+    files, seconds = _ran(names[place - 1]) if place else ({"TABLE": _table()}, {})
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.monotonic()
+        errors = _begun(name, Path(folder), files).communicate()[1]
+        seconds, files = {**seconds, name: time.monotonic() - start}, contents(Path(folder))
+    if not files.keys() >= set(COMMANDS[name][0].split()):
+        raise RuntimeError(f"qsdp {name} has failed: {errors[-500:]}")
     return files, seconds
+
+
+def _table() -> bytes:
+    rows = np.random.default_rng(0).standard_normal((60, 2))
+    return "".join(["a,b,label\n", *(f"{a:.3f},{b:.3f},{'yes' if a * b > 0 else 'no'}\n" for a, b in rows)]).encode()

@@ -308,7 +308,7 @@ def test_rows_are_sampled_for_second_derivatives(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(packed, "MANY_ROWS", 20)
     monkeypatch.setattr(packed, "_PER_ATOM", 1)
     for loss in ("cross_entropy", "logistic"):
-        check(random_problem(5, loss, n=400))
+        check(random_problem(5, loss, n=200))
 
 
 def test_pruning_keeps_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

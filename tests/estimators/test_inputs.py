@@ -53,26 +53,24 @@ def outputs_of(estimator: str, table: Any, **parameters: Any) -> Any:
     return model.decision_function(table) if estimator.startswith("Classifier") else model.predict(table)
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
 @pytest.mark.parametrize("table", [X, FRAME, pl.DataFrame(TEXT.to_dict("list"))], ids=["array", "pandas", "polars"])
 @pytest.mark.parametrize("encoding", ["auto", "standard", "thresholds", "both", TableEncoder()], ids=str)
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_fits_do_not_depend_on_the_output_configuration(
-    estimator: str, encoding: Any, table: Any, library: str
-) -> None:
+def test_fits_do_not_depend_on_the_output_configuration(estimator: str, encoding: Any, table: Any) -> None:
     plain = outputs_of(estimator, table, encoding=encoding)
-    with sklearn.config_context(transform_output=library):
-        assert_array_equal(outputs_of(estimator, table, encoding=encoding), plain)
+    for library in ("pandas", "polars"):
+        with sklearn.config_context(transform_output=library):
+            assert_array_equal(outputs_of(estimator, table, encoding=encoding), plain)
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_frames_that_a_transformer_returns_are_arrays_inside(estimator: str, library: str) -> None:
+def test_frames_that_a_transformer_returns_are_arrays_inside(estimator: str) -> None:
     plain = outputs_of(estimator, X, encoding=StandardScaler())
-    framed = StandardScaler().set_output(transform=library)
-    assert_array_equal(outputs_of(estimator, X, encoding=framed), plain)
-    with sklearn.config_context(transform_output=library):
-        assert_array_equal(outputs_of(estimator, X, encoding=StandardScaler()), plain)
+    for library in ("pandas", "polars"):
+        framed = StandardScaler().set_output(transform=library)
+        assert_array_equal(outputs_of(estimator, X, encoding=framed), plain)
+        with sklearn.config_context(transform_output=library):
+            assert_array_equal(outputs_of(estimator, X, encoding=StandardScaler()), plain)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -81,12 +81,16 @@ def samples_of(rng, code, n):
 def test_equal_to_neurons_at_every_window(geometry, layout):
     rng = np.random.default_rng(len(geometry))
     encoder = fitted(rng, geometry)
-    for C, exact, width in ((None, True, 64), (3, True, 64), (2, False, 64), (2, True, 32)):
+    kinds = ((None, True, 64), (3, True, 64), (2, False, 64), (2, True, 32))
+    # The first compiler compiles every network, all compilers one network of each geometry, in turn.
+    turn = list(GEOMETRIES).index(geometry) % len(kinds)
+    for number, (C, exact, width) in enumerate(kinds):
         one = network(rng, encoder, C, exact=exact)
         code = to_c(one, encoder=encoder, length=GEOMETRIES[geometry][1], layout=layout, width=width)
         assert code.model.layout.sum_width <= width
         columns = samples_of(rng, code, 10_000 if C == 3 else 200)
-        compiled = [code.compile(compiler=name).evaluate(columns) for name in COMPILERS]
+        compilers = COMPILERS[: None if number == turn else 1]
+        compiled = [code.compile(compiler=name).evaluate(columns) for name in compilers]
         values, counts = values_at_windows(code, one, columns)
         integers = code.model.network
         for found in compiled:

@@ -49,7 +49,7 @@ def test_equal_to_neurons_at_every_patch(geometry):
     for C, kind, most in ((None, "integers", 3), (3, "integers", 2), (4, "single", 1), (2, "floats", 3)):
         one = network(rng, encoder, C, kind)
         model = to_qonnx(one, encoder=encoder, input_range=(0, most))
-        X = rng.integers(0, most, (1000, *shape), endpoint=True)
+        X = rng.integers(0, most, (250, *shape), endpoint=True)
         X[:3], X[3:100] = np.array([0, most, most // 2]).reshape(3, *[1] * len(shape)), most * (X[3:100] > most / 2)
         outputs, facts = execute(model, X), about(model)
         assert facts["bound"] < 2**24

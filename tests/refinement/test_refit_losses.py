@@ -131,13 +131,12 @@ def test_rounding_lowers_the_objective_below_that_of_rounded_weights(loss: str, 
     problem = problem.with_beta(0.02 * qsdp.beta_max(problem))
     network = qsdp.column_generation(problem, tol=1e-4).network
     rounded = qsdp.refit(network, problem, alpha_bits=3)
-    alpha = qsdp.refit(network, problem).output_weights
-    plain = []
+    refitted = qsdp.refit(network, problem)
+    alpha, plain = refitted.output_weights, []
     for share in np.linspace(0.3, 1.0, 36):
         scales = np.abs(alpha).max(axis=0) / 3 * share
         weights = np.clip(np.rint(alpha / scales), -3, 3) * scales
-        again = qsdp.refit(network, problem)
-        plain.append(problem.objective(again.with_weights(again.U, again.V, weights, range(len(weights)))))
+        plain.append(problem.objective(refitted.with_weights(refitted.U, refitted.V, weights, range(len(weights)))))
     assert problem.objective(rounded) <= (1.04 if loss == "hinge" else 1.0) * min(plain)
 
 
