@@ -20,6 +20,7 @@ replaces B, and the bound decreases by :math:`\sum_k \gamma_k`.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -28,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.numeric import MARGIN, ROUNDING, UNIT
+from qsdp._utils.numeric import LEAST, MARGIN, ROUNDING, UNIT
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, BlockNetwork
@@ -56,12 +57,9 @@ __all__ = [
 #: Largest number of free signs of an enumerated leaf: 2^40 vectors take days.
 _MAX_FREE = 40
 
-#: Attempts of a Cholesky factorisation, or to scale a vector into a domain; after as many doublings, a shift of p u |A|
-#: exceeds |A|.
-ATTEMPTS = 60
-
-#: Allowance for the underflow of the smallest numbers, products of data of 1e-100.
-LEAST = 2.0**-980
+#: Attempts of a Cholesky factorisation, or to scale a vector into a domain; after as many doublings, a shift of
+#: 4 p u |A| exceeds |A|.
+ATTEMPTS = sys.float_info.mant_dig
 
 #: Number of signs appended per step of an enumeration, and of partial vectors extended at once.
 _STEP, _WIDTH = 3, 128

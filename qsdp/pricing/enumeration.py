@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.numeric import EPS, MARGIN, ROUNDING
 from qsdp._utils.tuning import ROUGH
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.pricing.sign_vectors import attained, sign_table, signs_of
@@ -229,7 +229,7 @@ class _Pass:
         if not self.halves[stage]:
             return block
         # Each table is off by up to half a unit per entry, in both halves, as in `_lowest`.
-        error = len(self.start) * 0.5001 * (stage + 3)
+        error = len(self.start) * 0.5 * MARGIN * (stage + 3)
         lowest = np.floor(0.5 * ((self.level() - self.allowance) * self.scale - error))
         # Half of an odd sum is not an integer, so the other half takes the rest.
         first = block.sums >> 1
@@ -278,7 +278,7 @@ class _Pass:
             return -1
         excess = self.level() - tail - self.allowance
         # Each table is off by up to half a unit per entry, and by a little more for rounding in double precision.
-        error = len(self.start) * 0.5001 * (stage + 1)
+        error = len(self.start) * 0.5 * MARGIN * (stage + 1)
         return int(max(-1.0, min(2.0**16, np.floor(0.5 * (excess * self.scale - error)))))
 
     def _rounded(self, sums: FloatArray) -> ShortArray:

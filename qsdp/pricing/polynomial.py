@@ -13,6 +13,7 @@ from qsdp.pricing.oracle import Oracle
 from qsdp.pricing.pool import FormPool
 from qsdp.pricing.result import SignArray
 from qsdp.pricing.scaling import Scaled
+from qsdp.training_data import check_levels
 
 __all__ = ["PolynomialOracle"]
 
@@ -47,7 +48,7 @@ class PolynomialOracle(Oracle[FormPool]):
 
     def __init__(self, n_features: int, levels: int, lifted: bool, *, enumerated: int = 2**20) -> None:
         self.n_features = check_integer("n_features", n_features, minimum=1)
-        self.levels = check_integer("levels", levels, minimum=2, maximum=128)
+        self.levels = check_levels(levels)
         self.lifted = check_flag("lifted", lifted)
         self.enumerated = check_integer("enumerated", enumerated, minimum=0)
         self.size = self.n_features + self.lifted
