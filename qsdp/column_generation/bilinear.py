@@ -34,7 +34,7 @@ from qsdp.shaping import BlockCovariances, shape_covariance
 __all__ = ["Known", "Part", "bilinear_part", "is_cheap", "network_of", "share_sums"]
 
 #: Number of inputs, and logarithm of the number of sign vectors of all matrices, up to which every round is priced
-#: exactly; from 22 to 31 inputs it does not matter.
+#: exactly; from 22 to 28 inputs it does not matter, with 30 a proof takes twice as long.
 _CHEAP = 28
 
 #: Size up to which exact pricing takes seconds, so that proofs close the gap and cutting planes would only delay them.

@@ -17,9 +17,8 @@ from qsdp.inner_problem.form import Form
 
 __all__ = ["BoundSearch", "DualPair", "SearchOptions"]
 
-#: Multiples of the allowed gap below which the gradient triggers a proof: immediately, and after a number of steps that
-#: cost half as much as a proof.
-_LIKELY, _POSSIBLE = 1.5, 10.0
+#: Multiple of the allowed gap below which the gradient triggers a proof after steps that cost half as much as a proof.
+_POSSIBLE = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +99,8 @@ class BoundSearch:
                 budget = allowed() - (best[0] - ascent.value)
                 excess = ascent.gradient * float(ascent.weights.sum())
                 worked = ascent.multiplications - proof_work >= 0.5 * certifier.work
-                if stationary or excess < _LIKELY * budget or (worked and excess < _POSSIBLE * budget):
+                # The gradient bounds the gap.
+                if stationary or excess < budget or (worked and excess < _POSSIBLE * budget):
                     if budget > 0.0 and certifier.prove_within(ascent.z, ascent.weights, budget, excess):
                         status = "optimal"
                         break

@@ -45,9 +45,6 @@ FRACTION = 1e-3
 #: Largest number of betas in a path; a larger number is assumed to be a mistake.
 _MOST_BETAS = 100_000
 
-#: Largest ratio of two betas for which a solve starts from the other's solution; beyond, a cold start is as good.
-_NEAR = 4.0
-
 #: Statuses of built-in solvers that end the path.
 _STOPPED = frozenset({"time limit", *FINAL})
 
@@ -243,7 +240,7 @@ def path_with(
             # If zero is optimal, iterations would find that only slowly.
             relaxation = _zero_relaxation(own, weights, settings, regularization) if own.beta >= largest else None
             if relaxation is None:
-                start = last if warm and last is not None and last.problem.beta <= _NEAR * own.beta else None
+                start = last if warm else None
                 relaxation = solve_with(own, solver, settings, regularization, n_jobs=n_jobs, start=start, quiet=True)
         except KeyboardInterrupt:
             if not solved:

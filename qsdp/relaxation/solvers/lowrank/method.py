@@ -16,9 +16,6 @@ from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation, offer
 
 __all__ = ["follow"]
 
-#: Maximum number of steps between certificates.
-_BETWEEN_PROOFS = 8
-
 #: Largest entries of new columns relative to the root of r; the first that does not raise the objective is used.
 _SIZES = (5e-2, 1e-2, 2e-3, 4e-4)
 
@@ -85,7 +82,7 @@ class _LowRankIteration:
         """Decide whether to certify the current point."""
         if not self.since_proof:
             return False
-        return self._stuck or self.since_proof >= _BETWEEN_PROOFS or self._promise < self._due
+        return self._stuck or self.since_proof >= PATIENCE or self._promise < self._due
 
     def prove(self) -> None:
         """Certify the point, and update the columns of the factors by the violated dual constraints."""
