@@ -12,8 +12,8 @@ clock lines lines of code (no comments, no docstrings) with a name that contains
 numbers     what a measurement may have chosen, each name, literal or power once. Packages and modules that only accept,
             show or write (`FACES`) have none: their numbers are sizes of figures, formats and lists. Nowhere count 0,
             1, 2, 3, 4, a half and a quarter (mathematics), factors beside `EPS`, `UNIT`, `ROUNDING` or in `gamma`
-            (analyses of rounding), widths of number types (and half of a mantissa) in powers of two, and numbers near
-            the ends of the range of floats:
+            (analyses of rounding), widths of number types (and half of a mantissa) in powers of two, numbers near the
+            ends of the range of floats, and the `minimum` and `maximum` of a check (what is accepted):
   constants   upper-case module names whose value is made of numbers alone (also tuples and dictionaries of them); there
               even small numbers count, but for 0 and 1, and for tables of definitions by name,
   fields      numeric defaults of fields of classes, and numbers passed to a class whose name ends in Rule,
@@ -41,7 +41,7 @@ COLUMNS = ("lines", "clocked", "clock lines", "numbers", *KINDS, "measured", "sh
 
 #: Packages and modules whose numbers say what is accepted, shown or written; no method depends on them.
 FACES = {"bench", "cli", "datasets", "export", "networks", "plotting", "report", "tabular"}
-FACES |= {"_utils/bars.py", "_utils/memory.py", "_utils/summary.py"}
+FACES |= {"encoding/frames.py", "_utils/bars.py", "_utils/memory.py", "_utils/summary.py"}
 
 CLOCKS = {"deadline", "time_limit", "limit", "seconds", "clock"}
 _CLOCK_NAME = re.compile("deadline|time_limit|clock|seconds|elapsed|timeover", re.IGNORECASE)
@@ -137,10 +137,10 @@ def numbers(node: ast.AST) -> list[float]:
 
 
 def power(node: ast.AST) -> float | None:
-    """Return the value of a power of two numbers; None for any other expression."""
+    """Return the value of a power of two numbers, the base if both are mathematics; None for any other expression."""
     match node:
         case ast.BinOp(op=ast.Pow(), left=ast.Constant(value=base), right=ast.Constant(value=exponent)):
-            return base**exponent
+            return base if {base, exponent} <= _NEVER_CHOSEN else base**exponent
         case ast.BinOp(
             op=ast.Pow(),
             left=ast.Constant(value=base),
@@ -151,8 +151,10 @@ def power(node: ast.AST) -> float | None:
 
 
 def is_given(node: ast.AST) -> bool:
-    """Return whether an expression is a product with a rounding, a bound by `gamma`, or a power of two of a type."""
+    """Return whether an expression is a rounding, a power of two of a type, or an end of what a check accepts."""
     match node:
+        case ast.keyword(arg="minimum" | "maximum"):
+            return True
         case ast.Call(func=ast.Name(id="gamma")):
             return True
         case ast.BinOp(op=ast.Pow(), left=ast.Constant(value=2), right=ast.Constant(value=width)):

@@ -23,7 +23,7 @@ class Rule:
     name: str = "a"
 
     def __init__(self, levels: int = 8) -> None:
-        self.least = 2.0**-700
+        self.least = check_integer("least", 2.0**-700 + 0.5**3, maximum=128)
 
 
 _RULE = ARule(6, share=0.3, name="a")

@@ -180,7 +180,7 @@ DATES, DURATIONS = frozenset({"date", *_ORDERS}), frozenset(_SPANS)
 _OF_DAY, _OF_HOUR, _OF_MINUTE = (
     timedelta(**{unit: 1}) // timedelta(seconds=1) for unit in ("days", "hours", "minutes")
 )
-_NOON = 12
+_NOON = _OF_DAY // _OF_HOUR // 2
 
 
 def _parts(notation: str, text: str) -> dict[str, str] | None:

@@ -17,9 +17,6 @@ from qsdp.inner_problem.form import Form
 
 __all__ = ["BoundSearch", "DualPair", "SearchOptions"]
 
-#: Multiple of the allowed gap below which the gradient triggers a proof after steps that cost half as much as a proof.
-_POSSIBLE = 10.0
-
 
 @dataclass(frozen=True, eq=False)
 class DualPair:
@@ -99,8 +96,8 @@ class BoundSearch:
                 budget = allowed() - (best[0] - ascent.value)
                 excess = ascent.gradient * float(ascent.weights.sum())
                 worked = ascent.multiplications - proof_work >= 0.5 * certifier.work
-                # The gradient bounds the gap.
-                if stationary or excess < budget or (worked and excess < _POSSIBLE * budget):
+                # The gradient bounds the gap. After steps that cost half as much as a proof, ten times as much may do.
+                if stationary or excess < budget or (worked and INNER * excess < budget):
                     if budget > 0.0 and certifier.prove_within(ascent.z, ascent.weights, budget, excess):
                         status = "optimal"
                         break

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.numeric import HALF_DIGITS
+from qsdp._utils.numeric import EPS, HALF_DIGITS
 from qsdp._utils.summary import first_few
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.exceptions import InvalidInputError
@@ -324,4 +324,4 @@ def weighted_sum(values: cp.Expression, weight: float | FloatArray) -> cp.Expres
 
 
 #: Lower bound of curvatures: the loss hardly depends on a prediction with a smaller one.
-LEAST_CURVATURE = 1e-14
+LEAST_CURVATURE = 64.0 * EPS

@@ -20,9 +20,6 @@ from qsdp.pricing.shifts import homogenized, root_shift
 
 __all__ = ["FormTree"]
 
-#: Maximum number of vectors of a block that are added to the pool.
-_SHOWN = 2**13
-
 
 class FormTree(TreeSearch):
     r"""Branch and bound for :math:`\pm q^T K q`; a node fixes the first levels of q.
@@ -165,8 +162,8 @@ def enumerate_forms(
             continue
         magnitudes = np.abs(block) if len(signs) == 2 else signs[0] * block
         chosen = np.flatnonzero(magnitudes > level)
-        if len(chosen) > _SHOWN:
-            chosen = chosen[np.argpartition(-magnitudes.ravel()[chosen], _SHOWN)[:_SHOWN]]
+        if len(chosen) > MANY_ROWS:
+            chosen = chosen[np.argpartition(-magnitudes.ravel()[chosen], MANY_ROWS)[:MANY_ROWS]]
         i, j = np.divmod(chosen, len(B))
         pool.add(place(np.hstack([np.broadcast_to(fixed, (len(i), k)), A[i], B[j]])))
     return True

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import COARSE, EIGEN, INNER
+from qsdp._utils.tuning import COARSE, EIGEN, INNER, TYPICAL_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
@@ -26,8 +26,8 @@ __all__ = ["operations", "solve_low_rank", "unfit"]
 #: Default of `max_iter`; tens of iterations are usual.
 _MOST_ITERATIONS = 500
 
-#: Expected decompositions of a solve, products with the data, and columns of the factors.
-_DECOMPOSITIONS, _PRODUCTS, _COLUMNS = 10, 2000, 80
+#: Expected products of a solve with the data, and columns of the factors.
+_PRODUCTS, _COLUMNS = 2000, 80
 
 #: Samples per column up to which a coarse solve counts as having few samples, and its number of products.
 _FEW_SAMPLES, _COARSE_PRODUCTS = 4, 150
@@ -39,7 +39,7 @@ def operations(instance: Instance, tol: float) -> float:
         return math.inf
     n, N, columns = instance.map.n_rows, instance.size, min(instance.size, _COLUMNS)
     products = _COARSE_PRODUCTS if tol >= COARSE and n <= _FEW_SAMPLES * N else _PRODUCTS
-    each = _DECOMPOSITIONS * EIGEN * N**3 + products * 4.0 * N * (2.0 * n + N) * columns
+    each = TYPICAL_STEPS * EIGEN * N**3 + products * 4.0 * N * (2.0 * n + N) * columns
     return each * instance.n_matrices
 
 
