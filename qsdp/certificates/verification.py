@@ -209,7 +209,7 @@ class ScaledRows:
         E = np.hstack([rows, np.ones((n, 1))]) if lifted else rows
         N = E.shape[1]
         # The error grows with the rows of a chunk plus the number of chunks.
-        step = math.isqrt(n)
+        step = max(1, math.isqrt(n))
         M = np.zeros((N, N))
         for start in range(0, n, step):
             chunk = E[start : start + step]
@@ -238,7 +238,7 @@ class PackedRows:
         r"""Return for each block :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`."""
         sums, errors = np.zeros((2, self.layout.n_entries))
         n = len(self.rows)
-        step = math.isqrt(n)
+        step = max(1, math.isqrt(n))
         roundings = gamma(step + -(-n // step) + 12) * np.abs(nu) + defects
         for start in range(0, n, step):
             some = slice(start, start + step)

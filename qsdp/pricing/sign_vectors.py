@@ -49,8 +49,8 @@ def tail_order(M: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def attained(rows: FloatArray, start: FloatArray | float = 0.0) -> float:
-    r"""Maximise :math:`\|c + M_R^T u\|_1` approximately, by alternation from as many fixed vectors as rows."""
-    U = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(rows), len(rows)))
+    r"""Maximise :math:`\|c + M_R^T u\|_1` approximately, by alternation from a fixed vector more than rows."""
+    U = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(rows) + 1, len(rows)))
     for _ in range(PATIENCE):
         U = np.where(np.where(start + U @ rows >= 0.0, 1.0, -1.0) @ rows.T >= 0.0, 1.0, -1.0)
     return float(np.abs(start + U @ rows).sum(axis=1).max())
