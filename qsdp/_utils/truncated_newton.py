@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import GAIN, PROGRESS
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["ACCEPTED", "Step", "newton_step"]
 
 #: Smallest ratio of actual to predicted decrease at which a step is taken, and the ratio at which the region may grow.
-ACCEPTED, _GOOD = GAIN, PROGRESS
+#: Bounds of loose tolerance, and the default beta with them, depend on both to their tolerance.
+ACCEPTED, _GOOD = 0.05, 0.75
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,10 @@ from qsdp.inner_problem.form import Form
 
 __all__ = ["BoundSearch", "DualPair", "SearchOptions"]
 
+#: Multiple of the allowed gap below which the gradient, which bounds the gap, triggers a proof: bounds of loose
+#: tolerance, and the default beta with them, depend on it to their tolerance.
+_LIKELY = 1.5
+
 
 @dataclass(frozen=True, eq=False)
 class DualPair:
@@ -96,8 +100,8 @@ class BoundSearch:
                 budget = allowed() - (best[0] - ascent.value)
                 excess = ascent.gradient * float(ascent.weights.sum())
                 worked = ascent.multiplications - proof_work >= 0.5 * certifier.work
-                # The gradient bounds the gap. After steps that cost half as much as a proof, ten times as much may do.
-                if stationary or excess < budget or (worked and INNER * excess < budget):
+                # After steps that cost half as much as a proof, ten times the allowed gap may do.
+                if stationary or excess < _LIKELY * budget or (worked and INNER * excess < budget):
                     if budget > 0.0 and certifier.prove_within(ascent.z, ascent.weights, budget, excess):
                         status = "optimal"
                         break
