@@ -9,14 +9,15 @@ clocked     functions (and lambdas) with a parameter of a clock: one named deadl
             clock, unless it is annotated as an integer or a text, or one whose annotation mentions Deadline.
 clock lines lines of code (no comments, no docstrings) with a name that contains deadline, time_limit, clock, seconds,
             elapsed or TimeOver.
-numbers     what a measurement may have chosen, each name or literal once. Packages that only accept, show or write
-            (`FACES`) have none: their numbers are sizes of figures, formats and lists. Nowhere count 0, 1, 2, 3, 4, a
-            half and a quarter (mathematics), factors beside `EPS`, `UNIT`, `ROUNDING` or in `gamma` (analyses of
-            rounding), widths of number types in powers of two, and numbers near the ends of the range of floats:
+numbers     what a measurement may have chosen, each name, literal or power once. Packages and modules that only accept,
+            show or write (`FACES`) have none: their numbers are sizes of figures, formats and lists. Nowhere count 0,
+            1, 2, 3, 4, a half and a quarter (mathematics), factors beside `EPS`, `UNIT`, `ROUNDING` or in `gamma`
+            (analyses of rounding), widths of number types (and half of a mantissa) in powers of two, numbers near the
+            ends of the range of floats, and the `minimum` and `maximum` of a check (what is accepted):
   constants   upper-case module names whose value is made of numbers alone (also tuples and dictionaries of them); there
-              even small numbers count, but for 0 and 1,
+              even small numbers count, but for 0 and 1, and for tables of definitions by name,
   fields      numeric defaults of fields of classes, and numbers passed to a class whose name ends in Rule,
-  defaults    numeric defaults of parameters of private functions,
+  defaults    numeric defaults of parameters of private functions, to which constructors do not belong,
   literals    numbers in bodies of functions.
 measured    numbers with a row in docs/tuning.md, which a test compares with the code.
 shapes      comparisons of `.ndim`, `n_outputs` or `.shape[1]` with a number, and reads of `.separable` and
@@ -38,15 +39,16 @@ PAGE = ROOT.parent / "docs" / "tuning.md"
 KINDS = ("constants", "fields", "defaults", "literals")
 COLUMNS = ("lines", "clocked", "clock lines", "numbers", *KINDS, "measured", "shapes")
 
-#: Packages whose numbers say what is accepted, shown or written; no method depends on them.
+#: Packages and modules whose numbers say what is accepted, shown or written; no method depends on them.
 FACES = {"bench", "cli", "datasets", "export", "networks", "plotting", "report", "tabular"}
+FACES |= {"encoding/frames.py", "_utils/bars.py", "_utils/memory.py", "_utils/summary.py"}
 
 CLOCKS = {"deadline", "time_limit", "limit", "seconds", "clock"}
 _CLOCK_NAME = re.compile("deadline|time_limit|clock|seconds|elapsed|timeover", re.IGNORECASE)
 _CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]*")
 _NEVER_CHOSEN = {0, 1, 2, 3, 4, 0.5, 0.25}
 _ROUNDINGS = {"EPS", "UNIT", "ROUNDING"}
-_WIDTHS = {7, 8, 15, 16, 24, 31, 32, 52, 53, 63, 64}
+_WIDTHS = {7, 8, 15, 16, 24, 27, 31, 32, 52, 53, 63, 64}
 _FARTHEST = 1e50
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -62,7 +64,7 @@ def counts(source: str) -> Counter[str]:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 found["clocked"] += any(map(is_clock, parameters(node)))
-                if getattr(node, "name", "_").startswith("_"):
+                if re.match(r"_(?!_)", getattr(node, "name", "_")):
                     defaults = [numbers(one) for one in [*node.args.defaults, *filter(None, node.args.kw_defaults)]]
                     found["defaults"] += sum(is_chosen(one) for one in defaults)
             case ast.ClassDef():
@@ -102,7 +104,8 @@ def constants(statement: ast.stmt) -> int:
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     names = [node.id for one in targets if one for node in ast.walk(one) if isinstance(node, ast.Name)]
     chosen = isinstance(statement, ast.Assign | ast.AnnAssign) and is_numeric(statement.value)
-    chosen = chosen and is_chosen(numbers(statement.value), never={0, 1})
+    named = chosen and isinstance(statement.value, ast.Dict)
+    chosen = chosen and is_chosen(numbers(statement.value), never=_NEVER_CHOSEN if named else {0, 1})
     return sum(bool(_CONSTANT.fullmatch(name)) for name in names) if chosen else 0
 
 
@@ -126,13 +129,32 @@ def is_chosen(values: list[float], never: set[float] = _NEVER_CHOSEN) -> bool:
 def numbers(node: ast.AST) -> list[float]:
     """Return the numbers in an expression, except in analyses of rounding and widths of number types."""
     given = {id(one) for part in ast.walk(node) for one in ast.walk(part) if is_given(part)}
-    found = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and id(one) not in given)
+    parts = [one for one in ast.walk(node) if id(one) not in given]
+    powers = {id(one): power(one) for one in parts if power(one) is not None}
+    given = {id(one) for part in parts if id(part) in powers for one in ast.walk(part) if one is not part}
+    found = (powers.get(id(one), getattr(one, "value", None)) for one in parts if id(one) not in given)
     return [value for value in found if type(value) in (int, float)]
 
 
-def is_given(node: ast.AST) -> bool:
-    """Return whether an expression is a product with a rounding, a bound by `gamma`, or a power of two of a type."""
+def power(node: ast.AST) -> float | None:
+    """Return the value of a power of two numbers, the base if both are mathematics; None for any other expression."""
     match node:
+        case ast.BinOp(op=ast.Pow(), left=ast.Constant(value=base), right=ast.Constant(value=exponent)):
+            return base if {base, exponent} <= _NEVER_CHOSEN else base**exponent
+        case ast.BinOp(
+            op=ast.Pow(),
+            left=ast.Constant(value=base),
+            right=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=exponent)),
+        ):
+            return base**-exponent
+    return None
+
+
+def is_given(node: ast.AST) -> bool:
+    """Return whether an expression is a rounding, a power of two of a type, or an end of what a check accepts."""
+    match node:
+        case ast.keyword(arg="minimum" | "maximum"):
+            return True
         case ast.Call(func=ast.Name(id="gamma")):
             return True
         case ast.BinOp(op=ast.Pow(), left=ast.Constant(value=2), right=ast.Constant(value=width)):
@@ -158,7 +180,10 @@ def literals(tree: ast.Module) -> list[float]:
     heads = {id(one) for function in functions for one in ast.walk(function.args)}
     heads |= {id(one) for part in ast.walk(tree) if is_given(part) for one in ast.walk(part)}
     inside = {id(one): one for function in functions for one in ast.walk(function) if id(one) not in heads}
-    return [value for node in inside.values() if isinstance(node, ast.Constant) for value in numbers(node)]
+    powers = [node for node in inside.values() if power(node) is not None]
+    operands = {id(one) for node in powers for one in ast.walk(node)}
+    alone = [node for node in inside.values() if isinstance(node, ast.Constant) and id(node) not in operands]
+    return [value for node in [*powers, *alone] for value in numbers(node)]
 
 
 def asks_shape(node: ast.AST) -> bool:
@@ -190,7 +215,7 @@ def main() -> None:
         package = path.relative_to(ROOT).parts[0]
         if package != "baselines":
             found = counts(path.read_text("utf-8"))
-            if package in FACES:
+            if not FACES.isdisjoint({package, path.relative_to(ROOT).as_posix()}):
                 for name in ("numbers", *KINDS):
                     del found[name]
             packages.setdefault(package.removesuffix(".py"), Counter()).update(found)

@@ -20,6 +20,7 @@ from qsdp._utils.validation import (
     check_choice,
     check_integer,
     check_matrix,
+    check_numbers,
     check_real,
     check_unmasked,
     read_only,
@@ -70,6 +71,12 @@ class Layout:
     def kinds(self) -> tuple[str, ...]:
         """Kinds of the blocks."""
         return tuple(KINDS[flat] for flat in self.linear)
+
+    def described(self, *, than: Layout | None) -> str:
+        """Describe the layout for an error message, by an attribute in which it differs from another one."""
+        names = ("sizes", "kinds", "omega")
+        differing = [name for name in names if than is None or getattr(self, name) != getattr(than, name)]
+        return f"blocks of {differing[0]} {getattr(self, differing[0])!r:.90}"
 
     @cached_property
     def side(self) -> int:
@@ -158,6 +165,14 @@ class Layout:
         flat[:, upper] = entries
         flat[:, lower] = entries
         return flat.reshape(-1, self.side, self.side)
+
+    def check_matrices(self, name: str, matrices: Any, n_outputs: int) -> list[FloatArray]:
+        """Check a list over blocks of finite arrays (C, N_r, N_r), and return them as float64."""
+        arrays = [check_numbers(name, array, "(C, N, N) for each block") for array in matrices]
+        shapes, given = [(n_outputs, n, n) for n in self.sizes], [array.shape for array in arrays]
+        if given != shapes:
+            raise InvalidInputError(f"{name} must have arrays of shapes {shapes}; got {given}")
+        return arrays
 
     def stack(self, parts: Sequence[FloatArray]) -> FloatArray:
         """Combine the matrices of each block, arrays (C, N_r, N_r), into a stack (C R, N, N)."""
@@ -354,12 +369,11 @@ def _listed(name: str, values: Any) -> list[Any]:
 
 def _checked_rows(rows: Any, layout: Layout) -> npt.NDArray[Any]:
     check_unmasked("rows", rows)
-    kept = isinstance(rows, np.ndarray) and rows.ndim == 2 and len(rows) > 0 and rows.dtype.str[1:] in _KEPT
-    array: npt.NDArray[Any] = np.asarray(rows) if kept else check_matrix("rows", rows)
+    array: npt.NDArray[Any] = check_matrix("rows", rows, kept=_KEPT)
     if array.shape[1] != layout.n_entries:
         raise InvalidInputError(
             f"rows must have {layout.n_entries} columns for blocks of these sizes and kinds; got {array.shape[1]}"
         )
-    if kept and not all(np.isfinite(array[some]).all() for some in chunks(*array.shape)):
+    if not all(np.isfinite(array[some]).all() for some in chunks(*array.shape)):
         raise InvalidInputError("rows must be finite; found NaN or infinity")
     return array

@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from qsdp._utils.options import documented
 from qsdp._utils.summary import Summarized, Summary, format_number
+from qsdp._utils.tuning import SMALL
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
@@ -42,9 +43,6 @@ FUNCTIONS: dict[str, Callable[[FloatArray], Any]] = {
     "relu": lambda Z: np.maximum(Z, 0.0),
     "identity": lambda Z: Z,
 }
-
-#: Default beta, as a fraction of the smallest value for which the zero network is optimal.
-_BETA_SHARE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,4 +324,4 @@ def _default_beta(X: FloatArray, target: FloatArray, options: TrainingOptions) -
     data = quadratic_map(M * X, get_activation(options.activation))
     bounds = [spectral_bound(data.adjoint(2.0 * column), np.ones(data.size)) for column in target.reshape(len(X), -1).T]
     dimension = X.shape[1] * M + data.lifted
-    return float(_BETA_SHARE * np.mean(bounds) * data.size / dimension)
+    return float(SMALL * np.mean(bounds) * data.size / dimension)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DataMap", "QuadraticMap", "append_constant", "bordered", "quadratic_values"]
 
-#: Minimum columns of a strip of a triangular matrix, and maximum number of strips: narrower products are slow.
-_STRIP, _MOST_STRIPS = 64, 8
+#: Columns of a strip of a triangular matrix: narrower products are slow.
+_STRIP = 64
 
 
 def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
@@ -65,8 +65,7 @@ def _strips(S: FloatArray) -> list[tuple[slice, FloatArray]]:
     if d < 2 * _STRIP:
         return [(slice(0, d), S)]
     upper = np.triu(S) + np.tril(S, -1).T
-    step = max(_STRIP, -(-d // _MOST_STRIPS))
-    columns = [slice(start, min(start + step, d)) for start in range(0, d, step)]
+    columns = [slice(start, min(start + _STRIP, d)) for start in range(0, d, _STRIP)]
     return [(own, np.ascontiguousarray(upper[: own.stop, own])) for own in columns]
 
 

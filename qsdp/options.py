@@ -14,6 +14,7 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
 from qsdp._utils.options import Options, choice, option
+from qsdp._utils.tuning import FIRST_TRY
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
@@ -39,9 +40,6 @@ __all__ = ["AUTO", "LIMITED", "REFINEMENTS", "REFINEMENT_TIME", "TrainingOptions
 
 #: Value of beta for the choice on held-out rows.
 AUTO = "auto"
-
-#: Fraction of a time limit that the choice of beta may take.
-_CHOICE_SHARE = 0.25
 
 #: Limit in seconds of a refinement by "polish" or "exact" without a time limit; half costs accuracy in large problems.
 REFINEMENT_TIME = 120.0
@@ -256,7 +254,7 @@ class TrainingOptions(Options):
     @contextmanager
     def choosing(self, what: str) -> Iterator[None]:
         """Open the time-limit scope of a choice: a fraction of the time left, or half the time of a refinement."""
-        with deadline.within(0.5 * REFINEMENT_TIME) if self.time_limit is None else deadline.fraction(_CHOICE_SHARE):
+        with deadline.within(0.5 * REFINEMENT_TIME) if self.time_limit is None else deadline.fraction(FIRST_TRY):
             yield
             if self.time_limit is not None and deadline.over():
                 deadline.note_end(f"the choice of {what}")

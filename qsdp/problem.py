@@ -32,6 +32,7 @@ from qsdp.losses import DataFit, Loss, get_loss
 from qsdp.training_data import (
     SecondLayer,
     Statistics,
+    check_binary,
     check_levels,
     data_of_rows,
     data_of_statistics,
@@ -141,13 +142,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         self.sample_weight: FloatArray | None = data.sample_weight
         #: Whether `y` and the outputs of networks have the shape (n,).
         self.scalar: bool = data.scalar
-        self._check_blocks()
-
-    def _check_blocks(self) -> None:
-        if self.blocks is not None and (self.levels > 2 or self.activation is not None):
-            raise InvalidInputError(
-                "levels must be 2 and activation None for blocks: an encoder can lift the data before it packs them"
-            )
+        check_binary(self.blocks, self.levels, self.activation)
 
     @classmethod
     def from_statistics(
@@ -319,9 +314,8 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     def with_levels(self, levels: int) -> TrainingProblem:
         """Return the same problem for another number of levels; the arrays are shared."""
-        other = self._replaced(levels=check_levels(levels))
-        other._check_blocks()
-        return other
+        check_binary(self.blocks, check_levels(levels), self.activation)
+        return self._replaced(levels=levels)
 
     def with_beta(self, beta: float) -> TrainingProblem:
         """Return the same problem for another beta; the arrays are shared."""
@@ -477,13 +471,10 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         if self.blocks is None:
             # One block, whose matrices and bounds come with the axis of outputs only if y does.
             Z, rho = [[Z] if self.scalar else Z], np.reshape(rho, (-1, 1))
-        parts = [check_numbers("Z", part, "(C, N, N) for each block") for part in Z]
-        shapes = [(self.n_outputs, n, n) for n in self.map.layout.sizes]
-        if [part.shape for part in parts] != shapes:
-            raise InvalidInputError(f"Z must have arrays of shapes {shapes}; got {[part.shape for part in parts]}")
+        parts = self.map.layout.check_matrices("Z", Z, self.n_outputs)
         radii = check_numbers("rho", rho, "(C, R)")
-        if radii.shape != (self.n_outputs, len(shapes)) or np.any(radii < 0.0):
-            raise InvalidInputError(f"rho must be >= 0 of shape {(self.n_outputs, len(shapes))}; got {rho!r:.60}")
+        if radii.shape != (self.n_outputs, len(parts)) or np.any(radii < 0.0):
+            raise InvalidInputError(f"rho must be >= 0 of shape {(self.n_outputs, len(parts))}; got {rho!r:.60}")
         scaled = [price * 0.5 * (part + part.swapaxes(1, 2)) for price, part in zip(self.prices, parts, strict=True)]
         prediction = self.relaxed_predictions(self.map.layout.stack(scaled))
         return self.data_fit.value(prediction) + weight * float((radii @ self.prices).sum())

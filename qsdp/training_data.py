@@ -18,7 +18,7 @@ from qsdp._utils.validation import (
     read_only,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.blocks import Blocks
+from qsdp.blocks import Blocks, Layout
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.lifting import DataMap, QuadraticMap
@@ -27,6 +27,7 @@ from qsdp.losses import Loss
 __all__ = [
     "Statistics",
     "TrainingData",
+    "check_binary",
     "check_levels",
     "counting_rows",
     "data_of_rows",
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 #: Largest number of levels of an int8 weight, -127 .. 127 in steps of two.
-_MAX_LEVELS = 128
+_MAX_LEVELS = int(np.iinfo(np.int8).max) + 1
 
 
 @runtime_checkable
@@ -129,6 +130,14 @@ def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> Qua
     if activation is None:
         return QuadraticMap(X)
     return QuadraticMap(X, activation.coefficients, activation.lifted)
+
+
+def check_binary(layout: Layout | None, levels: int, activation: PolynomialActivation | None) -> None:
+    """Raise `InvalidInputError` for blocks with levels or an activation."""
+    if layout is not None and (levels > 2 or activation is not None):
+        raise InvalidInputError(
+            "levels must be 2 and activation None for blocks: an encoder can lift the data before it packs them"
+        )
 
 
 def check_levels(levels: Any, name: str = "levels") -> int:

@@ -14,11 +14,16 @@ SIDES, _SHARE = (3, 0.2), 0.1
 NAMES = {"a": "b"}
 _BY_NAME = {"a": 1.5}
 _LARGEST_INTEGER, _ENTRIES = 2**53, 2**20
+_UNDERFLOW, _SPLITTER = 2.0**-980, 2.0**27 + 1.0
+_FACTORS = {"whole": 2.0, "half": 0.5}
 
 
 class Rule:
     size: int = 9
     name: str = "a"
+
+    def __init__(self, levels: int = 8) -> None:
+        self.least = check_integer("least", 2.0**-700 + 0.5**3, maximum=128)
 
 
 _RULE = ARule(6, share=0.3, name="a")

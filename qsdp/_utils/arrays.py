@@ -20,8 +20,8 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError, UnavailableSolv
 
 __all__ = ["LARGEST_SINGLE", "ON_PROCESSOR", "ArrayLibrary", "check_device", "library_of", "squared_rows"]
 
-#: Largest entry of data for products in single precision, where sums of fourth powers must fit.
-LARGEST_SINGLE = 1e8
+#: Largest entry of data for products in single precision, where sums of 1 / eps fourth powers must fit.
+LARGEST_SINGLE = float(np.finfo(np.float32).max * np.finfo(np.float32).eps) ** 0.25
 
 #: Floats of a temporary array on a device, where only large products reach full speed.
 _DEVICE_FLOATS = 2**24

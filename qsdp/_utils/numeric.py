@@ -14,6 +14,7 @@ __all__ = [
     "EPS",
     "HALF_DIGITS",
     "LARGEST_INTEGER",
+    "LEAST",
     "MARGIN",
     "ROUNDING",
     "SAFE",
@@ -37,11 +38,14 @@ ROUNDING = 1e-9
 #: Factor that covers the rounding of error terms themselves, which are sums of up to 1e13 terms.
 MARGIN = 1.01
 
-#: Factor that covers the rounding of a few operations, where a bound must not exceed a limit.
-SAFE = 1.0 - 2.0**-40
-
 #: Unit roundoff of double precision.
 UNIT = 2.0**-53
+
+#: Factor that covers the rounding of a few operations, where a bound must not exceed a limit.
+SAFE = 1.0 - 8192.0 * UNIT
+
+#: Allowance for the underflow of the smallest numbers, products of data of 1e-100.
+LEAST = 2.0**-980
 
 #: Distance from 1.0 to the next larger float, 2.2e-16; the relative rounding error is at most half of it.
 EPS = float(np.finfo(np.float64).eps)
@@ -52,8 +56,8 @@ CANCELLED = 512.0 * EPS
 #: Relative difference of numbers that agree in half of their digits, 1.5e-8.
 HALF_DIGITS = math.sqrt(EPS)
 
-#: Decimal digits in which numbers near one agree if they differ by rounding errors alone.
-DIGITS = 12
+#: Decimal digits in which numbers near one agree if they differ by rounding errors alone: 12.
+DIGITS = int(-math.log10(CANCELLED))
 
 
 def exponent_of(value: float) -> int:
@@ -63,7 +67,9 @@ def exponent_of(value: float) -> int:
 
 def triangle_side(count: int) -> int:
     """Compute the side of a triangle with this number of entries, diagonal included; of the largest that fits."""
-    return (math.isqrt(8 * count + 1) - 1) // 2
+    # From k (k + 1) / 2 entries on, the root of twice their number is k or more; below (k + 1)^2 / 2, it is k.
+    side = math.isqrt(2 * count)
+    return side if side * (side + 1) <= 2 * count else side - 1
 
 
 def largest_magnitude(array: FloatArray) -> float:

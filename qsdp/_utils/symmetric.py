@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dsyevd
+from scipy.linalg.lapack import dpotrf, dsyevd, dsyevd_lwork
 
 from qsdp._utils.validation import FloatArray
 
@@ -49,9 +49,10 @@ def eigenvalues(matrices: FloatArray) -> FloatArray:
     """
     N = matrices.shape[-1]
     found = np.empty(matrices.shape[:-1])
+    # The workspace that LAPACK's blocks need: SciPy's default is too small for them.
+    lwork = int(dsyevd_lwork(N, compute_v=0, lower=1)[0])
     for M, own in zip(matrices.reshape(-1, N, N), found.reshape(-1, N), strict=True):
-        # This is the workspace that LAPACK's blocks need: the default is too small for them.
-        own[...], _, info = dsyevd(M.T, compute_v=0, lower=1, lwork=34 * N + 1)
+        own[...], _, info = dsyevd(M.T, compute_v=0, lower=1, lwork=lwork)
         if info != 0:
             raise np.linalg.LinAlgError("the matrix has no eigenvalues")
     return found

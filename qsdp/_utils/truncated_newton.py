@@ -14,6 +14,7 @@ from qsdp._utils.validation import FloatArray
 __all__ = ["ACCEPTED", "Step", "newton_step"]
 
 #: Smallest ratio of actual to predicted decrease at which a step is taken, and the ratio at which the region may grow.
+#: Bounds of loose tolerance, and the default beta with them, depend on both to their tolerance.
 ACCEPTED, _GOOD = 0.05, 0.75
 
 

@@ -22,15 +22,20 @@ __all__ = [
     "NEGLIGIBLE",
     "PATIENCE",
     "PROGRESS",
+    "QUICK_SIDE",
     "ROUGH",
     "SECOND",
     "SMALL",
+    "TYPICAL_STEPS",
 ]
 
 # -- loops ------------------------------------------------------------------------------------------------
 
 #: Maximum number of steps of a Newton-like method; ten to thirty are usual.
 MOST_STEPS = 100
+
+#: Typical number of steps of a Newton-like method.
+TYPICAL_STEPS = 12
 
 #: Maximum number of iterations of a first-order method; hundreds are usual.
 MANY_STEPS = 20_000
@@ -49,7 +54,7 @@ GAIN = 1e-4
 
 # -- accuracies -------------------------------------------------------------------------------------------
 
-#: Accuracy of an inner problem relative to that of the problem around it.
+#: Accuracy of an inner problem relative to that of the problem around it; in general, what is small beside another.
 INNER = 0.1
 
 #: Relative accuracy of rough answers, which only guide a method.
@@ -77,6 +82,9 @@ MOST_SIDE = 4000
 
 #: Rows of a sample or chunk whose products are as fast as those of more rows.
 MANY_ROWS = 2048
+
+#: Side of a symmetric matrix whose eigenvectors take less than a tenth of a second.
+QUICK_SIDE = 500
 
 #: Floating-point operations of about a second.
 SECOND = 1e11

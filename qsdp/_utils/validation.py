@@ -6,7 +6,7 @@ import difflib
 import math
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from numbers import Integral, Real
@@ -135,13 +135,22 @@ def check_random_state(random_state: object) -> np.random.Generator:
     )
 
 
-def check_matrix(name: str, value: Any, *, n_columns: int | None = None, missing: bool = False) -> FloatArray:
+def check_matrix(
+    name: str,
+    value: Any,
+    *,
+    n_columns: int | None = None,
+    missing: bool = False,
+    kept: Collection[str] = (),
+) -> FloatArray:
     """Check a matrix of shape ``(n >= 1, d >= 1)``, finite unless `missing` allows nan; return it as float64.
 
     Dense numeric data, including pandas frames, are accepted as in scikit-learn. Text is rejected, even if it
-    looks like numbers. The result may share memory with `value`.
+    looks like numbers. The result may share memory with `value`. Arrays of the data types `kept`, such as "i1", are
+    not converted, which may take eight times the memory, and their entries are not read.
     """
-    array = check_numbers(name, value, "(n, d)", missing=missing)
+    unread = isinstance(value, np.ndarray) and value.dtype.str[1:] in kept
+    array = np.asarray(value) if unread else check_numbers(name, value, "(n, d)", missing=missing)
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must have shape (n, d); got shape {array.shape}")
     if not array.size:

@@ -76,8 +76,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.files import check_path, write_whole
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.parallel import chunks
+from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.blocks import KINDS, Blocks, Layout, check_layout
@@ -96,8 +97,9 @@ from qsdp.problem import TrainingProblem
 __all__ = ["data_digest", "read_proof", "write_proof", "write_rows_proof"]
 
 MAGIC = b"qsdp certificate 2\n"
-#: Tolerance of the stand-alone checker, relative to the objective or at least this multiple of the zero network's.
-_TOLERANCE, _LEAST = 1e-9, 1e-6
+#: Fraction of the objective of the zero network below which objectives are compared as if they were as large; of the
+#: stand-alone checker, too.
+_LEAST = 1e-6
 #: Maximum bytes of packed rows stored in a file; a file of three times as many is still manageable.
 _MOST_BYTES = 2**26
 
@@ -131,7 +133,7 @@ def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
     fit = DataFit(stored_loss(problem.loss, problem.targets), problem.targets, problem.sample_weight)
     if type(fit.loss) is not type(problem.loss):
         objective = fit.value(problem.outputs(proof.network)) + problem.penalty(proof.network)
-        tolerance = _TOLERANCE * max(objective, _LEAST * fit.value_at_zero)
+        tolerance = _tolerance(objective, fit)
         bound = max(0.0, fit.dual_value(fit.project(proof.nu)))
         if not abs(objective - claims["objective"]) <= tolerance or bound < claims["lower_bound"] - tolerance:
             raise InvalidInputError(
@@ -141,11 +143,16 @@ def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
     return fit
 
 
+def _tolerance(objective: float, fit: DataFit) -> float:
+    """Return the tolerance of the stand-alone checker for an objective."""
+    return ROUNDING * max(objective, _LEAST * fit.value_at_zero)
+
+
 def _check_objective(proof: Proof, fit: DataFit) -> None:
     """Raise `InvalidInputError` if the objective is ill-conditioned, so that a checker would not reproduce it."""
     problem, network = proof.problem, proof.network
     objective = problem.objective(network)
-    tolerance = _TOLERANCE * max(objective, _LEAST * fit.value_at_zero)
+    tolerance = _tolerance(objective, fit)
     if problem.objective_rounding(network) <= tolerance < np.inf:
         return
     # Worst cases rarely occur, so objectives summed in other orders decide.
@@ -206,7 +213,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
 def _sums_arrays(proof: Proof, claims: Claims) -> tuple[dict[str, Any], dict[str, Any], Claims]:
     """Convert data and dual vector to sums; return their arrays and the claims that they prove."""
     proven = SumsProof.of(proof)
-    tolerance = _TOLERANCE * max(claims["objective"], _LEAST * proof.problem.data_fit.value_at_zero)
+    tolerance = _tolerance(claims["objective"], proof.problem.data_fit)
     if not abs(proven.objective - claims["objective"]) <= 0.5 * tolerance:
         raise InvalidInputError(_UNCERTAIN.format(claims["objective"], abs(proven.objective - claims["objective"])))
     sums = proven.sums
@@ -233,8 +240,8 @@ def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Cla
         raise InvalidInputError(
             f"a certificate of the {proof.loss.name} loss on batches cannot be saved: files hold {', '.join(LOSSES)}"
         )
-    # The rounding is a worst case, a hundred times the actual one.
-    if not proof.objective_rounding <= 100.0 * _TOLERANCE * claims["objective"]:
+    # The rounding is a worst case, which exceeds the actual one by far.
+    if not proof.objective_rounding <= FAR * ROUNDING * claims["objective"]:
         raise InvalidInputError(_UNCERTAIN.format(claims["objective"], proof.objective_rounding))
     arrays = {
         "n_samples": np.int64(proof.n_samples),

@@ -18,7 +18,7 @@ import scipy
 
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
-from qsdp._utils.numeric import EPS, MARGIN, ROUNDING, SAFE
+from qsdp._utils.numeric import EPS, MARGIN, ROUNDING, SAFE, UNIT
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
@@ -41,8 +41,8 @@ __all__ = ["RowsProof", "bound_over_rows", "proportional_beta"]
 #: Step of Moreau's envelope of losses with kinks, relative to the mean loss; of 0.1 to 1, 0.3 was the best.
 _SMOOTHING = 0.3
 
-#: Mixtures are multiples of this, so that their sums are exact.
-_UNIT = 2.0**-40
+#: Mixtures are multiples of this, so that sums of thousands are exact.
+_UNIT = 8192.0 * UNIT
 
 #: Diagonal regularisation of the curvature of few rows, relative to its mean; from 0.1 to 0.3 it does not matter.
 _RIDGE = 0.2

@@ -20,6 +20,7 @@ replaces B, and the bound decreases by :math:`\sum_k \gamma_k`.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -28,11 +29,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.numeric import MARGIN, ROUNDING, UNIT
+from qsdp._utils.numeric import LEAST, MARGIN, ROUNDING, UNIT
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
+from qsdp.pricing.bilinear import MOST_ENUMERATED
 from qsdp.pricing.shifts import free_matrix, homogenized
 from qsdp.pricing.sign_vectors import attained, sign_table
 from qsdp.problem import TrainingProblem
@@ -53,15 +55,9 @@ __all__ = [
     "tree_bound",
 ]
 
-#: Largest number of free signs of an enumerated leaf: 2^40 vectors take days.
-_MAX_FREE = 40
-
-#: Attempts of a Cholesky factorisation, or to scale a vector into a domain; after as many doublings, a shift of p u |A|
-#: exceeds |A|.
-ATTEMPTS = 60
-
-#: Allowance for the underflow of the smallest numbers, products of data of 1e-100.
-LEAST = 2.0**-980
+#: Attempts of a Cholesky factorisation, or to scale a vector into a domain; after as many doublings, a shift of
+#: 4 p u |A| exceeds |A|.
+ATTEMPTS = sys.float_info.mant_dig
 
 #: Number of signs appended per step of an enumeration, and of partial vectors extended at once.
 _STEP, _WIDTH = 3, 128
@@ -195,7 +191,7 @@ def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
     signs = leaf.signs.astype(np.float64) if len(leaf.signs) else np.ones(1)
     rest = M[:, order[len(signs) :]]
     rest = rest[:, rest.any(axis=0)]
-    if rest.shape[1] > _MAX_FREE:
+    if rest.shape[1] > MOST_ENUMERATED:
         raise InvalidInputError(f"a leaf of {rest.shape[1]} free signs has too many sign vectors to enumerate")
     return _largest_norm(M[:, order[: len(signs)]] @ signs, rest)
 

@@ -18,7 +18,7 @@ from qsdp._utils.numeric import EPS, MARGIN
 from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import gamma
-from qsdp.certificates.verification import CHUNK, ScaledRows
+from qsdp.certificates.verification import ScaledRows
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
@@ -146,7 +146,7 @@ class RowSums:
 
     def add(self, X: FloatArray, fit: DataFit) -> None:
         """Add rows that `read_rows` has read."""
-        step = max(CHUNK, CACHE_FLOATS // X.shape[1])
+        step = max(1, CACHE_FLOATS // X.shape[1])
         # Overflow proves nothing, and shows as infinity or NaN.
         with np.errstate(all="ignore"):
             for start in range(0, len(X), step):

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.numeric import MARGIN, SAFE
+from qsdp._utils.numeric import LEAST, MARGIN, SAFE
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
-from qsdp.certificates.proof import ATTEMPTS, LEAST, check_proof, check_tree, gamma, scaled_tree, tree_bound
+from qsdp.certificates.proof import ATTEMPTS, check_proof, check_tree, gamma, scaled_tree, tree_bound
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.lifting import QuadraticMap
@@ -31,7 +31,6 @@ from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
 
 __all__ = [
-    "CHUNK",
     "PackedRows",
     "ScaledRows",
     "check_guarded",
@@ -41,11 +40,8 @@ __all__ = [
 #: Allowance for the underflow of sums of numbers near one.
 _UNDERFLOW = 2.0**-580
 
-#: Binary exponent of the smallest dual vectors; scaled to one, they keep the penalty clear of overflow and underflow.
-_LEAST_EXPONENT = -450
-
-#: Minimum number of rows summed at once: the error grows with the rows of a chunk plus the number of chunks.
-CHUNK = 64
+#: Unit of the smallest dual vectors; scaled to one, they keep the penalty clear of overflow and underflow.
+_SMALLEST = 2.0**-450
 
 
 def check_guarded(loss: Loss) -> None:
@@ -150,7 +146,7 @@ def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[B
         if not np.any(column):
             uppers.append(0.0)
             continue
-        if rows is None or unit < _LEAST_EXPONENT:
+        if rows is None or math.ldexp(1.0, unit) < _SMALLEST:
             uppers.append(math.inf)
             continue
         matrices = rows.matrices(np.ldexp(column, -unit), np.ldexp(defects, -unit))
@@ -212,7 +208,8 @@ class ScaledRows:
         a, half_b, c = (float(value) for value in self.coefficients)
         E = np.hstack([rows, np.ones((n, 1))]) if lifted else rows
         N = E.shape[1]
-        step = max(CHUNK, math.isqrt(n))
+        # The error grows with the rows of a chunk plus the number of chunks.
+        step = max(1, math.isqrt(n))
         M = np.zeros((N, N))
         for start in range(0, n, step):
             chunk = E[start : start + step]
@@ -241,7 +238,7 @@ class PackedRows:
         r"""Return for each block :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`."""
         sums, errors = np.zeros((2, self.layout.n_entries))
         n = len(self.rows)
-        step = max(CHUNK, math.isqrt(n))
+        step = max(1, math.isqrt(n))
         roundings = gamma(step + -(-n // step) + 12) * np.abs(nu) + defects
         for start in range(0, n, step):
             some = slice(start, start + step)

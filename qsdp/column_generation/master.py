@@ -313,7 +313,7 @@ class Master(Restricted):
         tol = max(tol, min(tol * share, INNER))
         atoms = self.atoms[chosen]
         penalties = np.full(len(atoms), working.dual_radius)
-        outputs = atoms.outputs if working.loss.coupled else None
+        outputs = working.fit.coupled_outputs(atoms.outputs)
         columns = self._columns[:, chosen]
         start = self.weights[chosen]
         return solve_restricted(columns, working.fit, penalties, outputs=outputs, tol=tol, start=start)
@@ -405,6 +405,6 @@ class Master(Restricted):
 
     def _evaluate(self, used: npt.NDArray[np.intp], weights: FloatArray) -> float:
         working = self._working
-        outputs = self.atoms.outputs[used] if working.loss.coupled else None
+        outputs = working.fit.coupled_outputs(self.atoms.outputs[used])
         prediction = predict(self._columns[:, used], weights, working.target, outputs)
         return working.fit.value(prediction) + working.dual_radius * float(weights.sum())

@@ -14,7 +14,7 @@ from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, HALF_DIGITS, ROUNDING
-from qsdp._utils.tuning import MANY_ROWS, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, PATIENCE, ROUGH
+from qsdp._utils.tuning import FAR, MANY_ROWS, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, PATIENCE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.master import DualProof, Restricted, SharedSums
@@ -35,7 +35,7 @@ __all__ = ["PackedMaster"]
 _PER_ATOM, _KEPT = 3, 5
 
 #: Relative accuracy of a solve from which on passes over the samples use double precision.
-_DOUBLE = 1e-5
+_DOUBLE = FAR * float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ class _SampledLoss:
         self._drawn = len(chances) if np.all(chances == 1.0) else len(chosen)
         roots = 1.0 / np.sqrt(chances[chosen, None])
         columns = roots * self._map.take(chosen).values_in_blocks(vectors, atoms.block)
-        return curvature_matrix(columns, curvature.take(chosen), atoms.outputs if self._fit.loss.coupled else None)
+        return curvature_matrix(columns, curvature.take(chosen), self._fit.coupled_outputs(atoms.outputs))
 
 
 class PackedMaster(Restricted):

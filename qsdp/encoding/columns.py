@@ -36,8 +36,7 @@ _PANDAS_MISSING = {"NAType", "NaTType"}
 #: Kind codes of NumPy's types for times and time differences.
 _DATES = "Mm"
 
-#: Microseconds of a second and of a day.
-_SECOND, _DAY = 1e6, 86400e6
+_SECOND, _DAY = np.timedelta64(1, "s"), np.timedelta64(1, "D")
 
 #: Kinds of entries that make a column of objects categorical.
 _SYMBOLS = frozenset({"text", "truth", "symbol"})
@@ -152,10 +151,10 @@ def _notation_of_type(column: Any) -> str | None:
 def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[np.float64]:
     """Convert a column to floats, with nan for missing entries and for unparsable text, see `odd_entries`."""
     entries = _entries(column)
-    if entries.dtype.kind == "m" or (entries.dtype.kind == "M" and notation in DATES):
-        unit = _SECOND if entries.dtype.kind == "m" else _DAY
-        times: npt.NDArray[np.float64] = entries.astype(f"{entries.dtype.kind}8[us]").astype(np.float64) / unit
-        return np.where(np.isnat(entries), np.nan, times)
+    if entries.dtype.kind == "m":
+        return np.asarray(entries.astype("m8[us]") / _SECOND)
+    if entries.dtype.kind == "M" and notation in DATES:
+        return np.asarray((entries.astype("M8[us]") - np.datetime64(0, "us")) / _DAY)
     if entries.dtype.kind == "M" and len(entries):
         raise _unknown(entries[0], name)
     if entries.dtype.kind in "biuf":
@@ -304,7 +303,7 @@ def _number(entry: Any, name: str, notation: str) -> float:
     if isinstance(entry, datetime.time):
         entry = datetime.datetime.combine(datetime.datetime.min, entry.replace(tzinfo=None)) - datetime.datetime.min
     if isinstance(entry, (datetime.timedelta, np.timedelta64)):
-        return float(np.timedelta64(entry, "us").astype(np.int64)) / _SECOND
+        return float(np.timedelta64(entry, "us") / _SECOND)
     if _kind(entry) not in {"number", "truth"}:
         raise _unknown(entry, name)
     return _float(entry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -135,7 +136,8 @@ def _between(low: float, high: float) -> float:
     middle = 0.5 * low + 0.5 * high
     if not low <= middle < high:
         return low
-    for digits in range(1, 17):
+    # One digit more tells all floats apart.
+    for digits in range(1, sys.float_info.dig + 2):
         short = float(f"{middle:.{digits}g}")
         if abs(short - middle) <= _LEEWAY * (high - low) and low <= short < high:
             return short

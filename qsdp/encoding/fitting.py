@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real
 from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
@@ -27,10 +28,6 @@ MISSING = ("indicator", "fill")
 
 #: Number of standard deviations at which numbers are clipped; from 2 to 3 it does not matter.
 CUT = 3.0
-
-#: If numbers are clipped, those beyond this multiple of the outlier margin (594 standard deviations) do not affect mean
-#: and deviation.
-_EXTREME = 100.0
 
 #: Maximum number of thresholds of all columns together.
 MOST_BITS = 240
@@ -136,7 +133,8 @@ class EncodingRule:
         """Return numbers from which mean and deviation are computed; extreme ones are clipped first if `cut` is set."""
         if self.cut is None:
             return numbers
-        low, high = spread.fences(_EXTREME)
+        # Beyond 100 times the margin of outliers, 594 standard deviations, numbers are errors.
+        low, high = spread.fences(FAR)
         return np.where((low <= numbers) & (numbers <= high), numbers, np.clip(numbers, *spread.fences()))
 
     def _categories(self, entries: Column, weights: FloatArray | None) -> tuple[Symbol | None, ...]:

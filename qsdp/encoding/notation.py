@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from functools import partial
 
@@ -179,7 +179,11 @@ _PATTERNS = {
 #: Notations of dates, and of durations and times of day.
 DATES, DURATIONS = frozenset({"date", *_ORDERS}), frozenset(_SPANS)
 
-_SECONDS_OF_DAY = 86400
+#: Seconds of a day, an hour and a minute, as integers.
+_OF_DAY, _OF_HOUR, _OF_MINUTE = (
+    timedelta(**{unit: 1}) // timedelta(seconds=1) for unit in ("days", "hours", "minutes")
+)
+_NOON = _OF_DAY // _OF_HOUR // 2
 
 
 def _parts(notation: str, text: str) -> dict[str, str] | None:
@@ -196,7 +200,7 @@ def _of_iso(text: str) -> float | None:
     zone = "" if zone in {"Z", "UTC", "GMT"} else zone
     when = datetime.fromisoformat(f"{day}T{time or '00:00'}{zone}")
     aware = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
-    return (aware.timestamp() + float(f"0{fraction}")) / _SECONDS_OF_DAY
+    return (aware.timestamp() + float(f"0{fraction}")) / _OF_DAY
 
 
 def _of_day(notation: str, text: str) -> float | None:
@@ -208,15 +212,16 @@ def _of_day(notation: str, text: str) -> float | None:
         int(parts.get(name, 0)) for name in ("month", "year", "hour", "minute", "second")
     )
     day = int(parts.get("day", 1))
-    # Years of two digits as in POSIX: from 1969 to 2068.
-    year += 0 if len(parts["year"]) == 4 else 1900 if year >= 69 else 2000
+    if len(parts["year"]) == 2:
+        # As in POSIX: from 1969 to 2068.
+        year = datetime.strptime(parts["year"], "%y").year
     when = datetime(year, month, day, _of_half(hour, parts), minute, second, tzinfo=timezone.utc)
-    return when.timestamp() / _SECONDS_OF_DAY
+    return when.timestamp() / _OF_DAY
 
 
 def _of_half(hour: int, parts: dict[str, str]) -> int:
     """Return the hour of the day of an hour that may be of the morning or of the afternoon."""
-    return hour % 12 + (12 if parts["half"] in "Pp" else 0) if "half" in parts else hour
+    return hour % _NOON + (_NOON if parts["half"] in "Pp" else 0) if "half" in parts else hour
 
 
 def _of_span(notation: str, text: str) -> float | None:
@@ -224,8 +229,8 @@ def _of_span(notation: str, text: str) -> float | None:
         return None
     # Exact until the end, so that text and typed columns hold the same floats.
     hours = _of_half(int(parts.get("hours", 0)), parts)
-    clock = 3600 * hours + 60 * Decimal(parts.get("minutes", 0)) + Decimal(parts.get("seconds", 0))
-    days = _SECONDS_OF_DAY * Decimal(parts.get("days", 0))
+    clock = _OF_HOUR * hours + _OF_MINUTE * Decimal(parts.get("minutes", 0)) + Decimal(parts.get("seconds", 0))
+    days = _OF_DAY * Decimal(parts.get("days", 0))
     if "sign" in parts and ":" not in text:
         return float(-(days + clock) if parts["sign"] == "-" else days + clock)
     return float(days + (-clock if parts.get("sign") == "-" else clock))
@@ -234,6 +239,11 @@ def _of_span(notation: str, text: str) -> float | None:
 def _are_spans(matching: list[str]) -> bool:
     # Numbers in a single unit, such as 30 min, are quantities.
     return len({unit_of(text) for text in matching}) > 1 or any(unit_of(text) is None for text in matching)
+
+
+def _are_following_years(text: str) -> bool:
+    first, second = re.split("[-/]", text)
+    return int(second) == int(first[-2:]) + 1
 
 
 def _are_days_first(matching: list[str]) -> bool:
@@ -250,7 +260,7 @@ _TIMES: dict[str, tuple[Callable[[str], float | None], Callable[[list[str]], boo
     # 2010-11 may be a pair of years.
     "month": (
         partial(_of_day, "month"),
-        lambda matching: any(int(text[5:]) != int(text[2:4]) + 1 for text in matching),
+        lambda matching: not all(map(_are_following_years, matching)),
     ),
     "day first": (partial(_of_day, "day first"), _are_days_first),
     "month first": (

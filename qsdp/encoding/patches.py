@@ -11,6 +11,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import Checks, checked, is_count, is_list, is_number, is_text
+from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, check_integer, check_real, warn
 from qsdp.encoding.moments import MomentEncoder, in_cache
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -20,9 +21,6 @@ __all__ = ["Patches"]
 #: Factors between the largest pixels of images and of those of training that mean another scale, such as 0 to 1 for
 #: 0 to 255. Dark images are in between; half and double do not matter.
 _DARKER, _BRIGHTER = 32.0, 2.0
-
-#: Number of images whose pixels are compared.
-_COMPARED = 1000
 
 _LEARNED: Checks = {
     "image_shape": lambda value: is_list(value) and len(value) == 3 and all(map(is_count, value)),
@@ -122,7 +120,7 @@ class Patches(MomentEncoder):
         images = np.asarray(X)
         if images.dtype.kind == "b":
             images = images.view(np.uint8)
-        if images.dtype.kind not in "iuf" or images.dtype.itemsize > 8:
+        if images.dtype.kind not in "iuf" or images.dtype.itemsize > np.dtype(np.float64).itemsize:
             raise InvalidTypeError(f"X must be images of integers or floats; got entries of type {images.dtype}")
         fitted = hasattr(self, "layout_")
         shape = self.image_shape_ if fitted else _checked_shape(self.image_shape)
@@ -140,7 +138,7 @@ class Patches(MomentEncoder):
             _check_finite(images)
         if fitted:
             self._dtype(images)
-            self._warn_of_scale(images[:: -(-len(images) // _COMPARED)])
+            self._warn_of_scale(images[:: -(-len(images) // MANY_ROWS)])
         return images
 
     def _warn_of_scale(self, images: npt.NDArray[Any]) -> None:

@@ -31,7 +31,7 @@ _IN_PAIRS = 6
 _MOST_IN_PAIRS = 12
 
 #: Bits of a stored threshold.
-_THRESHOLD_BITS = 16
+_THRESHOLD_BITS = int(np.finfo(np.float16).bits)
 
 
 class TableBlocks(BlockEncoder):

@@ -122,8 +122,8 @@ class InnerBound(Summarized, ReadOnlyArrays):
 
     def _summary(self) -> Summary:
         rows = [
-            ("upper bound", format_number(self.upper_bound, 10)),
-            ("value", f"{format_number(self.value, 10)} of the semidefinite program"),
+            ("upper bound", format_number(self.upper_bound)),
+            ("value", f"{format_number(self.value)} of the semidefinite program"),
             ("relative gap", format_number(self.relative_gap, 2)),
             ("status", self.status),
             ("size", f"{self.Y.shape[0]}, factors of rank {self.Y.shape[1]}"),

@@ -17,9 +17,9 @@ from qsdp.inner_problem.form import Form
 
 __all__ = ["BoundSearch", "DualPair", "SearchOptions"]
 
-#: Multiples of the allowed gap below which the gradient triggers a proof: immediately, and after a number of steps that
-#: cost half as much as a proof.
-_LIKELY, _POSSIBLE = 1.5, 10.0
+#: Multiple of the allowed gap below which the gradient, which bounds the gap, triggers a proof: bounds of loose
+#: tolerance, and the default beta with them, depend on it to their tolerance.
+_LIKELY = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,8 @@ class BoundSearch:
                 budget = allowed() - (best[0] - ascent.value)
                 excess = ascent.gradient * float(ascent.weights.sum())
                 worked = ascent.multiplications - proof_work >= 0.5 * certifier.work
-                if stationary or excess < _LIKELY * budget or (worked and excess < _POSSIBLE * budget):
+                # After steps that cost half as much as a proof, ten times the allowed gap may do.
+                if stationary or excess < _LIKELY * budget or (worked and INNER * excess < budget):
                     if budget > 0.0 and certifier.prove_within(ascent.z, ascent.weights, budget, excess):
                         status = "optimal"
                         break

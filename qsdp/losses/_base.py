@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.numeric import HALF_DIGITS
+from qsdp._utils.numeric import EPS, HALF_DIGITS
+from qsdp._utils.summary import first_few
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.exceptions import InvalidInputError
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 __all__ = ["ClassLoss", "Curvature", "Linearization", "Loss", "constant", "weighted_sum"]
-
-LABELS_SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,11 +292,10 @@ class Loss(abc.ABC):
     def _check_labels(self, target: FloatArray) -> None:
         found = np.unique(target).tolist()
         if found != [-1, 1]:
-            shown = ", ".join(repr(label) for label in found[:LABELS_SHOWN])
-            more = f", ... ({len(found)} distinct values)" if len(found) > LABELS_SHOWN else ""
+            shown = first_few([repr(label) for label in found])
             raise InvalidInputError(
                 f"y must hold the labels -1 and +1 only, and both of them, for the {self.name} loss; "
-                f"found {shown or 'nothing'}{more}"
+                f"found {shown or 'nothing'}"
             )
 
 
@@ -326,4 +324,4 @@ def weighted_sum(values: cp.Expression, weight: float | FloatArray) -> cp.Expres
 
 
 #: Lower bound of curvatures: the loss hardly depends on a prediction with a smaller one.
-LEAST_CURVATURE = 1e-14
+LEAST_CURVATURE = 64.0 * EPS

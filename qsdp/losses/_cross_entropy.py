@@ -10,10 +10,11 @@ import numpy as np
 from scipy.special import logsumexp, rel_entr, softmax, xlogy
 
 from qsdp._utils.numeric import EPS, MARGIN, UNIT
+from qsdp._utils.summary import first_few
 from qsdp._utils.tuning import MOST_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses._base import LABELS_SHOWN, LEAST_CURVATURE, ClassLoss, Curvature, Linearization, constant, weighted_sum
+from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization, constant, weighted_sum
 from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, entropies, secant_slope, shrinkage
 
 __all__ = ["CrossEntropy"]
@@ -178,10 +179,10 @@ class CrossEntropy(ClassLoss):
             return target
         classes = np.unique(target)
         if not np.array_equal(classes, np.arange(len(classes))):
-            shown = ", ".join(f"{value:g}" for value in classes[:LABELS_SHOWN])
+            shown = first_few([f"{value:g}" for value in classes])
             raise InvalidInputError(
                 "y must hold class numbers 0, 1, ..., C - 1, each of them present, or one-hot rows of shape "
-                f"(n, C), for the cross_entropy loss; found {shown}{', ...' if len(classes) > LABELS_SHOWN else ''}"
+                f"(n, C), for the cross_entropy loss; found {shown}"
             )
         one_hot: FloatArray = np.eye(len(classes))[target.astype(np.intp)]
         return one_hot

@@ -8,18 +8,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 
-from qsdp._utils.numeric import EPS, MARGIN
+from qsdp._utils.numeric import EPS, LEAST, MARGIN
 from qsdp._utils.tuning import HALVINGS
 from qsdp._utils.validation import FloatArray
 from qsdp.losses._base import Curvature, Linearization, Loss
 from qsdp.losses._piecewise import PiecewiseQuadratic
 
 __all__ = ["DataFit"]
-
-#: Allowed error of the terms of a dual value, in units of the roundoff; the stand-alone checker allows the same.
-_TERMS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +87,10 @@ class DataFit:
     def parts(self) -> list[DataFit]:
         """Fits that do not interact: this one if the loss couples the outputs, else one for each output."""
         return [self] if self.n_parts == 1 else [self.output(k) for k in range(self.n_parts)]
+
+    def coupled_outputs(self, outputs: npt.NDArray[np.intp]) -> npt.NDArray[np.intp] | None:
+        """Return the outputs that columns feed if the loss couples them; else there is one, and the result is None."""
+        return outputs if self.loss.coupled else None
 
     def rows(self, chosen: Any) -> DataFit:
         """Return the fit restricted to the samples `chosen`."""
@@ -171,7 +173,8 @@ class DataFit:
     def guarded_dual_value(self, nu: FloatArray) -> float:
         """Return `dual_value` minus an allowance for rounding, relative to the magnitudes of its terms."""
         value = self.dual_value(nu)
-        return value - EPS * (self.target.size + _TERMS) * (abs(value) + self.value_at_zero)
+        # Terms err by up to 64 times the roundoff; the stand-alone checker allows the same.
+        return value - EPS * (self.target.size + 64) * (abs(value) + self.value_at_zero)
 
     def verified_dual_value(self, nu: FloatArray) -> float:
         r"""Return a proven lower bound on :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)` for exactly these floats.
@@ -184,7 +187,7 @@ class DataFit:
             return -math.inf
         terms, roundings, slack = guarded
         total = math.fsum(terms.ravel())
-        error = MARGIN * roundings * 0.5 * EPS * math.fsum(np.abs(terms).ravel()) + slack + terms.size * 2.0**-980
+        error = MARGIN * roundings * 0.5 * EPS * math.fsum(np.abs(terms).ravel()) + slack + terms.size * LEAST
         # The last term covers one rounding of the sum and one of the difference.
         return total - error - 2.0 * EPS * (abs(total) + error)
 

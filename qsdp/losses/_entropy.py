@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from qsdp._utils.numeric import HALF_DIGITS
+from qsdp._utils.numeric import EPS, HALF_DIGITS
 from qsdp._utils.validation import FloatArray
 from qsdp.losses._base import LEAST_CURVATURE
 
@@ -35,8 +35,8 @@ def shrinkage(reach: float) -> float:
     For sums of exponentials :math:`|\ell'''| \le r\, \ell''` (Bach, Self-concordant analysis for logistic
     regression, 2010).
     """
-    # Below 1e-4 the difference suffers from cancellation, and 1 - r / 3 is a lower bound.
-    return 1.0 - reach / 3.0 if reach < 1e-4 else 2.0 * (math.expm1(-reach) + reach) / (reach * reach)
+    # Near zero the difference suffers from cancellation, and 1 - r / 3 is a lower bound.
+    return 1.0 - reach / 3.0 if reach < EPS**0.25 else 2.0 * (math.expm1(-reach) + reach) / (reach * reach)
 
 
 def logarithm(x: FloatArray) -> FloatArray:

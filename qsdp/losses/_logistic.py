@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, rel_entr, wrightomega, xlog1py, xlogy
 
-from qsdp._utils.numeric import UNIT
+from qsdp._utils.numeric import EPS, UNIT
 from qsdp._utils.validation import FloatArray
 from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization, constant, weighted_sum
 from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, both_entropies, secant_slope, shrinkage
@@ -71,7 +71,9 @@ class Logistic(ClassLoss):
         q = np.where(reflected, -(q + step), q)
         # Rounding must not take m below 0, where F is convex and Newton's method could overshoot.
         m = np.maximum(q + wrightomega(np.log(0.5 * np.asarray(step)) - q), 0.0)
-        for _ in range(6):
+        error = math.log(2.0)
+        while error > EPS:
+            error *= 0.5 * error
             pull = step * expit(-m)
             m = np.maximum(m - (m - q - pull) / (1.0 + pull * expit(m)), 0.0)
         solution: FloatArray = target * np.where(reflected, -m, m)

@@ -16,7 +16,7 @@ from qsdp._utils.outputs import outputs_text
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import Checks, checked, is_count, is_list, is_text
 from qsdp._utils.summary import Summary, first_few, format_bits, format_count
-from qsdp._utils.validation import FloatArray, check_choice, check_numbers, own, read_only
+from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_numbers, own, read_only
 from qsdp.blocks import Layout, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.block_form import BlockForm, BlockFunction
@@ -28,7 +28,6 @@ from qsdp.networks.weights import (
     FLOAT_BITS,
     bits_of,
     check_alpha,
-    check_integers,
     count_floats,
     pack_alpha,
     unpack_alpha,
@@ -91,7 +90,7 @@ class BlockNetwork(BlockFunction, NeuronFunction):
 
     def __post_init__(self) -> None:
         layout = check_layout(self.sizes, self.kinds)
-        U, V = (check_integers(name, getattr(self, name)) for name in ("U", "V"))
+        U, V = (check_matrix(name, getattr(self, name), kept=["i1"]) for name in ("U", "V"))
         if U.shape[1] != layout.side or V.shape != U.shape:
             raise InvalidInputError(f"U and V must have shapes (m, {layout.side}); got {U.shape} and {V.shape}")
         block = _checked_numbers(self.block, len(U), layout.n_blocks)

@@ -16,7 +16,7 @@ from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import Checks, checked, is_activation, is_count
 from qsdp._utils.summary import Summary, format_bits, format_count
-from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
+from qsdp._utils.validation import FloatArray, check_matrix, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.quadratic_form import NeuronFunction, QuadraticForm, form_of_neurons
@@ -26,7 +26,6 @@ from qsdp.networks.weights import (
     LARGEST_WEIGHT,
     bits_of,
     check_alpha,
-    check_integers,
     count_floats,
     pack_alpha,
     unpack_alpha,
@@ -209,7 +208,7 @@ def merged_network(
 
 
 def _check_integers(Q: Any) -> npt.NDArray[np.int8]:
-    array = check_integers("Q", Q)
+    array = check_matrix("Q", Q, kept=["i1"])
     wrong = (array < -LARGEST_WEIGHT) | (array > LARGEST_WEIGHT)
     if array.dtype != np.int8:
         wrong |= array != np.rint(array)

@@ -16,7 +16,6 @@ __all__ = [
     "LARGEST_WEIGHT",
     "bits_of",
     "check_alpha",
-    "check_integers",
     "check_weights",
     "count_floats",
     "owners_of",
@@ -36,16 +35,9 @@ def bits_of(n_values: int) -> int:
     return (n_values - 1).bit_length()
 
 
-def check_integers(name: str, weights: Any) -> npt.NDArray[Any]:
-    """Check a numeric matrix; int8 is not converted to float64, which would take eight times the memory."""
-    if isinstance(weights, np.ndarray) and weights.dtype == np.int8 and weights.ndim == 2 and weights.size:
-        return np.asarray(weights)
-    return check_matrix(name, weights)
-
-
 def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDArray[np.int8]:
     """Check that all first-layer weights are levels; return them as a read-only int8 array."""
-    array = check_integers(name, weights)
+    array = check_matrix(name, weights, kept=["i1"])
     if array.shape[1] <= lifted:
         raise InvalidInputError(f"{name} must have at least one input; got shape {array.shape}")
     M = levels - 1

@@ -11,14 +11,14 @@ from qsdp._utils.tuning import MOST_STEPS
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.pricing.bilinear_tree import BilinearTree
 from qsdp.pricing.oracle import Oracle
-from qsdp.pricing.pool import PairPool, signs
+from qsdp.pricing.pool import CENTRES, PairPool, signs
 from qsdp.pricing.result import SignArray
 from qsdp.pricing.scaling import Scaled
 
-__all__ = ["BilinearOracle"]
+__all__ = ["MOST_ENUMERATED", "BilinearOracle"]
 
-#: Maximum number of optima whose signs are flipped in a round.
-_CENTRES = 30
+#: Largest number of free signs whose vectors are enumerated: it takes days.
+MOST_ENUMERATED = 40
 
 
 class BilinearOracle(Oracle[PairPool]):
@@ -43,7 +43,7 @@ class BilinearOracle(Oracle[PairPool]):
 
     def __init__(self, size: int, *, enumerated: int = 30) -> None:
         self.size = check_integer("size", size, minimum=1)
-        self.enumerated = check_integer("enumerated", enumerated, minimum=0, maximum=40)
+        self.enumerated = check_integer("enumerated", enumerated, minimum=0, maximum=MOST_ENUMERATED)
 
     def _pool(self, scaled: Scaled, threshold: float, max_atoms: int, incumbent: float, slack: float) -> PairPool:
         return PairPool(scaled.M, threshold, max_atoms, incumbent, slack)
@@ -91,11 +91,11 @@ def improve(pool: PairPool, starts: FloatArray) -> None:
     for _ in range(MOST_STEPS):
         # One optimum per value is enough, because most ties are the same atom in another version.
         _, distinct = np.unique(np.round(values, DIGITS), return_index=True)
-        centres = [u for u in U[distinct[::-1][:_CENTRES]] if (u * u[0]).tobytes() not in tried]
+        centres = [u for u in U[distinct[::-1][:CENTRES]] if (u * u[0]).tobytes() not in tried]
         if not centres or deadline.over():
             return
         tried.update((u * u[0]).tobytes() for u in centres)
-        before = np.sort(values)[-min(_CENTRES, len(values)) :].min()
+        before = np.sort(values)[-min(CENTRES, len(values)) :].min()
         moved, gained = _settle(pool, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N))
         better = gained > before
         if not better.any():

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
+from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import maxcut_bound
@@ -18,12 +19,6 @@ from qsdp.pricing.scaling import Scaled, form_rounding
 from qsdp.pricing.shifts import homogenized, root_shift
 
 __all__ = ["FormTree"]
-
-#: Maximum rows of a block of the left table; with the rows of the right one, its values stay in the cache.
-_LEFT = 64
-
-#: Maximum number of vectors of a block that are added to the pool.
-_SHOWN = 2**13
 
 
 class FormTree(TreeSearch):
@@ -151,11 +146,12 @@ def enumerate_forms(
         # Each two digits of q and -q add up to levels - 1, so one of the two numbers is in the first half.
         count = (count + 1) // 2
     margin = form_rounding(K, levels)
-    values = np.empty((_LEFT, len(B)))
-    for begin in range(0, count, _LEFT):
+    step = CACHE_FLOATS // len(B)
+    values = np.empty((step, len(B)))
+    for begin in range(0, count, step):
         if deadline.over():
             return False
-        A = _level_rows(np.arange(begin, min(begin + _LEFT, count), dtype=np.int64), left, levels)
+        A = _level_rows(np.arange(begin, min(begin + step, count), dtype=np.int64), left, levels)
         form_a = constant + A @ linear[:left] + np.einsum("ij,ij->i", A @ K[a, a], A)
         rows = np.column_stack([2.0 * (A @ K[a, b]), form_a, np.ones(len(A))])
         block = np.matmul(rows, table, out=values[: len(A)])
@@ -166,8 +162,8 @@ def enumerate_forms(
             continue
         magnitudes = np.abs(block) if len(signs) == 2 else signs[0] * block
         chosen = np.flatnonzero(magnitudes > level)
-        if len(chosen) > _SHOWN:
-            chosen = chosen[np.argpartition(-magnitudes.ravel()[chosen], _SHOWN)[:_SHOWN]]
+        if len(chosen) > MANY_ROWS:
+            chosen = chosen[np.argpartition(-magnitudes.ravel()[chosen], MANY_ROWS)[:MANY_ROWS]]
         i, j = np.divmod(chosen, len(B))
         pool.add(place(np.hstack([np.broadcast_to(fixed, (len(i), k)), A[i], B[j]])))
     return True

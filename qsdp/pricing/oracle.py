@@ -173,7 +173,7 @@ class Oracle(ABC, Generic[AnyPool]):
 
 def _checked_starts(starts: Any, size: int) -> FloatArray:
     given = check_numbers("starts", starts, f"(k, {size})")
-    if given.ndim != 2 or given.shape[1] != size:
+    if given.shape[1:] != (size,):
         raise InvalidInputError(f"starts must have shape (k, {size}); got {given.shape}")
     return given
 

@@ -6,18 +6,19 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import CANCELLED, DIGITS
-from qsdp._utils.tuning import MOST_STEPS
+from qsdp._utils.tuning import MOST_STEPS, PATIENCE
 from qsdp._utils.validation import FloatArray, check_flag, check_integer
 from qsdp.pricing.form_tree import FormTree
 from qsdp.pricing.oracle import Oracle
-from qsdp.pricing.pool import FormPool
+from qsdp.pricing.pool import CENTRES, FormPool
 from qsdp.pricing.result import SignArray
 from qsdp.pricing.scaling import Scaled
+from qsdp.training_data import check_levels
 
 __all__ = ["PolynomialOracle"]
 
-#: Maximum rounds of kicks, optima kicked per round, kicks per optimum, coordinates redrawn per kick.
-_ROUNDS, _CENTRES, _KICKS, _REDRAWN = 6, 20, 15, 3
+#: Maximum rounds of kicks, and coordinates redrawn by a kick; a hundred rounds take six times as long for no gain.
+_ROUNDS, _REDRAWN = 6, 3
 
 
 class PolynomialOracle(Oracle[FormPool]):
@@ -47,7 +48,7 @@ class PolynomialOracle(Oracle[FormPool]):
 
     def __init__(self, n_features: int, levels: int, lifted: bool, *, enumerated: int = 2**20) -> None:
         self.n_features = check_integer("n_features", n_features, minimum=1)
-        self.levels = check_integer("levels", levels, minimum=2, maximum=128)
+        self.levels = check_levels(levels)
         self.lifted = check_flag("lifted", lifted)
         self.enumerated = check_integer("enumerated", enumerated, minimum=0)
         self.size = self.n_features + self.lifted
@@ -144,9 +145,9 @@ def improve_forms(
     for _ in deadline.in_time(range(_ROUNDS if free else 0)):
         centres = np.argsort(-values, kind="stable")
         _, distinct = np.unique(np.round(values[centres], DIGITS), return_index=True)
-        centres = centres[np.sort(distinct)[:_CENTRES]]
+        centres = centres[np.sort(distinct)[:CENTRES]]
         least = values[centres].min()
-        kicked, s = np.repeat(Q[centres], _KICKS, axis=0), np.repeat(sign[centres], _KICKS)
+        kicked, s = np.repeat(Q[centres], PATIENCE, axis=0), np.repeat(sign[centres], PATIENCE)
         where = rng.integers(0, free, size=(len(kicked), _REDRAWN))
         drawn = random_levels(rng, len(kicked), _REDRAWN, _REDRAWN, levels)
         np.put_along_axis(kicked, where, drawn, axis=1)

@@ -11,7 +11,10 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.result import SignArray
 
-__all__ = ["FormPool", "PairPool", "Pool", "canonical", "signs"]
+__all__ = ["CENTRES", "FormPool", "PairPool", "Pool", "canonical", "signs"]
+
+#: Maximum number of optima near which a round of local search continues.
+CENTRES = 30
 
 
 def signs(values: FloatArray) -> FloatArray:

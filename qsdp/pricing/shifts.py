@@ -19,14 +19,11 @@ import scipy.linalg
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
 from qsdp._utils.numeric import EPS, HALF_DIGITS, MARGIN, ROUNDING
-from qsdp._utils.tuning import GAIN, INNER, NEGLIGIBLE, SMALL
+from qsdp._utils.tuning import GAIN, INNER, NEGLIGIBLE, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import InnerBound, uninterrupted
 
 __all__ = ["free_matrix", "homogenized", "root_shift", "shift_bound", "tighten"]
-
-#: Maximum number of Newton steps of a shift.
-_STEPS = 8
 
 
 def homogenized(c: FloatArray, K: FloatArray) -> FloatArray:
@@ -116,7 +113,7 @@ def tighten(
         state = _evaluate(K, c, z, positive)
     size = abs(state.value) + float(np.abs(K).max())
     mu = SMALL * size / p
-    for _ in range(_STEPS):
+    for _ in range(PATIENCE):
         gap = state.value - target
         if gap <= 0.0:
             break

@@ -11,9 +11,9 @@ from qsdp._utils.validation import FloatArray, IntArray
 
 __all__ = ["attained", "sign_table", "signs_of", "tail_order"]
 
-
-#: Rows at the end of an order that are chosen one by one.
-_CHOSEN = 12
+#: Number of signs up to which all vectors are listed at once: 4096. As coordinates whose halves screen partial vectors,
+#: from 10 to 18 do not matter.
+FEW_SIGNS = 12
 
 
 def sign_table(bits: int) -> FloatArray:
@@ -40,7 +40,7 @@ def tail_order(M: FloatArray) -> npt.NDArray[np.intp]:
     rest = list(np.argsort(-np.abs(M).sum(axis=1), kind="stable"))
     tail: list[np.intp] = []
     sums = np.zeros((1, M.shape[1]))
-    while len(rest) > 1 and len(tail) < _CHOSEN and not deadline.over():
+    while len(rest) > 1 and len(tail) < FEW_SIGNS and not deadline.over():
         maxima = [np.abs(sums + M[i]).sum(axis=1).max() for i in rest]
         # Ties go to the smallest row, which is the last one.
         tail.append(rest.pop(len(rest) - 1 - int(np.argmin(maxima[::-1]))))
@@ -49,8 +49,8 @@ def tail_order(M: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def attained(rows: FloatArray, start: FloatArray | float = 0.0) -> float:
-    r"""Maximise :math:`\|c + M_R^T u\|_1` approximately, by alternation from a few fixed vectors."""
-    U = np.random.default_rng(0).choice([-1.0, 1.0], size=(64, len(rows)))
+    r"""Maximise :math:`\|c + M_R^T u\|_1` approximately, by alternation from a fixed vector more than rows."""
+    U = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(rows) + 1, len(rows)))
     for _ in range(PATIENCE):
         U = np.where(np.where(start + U @ rows >= 0.0, 1.0, -1.0) @ rows.T >= 0.0, 1.0, -1.0)
     return float(np.abs(start + U @ rows).sum(axis=1).max())

@@ -13,12 +13,9 @@ from qsdp.blocks import Layout
 from qsdp.pricing.pool import canonical, signs
 from qsdp.pricing.result import BoundTree, Leaf, OracleResult
 from qsdp.pricing.scaling import rounding
-from qsdp.pricing.sign_vectors import sign_table
+from qsdp.pricing.sign_vectors import FEW_SIGNS, sign_table
 
 __all__ = ["price_stack"]
-
-#: Largest side of matrices whose sign vectors are all enumerated together; beyond it, screening saves more.
-_SMALL = 12
 
 
 def price_stack(stack: FloatArray, layout: Layout, threshold: float, max_atoms: int) -> dict[int, OracleResult]:
@@ -46,7 +43,8 @@ def price_stack(stack: FloatArray, layout: Layout, threshold: float, max_atoms: 
         if flat:
             for k in numbers.tolist():
                 results[k] = _diagonal(stack[k].diagonal(), n, threshold, max_atoms)
-        elif n <= _SMALL:
+        elif n <= FEW_SIGNS:
+            # Beyond this side, screening saves more.
             for some in chunks(len(numbers), n << n):
                 chosen = numbers[some]
                 results.update(zip(chosen.tolist(), _enumerated(stack[chosen], n, threshold, max_atoms), strict=True))

@@ -7,18 +7,13 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.parallel import LARGE_FLOATS
+from qsdp._utils.tuning import PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import is_solvable, solve_restricted
 from qsdp.refinement._descent import CoordinateDescent
 from qsdp.refinement._models import block_minimum, cross_curvatures, sampled_curvature
 
 __all__ = ["alternate", "random_sides", "rescale", "resolve", "revive", "reweight"]
-
-#: Factors on a magnitude whose optimum is zero, at which polishing would get stuck: during the descent and at its end.
-SHRINKAGE, LAST_SHRINKAGE = 1e-3, 2.0**-60
-
-#: Iterations of sign alternation for a neuron without weight; a third or thrice is as good.
-_ROUNDS = 10
 
 #: Factor on the diagonal of the curvature in the model of a batch, since neurons may be nearly linearly dependent.
 _STIFFER = 1.05
@@ -30,8 +25,11 @@ LEAST_PENALTY = 1e-7
 _MOST_WORK = 2e9
 
 
-def rescale(descent: CoordinateDescent, shrinkage: float = SHRINKAGE) -> None:
-    """Optimise the shared magnitude of each output; an optimum of zero is replaced by a small magnitude."""
+def rescale(descent: CoordinateDescent, shrinkage: float = SMALL) -> None:
+    """Optimise the shared magnitude of each output; an optimum of zero, where polishing would get stuck, is replaced.
+
+    The magnitude becomes the fraction `shrinkage` of what it was.
+    """
     counts = (descent.prices * np.abs(descent.alpha)).sum(axis=0)
     # If neurons cancel, their sum is a rounding error, not a direction, even if a multiple of it lowered the loss.
     rounding = EPS * counts * descent.data.largest_image
@@ -150,7 +148,7 @@ def random_sides(rng: np.random.Generator, count: int, largest: np.ndarray) -> F
 def alternate(M: FloatArray, largest: np.ndarray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Maximise u'Mv by sign alternation from V (count, N); return U and V with u'Mv >= 0."""
     U = V
-    for _ in range(_ROUNDS):
+    for _ in range(PATIENCE):
         U = np.where(V @ M < 0.0, -1.0, 1.0) * largest
         following: FloatArray = np.where(U @ M < 0.0, -1.0, 1.0) * largest
         if np.array_equal(following, V):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
+from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import count_jobs, few_threads, in_threads
 from qsdp._utils.progress import progress
 from qsdp._utils.tuning import FAR
@@ -23,7 +24,7 @@ from qsdp.refinement._choice import AnyData, descent_data, descent_of
 from qsdp.refinement._descent import CoordinateDescent, Neurons, largest_weights
 from qsdp.refinement._models import check_descends
 from qsdp.refinement._samples import SMALL, Samples
-from qsdp.refinement._second_layer import LAST_SHRINKAGE, rescale, resolve, revive, reweight
+from qsdp.refinement._second_layer import rescale, resolve, revive, reweight
 
 __all__ = ["MOST_SWEEPS", "Interrupted", "Trial", "best_at_interrupt", "improve", "polish"]
 
@@ -348,7 +349,7 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
         accepted = descent.sweep(thorough=thorough)
         finished = accepted == 0 and thorough and not deadline.over()
         if finished and shared:
-            rescale(descent, LAST_SHRINKAGE)
+            rescale(descent, EPS)
         elif finished:
             finished = not resolve(descent)
         yield True

@@ -298,11 +298,10 @@ def _shared(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar
         columns[:, [k]] = problem.output(k).outputs(group)
     prices = np.ones(len(order)) if problem.blocks is None else problem.blocks.prices[network.block[order]]
     sizes = np.array([float(prices[group].sum()) for group in groups])
-    if problem.loss.coupled:
-        magnitudes[served] = _scales(problem, columns[:, served], sizes[served], np.array(served), tol)
-    else:
-        for k in served:
-            magnitudes[k] = _scales(problem.output(k), columns[:, [k]], sizes[[k]], None, tol)[0]
+    parts = problem.parts
+    for part, outputs in zip(parts, np.split(np.arange(problem.n_outputs), len(parts)), strict=True):
+        if len(mine := np.intersect1d(outputs, served)):
+            magnitudes[mine] = _scales(part, columns[:, mine], sizes[mine], mine, tol)
     full = np.zeros((len(owners), problem.n_outputs))
     full[np.arange(len(owners)), owners] = magnitudes[owners]
     return network.with_weights(U, V, problem.squeezed(full), order)
@@ -320,9 +319,9 @@ def _owners(alpha: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def _scales(
-    problem: TrainingProblem, columns: FloatArray, sizes: FloatArray, outputs: npt.NDArray[np.intp] | None, tol: float
+    problem: TrainingProblem, columns: FloatArray, sizes: FloatArray, outputs: npt.NDArray[np.intp], tol: float
 ) -> FloatArray:
-    """Compute the optimal signed magnitude of each group of neurons."""
+    """Compute the optimal signed magnitude of each group of neurons, which feed these outputs."""
     instance = _instance(problem)
     normal, units = instance.normalised()
     k = columns.shape[1]
@@ -331,7 +330,7 @@ def _scales(
         np.hstack([scaled, -scaled]),
         normal.fit,
         np.tile(normal.dual_radius * sizes, 2),
-        outputs=None if outputs is None else np.tile(outputs, 2),
+        outputs=normal.fit.coupled_outputs(np.tile(outputs, 2)),
         tol=tol,
     )
     magnitudes: FloatArray = (solution.weights[:k] - solution.weights[k:]) * units.weight

@@ -10,7 +10,7 @@ import scipy
 
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
-from qsdp._utils.tuning import COARSE
+from qsdp._utils.tuning import COARSE, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.inner_problem import dominating_weights
@@ -37,9 +37,6 @@ __all__ = [
 
 #: Floors added to the weights z, relative to their mean; each loosens the bound by at most that fraction.
 _FLOORS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
-
-#: Maximum number of rescalings of a dual vector until it is feasible in floating point.
-_ATTEMPTS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +215,7 @@ def feasible_scale(
     """
     if instance.dual_radius == 0.0:
         return scale
-    for _ in range(_ATTEMPTS):
+    for _ in range(PATIENCE):
         roundings = pricing_roundings(instance, scale * nu)
         reached = max(scale * upper + 2.0 * rounding for upper, rounding in zip(uppers, roundings, strict=True))
         # A tenth of the tolerance of the check.

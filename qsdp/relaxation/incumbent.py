@@ -11,7 +11,7 @@ from qsdp._utils import deadline
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
-from qsdp._utils.tuning import COARSE, INNER, ROUGH
+from qsdp._utils.tuning import COARSE, INNER, QUICK_SIDE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import dominating_weights
 from qsdp.relaxation.evaluation import Evaluation, Ray
@@ -31,9 +31,6 @@ STOPS: dict[type[BaseException], str] = {
 #: Statuses that end a whole solve: no other output, and no other method, is tried.
 FINAL = ("stopped by the callback", "interrupted")
 
-#: Largest matrix side for which weights are optimised.
-_LARGEST_SEARCHED = 400
-
 
 def zero_solution(instance: Instance, status: str) -> RawSolution:
     """Return the feasible zero point, as the result of a method that ends before its first candidate."""
@@ -52,7 +49,7 @@ class Incumbent:
     def __init__(self, evaluation: Evaluation, settings: Settings, distance: int | None = None) -> None:
         self._evaluation, self._settings = evaluation, settings
         self._instance = instance = evaluation.instance
-        self._distance = distance if instance.size <= _LARGEST_SEARCHED else None
+        self._distance = distance if instance.size <= QUICK_SIDE else None
         self._start = time.perf_counter()
         shape = (instance.n_matrices, instance.size, instance.size)
         self.T, self.S = np.zeros(shape), np.zeros(shape)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import MODERATE
+from qsdp._utils.tuning import MODERATE, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.gram import Gram, GramFactor, SharedGram, to_matrices
@@ -113,12 +113,14 @@ class Instance(LinearInstance):
             for column in self.zero_dual.T:
                 product = self.map.operator(column)
                 v = np.ones((self.map.n_blocks, self.size))
-                for _ in range(5):
+                for _ in range(PATIENCE):
                     image = product(v)
                     largest = max(largest, float(np.abs(image).sum(axis=1).max()))
                     if largest > above:
                         return largest
-                    v = np.where(image < 0.0, -1.0, 1.0)
+                    v, before = np.where(image < 0.0, -1.0, 1.0), v
+                    if np.array_equal(v, before):
+                        break
         return largest
 
     @property

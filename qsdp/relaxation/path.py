@@ -42,12 +42,6 @@ __all__ = ["RelaxationPath", "check_betas", "relaxation_path"]
 #: Ratio of the smallest to the largest beta of a grid.
 FRACTION = 1e-3
 
-#: Largest number of betas in a path; a larger number is assumed to be a mistake.
-_MOST_BETAS = 100_000
-
-#: Largest ratio of two betas for which a solve starts from the other's solution; beyond, a cold start is as good.
-_NEAR = 4.0
-
 #: Statuses of built-in solvers that end the path.
 _STOPPED = frozenset({"time limit", *FINAL})
 
@@ -243,7 +237,7 @@ def path_with(
             # If zero is optimal, iterations would find that only slowly.
             relaxation = _zero_relaxation(own, weights, settings, regularization) if own.beta >= largest else None
             if relaxation is None:
-                start = last if warm and last is not None and last.problem.beta <= _NEAR * own.beta else None
+                start = last if warm else None
                 relaxation = solve_with(own, solver, settings, regularization, n_jobs=n_jobs, start=start, quiet=True)
         except KeyboardInterrupt:
             if not solved:
@@ -273,7 +267,8 @@ def geometric(largest: float, fraction: float, number: int) -> FloatArray:
 def check_betas(betas: Any) -> int | FloatArray:
     """Check `betas`; return their number, or a copy of the array."""
     if isinstance(betas, Integral) and not isinstance(betas, bool):
-        return check_integer("betas", betas, minimum=2, maximum=_MOST_BETAS)
+        # A larger number is assumed to be a mistake.
+        return check_integer("betas", betas, minimum=2, maximum=100_000)
     allowed = "an integer >= 2 or positive, finite and distinct numbers of shape (K,)"
     if betas is None or isinstance(betas, (bool, str)):
         raise InvalidTypeError(f"betas must be {allowed}; got {betas!r}")

@@ -35,10 +35,11 @@ class DistinctRows:
     def of(cls, rows: FloatArray | Blocks) -> DistinctRows:
         """Return the distinct rows of an array of shape (n, k), or of blocks."""
         if isinstance(rows, Blocks):
-            # Digests of 16 bytes are compared, since the packed rows may be most of the memory.
+            # Digests of two integers are compared, since the packed rows may be most of the memory.
             # Adding zero makes one of both zeros.
-            digests = [blake2b((row + 0).tobytes(), digest_size=16).digest() for row in rows.rows]
-            rows = np.frombuffer(b"".join(digests), dtype=">u8").reshape(-1, 2)
+            pair = np.dtype((">u8", 2))
+            digests = [blake2b((row + 0).tobytes(), digest_size=pair.itemsize).digest() for row in rows.rows]
+            rows = np.frombuffer(b"".join(digests), dtype=pair)
         _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         return cls(first, group.ravel())
 

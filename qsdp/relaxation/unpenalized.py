@@ -56,9 +56,8 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
     # A correction without clipping is followed by one that removes its rounding.
     for _ in range(PATIENCE):
         if factors is None:
-            # Coupled outputs share their free rows.
-            factors = [_Factor.of(features, mask, roots) for mask in free.T[: instance.fit.n_parts]]
-            factors *= len(free.T) // len(factors)
+            factors = [_Factor.of(features, mask, roots) for mask in free.T]
+            factors *= nu.shape[1] // len(factors)
         images = features.T @ nu
         corrections = [factor.preimage(image) for factor, image in zip(factors, images.T, strict=True)]
         corrected = nu - np.stack(corrections, axis=1)
@@ -66,7 +65,7 @@ def orthogonal_dual(instance: LinearInstance, nu: FloatArray) -> FloatArray | No
         # Entries that would leave the domain stay at its end from here on.
         clipped = np.abs(nu - corrected) > rounding
         if clipped.any():
-            free &= ~(clipped.any(axis=1, keepdims=True) if instance.fit.loss.coupled else clipped)
+            free &= ~_any_of_part(instance.fit, clipped)
             factors = None
     return nu if np.all(np.isfinite(nu)) else None
 
@@ -103,14 +102,19 @@ class _Factor:
 
 
 def _free(fit: DataFit, nu: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return a mask of the entries strictly inside the conjugate's domain; per sample if outputs are coupled."""
+    """Return a mask (n, P) of the samples strictly inside the conjugate's domain, for each part of the outputs."""
     step = HALF_DIGITS * fit.weighted(np.full_like(nu, float(np.abs(fit.per_weight(nu)).max(initial=0.0))))
-    coupled, C = fit.loss.coupled, nu.shape[1]
+    C = nu.shape[1]
     # Coupled outputs move along directions that keep their sum.
-    directions = np.eye(C) - 1.0 / C if coupled else np.ones((1, C))
-    free = np.ones(nu.shape, dtype=bool)
+    directions = np.eye(C) - 1.0 / C if fit.loss.coupled else np.ones((1, C))
+    outside = np.zeros(nu.shape, dtype=bool)
     for direction in directions:
         for sign in (-1.0, 1.0):
             moved = nu + sign * step * direction
-            free &= np.abs(fit.project(moved) - moved) <= INNER * step
-    return free & free.all(axis=1, keepdims=True) if coupled else free
+            outside |= ~(np.abs(fit.project(moved) - moved) <= INNER * step)
+    return ~_any_of_part(fit, outside)
+
+
+def _any_of_part(fit: DataFit, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Reduce a mask of entries (n, C) to one of samples (n, P): whether it holds for any output of a part."""
+    return np.asarray(mask.reshape(len(mask), fit.n_parts, -1).any(axis=2))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import MANY_STEPS, MOST_STEPS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
@@ -182,7 +182,7 @@ def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp
     options = {"eps_abs": ROUNDING, "eps_rel": ROUNDING, "max_iters": MANY_STEPS}
     if deadline.left() < math.inf:
         # For SCS, zero means no limit.
-        options["time_limit_secs"] = max(deadline.left(), 1e-3)
+        options["time_limit_secs"] = max(deadline.left(), EPS)
     data, chain, inverse = program.get_problem_data(cp.SCS, solver_opts=options)
     answer = chain.solve_via_data(program, data, False, False, options)
     if was_interrupted(answer):

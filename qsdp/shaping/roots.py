@@ -10,12 +10,10 @@ import scipy.linalg
 import scipy.sparse.linalg
 
 from qsdp._utils.numeric import EPS, HALF_DIGITS
+from qsdp._utils.tuning import QUICK_SIDE
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["CovarianceRoot", "halves", "root_of", "smallest_eigenvalue"]
-
-#: Largest side of a matrix whose symmetric root is computed: beyond, triangular factors are much faster.
-_LARGEST_SYMMETRIC = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +73,8 @@ def root_of(Q: FloatArray) -> CovarianceRoot:
     if _is_diagonal(Q):
         return CovarianceRoot((np.sqrt(np.maximum(Q.diagonal(), 0.0)),))
     parts = halves(Q)
-    if len(parts[0]) > _LARGEST_SYMMETRIC:
+    # Triangular factors of large matrices are much faster than symmetric roots.
+    if len(parts[0]) > QUICK_SIDE:
         factors = [_triangular_factor(part) for part in parts]
         found = tuple(factor for factor in factors if factor is not None)
         if len(found) == len(parts):
@@ -94,7 +93,7 @@ def smallest_eigenvalue(Q: FloatArray) -> float:
 
 
 def _smallest_of(M: FloatArray) -> float:
-    factor = _triangular_factor(M) if len(M) > _LARGEST_SYMMETRIC else None
+    factor = _triangular_factor(M) if len(M) > QUICK_SIDE else None
     if factor is None:
         return float(scipy.linalg.eigvalsh(M, subset_by_index=[0, 0])[0])
 

@@ -13,6 +13,7 @@ from scipy.linalg.lapack import dpstrf, dsfrk, dtfttr, dtrttf
 
 from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, library_of
 from qsdp._utils.numeric import EPS, LARGEST_INTEGER
+from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray
 
 __all__ = [
@@ -29,7 +30,7 @@ __all__ = [
 
 #: Number of rows whose products are summed before they enter the compensated sum. Bounds allow for the rounding of as
 #: many additions; with a quarter of the rows, passes over the triangle take a tenth of the time.
-ROWS_AT_ONCE = 2**11
+ROWS_AT_ONCE = MANY_ROWS
 
 #: Allowance, in units of EPS, for the rounding of some ten operations: a change of centres; or centred columns, root
 #: weights, monomials and compensated sums.
@@ -135,6 +136,13 @@ class PackedSums:
         self._rows = 0
         #: Bound of the magnitude of these products, if they are of integers.
         self._size = 0.0
+
+    @staticmethod
+    def memory(side: int, device: str | None) -> int:
+        """Return the bytes that sums with `side` rows take."""
+        # The products of the last rows, the sum and its rounding error; and a full matrix of products on a device.
+        triangles = 3 if device is None else 3 + 2
+        return triangles * packed_size(side) * np.dtype(np.float64).itemsize
 
     def __getstate__(self) -> dict[str, Any]:
         # Fold first, so that two triangles are sent instead of three.

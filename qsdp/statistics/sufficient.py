@@ -36,7 +36,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.batches import accumulate, check_finite
 from qsdp.statistics.files import read_statistics, write_statistics
-from qsdp.statistics.moments import PackedSums, monomials, n_monomials, packed_size
+from qsdp.statistics.moments import PackedSums, monomials, n_monomials
 from qsdp.statistics.reduction import reduced_blocks, reduced_rows
 from qsdp.statistics.sample import Rows, RowSample
 
@@ -142,7 +142,7 @@ class SufficientStatistics:
     @staticmethod
     def memory(n_features: int, n_outputs: int = 1, device: str | None = None) -> int:
         """Return how many bytes of main memory statistics take for a number of columns and outputs."""
-        return _memory(n_monomials(n_features) + n_outputs, device)
+        return PackedSums.memory(n_monomials(n_features) + n_outputs, device)
 
     # -- rows -----------------------------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class SufficientStatistics:
 
     def _begin(self, d: int, n_outputs: int | None, names: tuple[str, ...] | None, layout: Layout | None) -> None:
         side = (n_monomials(d) if layout is None else d) + (n_outputs or 1)
-        if (needed := _memory(side, self.device)) > self.max_memory:
+        if (needed := PackedSums.memory(side, self.device)) > self.max_memory:
             number = "three" if self.device is None else "with a device five"
             data = "columns" if layout is None else "packed entries"
             raise InvalidInputError(
@@ -456,7 +456,8 @@ class SufficientStatistics:
         self, name: str, n_features: int, n_outputs: int | None, names: tuple[str, ...] | None, layout: Layout | None
     ) -> None:
         if layout != self.blocks_:
-            had, has = (_described(one, than=other) for one, other in ((self.blocks_, layout), (layout, self.blocks_)))
+            pairs = ((self.blocks_, layout), (layout, self.blocks_))
+            had, has = ("columns" if one is None else one.described(than=other) for one, other in pairs)
             raise InvalidInputError(f"{name} must have {had}, as before; got {has}")
         if n_features != self.n_features_in_:
             raise InvalidInputError(f"{name} must have {self.n_features_in_} columns, as before; got {n_features}")
@@ -473,22 +474,6 @@ def _counting(table: FloatArray, weights: FloatArray | None) -> tuple[FloatArray
     if weights is None or np.all(kept := weights > 0.0):
         return table, weights
     return table[kept], weights[kept]
-
-
-def _memory(side: int, device: str | None) -> int:
-    """Return the bytes that triangular sums with `side` rows take."""
-    # The products of the last rows, the sum and its rounding error; and a full matrix of products on a device.
-    triangles = 3 if device is None else 5
-    return triangles * packed_size(side) * np.dtype(np.float64).itemsize
-
-
-def _described(layout: Layout | None, *, than: Layout | None) -> str:
-    """Describe the layout of data for an error message, by an attribute in which it differs from another layout."""
-    if layout is None:
-        return "columns"
-    names = ("sizes", "kinds", "omega")
-    differing = [name for name in names if than is None or getattr(layout, name) != getattr(than, name)]
-    return f"blocks of {differing[0]} {getattr(layout, differing[0])!r:.90}"
 
 
 def load_or_create(

@@ -472,7 +472,7 @@ def test_scales_whose_square_is_no_float_are_refused(loss, scale):
         ([-1.0, 0.0, 1.0], r"found -1\.0, 0\.0, 1\.0$"),
         ([-1.0, 1.0 + 1e-12], r"found -1\.0, 1\.000000000001"),
         ([-1.0, 1.0, math.nan], r"found -1\.0, 1\.0, nan$"),
-        (np.arange(7.0), r"found 0\.0, 1\.0, 2\.0, 3\.0, 4\.0, \.\.\. \(7 distinct values\)$"),
+        (np.arange(9.0), r"found 0\.0, 1\.0, .*, 7\.0, … \(9 in all\)$"),
         ([], r"found nothing$"),
     ],
 )

@@ -296,7 +296,7 @@ class TestFirstTry:
         assert found.status == "optimal"
         assert found.objective == pytest.approx(alone.objective, rel=2e-6)
 
-    @pytest.mark.parametrize(("share", "tried"), [(0.5e-4, False), (2e-4, True)])
+    @pytest.mark.parametrize(("share", "tried"), [(0.5e-3, False), (2e-3, True)])
     def test_it_is_not_tried_where_beta_is_tiny(self, share, tried):
         problem = correlated(0.05)
         instance, _ = Instance.of(problem.with_beta(share * qsdp.beta_max(problem))).normalised()

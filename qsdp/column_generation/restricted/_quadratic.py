@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import MOST_SIDE, MOST_STEPS
+from qsdp._utils.tuning import INNER, MOST_SIDE, MOST_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import Best, RestrictedSolution
 from qsdp.losses import DataFit
@@ -19,9 +19,6 @@ __all__ = ["solve_in_basis", "solve_quadratic"]
 
 #: Fraction of the distance to the boundary of the positive orthant that a step may cover.
 _TO_BOUNDARY = 0.995
-
-#: Smallest dual slack at the start, relative to the typical cost.
-_LEAST_SLACK = 0.1
 
 
 def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
@@ -95,11 +92,12 @@ def _start(F: FloatArray, fit: DataFit, c: FloatArray, k: int) -> tuple[FloatArr
     x = np.full(len(c), size)
     x[:k] = size / row
     typical = float(c[:k].mean())
-    s = np.maximum(c, _LEAST_SLACK * typical)
+    # The smallest slack is a tenth of the typical cost.
+    s = np.maximum(c, INNER * typical)
     # Far from feasibility, products that are small relative to the value at zero would allow only tiny steps.
-    s[:k] = np.maximum(s[:k], _LEAST_SLACK * fit.value_at_zero / len(c) / x[:k])
+    s[:k] = np.maximum(s[:k], INNER * fit.value_at_zero / len(c) / x[:k])
     # Zero-cost slacks must not start on the boundary.
-    s[k:] = np.maximum(c[k:], _LEAST_SLACK * (1.0 if fit.weights is None else np.resize(fit.weights, len(c) - k)))
+    s[k:] = np.maximum(c[k:], INNER * (1.0 if fit.weights is None else np.resize(fit.weights, len(c) - k)))
     return x, np.zeros_like(y), s
 
 

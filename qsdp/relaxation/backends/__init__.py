@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import COARSE, INNER, SECOND
+from qsdp._utils.tuning import COARSE, INNER, SECOND, SMALL
 from qsdp._utils.validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.lifting import QuadraticMap
@@ -33,9 +33,6 @@ BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (INTERIOR, 
 
 #: Safety factor on the cost of methods with unpredictable iteration counts.
 _UNCERTAINTY = 16.0
-
-#: Fraction of the largest useful beta below which low rank is not tried; it also failed at ten times as much.
-_TINY = 1e-4
 
 
 def missing(backend: Backend) -> str | None:
@@ -128,7 +125,8 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
         return None
     if not isinstance(instance.map, QuadraticMap) or _refusal(LOW_RANK, instance, settings) is not None:
         return None
-    if instance.dual_radius < _TINY * instance.price_at_zero():
+    # It failed up to a thousandth of the largest useful beta.
+    if instance.dual_radius < SMALL * instance.price_at_zero():
         return None
     return replace(settings, effort=INNER * cost)
 

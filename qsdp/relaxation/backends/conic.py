@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qsdp._utils import deadline
+from qsdp._utils.numeric import EPS
 from qsdp.relaxation.backends.base import Backend
 from qsdp.relaxation.formulations import formulate
 from qsdp.relaxation.instance import LinearInstance
@@ -17,9 +18,6 @@ from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.settings import Settings
 
 __all__ = ["CONIC_BACKENDS", "was_interrupted"]
-
-#: SCS's status number for "stopped by SIGINT".
-_SCS_INTERRUPTED = -5
 
 
 def solve_with_cvxpy(
@@ -63,7 +61,11 @@ def solve_with_cvxpy(
 def was_interrupted(answer: Any) -> bool:
     """Detect that SCS was interrupted from the keyboard: it catches the interrupt itself and returns no point."""
     info = answer.get("info") if isinstance(answer, dict) else None
-    return isinstance(info, dict) and info.get("status_val") == _SCS_INTERRUPTED
+    if not isinstance(info, dict) or "status_val" not in info:
+        return False
+    import scs
+
+    return bool(info["status_val"] == scs.SIGINT)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class ConicOptions:
             options[self.max_iter] = settings.max_iter
         if self.time_limit and deadline.left() < math.inf:
             # For some solvers, zero means no limit.
-            options[self.time_limit] = max(deadline.left(), 1e-3)
+            options[self.time_limit] = max(deadline.left(), EPS)
         return {self.group: options} if self.group else options
 
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.tuning import COARSE, HALVINGS, INNER, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, ROUGH
+from qsdp._utils.tuning import COARSE, GAIN, HALVINGS, INNER, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, entry_rounding
 from qsdp.relaxation.cuts.newton import CutNewton
@@ -46,14 +46,11 @@ __all__ = ["CutBound", "CuttingPlanes"]
 
 
 # Half or twice each of the following numbers changes bounds after two seconds by less than 1 %.
-#: Smallest relative accuracy of a solution with cuts.
-_FINEST = 1e-5
-
 #: Maximum number of cuts per round; there are three starting vectors of the search for each.
 _NEW = 600
 
-#: Search for longer inequalities: number of steps, and maximum number of nonzeros of starting vectors.
-_STEPS, _LONGEST = 6, 15
+#: Number of steps of the search for longer inequalities.
+_STEPS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +131,7 @@ class CuttingPlanes:
             finally:
                 self._offer()
             if self.best is not None and self.best.value <= (1.0 + self._tol) * before:
-                self._tol = max(INNER * self._tol, _FINEST)
+                self._tol = max(INNER * self._tol, GAIN)
         except TimeOver:
             pass
         except LinAlgError:
@@ -187,11 +184,10 @@ class CuttingPlanes:
         return len(found)
 
     def _starts(self) -> FloatArray:
-        """Return starting vectors of the search: unit vectors, and sparse vectors of the current inequalities."""
+        """Return starting vectors of the search: unit vectors, and vectors of the current inequalities."""
         units = np.eye(2 * self._instance.size)
         few = units[self._rng.permutation(len(units))[:_NEW]]
         vectors = self._cuts.vectors
-        vectors = vectors[np.abs(vectors).sum(axis=1) <= _LONGEST]
         return np.vstack([few, vectors[self._rng.permutation(len(vectors))[: 3 * _NEW - len(few)]]])
 
     def _restart(self, newton: CutNewton) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import ROUNDING
-from qsdp._utils.tuning import PATIENCE, PROGRESS, SMALL
+from qsdp._utils.tuning import EIGEN, INNER, PATIENCE, PROGRESS, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.solvers.interior.cone import (
@@ -173,5 +173,5 @@ class _Direction(NamedTuple):
 
 def _extra_corrections(newton: Newton, values: FloatArray) -> int:
     """Choose the number of extra corrector steps, which save iterations where iterations are expensive."""
-    ratio = newton.work / (150.0 * values.size * values.shape[-1] ** 2)
-    return 0 if ratio < 4.0 else 1
+    decompositions = 4.0 * EIGEN * values.size * values.shape[-1] ** 2
+    return int(INNER * newton.work >= decompositions)

@@ -32,6 +32,7 @@ from scipy.linalg.blas import dtrsv
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from qsdp._utils.numeric import EPS
+from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.solvers.interior.cone import LinAlgError, diagonal_of
 from qsdp.relaxation.solvers.interior.coordinates import Coordinates
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 #: Relative diagonal shifts, tried in turn, since rounding destroys definiteness near the optimum.
-SHIFTS = (0.0, 1e-14, 1e-12, 1e-10)
+SHIFTS = (0.0, FAR * EPS, FAR**2 * EPS, FAR**3 * EPS)
 
 
 #: Steps dq of the multipliers, dz of the weights and dr.

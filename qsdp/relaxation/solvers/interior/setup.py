@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import EIGEN
+from qsdp._utils.tuning import EIGEN, INNER, TYPICAL_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.gram import Gram, SharedGram
@@ -27,14 +27,8 @@ from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
 __all__ = ["FactorCache", "NewtonSetup", "operations", "takes_factor"]
 
-#: Typical number of iterations of a solve.
-_ITERATIONS = 12
-
 #: Side of the largest linear system: it takes 0.8 GB, and each factorisation takes seconds.
 _LARGEST = 10_000
-
-#: Fraction of the other system's cost below which the less accurate `PrimalNewton` is used for losses with kinks.
-_KINKED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,8 @@ class FactorCache:
             return CoupledNewton(self._samples, part.target.shape[1])
         if not isinstance(self._samples, SampleCoordinates):
             return SingleNewton(self._samples)
-        affordable = self._samples.work * (1.0 if part.loss.smooth else _KINKED_SHARE)
+        # It is less accurate for losses with kinks, so it must take at most a tenth of the other system's operations.
+        affordable = self._samples.work * (1.0 if part.loss.smooth else INNER)
         pays = PrimalNewton.operations(self._samples) < affordable
         return PrimalNewton(self._samples) if pays else SingleNewton(self._samples)
 
@@ -106,7 +101,7 @@ def takes_factor(data: DataMap) -> bool:
         return True
     if n <= p or n > _LARGEST or data.n_blocks > 1:
         return n > p
-    return _factor_step(p) + float(n) * p * p / _ITERATIONS < _samples_step(n, N)
+    return _factor_step(p) + float(n) * p * p / TYPICAL_STEPS < _samples_step(n, N)
 
 
 def operations(instance: Instance, tol: float) -> float:
@@ -130,7 +125,7 @@ def operations(instance: Instance, tol: float) -> float:
         step += float(n) * p * p * coupled + _cholesky(p * coupled)
     else:
         step += _samples_step(n, N, coupled)
-    return float(once + _ITERATIONS * step * (C / coupled))
+    return float(once + TYPICAL_STEPS * step * (C / coupled))
 
 
 def _factor_step(p: int) -> float:
@@ -142,5 +137,5 @@ def _samples_step(n: int, N: int, coupled: int = 1) -> float:
 
 
 def _cholesky(side: int) -> float:
-    """Estimate the operations to fill and factor a matrix; filling is memory-bound and therefore weighted higher."""
-    return side**3 / 3.0 + 30.0 * side**2
+    """Return the operations of a Cholesky factorisation."""
+    return side**3 / 3.0

@@ -10,16 +10,13 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils.numeric import HALF_DIGITS
-from qsdp._utils.tuning import GAIN, INNER
+from qsdp._utils.tuning import GAIN, INNER, PATIENCE
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["Directions", "Factors", "cold_factors", "factors_of", "renewed"]
 
 #: Columns per sign at the start, and largest number of new ones at a time; half or twice is as good.
 _COLUMNS = 16
-
-#: Sweeps over all rows at the start; a quarter or half of them is as good.
-_SWEEPS = 20
 
 #: New columns for the factors of A and of B of one matrix.
 Directions = tuple[FloatArray, FloatArray]
@@ -122,7 +119,7 @@ def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Genera
         E += INNER * (np.abs(E).mean() or 1.0) * rng.standard_normal(E.shape)
         signs = np.repeat([1.0, -1.0], count)
         E = _unit_rows(E)
-        for _ in range(_SWEEPS):
+        for _ in range(PATIENCE):
             pull = matrix @ (E * signs)
             E = _unit_rows(pull + INNER * np.linalg.norm(pull, axis=1, keepdims=True) * E)
         # Keep the rows inside the sphere, so that the slack column is not a stationary point.

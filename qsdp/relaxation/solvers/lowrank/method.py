@@ -8,19 +8,13 @@ import numpy as np
 
 from qsdp._utils.numeric import CANCELLED
 from qsdp._utils.truncated_newton import ACCEPTED, newton_step
-from qsdp._utils.tuning import INNER, MOST_STEPS, PATIENCE, PROGRESS, ROUGH, SMALL
+from qsdp._utils.tuning import GAIN, INNER, MOST_STEPS, PATIENCE, PROGRESS, ROUGH, SMALL
 from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.solvers.lowrank.factors import Directions, Factors, renewed
 from qsdp.relaxation.solvers.lowrank.objective import Objective
 from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation, offer
 
 __all__ = ["follow"]
-
-#: Maximum number of steps between certificates.
-_BETWEEN_PROOFS = 8
-
-#: Largest entries of new columns relative to the root of r; the first that does not raise the objective is used.
-_SIZES = (5e-2, 1e-2, 2e-3, 4e-4)
 
 
 def follow(
@@ -85,7 +79,7 @@ class _LowRankIteration:
         """Decide whether to certify the current point."""
         if not self.since_proof:
             return False
-        return self._stuck or self.since_proof >= _BETWEEN_PROOFS or self._promise < self._due
+        return self._stuck or self.since_proof >= PATIENCE or self._promise < self._due
 
     def prove(self) -> None:
         """Certify the point, and update the columns of the factors by the violated dual constraints."""
@@ -107,7 +101,8 @@ class _LowRankIteration:
     def _renew(self, directions: list[Directions], least: float, highest: float) -> None:
         """Drop and add columns without increasing the objective."""
         point = self.point
-        for size in _SIZES:
+        # Largest entries of new columns relative to the root of r; the first that does not raise the objective is used.
+        for size in (INNER, ROUGH, SMALL, GAIN):
             fresh = renewed(point.factors, point.radii, point.z, directions, least, size)
             self.point = self._objective.at(fresh)
             if self.point.value <= highest:

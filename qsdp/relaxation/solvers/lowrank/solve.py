@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import COARSE, EIGEN, INNER
+from qsdp._utils.tuning import COARSE, EIGEN, INNER, TYPICAL_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
@@ -26,23 +26,20 @@ __all__ = ["operations", "solve_low_rank", "unfit"]
 #: Default of `max_iter`; tens of iterations are usual.
 _MOST_ITERATIONS = 500
 
-#: Expected decompositions of a solve, products with the data, and columns of the factors.
-_DECOMPOSITIONS, _PRODUCTS, _COLUMNS = 10, 2000, 80
+#: Expected products of a solve with the data, and columns of the factors.
+_PRODUCTS, _COLUMNS = 2000, 80
 
 #: Samples per column up to which a coarse solve counts as having few samples, and its number of products.
 _FEW_SAMPLES, _COARSE_PRODUCTS = 4, 150
 
-#: Side N below which the other methods are fast without low rank.
-_FEWEST_COLUMNS = 150
-
 
 def operations(instance: Instance, tol: float) -> float:
     """Estimate the floating-point operations of a solve; infinity if the method is unsuitable for the instance."""
-    if instance.size < _FEWEST_COLUMNS or not isinstance(instance.map, QuadraticMap):
+    if not isinstance(instance.map, QuadraticMap):
         return math.inf
     n, N, columns = instance.map.n_rows, instance.size, min(instance.size, _COLUMNS)
     products = _COARSE_PRODUCTS if tol >= COARSE and n <= _FEW_SAMPLES * N else _PRODUCTS
-    each = _DECOMPOSITIONS * EIGEN * N**3 + products * (8.0 * n * N + 4.0 * N * N) * columns
+    each = TYPICAL_STEPS * EIGEN * N**3 + products * 4.0 * N * (2.0 * n + N) * columns
     return each * instance.n_matrices
 
 

@@ -215,9 +215,7 @@ DataStep = KernelStep | GramStep | IterativeStep
 def operations(instance: Instance, tol: float) -> float:
     """Estimate the number of floating-point operations of a solve."""
     cones = 2.0 * EIGEN * instance.size**3 * instance.n_matrices
-    # The prox and the products of every iteration are bound by memory rather than by arithmetic.
-    prox = 0.0 if instance.fit.quadratic else 200.0 * instance.target.size
-    return min(_costs(instance, tol).values()) + _ITERATIONS * (cones + prox)
+    return min(_costs(instance, tol).values()) + _ITERATIONS * cones
 
 
 def choose_step(instance: Instance, tol: float) -> str:
@@ -249,9 +247,9 @@ def _costs(instance: Instance, tol: float) -> dict[str, float]:
 
     def factored(step: str, side: float, once: float, again: float, passes: float) -> float:
         """Return the cost of a step whose matrix takes `once` operations to form and `again` for every metric."""
-        share = bytes_of[step] / 8.0
+        share = bytes_of[step] / np.dtype(np.float64).itemsize
         metric = share * (again + side**3 / 3.0)
-        iterations = _ITERATIONS * (share * 10.0 * side * side * C + passes)
+        iterations = _ITERATIONS * (share * 4.0 * side * side * C + passes)
         return share * once + _FACTORISATIONS * metric + iterations
 
     # Matrix products are twice as fast as factorisations.
@@ -260,7 +258,8 @@ def _costs(instance: Instance, tol: float) -> dict[str, float]:
         return {"gram": gram}
     costs = {"kernel": factored("kernel", n, 0.0, 2.0 * n * n * (N if columns else p), pass_over), "gram": gram}
     if columns:
-        costs["iterative"] = _ITERATIONS * _PRODUCTS * (pass_over + 8.0 * N**3 * C)
+        # Besides passes, there are four products of matrices of side N.
+        costs["iterative"] = _ITERATIONS * _PRODUCTS * (pass_over + 4.0 * 2.0 * N**3 * C)
     for step, side in (("kernel", n), ("gram", p)):
         if 2 * bytes_of[step] * side * side > _MEMORY and len(costs) > 1:
             del costs[step]

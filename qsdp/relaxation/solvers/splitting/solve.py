@@ -34,7 +34,18 @@ import scipy.linalg
 
 from qsdp._utils import deadline
 from qsdp._utils.parallel import CACHE_FLOATS, few_threads
-from qsdp._utils.tuning import FAR, INNER, MANY_ROWS, MANY_STEPS, MOST_STEPS, PATIENCE, PROGRESS
+from qsdp._utils.tuning import (
+    FAR,
+    HALVINGS,
+    INNER,
+    MANY_ROWS,
+    MANY_STEPS,
+    MODERATE,
+    MOST_STEPS,
+    NEGLIGIBLE,
+    PATIENCE,
+    PROGRESS,
+)
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import Gram, SharedGram
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
@@ -212,7 +223,7 @@ class _Iteration:
         costs, mine = instance.dual_radius * radii.reshape(n_parts, -1).sum(axis=1), np.unique(own % n_parts)
         scales = ray.best(costs)
         if not self._squared:
-            trials = 4.0 ** np.arange(-20, 8)
+            trials = np.geomspace(NEGLIGIBLE, MODERATE, HALVINGS)
             values = np.array([ray.values(np.full(len(costs), s)) + s * costs for s in trials])
             scales = trials[values.argmin(axis=0)]
         rs = scales[:, None] * radii
