@@ -40,7 +40,7 @@ KINDS = ("constants", "fields", "defaults", "literals")
 COLUMNS = ("lines", "clocked", "clock lines", "numbers", *KINDS, "measured", "shapes")
 
 #: Packages and modules whose numbers say what is accepted, shown or written; no method depends on them.
-FACES = {"bench", "cli", "datasets", "export", "networks", "plotting", "report", "tabular"}
+FACES = {"bench", "cli", "datasets", "export", "networks", "plotting", "report", "tables"}
 FACES |= {"encoding/frames.py", "_utils/bars.py", "_utils/memory.py", "_utils/summary.py"}
 
 CLOCKS = {"deadline", "time_limit", "limit", "seconds", "clock"}

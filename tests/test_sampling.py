@@ -45,7 +45,7 @@ def largest_z(count, alarm):
 def test_grothendieck_identity(covariance, triangular, monkeypatch):
     # 66 distinct entries of E[w w'] = (2 / pi) arcsin(Q), w = [u; v]; false alarm below 1e-6.
     if triangular:
-        monkeypatch.setattr(roots, "_LARGEST_SYMMETRIC", 0)
+        monkeypatch.setattr(roots, "QUICK_SIDE", 0)
     network = qsdp.sample_network(covariance, 200_000, random_state=0)
     w = np.hstack([network.U, network.V]).astype(float)
     first, second = np.triu_indices(w.shape[1], k=1)

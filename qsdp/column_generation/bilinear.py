@@ -13,7 +13,7 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.parallel import LARGE_FLOATS, few_threads
-from qsdp._utils.tuning import FAR, FIRST_TRY, INNER, PATIENCE
+from qsdp._utils.tuning import FIRST_TRY, INNER, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
 from qsdp.certificates.proof import scaled_tree
@@ -40,9 +40,12 @@ _CHEAP = 28
 #: Size up to which exact pricing takes seconds, so that proofs close the gap and cutting planes would only delay them.
 _ENUMERATED = 35
 
-#: Maximum number of starts near the current neurons, and random ones of the last search before a proof, far more than
-#: of other searches; if that finds an atom, the proof is not needed. Half as many take as long.
-_MANY_STARTS = int(FAR) * ATOMS
+#: Number of neurons sampled from a relaxation as initial columns.
+_SAMPLED = 500
+
+#: Maximum number of starts near the current neurons, and random ones of the last search before a proof; if that finds
+#: an atom, the proof is not needed.
+_MANY_STARTS = 10_000
 
 
 def is_cheap(problem: TrainingProblem) -> bool:
@@ -183,10 +186,10 @@ def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) ->
     with deadline.fraction(0.5):
         covariance = shape_covariance(relaxation, method="adaptive")
     if isinstance(covariance, BlockCovariances):
-        return sample_network(covariance, ATOMS * covariance.layout.n_blocks, rng)
+        return sample_network(covariance, _SAMPLED * covariance.layout.n_blocks, rng)
     if k is not None:
         covariance = covariance[k]
-    return sample_network(covariance, max(ATOMS, len(covariance) if isinstance(covariance, list) else 1), rng)
+    return sample_network(covariance, max(_SAMPLED, len(covariance) if isinstance(covariance, list) else 1), rng)
 
 
 class _BilinearPricing:
@@ -213,7 +216,7 @@ class _BilinearPricing:
                 self.problem.map.adjoint(column),
                 starts=starts,
                 n_starts=0,
-                max_atoms=2 * ATOMS,
+                max_atoms=2 * _SAMPLED,
                 rng=self.rng,
             )
             for column in nu.T

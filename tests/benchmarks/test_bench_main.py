@@ -54,7 +54,7 @@ def quotes(records):
 
 EXPERIMENT = Study(
     name="{name}", title="Roots of {name}", source="Heron", version={version},
-    cases=cases, run=run, tables=tables, claims=claims, plot=plot,
+    cases=cases, run=run, tables=tables, claims=claims, plot=plot, methods={{"sampling": 1}},
 )
 '''
 

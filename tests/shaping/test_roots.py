@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 @pytest.fixture
 def triangular(monkeypatch):
     """No side is small enough for eigenvectors."""
-    monkeypatch.setattr(roots, "_LARGEST_SYMMETRIC", 0)
+    monkeypatch.setattr(roots, "QUICK_SIDE", 0)
 
 
 def covariance_matrix(N, rank, symmetric=True):
@@ -105,7 +105,7 @@ def relaxation_of(N, rank, outputs=1):
 
 
 def test_wide_data_are_sampled_without_eigenvectors(monkeypatch):
-    N = roots._LARGEST_SYMMETRIC + 1
+    N = roots.QUICK_SIDE + 1
     relaxation = relaxation_of(N, 4)
 
     def refuse(*args, **options):
@@ -129,7 +129,7 @@ def test_levels_of_wide_data_have_the_same_moments(monkeypatch):
     covariance = qsdp.shape_covariance(relaxation)
     moments = []
     for largest in (500, 0):
-        monkeypatch.setattr(roots, "_LARGEST_SYMMETRIC", largest)
+        monkeypatch.setattr(roots, "QUICK_SIDE", largest)
         network = qsdp.sample_network(covariance, 40_000, random_state=1)
         w = np.hstack([network.U, network.V]).astype(float)
         moments.append((w.T @ w / len(w), w))

@@ -8,13 +8,16 @@ import numpy as np
 
 from qsdp._utils.numeric import CANCELLED
 from qsdp._utils.truncated_newton import ACCEPTED, newton_step
-from qsdp._utils.tuning import GAIN, INNER, MOST_STEPS, PATIENCE, PROGRESS, ROUGH, SMALL
+from qsdp._utils.tuning import INNER, MOST_STEPS, PATIENCE, PROGRESS, ROUGH, SMALL
 from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.solvers.lowrank.factors import Directions, Factors, renewed
 from qsdp.relaxation.solvers.lowrank.objective import Objective
 from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation, offer
 
 __all__ = ["follow"]
+
+#: Largest entries of new columns relative to the root of r; the first that does not raise the objective is used.
+_SIZES = (5e-2, 1e-2, 2e-3, 4e-4)
 
 
 def follow(
@@ -101,8 +104,7 @@ class _LowRankIteration:
     def _renew(self, directions: list[Directions], least: float, highest: float) -> None:
         """Drop and add columns without increasing the objective."""
         point = self.point
-        # Largest entries of new columns relative to the root of r; the first that does not raise the objective is used.
-        for size in (INNER, ROUGH, SMALL, GAIN):
+        for size in _SIZES:
             fresh = renewed(point.factors, point.radii, point.z, directions, least, size)
             self.point = self._objective.at(fresh)
             if self.point.value <= highest:
