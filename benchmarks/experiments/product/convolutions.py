@@ -12,8 +12,8 @@ side of the squares of pixels that are averaged first, as in 3/4/2; "+" puts two
                 of its own
     relaxation  a rival: the quadratic forms of the semidefinite relaxation for the cross-entropy, rounded to integers
                 instead of sampled; each share of beta_max has a limit of seconds, and the entry says the gap reached
-    logistic    a rival: logistic regressions on the same moments with four strengths of the penalty, to convergence,
-                rounded, as integer forms
+    logistic    a rival: logistic regressions on the same moments, rounded, as integer forms; four strengths of the
+                penalty, each of up to 500 iterations from the last
     binary_cnn  a rival: convolutions and a dense layer of +-1 weights, trained by the straight-through estimator for
                 100 epochs with each of three learning rates: many more steps than our networks take, on a GPU.
                 One convolution of 3 x 3 filters, or two. A bit for each weight, 32 for each scale and threshold
@@ -215,7 +215,7 @@ def logistic(case: dict[str, Any], encoder: Any, blocks: Any, y: np.ndarray, oth
     scale = np.sqrt(np.mean(np.square(rows, dtype=np.float64), axis=0))
     scale[scale == 0.0] = 1.0
     scaled = (rows / scale).astype(np.float32)
-    model = LogisticRegression(max_iter=2000, fit_intercept=False, tol=1e-5, warm_start=True)
+    model = LogisticRegression(max_iter=500, fit_intercept=False, tol=1e-5, warm_start=True)
     entries, seconds = [], 0.0
     for strength in STRENGTHS:
         _, more = timed(partial(model.set_params(C=strength).fit, scaled, y))
