@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import EPS, MARGIN, ROUNDING
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.tuning import ROUGH
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.pricing.sign_vectors import FEW_SIGNS, attained, sign_table, signs_of
+from qsdp.pricing.sign_vectors import attained, sign_table, signs_of
 
 __all__ = ["Enumeration", "fits"]
 
@@ -20,6 +20,9 @@ ShortArray = npt.NDArray[np.int16]
 
 #: Numbers of coordinates in the first table and in each later table.
 _FIRST, _STEP = 11, 5
+
+#: Largest number of remaining coordinates whose two halves screen partial vectors; from 10 to 18 it does not matter.
+_SPLIT = 14
 
 #: Numbers of partial vectors (inner axis) and completions (outer axis) in a block of 128 KiB each.
 _WIDTH, _DEPTH = 2**_FIRST, 2**_STEP
@@ -145,15 +148,14 @@ class _Pass:
         widest = float((np.abs(start) + np.abs(rows).sum(axis=0)).max())
         margin = _margin(N, len(self.tables))
         total = (np.abs(start).sum() + spread) * (1.0 + ROUNDING)
-        largest = np.iinfo(np.int16).max - 1
-        self.scale = min((2.0 * 2.0**16 - margin) / total, largest / widest) if total > 0.0 else 1.0
+        self.scale = min((2.0**17 - margin) / total, 32000.0 / widest) if total > 0.0 else 1.0
         self.buffers: list[list[_Block]] = [[] for _ in self.tables]
         self.sum, self.part = np.empty((2, _DEPTH * _WIDTH), dtype=np.int16)
         #: Negated tables of both halves of the coordinates that remain after each stage, if few remain.
         self.halves = [self._halves(rows[edge:]) for edge in self.offsets[1:]]
 
     def _halves(self, rest: FloatArray) -> list[ShortArray]:
-        if not 2 <= len(rest) <= FEW_SIGNS:
+        if not 2 <= len(rest) <= _SPLIT:
             return []
         middle = len(rest) // 2
         return [self._rounded(-(sign_table(len(half)) @ half).T) for half in (rest[:middle], rest[middle:])]
@@ -227,7 +229,7 @@ class _Pass:
         if not self.halves[stage]:
             return block
         # Each table is off by up to half a unit per entry, in both halves, as in `_lowest`.
-        error = len(self.start) * 0.5 * MARGIN * (stage + 3)
+        error = len(self.start) * 0.5001 * (stage + 3)
         lowest = np.floor(0.5 * ((self.level() - self.allowance) * self.scale - error))
         # Half of an odd sum is not an integer, so the other half takes the rest.
         first = block.sums >> 1
@@ -276,7 +278,7 @@ class _Pass:
             return -1
         excess = self.level() - tail - self.allowance
         # Each table is off by up to half a unit per entry, and by a little more for rounding in double precision.
-        error = len(self.start) * 0.5 * MARGIN * (stage + 1)
+        error = len(self.start) * 0.5001 * (stage + 1)
         return int(max(-1.0, min(2.0**16, np.floor(0.5 * (excess * self.scale - error)))))
 
     def _rounded(self, sums: FloatArray) -> ShortArray:
@@ -291,7 +293,7 @@ def fits(columns: int, free: int) -> bool:
 
 def _margin(columns: int, tables: int) -> float:
     """Return the number of units of the 16-bit range that are reserved for the rounding of the tables."""
-    return (columns + 4.0) * (tables + 4.0)
+    return columns * (tables + 3.0) + 16.0
 
 
 def _cuts(size: int) -> list[int]:

@@ -11,8 +11,7 @@ from qsdp._utils.validation import FloatArray, IntArray
 
 __all__ = ["attained", "sign_table", "signs_of", "tail_order"]
 
-#: Number of signs up to which all vectors are listed at once: 4096. As coordinates whose halves screen partial vectors,
-#: from 10 to 18 do not matter.
+#: Number of signs up to which all vectors are listed at once: 4096.
 FEW_SIGNS = 12
 
 
