@@ -65,11 +65,6 @@ def least_deviation(deviation: float, before: float) -> float:
 
 
 def more_neurons(n_neurons: int, n_outputs: int, deviation: float) -> int:
-    """Choose the next number of neurons, or `n_neurons` if the deviation or number suffices.
-
-    It is doubled until it may suffice: twice as many neurons have more than half of the least deviation of these.
-    """
-    most, more = MOST_NEURONS * n_outputs, n_neurons
-    while more < most and not suffices(deviation if more == n_neurons else deviation / _SETTLED * n_neurons / more):
-        more = min(2 * more, most)
-    return more
+    """Choose the next number of neurons: twice `n_neurons`, or `n_neurons` if the deviation or number suffices."""
+    most = MOST_NEURONS * n_outputs
+    return n_neurons if suffices(deviation) or n_neurons >= most else min(2 * n_neurons, most)

@@ -112,12 +112,6 @@ def test_neurons_double_up_to_the_most_while_they_deviate(n_outputs: int) -> Non
     assert more_neurons(8, n_outputs, 0.04) == 8
 
 
-def test_sizes_that_cannot_suffice_are_skipped() -> None:
-    # Later sweeps leave a sixth, and twice as many neurons a half.
-    for factor, off in ((2, 0.479), (4, 0.481), (4, 0.959), (8, 0.961), (16, np.inf)):
-        assert more_neurons(8, 1, off) == 8 * factor
-
-
 def test_targets_that_are_all_zero_take_the_fewest() -> None:
     with pytest.warns(UserWarning, match="zero network"):
         assert fitted(np.zeros(80)).network.n_neurons == LEAST_NEURONS
@@ -217,8 +211,7 @@ def test_sizes_that_are_too_small_are_not_polished_to_the_end(monkeypatch: pytes
     monkeypatch.setattr(drawing, "_TRIED_SWEEPS", 2)
     grown = fitted(PLANTED, beta="0.1%")
     assert sweeps[LEAST_NEURONS][-1] is False
-    assert list(sweeps) == sorted(sweeps)
-    assert set(sweeps) <= {LEAST_NEURONS * 2**k for k in range(5)}
+    assert list(sweeps) == [LEAST_NEURONS * 2**k for k in range(len(sweeps))]
     assert list(sweeps)[-1] == grown.network.n_neurons
     assert suffices(deviation(grown.network, grown.relaxation))
 
