@@ -225,13 +225,19 @@ def _convolutions(records: Mapping[str, Records], data: str) -> Panel | None:
 
     # Offsets of the names of the binary CNNs, the relaxation and the logistic regression.
     one, two, form, linear = (
-        ((8, -2), (-45, 12), (8, -4), (8, -10)) if data == "mnist" else ((-60, 8), (-75, 10), (-60, 8), (-168, -4))
+        ((8, 2), (-45, 12), (10, -6), (8, -4)) if data == "mnist" else ((-60, -18), (-75, 10), (-60, 8), (-94, 14))
     )
     series = [
         Series(OURS, "convolutions, gap below 1 %", entries("certified", gap=GAP), 0, (0, -24)),
         Series(OURS, "convolutions", entries("certified", "refit"), -1, (8, -14)),
-        Series(OURS, "rounded form of the relaxation", entries("relaxation"), -1, form),
-        Series(MEASURED, "logistic regression on the same moments", entries("logistic"), -1, linear),
+        Series(OURS, "rounded form of the relaxation", entries("relaxation"), 1 if data == "mnist" else -1, form),
+        Series(
+            MEASURED,
+            "logistic regression on the same moments",
+            entries("logistic"),
+            3 if data == "mnist" else -1,
+            linear,
+        ),
         Series(MEASURED, "decision forests", entries("forest"), -1, (-100, -14)),
         Series(MEASURED, "binary CNN, one convolution", entries("binary_cnn", convolutions=1), -1, one),
         Series(MEASURED, "binary CNN, two convolutions", entries("binary_cnn", convolutions=2), 1, two),
