@@ -6,7 +6,11 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
+
+#: Bytes of code that a module may have, besides its weights.
+MOST_CODE = 12_000
 
 #: What installs an engine where it is missing.
 INSTALL = {"node": "apt-get install -y nodejs", "chromium": "apt-get install -y chromium"}
@@ -26,6 +30,13 @@ const answer = (functions, name, given) => {
 
 def needs(engine):
     return pytest.mark.skipif(shutil.which(engine) is None, reason=f"{engine} is missing: {INSTALL[engine]}")
+
+
+def close(found, expected):
+    """Compare what calls of a function returned with numbers, to 1e-12 of the largest."""
+    found = np.array(found)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 #: Parameters of a test that runs in every engine.

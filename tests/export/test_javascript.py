@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fast_options import FAST, NUMBERS
-from javascript_engines import ENGINES, call, call_each, needs
+from javascript_engines import ENGINES, MOST_CODE, call, call_each, needs
 from mixed_table import mixed_table
 from networks.random_networks import random_network
 from sklearn.pipeline import make_pipeline
@@ -22,9 +22,6 @@ from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export import describe, to_js
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
-
-#: Bytes of code that every module carries beside its weights.
-MOST_CODE = 12_000
 
 needs_node = needs("node")
 

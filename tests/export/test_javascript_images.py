@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from javascript_engines import ENGINES, call, call_each, needs
+from javascript_engines import ENGINES, MOST_CODE, call, call_each, close, needs
 from sklearn.datasets import load_digits
 from test_c_blocks import GEOMETRIES, fitted, images, network
 
@@ -19,14 +19,6 @@ from qsdp.export import to_js
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
 
 needs_node = needs("node")
-MOST_CODE = 12_000
-
-
-def close(found, expected):
-    """Compare what a function returned for images with numbers, to 1e-12 of the largest."""
-    found = np.array(found)
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 @needs_node

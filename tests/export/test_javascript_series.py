@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from javascript_engines import ENGINES, call, needs
+from javascript_engines import ENGINES, MOST_CODE, call, close, needs
 from test_c_series import GEOMETRIES, fitted, network
 
 import qsdp
@@ -16,14 +16,11 @@ from qsdp.export import to_js
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
 
 needs_node = needs("node")
-MOST_CODE = 12_000
 
 
 def compare(module, name, X, expected, folder, engine="node"):
     """Compare what a function returns for series with numbers, to 1e-12 of the largest."""
-    found = np.array(call(module, [[name, one.tolist()] for one in X], folder, engine))
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    close(call(module, [[name, one.tolist()] for one in X], folder, engine), expected)
 
 
 @needs_node
