@@ -26,6 +26,7 @@ from benchmarks.methods.models import (
     trees,
 )
 from benchmarks.methods.rounding import PRECISIONS
+from benchmarks.versions import ESTIMATORS
 from qsdp import QuantizedNetworkClassifier
 from qsdp.baselines._budget import BUDGET, InteriorSearch
 from qsdp.bench import Table
@@ -66,6 +67,11 @@ def trained(sample: Sample) -> Measured:
 
 #: Families of models by name; "trained" takes minutes.
 FAMILIES: dict[str, Callable[[Sample], Measured]] = {"solved": solved, "trained": trained}
+
+
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case of a family depends on."""
+    return (*ESTIMATORS, "backprop") if case["family"] == "trained" else ESTIMATORS
 
 
 def fitted(sample: Sample) -> tuple[QuantizedNetworkClassifier, float]:

@@ -27,7 +27,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from benchmarks.data.sets import images, pooled
 from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, where
 from benchmarks.machinery.verdicts import Claim
-from benchmarks.methods.equal_bits import FAMILIES, printed_claim, rival_claims, tables
+from benchmarks.methods.equal_bits import FAMILIES, methods_of, printed_claim, rival_claims, tables
 from benchmarks.methods.models import Sample
 from benchmarks.versions import ESTIMATORS
 from qsdp.bench.uci.data import Split
@@ -73,13 +73,12 @@ def claims(records: Records) -> list[Claim]:
     return made + rival_claims(records, "Of few images", "side", "set", "images", "seed")
 
 
-def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
-    """Return the methods that a case depends on."""
-    return MEASURED if case["family"] == "trained" else ESTIMATORS
-
-
 #: Methods whose versions are stored with the records.
 MEASURED = (*ESTIMATORS, "backprop")
 EXPERIMENT = experiment_in(
-    __name__, "Few images: beside networks trained by mixed-integer programming", TARGET, tables=tables
+    __name__,
+    "Few images: beside networks trained by mixed-integer programming",
+    TARGET,
+    tables=tables,
+    methods_of=methods_of,
 )

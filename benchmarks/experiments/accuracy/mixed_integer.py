@@ -28,7 +28,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.machinery.common import TARGET, Records, experiment_in, where
 from benchmarks.machinery.verdicts import Claim
-from benchmarks.methods.equal_bits import FAMILIES, printed_claim, rival_claims, tables
+from benchmarks.methods.equal_bits import FAMILIES, methods_of, printed_claim, rival_claims, tables
 from benchmarks.methods.models import Sample
 from benchmarks.versions import ESTIMATORS
 from qsdp.bench.uci.data import Split, load
@@ -85,13 +85,12 @@ def claims(records: Records) -> list[Claim]:
     return made + rival_claims(records, "Of few rows", "set", "rows", "seed")
 
 
-def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
-    """Return the methods that a case depends on."""
-    return MEASURED if case["family"] == "trained" else ESTIMATORS
-
-
 #: Methods whose versions are stored with the records.
 MEASURED = (*ESTIMATORS, "backprop")
 EXPERIMENT = experiment_in(
-    __name__, "Few rows: beside networks trained by mixed-integer programming", TARGET, tables=tables
+    __name__,
+    "Few rows: beside networks trained by mixed-integer programming",
+    TARGET,
+    tables=tables,
+    methods_of=methods_of,
 )
