@@ -314,7 +314,8 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     def with_levels(self, levels: int) -> TrainingProblem:
         """Return the same problem for another number of levels; the arrays are shared."""
-        check_binary(self.blocks, check_levels(levels), self.activation)
+        levels = check_levels(levels)
+        check_binary(self.blocks, levels, self.activation)
         return self._replaced(levels=levels)
 
     def with_beta(self, beta: float) -> TrainingProblem:

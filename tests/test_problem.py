@@ -382,6 +382,7 @@ def test_with_levels_and_output_share_the_data() -> None:
     np.testing.assert_array_equal(other.map.X, 4 * X)
     assert problem.levels == 2, "the problem itself stays as it was"
     assert other.with_levels(2) == problem
+    assert type(other.with_levels(np.int64(3)).levels) is int
     for k in range(2):
         scalar = problem.output(k)
         assert scalar == TrainingProblem(X, y[:, k], beta=1.0, activation="relu_like")
