@@ -10,7 +10,8 @@ import numpy.typing as npt
 import scipy
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import FIRST_TRY, ROUGH
+from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.tuning import FIRST_TRY, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.cuts import without_outliers
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
@@ -35,9 +36,6 @@ _STRENGTHS = np.geomspace(1e-6, 1e3, 28)
 
 #: Scales of the inputs: products are penalised more than inputs at the first scale, equally at the second.
 _SCALES = (1.0, 4.0)
-
-#: Eigenvalues below this fraction of the largest are rounding errors; so is 1 - s H_ii below the second number.
-_RANK, _LEAST_LEFT = 1e-13, 1e-9
 
 #: Bounds of beta as a fraction of `beta_max`, the lower one divided by the square root of the number of rows, and the
 #: fraction used if no row can be left out.
@@ -65,6 +63,8 @@ class RidgeFit:
         Coefficients of the fit to all rows, in the features of `Functions`.
     freedom : float
         Degrees of freedom: trace of the matrix that maps targets to predictions.
+    functions : Functions
+        Space of the fit.
     """
 
     scale: float
@@ -73,6 +73,7 @@ class RidgeFit:
     training_loss: float
     coefficients: FloatArray
     freedom: float
+    functions: Functions
 
 
 def left_out_fit(problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS) -> RidgeFit:
@@ -95,13 +96,18 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows, *, trained: int =
     trained : int
         Maximum number of distinct rows that train.
     """
+    return _left_out_fit(problem, rows, trained)[0]
+
+
+def _left_out_fit(problem: TrainingProblem, rows: DistinctRows, trained: int) -> tuple[RidgeFit, LeftOut]:
+    """Return the fit of `left_out_fit`, and its data."""
     few = LeftOut.of(problem, rows, trained=MOST_FUNCTIONS)
     fits = (few.best(few.data(problem, scale), scale) for scale in _SCALES)
     best = min(fits, key=lambda fit: float(fit.errors.sum()))
     if rows.count <= MOST_FUNCTIONS:
-        return best
+        return best, few
     left_out = LeftOut.of(problem, rows, trained=trained)
-    return left_out.best(left_out.data(problem, best.scale), best.scale)
+    return left_out.best(left_out.data(problem, best.scale), best.scale), left_out
 
 
 class Functions:
@@ -119,29 +125,40 @@ class Functions:
     """
 
     def __init__(self, rows: DataMap, weights: FloatArray, most: int = MOST_FUNCTIONS) -> None:
-        #: Eigenvalues of the weighted inner products of all rows, if these span the functions.
+        #: Eigenvalues of the weighted inner products of all rows, if these span the functions, and eigenvectors.
         self.eigenvalues: FloatArray | None = None
         self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
         if self._few is not None:
-            roots = np.sqrt(weights[:most])[:, None]
-            products = roots * self._products(self._few) * roots.T
+            self._roots = np.sqrt(weights[:most])[:, None]
+            products = self._roots * self._products(self._few) * self._roots.T
             if rows.n_rows <= most:
-                eigenvalues, axes = _eigenvectors(products)
-                self._axes, self.eigenvalues = roots * axes / np.sqrt(eigenvalues), eigenvalues
+                self.eigenvalues, self.eigenvectors = _eigenvectors(products)
             else:
                 # Far above rounding errors, since the rows may be dependent.
-                products.flat[:: most + 1] += 10.0 * _RANK * np.trace(products)
-                factor = np.linalg.cholesky(products)
-                self._axes = roots * scipy.linalg.solve_triangular(factor, np.eye(most), lower=True).T
+                products.flat[:: most + 1] += NEGLIGIBLE * np.trace(products)
+                self._factor = np.linalg.cholesky(products)
 
     def features(self, rows: DataMap) -> FloatArray:
         """Return the features (n, r) of rows."""
-        return rows.features() if self._few is None else self._products(rows) @ self._axes
+        if self._few is None:
+            return rows.features()
+        products = self._products(rows).T * self._roots
+        if self.eigenvalues is not None:
+            return products.T @ (self.eigenvectors / np.sqrt(self.eigenvalues))
+        features: FloatArray = scipy.linalg.solve_triangular(
+            self._factor, products, lower=True, overwrite_b=True, check_finite=False
+        ).T
+        return features
 
     def values(self, rows: DataMap, coefficients: FloatArray) -> FloatArray:
         """Return the values (n, C) of functions with coefficients (r, C)."""
-        features = rows.features() if self._few is None else self._products(rows)
-        values: FloatArray = features @ (coefficients if self._few is None else self._axes @ coefficients)
+        if self._few is None:
+            return rows.features() @ coefficients
+        if self.eigenvalues is not None:
+            combined = (self.eigenvectors / np.sqrt(self.eigenvalues)) @ coefficients
+        else:
+            combined = scipy.linalg.solve_triangular(self._factor, coefficients, lower=True, trans="T")
+        values: FloatArray = self._products(rows) @ (self._roots * combined)
         return values
 
     def _products(self, rows: DataMap) -> FloatArray:
@@ -156,7 +173,7 @@ class Functions:
 def _eigenvectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Compute eigenvalues of a positive semidefinite matrix that are not rounding errors, and their eigenvectors."""
     eigenvalues, axes = np.linalg.eigh(matrix)
-    kept = eigenvalues > _RANK * eigenvalues[-1]
+    kept = eigenvalues > len(matrix) * EPS * eigenvalues[-1]
     return eigenvalues[kept], axes[:, kept]
 
 
@@ -246,11 +263,13 @@ class LeftOut:
         functions = Functions(rows, self.row_weights)
         parts = [slice(start, start + MOST_ROWS) for start in range(0, len(roots), MOST_ROWS)]
         # One part at a time: features of all rows may be most of the memory.
-        basis = roots[parts[0]] * functions.features(rows.take(parts[0]))
-        coordinates = basis.T @ (roots[parts[0]] * self.means[parts[0]])
         if functions.eigenvalues is not None:
             eigenvalues, axes = functions.eigenvalues, None
+            basis = np.sqrt(eigenvalues) * functions.eigenvectors
+            coordinates = basis.T @ (roots * self.means)
         else:
+            basis = roots[parts[0]] * functions.features(rows.take(parts[0]))
+            coordinates = basis.T @ (roots[parts[0]] * self.means[parts[0]])
             gram = basis.T @ basis
             for part in parts[1:]:
                 own = roots[part] * functions.features(rows.take(part))
@@ -266,12 +285,12 @@ class LeftOut:
 
         def fit(number: int) -> RidgeFit:
             solution, residuals = solutions[number], self.means[:k] - predictions[number]
-            own = np.maximum(1.0 - self.shares * squares[self.place, number], _LEAST_LEFT)
+            own = np.maximum(1.0 - self.shares * squares[self.place, number], ROUNDING)
             losses = self.weights * np.square(self.deviations + residuals[self.place]).sum(axis=1)
             summed = np.bincount(self.place, losses / np.square(own)).astype(float)
             coefficients = solution if axes is None else axes @ solution
             freedom = float(np.sum(eigenvalues / (eigenvalues + unit * _STRENGTHS[number])))
-            return RidgeFit(scale, float(_STRENGTHS[number]), summed, float(losses.sum()), coefficients, freedom)
+            return RidgeFit(scale, float(_STRENGTHS[number]), summed, float(losses.sum()), coefficients, freedom, functions)
 
         return min(map(fit, range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
 
@@ -351,10 +370,8 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     rows = DistinctRows.of(problem.X)
     if rows.count < LEAST_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
-    fit = left_out_fit(problem, rows, trained=MOST_TRAINED)
-    left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
-    data = left_out.data(problem, fit.scale)
-    residuals = left_out.means - Functions(data, left_out.row_weights).values(data, fit.coefficients)
+    fit, left_out = _left_out_fit(problem, rows, MOST_TRAINED)
+    residuals = left_out.means - fit.functions.values(left_out.data(problem, fit.scale), fit.coefficients)
     sizes = _sizes(problem, left_out, residuals)
     # Outputs have one beta. A class whose output it shrinks more than its regression would hardly be predicted.
     size = sizes.min() if are_classes(left_out.targets) else sizes.mean()
