@@ -290,7 +290,9 @@ class LeftOut:
             summed = np.bincount(self.place, losses / np.square(own)).astype(float)
             coefficients = solution if axes is None else axes @ solution
             freedom = float(np.sum(eigenvalues / (eigenvalues + unit * _STRENGTHS[number])))
-            return RidgeFit(scale, float(_STRENGTHS[number]), summed, float(losses.sum()), coefficients, freedom, functions)
+            return RidgeFit(
+                scale, float(_STRENGTHS[number]), summed, float(losses.sum()), coefficients, freedom, functions
+            )
 
         return min(map(fit, range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
 
