@@ -211,10 +211,7 @@ def as_symbols(
     """
     if pair := truths(symbol for symbol in known if symbol is not None):
         symbols = as_symbols(column, name, notation)
-        symbols[:] = [
-            entry if entry in known else pair.get(truth_value(entry), entry)  # type: ignore[call-overload]
-            for entry in symbols.tolist()
-        ]
+        symbols[:] = [entry if entry in known else pair.get(truth_value(entry), entry) for entry in symbols.tolist()]
         return symbols
     if notation == BOOLEAN:
         plain = as_symbols(column, name)

@@ -404,7 +404,7 @@ def truth_value(entry: object) -> bool | None:
     return _TRUTH_OF_WORD.get(word.lower())
 
 
-def truths(symbols: Iterable[T]) -> dict[bool, T]:
+def truths(symbols: Iterable[T]) -> dict[bool | None, T]:
     """Return symbols by the truth value for which they stand if they are both words of one notation; else nothing."""
     # Within each pair, the word for false comes first.
     by_word = sorted(((str(symbol).lower(), symbol) for symbol in symbols), key=itemgetter(0))

@@ -198,7 +198,7 @@ def targets_of(source: TableSource, table: pandas.DataFrame, classes: Sequence[A
         keys = {_label_key(str(label)) for label in classes}
         texts = sorted({text for text in map(_text, set(column.tolist())) if _label_key(text) not in keys})
         if others := [text for text in texts if truth_value(text) is not None]:
-            meant = dict.fromkeys(str(pair[bool(truth_value(text))]) for text in others)
+            meant = dict.fromkeys(str(pair[truth_value(text)]) for text in others)
             warn(f"target {source.target!r} of {title(table)}: read {listing(others)} as {listing(meant)}")
     return labels_of(column, classes)
 
@@ -212,7 +212,7 @@ def labels_of(column: Any, known: Sequence[Any] = ()) -> npt.NDArray[Any]:
     """
     texts = {entry: _text(entry) for entry in set(column.tolist())}
     written: dict[Decimal | str, str] = {}
-    pair: dict[bool | None, Any] = {**truths(known)}
+    pair = truths(known)
     for text in [*map(str, known), *sorted(texts.values(), key=lambda text: (len(text), text))]:
         written.setdefault(_label_key(text), str(pair.get(truth_value(text), text)))
     integers = all(type(label) is int for label in known) if known else all(map(_INTEGER.fullmatch, written.values()))
