@@ -12,7 +12,7 @@ import scipy
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
-from qsdp._utils.tuning import SMALL
+from qsdp._utils.tuning import ROUGH, SMALL
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
 from qsdp.encoding import Encoding, EncodingRule, TableEncoder
@@ -31,15 +31,11 @@ _THRESHOLDS = (5, 20)
 #: Maximum estimate of the operations of a solve (a few seconds): time versus accuracy.
 _MOST_WORK = 4.2e8
 
-#: Gain required of more inputs: a fraction of the errors, and a number of standard errors (0.5 to 3 are as accurate).
-_GAIN, _STANDARD_ERRORS = 0.01, 1.5
+#: Gain required of more inputs, in standard errors; 0.5 to 3 are as accurate.
+_STANDARD_ERRORS = 1.5
 
 #: Number of folds of the elimination.
 _FOLDS = 5
-
-#: Maximum degrees of freedom of a regression on more rows than rank inputs: beyond, the elimination takes long and
-#: removes little.
-_MOST_FREEDOM = 250
 
 #: Fraction of the inputs that one step eliminates; at least two inputs remain.
 _ELIMINATED = 0.25
@@ -183,7 +179,7 @@ def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Can
 
 def is_clear_gain(gains: FloatArray, errors: FloatArray) -> bool:
     """Whether errors fell by more than a hundredth and more than 1.5 standard errors."""
-    return bool(gains.mean() > max(_GAIN * float(errors.mean()), _STANDARD_ERRORS * standard_error(gains)))
+    return bool(gains.mean() > max(ROUGH * float(errors.mean()), _STANDARD_ERRORS * standard_error(gains)))
 
 
 def standard_error(numbers: FloatArray) -> float:
@@ -226,7 +222,8 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     if rows.count < FEW or n_inputs <= 2 or deadline.over():
         return everything
     fit = fit or left_out_fit(problem, rows)
-    if rows.count > MOST_FUNCTIONS and fit.freedom > _MOST_FREEDOM:
+    if rows.count > MOST_FUNCTIONS and 4.0 * fit.freedom > MOST_FUNCTIONS:
+        # The rows that rank inputs would be too few for such a regression, and the elimination takes long.
         return everything
     tried = _eliminated(problem, rows, n_inputs, fit)
     # From few inputs to all.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import asdict
 from typing import Any
 
@@ -134,7 +133,7 @@ def _inputs(encoder: Any, output: Any, n_rows: int) -> FloatArray:
     """Return the output of a transformer as a finite array of shape (n, width)."""
     if scipy.sparse.issparse(output):
         output = output.toarray()  # type: ignore[attr-defined]
-    called = textwrap.shorten(repr(encoder), 60, placeholder=" ...")
+    called = f"{' '.join(repr(encoder).split()):.60}"
     name, entries = f"the output of encoding={called}", np.asarray(output)
     if entries.dtype.kind == "f" and not np.isfinite(entries).all():
         raise InvalidInputError(f"{name} must be finite; found missing entries or infinity: impute them in a pipeline")
