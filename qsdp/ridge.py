@@ -10,8 +10,8 @@ import numpy.typing as npt
 import scipy
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.tuning import FIRST_TRY, NEGLIGIBLE, ROUGH
+from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.tuning import FIRST_TRY, INNER, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.cuts import without_outliers
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
@@ -125,40 +125,29 @@ class Functions:
     """
 
     def __init__(self, rows: DataMap, weights: FloatArray, most: int = MOST_FUNCTIONS) -> None:
-        #: Eigenvalues of the weighted inner products of all rows, if these span the functions, and eigenvectors.
+        #: Eigenvalues of the weighted inner products of all rows, if these span the functions.
         self.eigenvalues: FloatArray | None = None
         self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
         if self._few is not None:
-            self._roots = np.sqrt(weights[:most])[:, None]
-            products = self._roots * self._products(self._few) * self._roots.T
+            roots = np.sqrt(weights[:most])[:, None]
+            products = roots * self._products(self._few) * roots.T
             if rows.n_rows <= most:
-                self.eigenvalues, self.eigenvectors = _eigenvectors(products)
+                eigenvalues, axes = _eigenvectors(products)
+                self._axes, self.eigenvalues = roots * axes / np.sqrt(eigenvalues), eigenvalues
             else:
                 # Far above rounding errors, since the rows may be dependent.
                 products.flat[:: most + 1] += NEGLIGIBLE * np.trace(products)
-                self._factor = np.linalg.cholesky(products)
+                factor = np.linalg.cholesky(products)
+                self._axes = roots * scipy.linalg.solve_triangular(factor, np.eye(most), lower=True).T
 
     def features(self, rows: DataMap) -> FloatArray:
         """Return the features (n, r) of rows."""
-        if self._few is None:
-            return rows.features()
-        products = self._products(rows).T * self._roots
-        if self.eigenvalues is not None:
-            return products.T @ (self.eigenvectors / np.sqrt(self.eigenvalues))
-        features: FloatArray = scipy.linalg.solve_triangular(
-            self._factor, products, lower=True, overwrite_b=True, check_finite=False
-        ).T
-        return features
+        return rows.features() if self._few is None else self._products(rows) @ self._axes
 
     def values(self, rows: DataMap, coefficients: FloatArray) -> FloatArray:
         """Return the values (n, C) of functions with coefficients (r, C)."""
-        if self._few is None:
-            return rows.features() @ coefficients
-        if self.eigenvalues is not None:
-            combined = (self.eigenvectors / np.sqrt(self.eigenvalues)) @ coefficients
-        else:
-            combined = scipy.linalg.solve_triangular(self._factor, coefficients, lower=True, trans="T")
-        values: FloatArray = self._products(rows) @ (self._roots * combined)
+        features = rows.features() if self._few is None else self._products(rows)
+        values: FloatArray = features @ (coefficients if self._few is None else self._axes @ coefficients)
         return values
 
     def _products(self, rows: DataMap) -> FloatArray:
@@ -173,7 +162,7 @@ class Functions:
 def _eigenvectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Compute eigenvalues of a positive semidefinite matrix that are not rounding errors, and their eigenvectors."""
     eigenvalues, axes = np.linalg.eigh(matrix)
-    kept = eigenvalues > len(matrix) * EPS * eigenvalues[-1]
+    kept = eigenvalues > INNER * NEGLIGIBLE * eigenvalues[-1]
     return eigenvalues[kept], axes[:, kept]
 
 
@@ -263,13 +252,11 @@ class LeftOut:
         functions = Functions(rows, self.row_weights)
         parts = [slice(start, start + MOST_ROWS) for start in range(0, len(roots), MOST_ROWS)]
         # One part at a time: features of all rows may be most of the memory.
+        basis = roots[parts[0]] * functions.features(rows.take(parts[0]))
+        coordinates = basis.T @ (roots[parts[0]] * self.means[parts[0]])
         if functions.eigenvalues is not None:
             eigenvalues, axes = functions.eigenvalues, None
-            basis = np.sqrt(eigenvalues) * functions.eigenvectors
-            coordinates = basis.T @ (roots * self.means)
         else:
-            basis = roots[parts[0]] * functions.features(rows.take(parts[0]))
-            coordinates = basis.T @ (roots[parts[0]] * self.means[parts[0]])
             gram = basis.T @ basis
             for part in parts[1:]:
                 own = roots[part] * functions.features(rows.take(part))
