@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy
 
 from qsdp._utils import deadline
+from qsdp._utils.arrays import ON_PROCESSOR
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import ROUGH, SMALL
 from qsdp._utils.validation import FloatArray, IntArray
@@ -366,7 +366,9 @@ class _Elimination:
         unit = float(np.trace(gram)) / len(own) or 1.0
         predictions, dual = [], []
         for ridge in unit * strengths:
-            solution = scipy.linalg.solve(gram + ridge * np.eye(len(gram)), right, assume_a="pos")
+            shifted = gram.copy()
+            ON_PROCESSOR.add_to_diagonal(shifted, ridge)
+            solution = ON_PROCESSOR.solved(ON_PROCESSOR.factored(shifted), right)
             dual.append(roots * ((targets - own @ solution) / ridge if primal else solution))
             predictions.append(products @ (solution if primal else dual[-1]))
         return _Fits(np.stack(predictions), np.stack(dual), rows.X[training], weights[training], self.activation)
