@@ -111,9 +111,8 @@ def _candidates(
     """Yield the affordable candidates: the standard encoding with its `columns`, then with more and more thresholds."""
 
     def candidate(encoding: Encoding, columns: FloatArray, count: int) -> Candidate:
-        scaled = scaled_to_rows(encoding, columns, weights)
-        scale = encoding.expressions[0].scale / scaled.expressions[0].scale
-        return Candidate(scaled, count, problem_of(scale * columns))
+        scaled, inputs = scaled_to_rows(encoding, columns, weights)
+        return Candidate(scaled, count, problem_of(inputs))
 
     first = candidate(standard, columns, 0)
     yield first
