@@ -184,7 +184,7 @@ class Images:
         return main if self.q is None else np.hstack([main, self._sums(self.q, weights)])
 
     def square_products(self, weights: Any) -> FloatArray:
-        """Compute the sums (B, N) over samples of weights (B, n) times squared images."""
+        """Compute the sums (B, N) over samples of weights (B, n) or (B, 1) times squared images."""
         p, q = self.squares
         main = self.samples.square_products(p * weights)
         return main if q is None else np.hstack([main, self._sums(q, weights)])
