@@ -33,21 +33,19 @@ def rescale(descent: CoordinateDescent, shrinkage: float = SMALL) -> None:
     counts = (descent.prices * np.abs(descent.alpha)).sum(axis=0)
     # If neurons cancel, their sum is a rounding error, not a direction, even if a multiple of it lowered the loss.
     rounding = EPS * counts * descent.data.largest_image
-    f, alpha = descent.f.copy(), descent.alpha.copy()
-    coupled, parts = descent.fit.loss.coupled, descent.fit.parts
+    f, alpha, parts = descent.f.copy(), descent.alpha.copy(), descent.fit.parts
     for k in np.flatnonzero(np.abs(f).max(axis=0) > rounding):
         # Outputs that do not interact are separate problems of one column.
-        fit, now = (parts[0], f.copy()) if coupled else (parts[k], f[:, [k]])
-        direction = now.copy()
-        if coupled:
-            direction[:, np.arange(len(counts)) != k] = 0.0
+        fit, columns = (parts[k], [k]) if len(parts) == len(counts) else (parts[0], np.arange(len(counts)))
+        now = f[:, columns]
+        direction = np.where(np.equal(columns, k), now, 0.0)
         base, price = now - direction, descent.penalty * float(counts[k])
         t = fit.line_minimum(base, direction, price) or shrinkage
         moved, scaled = base + t * direction, t * alpha[:, k]
         # Skip a product that underflows or a step within rounding.
         falls = fit.value(moved) + price * (abs(t) - 1.0) < fit.value(now)
         if falls and np.array_equal(scaled != 0.0, alpha[:, k] != 0.0):
-            f[:, k], alpha[:, k] = moved[:, k if coupled else 0], scaled
+            f[:, columns], alpha[:, k] = moved, scaled
     if not np.array_equal(alpha, descent.alpha):
         descent.alpha = alpha
         descent.accept(f, descent.fit.value(f))
