@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.progress import progress
+from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.options import TrainingOptions
 from qsdp.problem import TrainingProblem
@@ -70,32 +72,42 @@ class Drawing:
         while True:
             # Restore the state, so that the sample is that of a call with this number of neurons.
             self.rng.bit_generator.state = state
-            network = self._drawn(n_neurons, tries=grows and self.options.refine == "polish")
+            network, off = self._drawn(n_neurons, tries=grows and self.options.refine == "polish")
             if not grows or deadline.over():
                 break
-            needed = more_neurons(n_neurons, network.n_outputs, self._deviation(network))
+            off = self._compared(network)[0] if off is None else off
+            needed = more_neurons(n_neurons, network.n_outputs, off)
             if needed == n_neurons:
                 return network
             n_neurons, smaller = needed, network
         # Time ended in the refinement of the larger network, which may not be the better one yet.
         return network if smaller is None else min(smaller, network, key=self.relaxation.problem.objective)
 
-    def _deviation(self, network: BilinearNetwork) -> float:
-        return deviation(network, self.relaxation, self.expected_loss)
+    @cached_property
+    def _relaxed(self) -> FloatArray:
+        """Outputs of the relaxation on the rows of the problem."""
+        return self.relaxation.problem.relaxed_predictions(self.relaxation.Z_stack)
 
-    def _drawn(self, n_neurons: int, *, tries: bool) -> BilinearNetwork:
-        """Sample and refine a network.
+    def _compared(self, network: BilinearNetwork) -> tuple[float, float]:
+        """Return the deviation of a network from the relaxation, and its excess over the relaxation's objective."""
+        problem = self.relaxation.problem
+        outputs = problem.outputs(network)
+        off = deviation(outputs, self._relaxed, self.relaxation, self.expected_loss)
+        return off, problem.data_fit.value(outputs) + problem.penalty(network) - self.relaxation.objective
+
+    def _drawn(self, n_neurons: int, *, tries: bool) -> tuple[BilinearNetwork, float | None]:
+        """Sample and refine a network; also return its deviation from the relaxation, if known.
 
         If `tries`, the refinement ends when it shows that more neurons are needed, or that these suffice.
         """
-        options, problem = self.options, self.relaxation.problem
-        last = math.inf, math.inf
+        options = self.options
+        last, checked = (math.inf, math.inf), None
 
-        def continues(network: BilinearNetwork) -> bool:
-            nonlocal last
-            (off_before, excess_before), off = last, self._deviation(network)
-            excess = problem.objective(network) - self.relaxation.objective
-            last = off, excess
+        def continues(network: Any) -> bool:
+            nonlocal last, checked
+            off_before, excess_before = last
+            off, excess = last = self._compared(network)
+            checked = network
             if suffices(off):
                 return excess_before - excess >= _PROGRESS * excess_before
             return more_neurons(n_neurons, network.n_outputs, least_deviation(off, off_before)) == n_neurons
@@ -108,9 +120,9 @@ class Drawing:
         if options.refine not in {"none", "exact"}:
             with timed_stage(self.timings, "refine"):
                 trial = Trial(_TRIED_SWEEPS, continues) if tries else None
-                network = refined(network, problem, options, self.rng, self.kept, trial)
+                network = refined(network, self.relaxation.problem, options, self.rng, self.kept, trial)
             self.networks.append(network)
-        return network
+        return network, last[0] if network is checked else None
 
 
 def refined(

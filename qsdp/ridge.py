@@ -11,7 +11,8 @@ import numpy.typing as npt
 import scipy
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import FIRST_TRY, ROUGH
+from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.tuning import FIRST_TRY, INNER, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.cuts import without_outliers
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
@@ -36,9 +37,6 @@ _STRENGTHS = np.geomspace(1e-6, 1e3, 28)
 
 #: Scales of the inputs: products are penalised more than inputs at the first scale, equally at the second.
 _SCALES = (1.0, 4.0)
-
-#: Eigenvalues below this fraction of the largest are rounding errors; so is 1 - s H_ii below the second number.
-_RANK, _LEAST_LEFT = 1e-13, 1e-9
 
 #: Bounds of beta as a fraction of `beta_max`, the lower one divided by the square root of the number of rows, and the
 #: fraction used if no row can be left out.
@@ -66,6 +64,8 @@ class RidgeFit:
         Coefficients of the fit to all rows, in the features of `Functions`.
     freedom : float
         Degrees of freedom: trace of the matrix that maps targets to predictions.
+    functions : Functions
+        Space of the fit.
     """
 
     scale: float
@@ -74,6 +74,7 @@ class RidgeFit:
     training_loss: float
     coefficients: FloatArray
     freedom: float
+    functions: Functions
 
 
 def left_out_fit(problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS) -> RidgeFit:
@@ -96,13 +97,18 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows, *, trained: int =
     trained : int
         Maximum number of distinct rows that train.
     """
+    return _left_out_fit(problem, rows, trained)[0]
+
+
+def _left_out_fit(problem: TrainingProblem, rows: DistinctRows, trained: int) -> tuple[RidgeFit, LeftOut]:
+    """Return the fit of `left_out_fit`, and its data."""
     few = LeftOut.of(problem, rows, trained=MOST_FUNCTIONS)
     fits = (few.best(few.data(problem, scale), scale) for scale in _SCALES)
     best = min(fits, key=lambda fit: float(fit.errors.sum()))
     if rows.count <= MOST_FUNCTIONS:
-        return best
+        return best, few
     left_out = LeftOut.of(problem, rows, trained=trained)
-    return left_out.best(left_out.data(problem, best.scale), best.scale)
+    return left_out.best(left_out.data(problem, best.scale), best.scale), left_out
 
 
 class Functions:
@@ -131,7 +137,7 @@ class Functions:
                 self._axes, self.eigenvalues = roots * axes / np.sqrt(eigenvalues), eigenvalues
             else:
                 # Far above rounding errors, since the rows may be dependent.
-                products.flat[:: most + 1] += 10.0 * _RANK * np.trace(products)
+                products.flat[:: most + 1] += NEGLIGIBLE * np.trace(products)
                 factor = np.linalg.cholesky(products)
                 self._axes = roots * scipy.linalg.solve_triangular(factor, np.eye(most), lower=True).T
 
@@ -155,7 +161,7 @@ class Functions:
 def _eigenvectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Compute eigenvalues of a positive semidefinite matrix that are not rounding errors, and their eigenvectors."""
     eigenvalues, axes = np.linalg.eigh(matrix)
-    kept = eigenvalues > _RANK * eigenvalues[-1]
+    kept = eigenvalues > INNER * NEGLIGIBLE * eigenvalues[-1]
     return eigenvalues[kept], axes[:, kept]
 
 
@@ -265,12 +271,14 @@ class LeftOut:
 
         def fit(number: int) -> RidgeFit:
             solution, residuals = solutions[number], self.means[:k] - predictions[number]
-            own = np.maximum(1.0 - self.shares * squares[self.place, number], _LEAST_LEFT)
+            own = np.maximum(1.0 - self.shares * squares[self.place, number], ROUNDING)
             losses = self.weights * np.square(self.deviations + residuals[self.place]).sum(axis=1)
             summed = np.bincount(self.place, losses / np.square(own)).astype(float)
             coefficients = solution if axes is None else axes @ solution
             freedom = float(np.sum(eigenvalues / (eigenvalues + unit * _STRENGTHS[number])))
-            return RidgeFit(scale, float(_STRENGTHS[number]), summed, float(losses.sum()), coefficients, freedom)
+            return RidgeFit(
+                scale, float(_STRENGTHS[number]), summed, float(losses.sum()), coefficients, freedom, functions
+            )
 
         return min(map(fit, range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
 
@@ -350,10 +358,8 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     rows = DistinctRows.of(problem.X)
     if rows.count < LEAST_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
-    fit = left_out_fit(problem, rows, trained=MOST_TRAINED)
-    left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
-    data = left_out.data(problem, fit.scale)
-    residuals = left_out.means - Functions(data, left_out.row_weights).values(data, fit.coefficients)
+    fit, left_out = _left_out_fit(problem, rows, MOST_TRAINED)
+    residuals = left_out.means - fit.functions.values(left_out.data(problem, fit.scale), fit.coefficients)
     sizes = _sizes(problem, left_out, residuals)
     # Outputs have one beta. A class whose output it shrinks more than its regression would hardly be predicted.
     size = sizes.min() if are_classes(left_out.targets) else sizes.mean()

@@ -25,6 +25,7 @@ from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import Loss
 
 __all__ = [
+    "MAX_LEVELS",
     "Statistics",
     "TrainingData",
     "check_binary",
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 #: Largest number of levels of an int8 weight, -127 .. 127 in steps of two.
-_MAX_LEVELS = int(np.iinfo(np.int8).max) + 1
+MAX_LEVELS = int(np.iinfo(np.int8).max) + 1
 
 
 @runtime_checkable
@@ -142,4 +143,4 @@ def check_binary(layout: Layout | None, levels: int, activation: PolynomialActiv
 
 def check_levels(levels: Any, name: str = "levels") -> int:
     """Check a number of levels, an integer from 2 to 128."""
-    return check_integer(name, levels, minimum=2, maximum=_MAX_LEVELS)
+    return check_integer(name, levels, minimum=2, maximum=MAX_LEVELS)

@@ -9,7 +9,6 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.cuts import without_outliers
 from qsdp.losses import ClassLoss, DataFit
-from qsdp.networks import BilinearNetwork
 from qsdp.relaxation import Relaxation
 
 __all__ = ["LEAST_NEURONS", "MOST_NEURONS", "deviation", "least_deviation", "more_neurons", "suffices"]
@@ -24,7 +23,7 @@ _ENOUGH = 0.04
 _SETTLED = 6.0
 
 
-def deviation(network: BilinearNetwork, relaxation: Relaxation, expected_loss: float = 0.0) -> float:
+def deviation(g: FloatArray, f: FloatArray, relaxation: Relaxation, expected_loss: float = 0.0) -> float:
     r"""Compute the deviation of a network's outputs g from its relaxation's outputs f, relative to the test error.
 
     It is four times the Jensen gap :math:`(L(f) + L(g)) / 2 - L((f + g) / 2)` of the loss L, divided by an estimate of
@@ -33,11 +32,10 @@ def deviation(network: BilinearNetwork, relaxation: Relaxation, expected_loss: f
     loss of the relaxation without the regulariser would be far below that error if samples are few. Outliers of a
     robust loss do not count as errors of the other samples: their losses are clipped to the fences of all losses.
     """
-    problem = relaxation.problem
-    f, g = problem.relaxed_predictions(relaxation.Z_stack), problem.outputs(network)
-    loss = problem.data_fit.value
+    data_fit = relaxation.problem.data_fit
+    loss = data_fit.value
     gap = 0.5 * (loss(f) + loss(g)) - loss(0.5 * (f + g))
-    if (error := max(relaxation.objective - _excess_of_outliers(problem.data_fit, f), expected_loss)) > 0.0:
+    if (error := max(relaxation.objective - _excess_of_outliers(data_fit, f), expected_loss)) > 0.0:
         return 4.0 * max(gap, 0.0) / error
     # Both match targets that are all zero.
     return math.inf if gap > 0.0 else 0.0

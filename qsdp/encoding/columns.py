@@ -14,7 +14,19 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import check_unmasked
 from qsdp.encoding.frames import is_frame
-from qsdp.encoding.notation import BOOLEAN, DATES, MARKERS, ambiguous, habit_of, is_unsure, notation_of, parsed, truth
+from qsdp.encoding.notation import (
+    BOOLEAN,
+    DATES,
+    MARKERS,
+    ambiguous,
+    habit_of,
+    is_unsure,
+    notation_of,
+    parsed,
+    truth,
+    truth_value,
+    truths,
+)
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [
@@ -188,12 +200,19 @@ def odd_entries(column: Any, numbers: npt.NDArray[np.float64]) -> list[tuple[int
     return [(row, entries[row]) for row in rows if isinstance(_bare(entries[row]), str)]
 
 
-def as_symbols(column: Any, name: str, notation: str | None = None) -> npt.NDArray[np.object_]:
+def as_symbols(
+    column: Any, name: str, notation: str | None = None, known: Collection[Any] = ()
+) -> npt.NDArray[np.object_]:
     """Convert a column to Python strings, booleans and numbers, with None for missing entries.
 
     Entries of other types are represented by their text, so that encodings can be stored. Text is a truth value where
-    the column has that notation.
+    the column has that notation. If the `known` categories of training are two truth values in one notation, such as
+    "no" and "yes", other entries that stand for a truth value in any notation, such as False and 1, become these.
     """
+    if pair := truths(symbol for symbol in known if symbol is not None):
+        symbols = as_symbols(column, name, notation)
+        symbols[:] = [entry if entry in known else pair.get(truth_value(entry), entry) for entry in symbols.tolist()]
+        return symbols
     if notation == BOOLEAN:
         plain = as_symbols(column, name)
         plain[:] = [truth(entry.strip()) if isinstance(entry, str) else entry for entry in plain.tolist()]

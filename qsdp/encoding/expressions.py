@@ -29,8 +29,8 @@ class InputColumn:
     categories : tuple or None
         Symbols in the training set, with None if some were missing; None unless the column holds symbols.
     notation : str or None
-        Format of numbers, dates or booleans that are written as text, such as "thousands", "number in %", "day first"
-        or "boolean"; None if there are none.
+        Format of numbers, dates or booleans that are written as text, such as "thousands", "number in %", "day first",
+        "boolean" or, for numbers that are 0 or 1 and may also be written as booleans, "0 or 1"; None if there are none.
     """
 
     name: str

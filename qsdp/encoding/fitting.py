@@ -15,6 +15,7 @@ from qsdp._utils.validation import FloatArray, check_choice, check_integer, chec
 from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
+from qsdp.encoding.notation import ZERO_ONE
 
 __all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "FEW", "MISSING", "MOST_BITS", "EncodingRule", "thresholds_of"]
 
@@ -102,7 +103,7 @@ class EncodingRule:
         columns = [
             InputColumn(name, categories=self._categories(table[position], weights), notation=notation)
             if position in symbols
-            else InputColumn(name, fill=medians.get(position), notation=notation)
+            else InputColumn(name, fill=medians.get(position), notation=_of_numbers(notation, spread.get(position)))
             for position, (name, notation) in enumerate(zip(names, notations or repeat(None), strict=False))
         ]
         filled = [
@@ -198,6 +199,12 @@ def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tupl
     constant = scaler.var_ == 0.0
     means, scales = np.ldexp(scaler.mean_, exponents), np.where(constant, 1.0, np.ldexp(scaler.scale_, exponents))
     return list(zip(means.tolist(), scales.tolist(), strict=True))
+
+
+def _of_numbers(notation: str | None, spread: Distribution | None) -> str | None:
+    """Return the notation of a column of numbers, by which later tables may write 0 and 1 as truth values."""
+    bits = notation == "number" and spread is not None and np.array_equal(spread.values, [0.0, 1.0])
+    return ZERO_ONE if bits else notation
 
 
 def _zero(column: InputColumn) -> tuple[InputColumn, Expression]:

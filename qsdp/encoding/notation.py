@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from functools import partial
+from operator import itemgetter
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +26,7 @@ __all__ = [
     "DATES",
     "DURATIONS",
     "MARKERS",
+    "ZERO_ONE",
     "ambiguous",
     "example_of",
     "habit_of",
@@ -32,8 +35,12 @@ __all__ = [
     "notation_of",
     "parsed",
     "truth",
+    "truth_value",
+    "truths",
     "unit_of",
 ]
+
+T = TypeVar("T")
 
 #: Texts that stand for missing entries: always in text files, elsewhere where the other entries are numbers. Those with
 #: "#" are errors and gaps of spreadsheets and statistics programs.
@@ -274,16 +281,21 @@ _TIMES: dict[str, tuple[Callable[[str], float | None], Callable[[list[str]], boo
 #: Maximum fraction of unparsable entries in a column of numbers, and minimum number of distinct numbers next to them.
 _ODD, _DISTINCT = 0.05, 10
 
-#: Notation of a column of truth values.
-BOOLEAN = "boolean"
+#: Notation of a column of truth values, and of one of the numbers 0 and 1, which may also be written as truth values.
+BOOLEAN, ZERO_ONE = "boolean", "0 or 1"
 
 _TRUTH = {"true": True, "false": False}
+
+#: Words for false and true, in any case of letters. Databases write t and f, pandas 1.0 beside missing entries.
+_WORDS = (("false", "true"), ("no", "yes"), ("n", "y"), ("f", "t"), ("0", "1"), ("0.0", "1.0"))
+_TRUTH_OF_WORD = {word: value for pair in _WORDS for value, word in zip((False, True), pair, strict=True)}
 
 
 def is_notation(text: str) -> bool:
     """Whether a text is a notation of numbers, dates, times or durations."""
     style, separator, unit = text.partition(" in ")
-    return text in _TIMES or (style in _STYLES and (not separator or (unit != "" and unit_of(f"1 {unit}") == unit)))
+    has_unit = unit != "" and unit_of(f"1 {unit}") == unit
+    return text in {ZERO_ONE, *_TIMES} or (style in _STYLES and (not separator or has_unit))
 
 
 def example_of(notation: str) -> str:
@@ -293,6 +305,7 @@ def example_of(notation: str) -> str:
     if number is not None:
         return f"{number} {unit}".strip()
     return {
+        ZERO_ONE: "1",
         "duration": "1:30:00",
         "time of day": "2:30 PM",
         "year first": "2024/1/31",
@@ -374,7 +387,7 @@ def parsed(texts: Sequence[str], notation: str) -> FloatArray:
     Percentages are hundredths: 12.5% is 0.125. Dates are days since 1970-01-01, in UTC if they name no zone. Durations
     and times of day are seconds.
     """
-    if notation == "number" and (numbers := _all_floats(texts)) is not None:
+    if notation in {"number", ZERO_ONE} and (numbers := _all_floats(texts)) is not None:
         return numbers
     known = {text: _read(notation, text.translate(_SAME)) for text in set(texts)}
     return np.array([np.nan if (one := known[text]) is None else one for text in texts], dtype=np.float64)
@@ -385,8 +398,25 @@ def truth(text: str) -> bool | str:
     return _TRUTH.get(text.lower(), text)
 
 
+def truth_value(entry: object) -> bool | None:
+    """Return the truth value that an entry stands for in any notation, such as "Yes" or 1; None for other entries."""
+    word = entry.strip() if isinstance(entry, str) else str(entry)
+    return _TRUTH_OF_WORD.get(word.lower())
+
+
+def truths(symbols: Iterable[T]) -> dict[bool | None, T]:
+    """Return symbols by the truth value for which they stand if they are both words of one notation; else nothing."""
+    # Within each pair, the word for false comes first.
+    by_word = sorted(((str(symbol).lower(), symbol) for symbol in symbols), key=itemgetter(0))
+    words = tuple(word for word, _ in by_word)
+    return {_TRUTH_OF_WORD[word]: symbol for word, symbol in by_word} if words in _WORDS else {}
+
+
 def _read(notation: str, text: str) -> float | None:
     """Parse a text in a notation; None if it does not match."""
+    if notation == ZERO_ONE:
+        value = truth_value(text)
+        return _read("number", text) if value is None else float(value)
     style, _, unit = notation.partition(" in ")
     try:
         return _number(style, unit, text) if style in _STYLES else _TIMES[notation][0](text)

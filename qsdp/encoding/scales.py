@@ -48,16 +48,19 @@ def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
     return power_of_two(wanted / present) / largest if present > 0.0 else 1.0
 
 
-def scaled_to_rows(encoding: Encoding, inputs: FloatArray, sample_weight: FloatArray | None = None) -> Encoding:
-    """Multiply all inputs of an encoding by the `row_scale` of the training inputs."""
-    return encoding.scaled(np.full(encoding.width, row_scale(inputs, sample_weight=sample_weight)))
+def scaled_to_rows(
+    encoding: Encoding, inputs: FloatArray, sample_weight: FloatArray | None = None
+) -> tuple[Encoding, FloatArray]:
+    """Multiply all inputs of an encoding by the `row_scale` of the training inputs; also return these."""
+    scale = row_scale(inputs, sample_weight=sample_weight)
+    return encoding.scaled(np.full(encoding.width, scale)), scale * inputs
 
 
 def restricted_to(
     encoding: Encoding, inputs: FloatArray, kept: IntArray, sample_weight: FloatArray | None = None
 ) -> tuple[Encoding, dict[str, str]]:
     """Restrict an encoding to the inputs `kept` and rescale it; also return columns without inputs, with reasons."""
-    few = scaled_to_rows(encoding.restricted(kept), inputs[:, kept], sample_weight)
+    few, _ = scaled_to_rows(encoding.restricted(kept), inputs[:, kept], sample_weight)
     unused = sorted(set(encoding.used) - set(few.used))
     return few, {encoding.columns[position].name: NO_GAIN for position in unused}
 

@@ -194,10 +194,10 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
             column = columns[position]
             # Encodings that were not learned from a table have no notations.
             notation = column.notation or ("number" if column.categories is None else None)
-            raw[position] = self._read(raw[position], names[position], notation)
+            raw[position] = self._read(raw[position], names[position], notation, column.categories or ())
         return raw
 
-    def _read(self, column: Any, name: str, notation: str | None) -> npt.NDArray[Any]:
+    def _read(self, column: Any, name: str, notation: str | None, known: Collection[Any] = ()) -> npt.NDArray[Any]:
         """Convert a column to numbers or symbols, and warn of text that cannot be parsed as a number.
 
         Raises
@@ -206,7 +206,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
             More than half of the entries cannot be parsed: the column is written in another way than in training.
         """
         if notation is None or notation == BOOLEAN:
-            return as_symbols(column, name, notation)
+            return as_symbols(column, name, notation, known)
         numbers = as_numbers(column, name, notation)
         if odd := odd_entries(column, numbers):
             row, text = odd[0]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, HALF_DIGITS
 from qsdp._utils.tuning import SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.estimators.targets import TargetScaling
@@ -119,7 +119,7 @@ def _line(
     slope, level = SMALL, 0.0
     if np.ptp(centred) > len(scores) * EPS or (not intercept and np.any(centred)):
         # Use Newton's method: with gradient methods, weights and repeated rows would differ in some digits.
-        model = LogisticRegression(C=np.inf, fit_intercept=intercept, solver="newton-cholesky", tol=1e-8)
+        model = LogisticRegression(C=np.inf, fit_intercept=intercept, solver="newton-cholesky", tol=HALF_DIGITS)
         both = np.r_[weights * part, weights * (1.0 - part)]
         model.fit(np.tile(centred, 2)[:, None], np.repeat([1, 0], len(scores)), both)
         slope, level = max(float(model.coef_[0, 0]), SMALL), float(np.ravel(model.intercept_)[0])

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy
 
 from qsdp._utils import deadline
+from qsdp._utils.arrays import ON_PROCESSOR
 from qsdp._utils.numeric import ROUNDING
-from qsdp._utils.tuning import SMALL
+from qsdp._utils.tuning import ROUGH, SMALL
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
 from qsdp.encoding import Encoding, EncodingRule, TableEncoder
@@ -31,15 +31,11 @@ _THRESHOLDS = (5, 20)
 #: Maximum estimate of the operations of a solve (a few seconds): time versus accuracy.
 _MOST_WORK = 4.2e8
 
-#: Gain required of more inputs: a fraction of the errors, and a number of standard errors (0.5 to 3 are as accurate).
-_GAIN, _STANDARD_ERRORS = 0.01, 1.5
+#: Gain required of more inputs, in standard errors; 0.5 to 3 are as accurate.
+_STANDARD_ERRORS = 1.5
 
 #: Number of folds of the elimination.
 _FOLDS = 5
-
-#: Maximum degrees of freedom of a regression on more rows than rank inputs: beyond, the elimination takes long and
-#: removes little.
-_MOST_FREEDOM = 250
 
 #: Fraction of the inputs that one step eliminates; at least two inputs remain.
 _ELIMINATED = 0.25
@@ -115,9 +111,8 @@ def _candidates(
     """Yield the affordable candidates: the standard encoding with its `columns`, then with more and more thresholds."""
 
     def candidate(encoding: Encoding, columns: FloatArray, count: int) -> Candidate:
-        scaled = scaled_to_rows(encoding, columns, weights)
-        scale = encoding.expressions[0].scale / scaled.expressions[0].scale
-        return Candidate(scaled, count, problem_of(scale * columns))
+        scaled, inputs = scaled_to_rows(encoding, columns, weights)
+        return Candidate(scaled, count, problem_of(inputs))
 
     first = candidate(standard, columns, 0)
     yield first
@@ -183,7 +178,7 @@ def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Can
 
 def is_clear_gain(gains: FloatArray, errors: FloatArray) -> bool:
     """Whether errors fell by more than a hundredth and more than 1.5 standard errors."""
-    return bool(gains.mean() > max(_GAIN * float(errors.mean()), _STANDARD_ERRORS * standard_error(gains)))
+    return bool(gains.mean() > max(ROUGH * float(errors.mean()), _STANDARD_ERRORS * standard_error(gains)))
 
 
 def standard_error(numbers: FloatArray) -> float:
@@ -226,7 +221,8 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     if rows.count < FEW or n_inputs <= 2 or deadline.over():
         return everything
     fit = fit or left_out_fit(problem, rows)
-    if rows.count > MOST_FUNCTIONS and fit.freedom > _MOST_FREEDOM:
+    if rows.count > MOST_FUNCTIONS and 4.0 * fit.freedom > MOST_FUNCTIONS:
+        # The rows that rank inputs would be too few for such a regression, and the elimination takes long.
         return everything
     tried = _eliminated(problem, rows, n_inputs, fit)
     # From few inputs to all.
@@ -369,7 +365,9 @@ class _Elimination:
         unit = float(np.trace(gram)) / len(own) or 1.0
         predictions, dual = [], []
         for ridge in unit * strengths:
-            solution = scipy.linalg.solve(gram + ridge * np.eye(len(gram)), right, assume_a="pos")
+            shifted = gram.copy()
+            ON_PROCESSOR.add_to_diagonal(shifted, ridge)
+            solution = ON_PROCESSOR.solved(ON_PROCESSOR.factored(shifted), right)
             dual.append(roots * ((targets - own @ solution) / ridge if primal else solution))
             predictions.append(products @ (solution if primal else dual[-1]))
         return _Fits(np.stack(predictions), np.stack(dual), rows.X[training], weights[training], self.activation)

@@ -21,8 +21,8 @@ from qsdp.statistics.dask_statistics import statistics_of_chunks
 
 __all__ = ["SAMPLE", "rows_here", "train_on_collections"]
 
-#: Rows of the sample for encoding, beta, polishing and losses other than squared, and its seed.
-SAMPLE, _SEED = 20_000, 0
+#: Rows of the sample for encoding, beta, polishing and losses other than squared.
+SAMPLE = 20_000
 
 #: Number of rows between saves of the statistics of batches.
 _EVERY = 2**21
@@ -45,7 +45,7 @@ def rows_here(X: Any, y: Any, sample_weight: Any, *, missing: bool) -> tuple[Any
         if is_collection(y):
             raise InvalidTypeError(f"X must be a Dask collection, since y is one; got {type(X).__name__}")
         return X, y, sample_weight, {}
-    rows, n_samples = chunks.sample(SAMPLE, _SEED, missing=missing)
+    rows, n_samples = chunks.sample(SAMPLE, 0, missing=missing)
     return rows.X, rows.y, rows.weights, {"chunks": chunks, "stands_for": n_samples / len(rows)}
 
 
@@ -80,7 +80,7 @@ def _checkpoint(estimator: Any, path: str | os.PathLike[str] | None) -> str | No
     coded = repr(encoder) if encoding is None else json.dumps(encoding.to_state(), sort_keys=True)
     factors = getattr(estimator, "_class_factors", None)
     identity = repr((coded, estimator.constant_, scaling.offset.tolist(), scaling.scale.tolist(), np.asarray(factors)))
-    return f"{os.fspath(path)}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+    return f"{os.fspath(path)}.{hashlib.sha256(identity.encode()).hexdigest()}"
 
 
 @dataclass(frozen=True, eq=False)

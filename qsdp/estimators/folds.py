@@ -152,7 +152,11 @@ def _shared_grams(
     """
     p = problem.size * (problem.size + 1) // 2
     smallest = min(len(train) for train, _ in splits)
-    pays = problem.data_fit.quadratic and smallest > p and 8 * p * p * (2 * len(splits) + 1) <= _MEMORY
+    pays = (
+        problem.data_fit.quadratic
+        and smallest > p
+        and problem.targets.itemsize * p * p * (2 * len(splits) + 1) <= _MEMORY
+    )
     if not (pays and Reduction.applies(Instance.of(problem)) and _divide(splits, problem.n_samples)):
         return [None] * len(splits), None
     instance, units = Instance.of(problem).normalised()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import asdict
 from typing import Any
 
@@ -27,7 +26,6 @@ __all__ = [
     "check_targets_of_frame",
     "encoded",
     "fit_encoder",
-    "fit_rule",
     "has_encoder",
     "makes_blocks",
     "used_columns",
@@ -106,9 +104,10 @@ def fit_encoder(
     if not has_encoder(encoding):
         return None, X
     if not uses_transformer(encoding):
-        encoder: Any = fit_rule(EncodingRule.recommended(encoding, X.shape[1], max_categories), X, weights)
-        encoder.handle_unknown = "warn"
-        return encoder, encoded(encoder, X)
+        rule = EncodingRule.recommended(encoding, X.shape[1], max_categories)
+        encoder: Any = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
+        encoder.encoding_, inputs = scaled_to_rows(encoder.encoding_, encoded(encoder, X), weights)
+        return encoder, inputs
     encoder = clone(encoding)
     if makes_blocks(encoder):
         return encoder, encoder.fit_transform(X)
@@ -134,7 +133,7 @@ def _inputs(encoder: Any, output: Any, n_rows: int) -> FloatArray:
     """Return the output of a transformer as a finite array of shape (n, width)."""
     if scipy.sparse.issparse(output):
         output = output.toarray()  # type: ignore[attr-defined]
-    called = textwrap.shorten(repr(encoder), 60, placeholder=" ...")
+    called = f"{' '.join(repr(encoder).split()):.60}"
     name, entries = f"the output of encoding={called}", np.asarray(output)
     if entries.dtype.kind == "f" and not np.isfinite(entries).all():
         raise InvalidInputError(f"{name} must be finite; found missing entries or infinity: impute them in a pipeline")
@@ -142,13 +141,3 @@ def _inputs(encoder: Any, output: Any, n_rows: int) -> FloatArray:
     if len(inputs) != n_rows:
         raise InvalidInputError(f"encoding must keep all {n_rows} rows of X; {called} gives {len(inputs)}")
     return inputs
-
-
-def fit_rule(rule: EncodingRule, X: Any, weights: FloatArray | None) -> TableEncoder:
-    """Return the fitted transformer of a rule, scaled so that rows have a norm of about 1.5, see `row_scale`.
-
-    It does not warn of categories too rare for a bit, since it may be one of several candidates.
-    """
-    encoder: TableEncoder = TableEncoder(**asdict(rule), handle_unknown="ignore").fit(X, sample_weight=weights)
-    encoder.encoding_ = scaled_to_rows(encoder.encoding_, encoded(encoder, X), weights)
-    return encoder

@@ -22,6 +22,7 @@ from qsdp.pipeline import QSDPResult
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation import best_dual_bound
 from qsdp.shaping import SHAPINGS, BlockCovariances, shape_block, shape_matrix
+from qsdp.training_data import MAX_LEVELS
 
 __all__ = ["TOLERANCE", "Solution"]
 
@@ -34,7 +35,7 @@ def _is_magnitude(value: Any) -> bool:
 
 
 _CHECKS: Checks = {
-    "levels": lambda value: type(value) is int and 2 <= value <= 128,
+    "levels": lambda value: type(value) is int and 2 <= value <= MAX_LEVELS,
     "activation": is_activation,
     "lower_bound": _is_magnitude,
     "improved_bound": lambda value: value is None or _is_magnitude(value),

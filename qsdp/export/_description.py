@@ -142,7 +142,7 @@ class ModelDescription:
             ]
         used = set(self.encoding.used)
         return [
-            as_symbols(entries, one.name, one.notation)
+            as_symbols(entries, one.name, one.notation, one.categories)
             if one.categories is not None
             else as_numbers(entries, one.name, one.notation or "number")
             if position in used

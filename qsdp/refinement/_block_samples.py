@@ -120,8 +120,10 @@ class BlockImages:
         return self.samples.library.give((self.values @ weights[:, :, None])[:, :, 0])
 
     def square_products(self, weights: Any) -> FloatArray:
-        """Compute the sums (B, N) over samples of weights (B, n) times squared images."""
-        return self.samples.library.give((self.squares[0] @ weights[:, :, None])[:, :, 0])
+        """Compute the sums (B, N) over samples of weights (B, n) or (B, 1) times squared images."""
+        library, squares = self.samples.library, self.squares[0]
+        each = weights * library.ones((1, squares.shape[2]))
+        return library.give((squares @ each[:, :, None])[:, :, 0])
 
     @property
     def largest(self) -> float:

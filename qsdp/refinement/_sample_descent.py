@@ -90,7 +90,7 @@ class SampleDescent(CoordinateDescent):
         if not np.any(downhill):
             return 0
         size = float(np.sqrt(np.mean(np.square(alpha))) * np.sqrt(self.samples.mean(images.squares[0])))
-        curvature = sampled_curvature(self.fit, self.f, alpha, 2.0 * size * self.samples.width, library)
+        curvature = self._curvature(alpha, 2.0 * size * self.samples.width)
         change = 2.0 * (images.square_products(curvature) - np.abs(slopes))
         change[~downhill] = math.inf
         if thorough:
@@ -125,6 +125,12 @@ class SampleDescent(CoordinateDescent):
         taken = order[self._take(moves[order], alpha[order], predicted[order])]
         moving[rows.start + chosen[taken]] += delta[taken].astype(np.int8)
         return len(taken)
+
+    def _curvature(self, alpha: FloatArray, step: float) -> Any:
+        """Compute the curvature of the loss along each row of `alpha` (B, C): (B, n), or (B, 1) for equal samples."""
+        equal = self.fit.quadratic and self.fit.weights is None
+        fit, f = (self.fit.rows(slice(1)), self.f[:1]) if equal else (self.fit, self.f)
+        return sampled_curvature(fit, f, alpha, step, self.samples.library)
 
     def _several(self, change: FloatArray, steps: npt.NDArray[np.int64]) -> FloatArray:
         """Select moves (B, N) of the most promising entries of each side."""

@@ -122,7 +122,12 @@ class Samples(DescentData):
             hidden *= a
             return Images(self, hidden)
         last = self.library.take(other[:, d:])
-        return Images(self, a * hidden + 0.5 * b * last, 0.5 * b * hidden + c * last)
+        # Large temporary arrays take as long to allocate as to compute.
+        q = hidden * (0.5 * b)
+        q += c * last
+        hidden *= a
+        hidden += 0.5 * b * last
+        return Images(self, hidden, q)
 
     def outputs(self, U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], block: npt.NDArray[np.intp]) -> FloatArray:
         """Return the outputs (B, n) of neurons."""
@@ -156,7 +161,8 @@ class Images:
 
     def of(self, entries: npt.NDArray[np.intp]) -> Any:
         """Select the images (k, n) of one entry of each side, or of several entries of a single side."""
-        images = self.samples.features(entries) * self.p
+        images = self.samples.features(entries)
+        images *= self.p
         if self.q is not None:
             last = entries == self.samples.inputs.shape[1]
             images[last] = self.q[last] if len(self.q) == len(entries) else self.q
@@ -166,7 +172,8 @@ class Images:
         """Compute the sums (B, n) of the images of all entries, weighted by the entries of `sides` (B, N)."""
         d = self.samples.inputs.shape[1]
         taken = self.samples.library.take(sides)
-        sums = (taken[:, :d] @ self.samples.inputs.T) * self.p
+        sums = taken[:, :d] @ self.samples.inputs.T
+        sums *= self.p
         if self.q is not None:
             sums += taken[:, d:] * self.q
         return sums
@@ -177,7 +184,7 @@ class Images:
         return main if self.q is None else np.hstack([main, self._sums(self.q, weights)])
 
     def square_products(self, weights: Any) -> FloatArray:
-        """Compute the sums (B, N) over samples of weights (B, n) times squared images."""
+        """Compute the sums (B, N) over samples of weights (B, n) or (B, 1) times squared images."""
         p, q = self.squares
         main = self.samples.square_products(p * weights)
         return main if q is None else np.hstack([main, self._sums(q, weights)])

@@ -33,21 +33,22 @@ def rescale(descent: CoordinateDescent, shrinkage: float = SMALL) -> None:
     counts = (descent.prices * np.abs(descent.alpha)).sum(axis=0)
     # If neurons cancel, their sum is a rounding error, not a direction, even if a multiple of it lowered the loss.
     rounding = EPS * counts * descent.data.largest_image
-    for k in np.flatnonzero(np.abs(descent.f).max(axis=0) > rounding):
-        direction = np.zeros_like(descent.f)
-        direction[:, k] = descent.f[:, k]
-        base = descent.f - direction
-        t = descent.fit.line_minimum(base, direction, descent.penalty * float(counts[k]))
-        t = t or shrinkage
-        f = base + t * direction
-        value = descent.fit.value(f)
-        penalty = descent.penalty * float(counts[k]) * (abs(t) - 1.0)
-        alpha = descent.alpha.copy()
-        alpha[:, k] *= t
+    f, alpha, parts = descent.f.copy(), descent.alpha.copy(), descent.fit.parts
+    for k in np.flatnonzero(np.abs(f).max(axis=0) > rounding):
+        # Outputs that do not interact are separate problems of one column.
+        fit, columns = (parts[k], [k]) if len(parts) == len(counts) else (parts[0], np.arange(len(counts)))
+        now = f[:, columns]
+        direction = np.where(np.equal(columns, k), now, 0.0)
+        base, price = now - direction, descent.penalty * float(counts[k])
+        t = fit.line_minimum(base, direction, price) or shrinkage
+        moved, scaled = base + t * direction, t * alpha[:, k]
         # Skip a product that underflows or a step within rounding.
-        if np.array_equal(alpha != 0.0, descent.alpha != 0.0) and value + penalty < descent.value:
-            descent.alpha = alpha
-            descent.accept(f, value)
+        falls = fit.value(moved) + price * (abs(t) - 1.0) < fit.value(now)
+        if falls and np.array_equal(scaled != 0.0, alpha[:, k] != 0.0):
+            f[:, columns], alpha[:, k] = moved, scaled
+    if not np.array_equal(alpha, descent.alpha):
+        descent.alpha = alpha
+        descent.accept(f, descent.fit.value(f))
 
 
 def reweight(descent: CoordinateDescent) -> None:

@@ -335,12 +335,13 @@ class Run:
 
 
 def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.Generator) -> Iterator[bool]:
-    """Run sweeps of one descent until no single move helps, and yield after each sweep."""
+    """Run sweeps of a descent with fresh predictions until no single move helps, and yield after each sweep."""
     thorough = False
     if shared and not np.any(descent.alpha):
         _raise_from_zero(descent)
-    for _ in deadline.in_time(range(limit)):
-        descent.refresh()
+    for sweep in deadline.in_time(range(limit)):
+        if sweep:
+            descent.refresh()
         if shared:
             rescale(descent)
         else:

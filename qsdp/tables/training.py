@@ -20,7 +20,7 @@ from qsdp._utils.validation import FloatArray, check_choice, warn
 from qsdp.certificates import Certificate
 from qsdp.encoding.columns import as_numbers, column_notations, habits_of, is_missing, odd_entries, place_of
 from qsdp.encoding.frames import listing, require, title
-from qsdp.encoding.notation import BOOLEAN, MARKERS
+from qsdp.encoding.notation import BOOLEAN, MARKERS, truth_value, truths
 from qsdp.estimators.source import TableSource
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.problem import TrainingProblem
@@ -187,21 +187,34 @@ def weights_of(source: TableSource, table: pandas.DataFrame) -> FloatArray | Non
 
 
 def targets_of(source: TableSource, table: pandas.DataFrame, classes: Sequence[Any] = ()) -> npt.NDArray[Any]:
-    """Read the targets of rows: numbers, or labels in the notation of `classes` if there are any."""
+    """Read the targets of rows: numbers, or labels in the notation of `classes` if there are any.
+
+    Truth values may be written in another notation than the classes, which a warning says.
+    """
     if source.notation is not None:
         return numbers_of(table, source.target, source.notation)
-    return labels_of(table[source.target], classes)
+    column = table[source.target]
+    if pair := truths(classes):
+        keys = {_label_key(str(label)) for label in classes}
+        texts = sorted({text for text in map(_text, set(column.tolist())) if _label_key(text) not in keys})
+        if others := [text for text in texts if truth_value(text) is not None]:
+            meant = dict.fromkeys(str(pair[truth_value(text)]) for text in others)
+            warn(f"target {source.target!r} of {title(table)}: read {listing(others)} as {listing(meant)}")
+    return labels_of(column, classes)
 
 
 def labels_of(column: Any, known: Sequence[Any] = ()) -> npt.NDArray[Any]:
     """Read the labels of a column as text, or as integers if all are integers.
 
     "1" and "1.0" are the same label, written as in `known`, else in the shortest form in the column; "01" is another.
+    If the known labels are two truth values in one notation, such as "no" and "yes", other notations of truth values
+    become these.
     """
     texts = {entry: _text(entry) for entry in set(column.tolist())}
     written: dict[Decimal | str, str] = {}
+    pair = truths(known)
     for text in [*map(str, known), *sorted(texts.values(), key=lambda text: (len(text), text))]:
-        written.setdefault(_label_key(text), text)
+        written.setdefault(_label_key(text), str(pair.get(truth_value(text), text)))
     integers = all(type(label) is int for label in known) if known else all(map(_INTEGER.fullmatch, written.values()))
     labels: dict[Any, int | str] = {}
     for entry, text in texts.items():
@@ -294,13 +307,12 @@ def evaluate(model: Any, problem: TrainingProblem) -> None:
 def coded_problem(model: Any, training: pandas.DataFrame) -> TrainingProblem:
     """Encode training rows as the training problem of a model."""
     source = model.table_
+    targets = targets_of(source, training, getattr(model, "classes_", np.zeros(0)).tolist())
     with warnings.catch_warnings():
         # Values not seen in training belong to another table, which the digest reveals.
         warnings.simplefilter("ignore", QSDPWarning)
         problem: TrainingProblem = model.training_problem(
-            inputs_of(model, training),
-            targets_of(source, training, getattr(model, "classes_", np.zeros(0)).tolist()),
-            weights_of(source, training),
+            inputs_of(model, training), targets, weights_of(source, training)
         )
     return problem
 

@@ -21,6 +21,7 @@ from qsdp.refinement._moment_descent import MomentDescent, best_moves, moves
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._sample_descent import SampleDescent
 from qsdp.refinement._samples import Samples
+from qsdp.refinement._second_layer import rescale
 from qsdp.refinement.polishing import Run, Trial, improve, polish
 
 
@@ -230,6 +231,27 @@ def test_outputs_of_a_squared_loss_share_products_of_samples():
     assert len(Run(tiny, network, np.random.default_rng(0), joint=True).parts) == 3
     without = network.with_weights(network.U, network.V, network.alpha * [1.0, 0.0, 1.0])
     assert len(Run(problem, without, np.random.default_rng(0), joint=True).parts) == 3
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "cross_entropy"])
+def test_each_output_gets_its_best_magnitude(loss):
+    problem = random_vector_problem(2, 9, 60, 3, loss, beta=1e-3)
+    network = random_network(problem, 24, 0)
+    descent = descent_of(problem, network, descent_data(problem))
+    rescale(descent)
+    scales = np.sum(descent.alpha * network.alpha, axis=0) / np.sum(network.alpha**2, axis=0) / descent.unit
+    rescaled = network.with_weights(network.U, network.V, network.alpha * scales)
+    np.testing.assert_allclose(descent.alpha, rescaled.alpha * descent.unit, rtol=1e-12)
+    np.testing.assert_allclose(descent.f, problem.outputs(rescaled), rtol=1e-9, atol=1e-9)
+    objective = problem.objective(rescaled)
+    assert descent.objective == pytest.approx(objective, rel=1e-12)
+    assert objective < problem.objective(network)
+    # The outputs of a coupled loss follow one another, and only the last one is at its best.
+    for k in range(3) if not problem.loss.coupled else [2]:
+        for factor in (0.999, 1.001):
+            changed = np.where(np.arange(3) == k, factor * scales, scales)
+            other = network.with_weights(network.U, network.V, network.alpha * changed)
+            assert problem.objective(other) >= (1.0 - 1e-12) * objective
 
 
 def test_huge_and_tiny_data():
