@@ -6,7 +6,8 @@ the last digits), the kernels of OpenBLAS (set by `OPENBLAS_CORETYPE`) and its t
 measures the configuration that it runs in.
 
 No column is appended, and the fit is to the first 400 rows. The betas are 2 % of the smallest that makes the zero
-network optimal, and 1. Rows are named after the versions. Times are not shown.
+network optimal, and 1. Rows are named after the versions. Times are not shown. The newest NumPy runs with kernels of
+its own choice, since its OpenBLAS crashes in decompositions if those of an older processor are forced.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ VERSIONS = (
     ("3.11.7", "2.4.6", "1.17.1", "1.9.1", "Haswell", 1),
     ("3.11.7", "2.4.6", "1.17.1", "1.9.1", "Haswell", 2),
     ("3.11.7", "2.4.6", "1.17.1", "1.9.1", "Katmai", 1),
-    ("3.12.1", "2.5.5", "1.18.1", "1.9.1", "Haswell", 1),
-    ("3.13.0", "2.5.5", "1.18.1", "1.9.1", "Haswell", 1),
+    ("3.12.1", "2.5.5", "1.18.1", "1.9.1", "SkylakeX", 1),
+    ("3.13.0", "2.5.5", "1.18.1", "1.9.1", "SkylakeX", 1),
 )
 
 
