@@ -241,6 +241,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
 
     def _raw_columns(self, X: Any, fitting: bool) -> list[Any]:
         """Split an array, nested lists or a data frame into columns, with entries of any type."""
+        X = as_table(X)
         if not fitting:
             X = columns_of_training(X, self, self.encoding_.used)
         if is_frame(X):
@@ -248,7 +249,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
             if 0 in X.shape:
                 raise InvalidInputError(f"X must have at least one row and one column; got shape {X.shape}")
             return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
-        return list(self._checked(as_table(X), dtype=None, ensure_all_finite=False, reset=fitting).T)
+        return list(self._checked(X, dtype=None, ensure_all_finite=False, reset=fitting).T)
 
     def _checked(self, X: Any, **options: Any) -> Any:
         with errors_of("X"):
