@@ -112,7 +112,7 @@ def _check_numbers_alone(X: Any) -> None:
         if (numbers is None or entries.dtype.kind in "mM") and is_frame(X):
             raise InvalidInputError(f"{name} must hold numbers; got {column.dtype}: {remedy}")
         if numbers is not None and np.isnan(numbers).any():
-            raise InvalidInputError(f"{name} must have no missing entries (NaN): {remedy}")
+            raise InvalidInputError(f"{name} contains NaN, that is, missing entries: {remedy}")
 
 
 def check_targets_of_frame(X: Any, y: Any, *, multi_output: bool = False, y_numeric: bool = False) -> Any:

@@ -115,8 +115,8 @@ def test_tables_of_arrow_are_encoded_like_frames(kind: str) -> None:
     [
         (TEXT, r"column 'side' of X must hold numbers; got (str|object): encoding='auto' takes such columns"),
         (DATED[["a", "day"]], "column 'day' of X must hold numbers; got datetime64.*: encoding='auto'"),
-        (FRAME.where(X > -0.5), r"column 'a' of X must have no missing entries \(NaN\): encoding='auto'"),
-        (HOLES, r"X must have no missing entries \(NaN\): encoding='auto' takes such columns"),
+        (FRAME.where(X > -0.5), r"column 'a' of X contains NaN, that is, missing entries: encoding='auto'"),
+        (HOLES, r"X contains NaN, that is, missing entries: encoding='auto' takes such columns"),
         (FRAME.where(X > -0.5, np.inf), "Input X contains infinity"),
     ],
     ids=["text", "dates", "missing", "missing in an array", "infinity"],
