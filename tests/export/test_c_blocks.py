@@ -222,6 +222,17 @@ def test_regressors_and_rounded_networks(digits):
     assert np.all(np.abs(found - same) <= exact.error + form.error)
 
 
+@needs_compiler
+@pytest.mark.parametrize("layout", ["auto", "neurons", "form"])
+@pytest.mark.parametrize("C", [None, 3])
+def test_networks_of_zeros(C, layout):
+    encoder = fitted((6, 6), {"size": 2, "regions": 2})
+    one = network(np.random.default_rng(0), encoder, C)
+    code = to_c(one.with_weights(one.U, one.V, 0.0 * one.alpha), encoder=encoder, layout=layout)
+    assert not np.any(code.compile().scores(images(np.random.default_rng(1), (6, 6), 20)))
+    assert not np.any(code.error)
+
+
 def test_a_bit_a_sign():
     rng = np.random.default_rng(0)
     encoder = fitted((28, 28), {"size": 3, "regions": 4, "downsample": 2})
