@@ -294,7 +294,7 @@ def test_units_bounds_and_names_are_macros(tables):
 
 
 def test_names_in_macros_are_those_of_the_model(iris, tmp_path):
-    classes = ['say "no"', "what??/", "{{näs}}\\1{% if %}"]
+    classes = ['say "no"', "what??/*", "{{näs}}\\1{% if %}"]
     model = QuantizedNetworkClassifier(8, encoding="standard", **OPTIONS).fit(iris[0], np.array(classes)[iris[1]])
     program = """
         #include <stdio.h>
