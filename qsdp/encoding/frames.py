@@ -36,7 +36,7 @@ def require(frame: Any, names: Iterable[str]) -> None:
     columns = list(map(str, frame.columns))
     if not (absent := [name for name in names if name not in columns]):
         return
-    close = difflib.get_close_matches(absent[0], columns, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(absent[0], columns, n=1)
     hint = f"; did you mean {close[0]!r}?" if close and len(absent) == 1 else ""
     if len(columns) == 1:
         hint = "; fields must be separated by commas, semicolons, tabs or bars"
