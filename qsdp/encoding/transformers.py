@@ -331,7 +331,9 @@ class ThresholdEncoder(TableEncoder):
         for column, name, notation in zip(raw, names, notations, strict=True):
             if notation is None:
                 first = next(entry for entry in as_symbols(column, name).tolist() if entry is not None)
-                raise InvalidTypeError(f"column {name!r} holds numbers; got text, such as {first!r:.60}")
+                raise InvalidTypeError(
+                    f"column {name!r} must hold numbers; got text, such as {first!r:.60}: TableEncoder takes text, too"
+                )
         return ["number" if one == BOOLEAN else one for one in notations]
 
     def _report(self, message: str) -> None:
