@@ -236,6 +236,10 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
             return column_notations(raw, names, habits)
         numeric = np.flatnonzero(~chosen_columns(self.categorical_features, names)).tolist()
         found = column_notations([raw[place] for place in numeric], [names[place] for place in numeric], habits)
+        for place, notation in zip(numeric, found, strict=True):
+            # Categories of any type may write numbers.
+            if notation is None and np.isnan(as_numbers(raw[place], names[place])).all():
+                _refuse_text(raw[place], names[place], "or be among categorical_features")
         by_place = dict(zip(numeric, found, strict=True))
         return [by_place[place] or "number" if place in by_place else None for place in range(len(raw))]
 
@@ -330,11 +334,8 @@ class ThresholdEncoder(TableEncoder):
         notations = column_notations(raw, names, habits)
         for column, name, notation in zip(raw, names, notations, strict=True):
             if notation is None:
-                first = next(entry for entry in as_symbols(column, name).tolist() if entry is not None)
-                raise InvalidTypeError(
-                    f"column {name!r} must hold numbers; got text, such as {first!r:.60}: TableEncoder takes text, too"
-                )
-        return ["number" if one == BOOLEAN else one for one in notations]
+                _refuse_text(column, name, "as for every ThresholdEncoder")
+        return ["number" if one in (None, BOOLEAN) else one for one in notations]
 
     def _report(self, message: str) -> None:
         warn(message)
@@ -343,3 +344,9 @@ class ThresholdEncoder(TableEncoder):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = tags.input_tags.string = False
         return tags
+
+
+def _refuse_text(column: Any, name: str, reason: str) -> None:
+    """Raise an error for a column that must hold numbers, for a reason, unless all entries are missing."""
+    for first in (entry for entry in as_symbols(column, name).tolist() if entry is not None):
+        raise InvalidTypeError(f"column {name!r} must hold numbers, {reason}; got text, such as {first!r:.60}")
