@@ -299,7 +299,10 @@ class Blocks(Summarized, ReadOnlyArrays):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         """Raise `InvalidTypeError`: samples in blocks are not rows of columns."""
-        raise InvalidTypeError("samples in blocks have no columns, which this function needs")
+        raise InvalidTypeError(
+            "samples in blocks have no columns, which this function needs; estimators take images or series, and "
+            "make blocks of them with encoding=Patches(...) or Windows(...)"
+        )
 
     def __getitem__(self, rows: Any) -> Blocks:
         """Return the blocks of some of the samples."""

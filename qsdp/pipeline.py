@@ -12,7 +12,7 @@ from qsdp._utils import deadline
 from qsdp._utils.options import documented
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
-from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_random_state
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_random_state, warn
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify
 from qsdp.column_generation import ColumnGenerationResult, column_generation
@@ -253,7 +253,8 @@ def solve_and_sample(
     Warns
     -----
     QSDPWarning
-        A keyboard interrupt stopped the sampling and refinement. The best network so far is returned.
+        A keyboard interrupt stopped the relaxation, the sampling or the refinement. The best network so far is
+        returned, after an interrupt of the relaxation without a refinement.
 
     Notes
     -----
@@ -400,6 +401,10 @@ def sample_from(
     `timings` are those of earlier stages.
     """
     problem, verbose = relaxation.problem, options.verbose
+    if relaxation.interrupted and options.refine != "none":
+        warn("interrupted while the relaxation was solved: the network is sampled from its best point, and not refined")
+        # One interrupt ends the call, not only its first stage.
+        options = replace(options, refine="none")
     timings = {**(timings or {}), "compile": relaxation.compile_time, "solve": relaxation.solve_time}
     exact = None
     with progress(verbose):

@@ -181,3 +181,37 @@ def test_cross_validation_on_a_device_chooses_the_same_beta():
     here, there = (qsdp.QuantizedNetworkRegressorCV(**options, device=device).fit(X, Y) for device in (None, DEVICE))
     np.testing.assert_allclose(there.scores_, here.scores_, atol=1e-3)
     assert there.beta_ == here.beta_
+
+
+@pytest.fixture
+def interrupted_relaxations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupt every solve of a relaxation at its end."""
+    for module in ("qsdp.pipeline", "qsdp.column_generation.train", "qsdp.refinement.fixed_width"):
+
+        def interrupt(*arguments: Any, **options: Any) -> Any:
+            return dataclasses.replace(qsdp.solve_relaxation(*arguments, **options), solver_status="interrupted")
+
+        monkeypatch.setattr(sys.modules[module], "solve_relaxation", interrupt)
+
+
+@pytest.mark.usefixtures("interrupted_relaxations")
+@pytest.mark.parametrize("refine", ["refit", "polish", "exact"])
+def test_an_interrupt_of_the_relaxation_leaves_no_refinement(refine: str) -> None:
+    with pytest.warns(qsdp.QSDPWarning, match="interrupted while the relaxation was solved: the network is sampled"):
+        result = run(refine)
+    assert (result.refine, result.exact) == ("none", None)
+    assert "refine" not in result.timings
+    np.testing.assert_array_equal(result.network.U, run("none").network.U)
+    assert result.certificate.lower_bound <= result.certificate.objective
+
+
+@pytest.mark.usefixtures("interrupted_relaxations")
+def test_an_interrupt_of_the_relaxation_ends_a_search() -> None:
+    wide = np.random.default_rng(0).standard_normal((40, 32))
+    problem = qsdp.TrainingProblem(wide, wide[:, 0] * wide[:, 1], beta=1.0)
+    found = qsdp.column_generation(problem)
+    assert found.status == "interrupted"
+    assert found.lower_bound <= found.objective
+    fixed = qsdp.train_fixed_width(problem, 4, random_state=0)
+    assert len(fixed.starts) == 1
+    assert fixed.lower_bound <= fixed.objective == problem.objective(fixed.network)

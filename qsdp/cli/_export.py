@@ -28,7 +28,9 @@ def export(
     width: Annotated[
         int | None, typer.Option(help="Bits of the widest accumulator of C: 16 | 32 | 64; 64 by default.")
     ] = None,
-    column_width: Annotated[int | None, typer.Option(help="Bits of the columns of C: 16 | 32; 32 by default.")] = None,
+    column_width: Annotated[
+        int | None, typer.Option(help="Bits of the columns of C: 16 | 32; 32 by default, 16 for series.")
+    ] = None,
     length: Annotated[
         str | None,
         typer.Option(

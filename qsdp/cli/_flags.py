@@ -12,7 +12,7 @@ from qsdp._utils.validation import check_choice, check_real
 from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation, get_activation
 from qsdp.encoding.fitting import AUTO, ENCODINGS
 from qsdp.estimators import EstimatorOptions
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.options import TrainingOptions
 
@@ -58,7 +58,12 @@ def load_model(path: Path) -> Any:
     """Load an estimator that `qsdp fit` saved; for another file, raise an error that names its contents."""
     from qsdp.estimators import load
 
-    model = load(path)
+    try:
+        model = load(path)
+    except StorageError as error:
+        if path.suffix == ".qsdp":
+            raise
+        raise StorageError(f"{error}; MODEL comes first, a file that qsdp fit saved, such as model.qsdp") from None
     if not hasattr(model, "table_"):
         what = "an estimator that was saved in Python" if hasattr(model, "fit") else "a network"
         raise InvalidInputError(

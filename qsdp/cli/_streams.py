@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import traceback
 import warnings
@@ -109,7 +110,10 @@ def _explain(error: Exception) -> tuple[str, int]:
         return str(error), 2
     if isinstance(error, OSError):
         named = error.strerror and error.filename is not None
-        return (f"{os.fspath(error.filename)!r}: {error.strerror}" if named else str(error)), 2
+        # A scheme, of at least two letters, unlike a drive; paths have no double slashes.
+        remote = named and re.match(r"\w\w+:/", str(error.filename)) and isinstance(error, FileNotFoundError)
+        hint = "; files of other machines must be downloaded first" if remote else ""
+        return (f"{os.fspath(error.filename)!r}: {error.strerror}{hint}" if named else str(error)), 2
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}", 2
     return f"internal failure, {type(error).__name__}: {error} (`qsdp --debug COMMAND` shows where)", 1

@@ -115,10 +115,13 @@ def column_generation(
         check_memory(problem, proven=True)
     rng = check_random_state(random_state)
     history: list[Round] = []
+    stopped = False
     with deadline.after(time_limit) as limit, progress(verbose) as stages:
         if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
             with deadline.fraction(FIRST_TRY):
                 relaxation = solve_relaxation(problem, verbose=verbose)
+            if stopped := relaxation.interrupted:
+                limit.expire()
         if start is None and not problem.loss.quadratic and PackedMaster.suits(Instance.of(problem)):
             with deadline.fraction(FIRST_TRY):
                 first = column_generation(_quadratic_model(problem), tol=ROUGH, time_limit=None, verbose=verbose)
@@ -148,7 +151,8 @@ def column_generation(
                     parts.append(bilinear_part(problem, k, known, tol, rng, rounds, shared))
                 if parts[-1].status == "interrupted":
                     limit.expire()
-        return _joined(problem, parts, known, history, tol)
+        result = _joined(problem, parts, known, history, tol)
+    return replace(result, status="interrupted") if stopped and result.status != "optimal" else result
 
 
 def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, verbose: Any, callback: Any) -> None:

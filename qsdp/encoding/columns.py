@@ -55,12 +55,17 @@ _SYMBOLS = frozenset({"text", "truth", "symbol"})
 
 
 def as_table(X: Any) -> Any:
-    """Convert nested lists with text to an array of objects, since NumPy would turn their numbers into text."""
+    """Convert nested lists with text or times to an array of objects, and tables of Arrow to data frames.
+
+    NumPy would turn the numbers beside text into text.
+    """
     check_unmasked("X", X)
+    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
+        return X.to_pandas()
     if hasattr(X, "dtype") or hasattr(X, "toarray") or is_frame(X):
         return X
     try:
-        return np.asarray(X, dtype=object) if np.asarray(X).dtype.kind in "US" else X
+        return np.asarray(X, dtype=object) if np.asarray(X).dtype.kind in "USO" else X
     except ValueError:
         # Later checks reject rows of different lengths.
         return X

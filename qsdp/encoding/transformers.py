@@ -236,11 +236,16 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
             return column_notations(raw, names, habits)
         numeric = np.flatnonzero(~chosen_columns(self.categorical_features, names)).tolist()
         found = column_notations([raw[place] for place in numeric], [names[place] for place in numeric], habits)
+        for place, notation in zip(numeric, found, strict=True):
+            # Categories of any type may write numbers.
+            if notation is None and np.isnan(as_numbers(raw[place], names[place])).all():
+                _refuse_text(raw[place], names[place], "or be among categorical_features")
         by_place = dict(zip(numeric, found, strict=True))
         return [by_place[place] or "number" if place in by_place else None for place in range(len(raw))]
 
     def _raw_columns(self, X: Any, fitting: bool) -> list[Any]:
         """Split an array, nested lists or a data frame into columns, with entries of any type."""
+        X = as_table(X)
         if not fitting:
             X = columns_of_training(X, self, self.encoding_.used)
         if is_frame(X):
@@ -248,7 +253,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
             if 0 in X.shape:
                 raise InvalidInputError(f"X must have at least one row and one column; got shape {X.shape}")
             return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
-        return list(self._checked(as_table(X), dtype=None, ensure_all_finite=False, reset=fitting).T)
+        return list(self._checked(X, dtype=None, ensure_all_finite=False, reset=fitting).T)
 
     def _checked(self, X: Any, **options: Any) -> Any:
         with errors_of("X"):
@@ -329,9 +334,8 @@ class ThresholdEncoder(TableEncoder):
         notations = column_notations(raw, names, habits)
         for column, name, notation in zip(raw, names, notations, strict=True):
             if notation is None:
-                first = next(entry for entry in as_symbols(column, name).tolist() if entry is not None)
-                raise InvalidTypeError(f"column {name!r} holds numbers; got text, such as {first!r:.60}")
-        return ["number" if one == BOOLEAN else one for one in notations]
+                _refuse_text(column, name, "as for every ThresholdEncoder")
+        return ["number" if one in (None, BOOLEAN) else one for one in notations]
 
     def _report(self, message: str) -> None:
         warn(message)
@@ -340,3 +344,9 @@ class ThresholdEncoder(TableEncoder):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = tags.input_tags.string = False
         return tags
+
+
+def _refuse_text(column: Any, name: str, reason: str) -> None:
+    """Raise an error for a column that must hold numbers, for a reason, unless all entries are missing."""
+    for first in (entry for entry in as_symbols(column, name).tolist() if entry is not None):
+        raise InvalidTypeError(f"column {name!r} must hold numbers, {reason}; got text, such as {first!r:.60}")

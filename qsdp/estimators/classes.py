@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from itertools import pairwise
 from numbers import Number
 from typing import Any
@@ -58,6 +59,13 @@ def check_labels(y: Any) -> None:
     """Raise if labels are missing or cannot be sorted, such as text mixed with numbers."""
     if isinstance(y, list):
         entries = y
+        members = [entry for entry in y if isinstance(entry, Enum) and isinstance(entry, str)]
+        # NumPy would convert them to their names, cut to the length of the values.
+        if np.asarray(members).tolist() != list(map(str, members)):
+            raise InvalidInputError(
+                "labels of y that are members of an enumeration of text must be given by their values, "
+                f"[label.value for label in y]; got {members[0]!r:.60}"
+            )
     elif (
         getattr(y, "dtype", None) is not None
         and not hasattr(y, "toarray")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -15,6 +17,7 @@ from qsdp._utils.validation import FloatArray, check_choice, check_matrix
 from qsdp.encoding import EncodingRule, TableEncoder
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.fitting import ENCODINGS as NUMBERS
+from qsdp.encoding.frames import is_frame
 from qsdp.encoding.moments import BlockEncoder
 from qsdp.encoding.scales import scaled_to_rows
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -24,6 +27,7 @@ __all__ = [
     "check_encoding",
     "check_kind_of_array",
     "check_targets_of_frame",
+    "columns_for_encoders",
     "encoded",
     "fit_encoder",
     "has_encoder",
@@ -80,6 +84,33 @@ def check_kind_of_array(X: Any, *, frames: bool) -> None:
             raise InvalidInputError(
                 f"X must hold numbers as an array: {error}; columns of text must be in a data frame{remedy}"
             ) from None
+
+
+@contextmanager
+def columns_for_encoders(X: Any, *, refused: bool) -> Iterator[None]:
+    """Explain errors of validation by columns of text, times or missing entries, if these are refused."""
+    try:
+        yield
+    except (TypeError, ValueError):
+        if refused:
+            _check_numbers_alone(X)
+        raise
+
+
+def _check_numbers_alone(X: Any) -> None:
+    """Raise an error if X has columns of text, times or missing entries."""
+    remedy = "encoding='auto' takes such columns, encoding='none' only numbers"
+    columns = {f"column {name!r} of X": X[name] for name in X.columns} if is_frame(X) else {"X": X}
+    for name, column in columns.items():
+        entries = np.asarray(column)
+        try:
+            numbers = entries.astype(np.float64)
+        except (TypeError, ValueError):
+            numbers = None
+        if (numbers is None or entries.dtype.kind in "mM") and is_frame(X):
+            raise InvalidInputError(f"{name} must hold numbers; got {column.dtype}: {remedy}")
+        if numbers is not None and np.isnan(numbers).any():
+            raise InvalidInputError(f"{name} contains NaN, that is, missing entries: {remedy}")
 
 
 def check_targets_of_frame(X: Any, y: Any, *, multi_output: bool = False, y_numeric: bool = False) -> Any:

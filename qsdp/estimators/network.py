@@ -31,6 +31,7 @@ from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import (
     check_kind_of_array,
     check_targets_of_frame,
+    columns_for_encoders,
     encoded,
     fit_encoder,
     has_encoder,
@@ -85,7 +86,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         if not uses_transformer(self.encoding):
             check_kind_of_array(X, frames=self._takes_frames)
         X = as_table(X) if self._takes_frames else X
-        with errors_of("X or y"):
+        with columns_for_encoders(X, refused=not self._takes_frames), errors_of("X or y"):
             if self._takes_frames and is_frame(X):
                 # Text, categories and missing entries are left to the encoder.
                 validate_data(self, X, skip_check_array=True)
@@ -417,12 +418,12 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         """Check and return rows of the user's table; an encoder of blocks checks its samples itself."""
         if makes_blocks(self.encoding):
             return X
-        X = columns_of_training(X, self, used_columns(self.encoder_))
+        X = columns_of_training(as_table(X) if self._takes_frames else X, self, used_columns(self.encoder_))
         if self._takes_frames and is_frame(X):
             validate_data(self, X, skip_check_array=True, reset=False)
             return X
-        X = as_table(X) if self._takes_frames else X
-        return validate_data(self, X, reset=False, **self._entries(X))
+        with columns_for_encoders(X, refused=not self._takes_frames):
+            return validate_data(self, X, reset=False, **self._entries(X))
 
     def _encoded(self, X: Any) -> Any:
         return X if self.encoder_ is None else encoded(self.encoder_, X)

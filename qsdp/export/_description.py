@@ -31,6 +31,7 @@ __all__ = [
     "described",
     "is_on_blocks",
     "refuse_blocks",
+    "terms_of_neurons",
 ]
 
 Network = BilinearNetwork | PolynomialNetwork | IntegerForm | BlockNetwork | BlockForm
@@ -234,6 +235,17 @@ def describe(model: Any, *, encoder: Any = None, blocks: bool = False) -> ModelD
     if not blocks:
         refuse_blocks(description.network)
     return description
+
+
+def terms_of_neurons(
+    weights: npt.NDArray[Any], block: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return neuron and output of each term of a network on blocks, sorted by block; one of weight zero if all are."""
+    neuron, output = np.nonzero(weights)
+    if not neuron.size:
+        neuron = output = np.zeros(1, dtype=np.intp)
+    order = np.lexsort((output, block[neuron]))
+    return neuron[order], output[order]
 
 
 def is_on_blocks(network: Any) -> bool:

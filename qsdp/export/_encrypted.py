@@ -211,7 +211,8 @@ def encrypted(network: Any, *, bound: float = 1.0, error: float = 1e-4) -> Encry
     (4096, True)
     """
     if not hasattr(network, "to_quadratic_form"):
-        raise InvalidTypeError(f"network must have to_quadratic_form; got {type(network).__name__}")
+        hint = "; take its network_, which reads encoded inputs" if hasattr(network, "network_") else ""
+        raise InvalidTypeError(f"network must have to_quadratic_form; got {type(network).__name__}{hint}")
     refuse_blocks(network)
     check_real("bound", bound, strict=True)
     check_real("error", error, strict=True)

@@ -138,7 +138,8 @@ class Effects(Summarized, ReadOnlyArrays):
             Names of the outputs, such as "class setosa", by default "output 0", "output 1", ...
         """
         if not hasattr(network, "to_quadratic_form"):
-            raise InvalidTypeError(f"network must have to_quadratic_form; got {type(network).__name__}")
+            hint = "; call its effects(X)" if hasattr(network, "effects") else ""
+            raise InvalidTypeError(f"network must have to_quadratic_form; got {type(network).__name__}{hint}")
         form: QuadraticForm = network.to_quadratic_form()
         data = check_matrix("X", X, n_columns=form.n_inputs)
         weights = check_sample_weight(sample_weight, len(data))

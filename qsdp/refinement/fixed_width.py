@@ -164,9 +164,12 @@ def train_fixed_width(
         check_relaxation(relaxation, problem)
     if not given and restarts == 0:
         raise InvalidInputError("restarts must be at least 1 if there are no starts; got 0")
-    with deadline.after(time_limit), progress(check_verbose(verbose)) as stages:
-        with deadline.fraction(FIRST_TRY):
-            relaxation = relaxation or solve_relaxation(problem, verbose=verbose)
+    with deadline.after(time_limit) as limit, progress(check_verbose(verbose)) as stages:
+        if relaxation is None:
+            with deadline.fraction(FIRST_TRY):
+                relaxation = solve_relaxation(problem, verbose=verbose)
+            if relaxation.interrupted:
+                limit.expire()
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))
         with few_threads(small=is_small(problem)), stages.stage("search") as bar:

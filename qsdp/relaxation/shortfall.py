@@ -72,7 +72,7 @@ def warn_of_choices() -> None:
 def _cause(relaxation: Relaxation, solver: str) -> str:
     """Explain the cause of a gap and what to do about it."""
     name, status, problem = relaxation.solver, relaxation.solver_status, relaxation.problem
-    if status == "interrupted":
+    if relaxation.interrupted:
         return "the solve was interrupted"
     if status == "time limit":
         stages = [*deadline.ended(), "the solve"]

@@ -183,6 +183,11 @@ class Relaxation(Summarized, Gap):
         ]
         return Summary("Relaxation", rows)
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the keyboard stopped the solve."""
+        return self.solver_status == "interrupted"
+
     def _course(self) -> str:
         """Describe solver, status, iterations and time as text."""
         steps = "" if self.iterations is None else f", {self.iterations} iterations"

@@ -67,10 +67,18 @@ class RowBatches:
                 f"for every pass; got {type(batches).__name__}"
             )
         self._batches, self.checkpoint, self._sample = batches, checkpoint, sample
+        self._used: Iterator[Any] | None = None
 
     def stream(self, work: Callable[..., tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         """Yield ``work(number, X, y[, sample_weight])`` of batch after batch; empty results are skipped."""
-        for number, batch in numbered(self._batches()):
+        batches = iter(self._batches())
+        if batches is self._used:
+            raise InvalidInputError(
+                "batches must return a new iterator whenever it is called, once for every pass; got the one of the "
+                "last pass, which is used up"
+            )
+        self._used = batches
+        for number, batch in numbered(batches):
             parts = _named(work, number, *batch, what="batch")
             if len(parts[0]):
                 yield parts

@@ -45,6 +45,8 @@ _OTHERS = {
     rb"SQLite format": "a database of SQLite",
     rb"\x93NUMPY": "an array of NumPy",
     rb"\x89HDF": "an HDF5 file",
+    rb"\x80[\x02-\x05]": "a pickle of Python",
+    rb'(?s).{8}\{"__metadata__"': "a model of qsdp",
     rb"\x28\xb5\x2f\xfd": "compressed by Zstandard",
     rb'\s*(\{\s*"|\[\s*[\[{])': "JSON",
     rb"(?i)\s*<(!doctype|html|\?xml|table)": "HTML or XML",

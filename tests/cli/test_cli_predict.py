@@ -105,6 +105,8 @@ def test_predict_refuses(trained: Path, here: Path) -> None:
     (here / "few.csv").write_text("age\n1\n")
     assert "has no columns 'income [EUR]', 'city', 'sex'" in refused("predict", model, "few.csv")
     assert "No such file" in refused("predict", "none.qsdp", data)
+    assert "MODEL comes first, a file that qsdp fit saved" in refused("predict", data, data)
+    assert "files of other machines must be downloaded first" in refused("predict", model, "https://host/data.csv")
     assert "not a qsdp file" in refused("predict", data, data)
     (here / "p.csv").write_text("precious")
     assert "'p.csv' exists" in refused("predict", model, data, "--output", "p.csv")

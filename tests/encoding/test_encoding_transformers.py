@@ -239,6 +239,14 @@ def test_wrong_parameters(message):
         TableEncoder(**WRONG[message]).fit([[1.0, 2.0], [3.0, 4.0]])
 
 
+def test_columns_that_are_declared_numbers():
+    table = pd.DataFrame({"kind": ["a", "b", "a"], "code": pd.Categorical(["1", "2", "2"]), "none": [None] * 3})
+    encoder = TableEncoder("standard", categorical_features=["kind"]).fit(table)
+    assert list(encoder.get_feature_names_out()) == ["kind == b", "code"]
+    with pytest.raises(InvalidTypeError, match="'kind' must hold numbers, or be among categorical_features; got text"):
+        TableEncoder(categorical_features=["code"]).fit(table)
+
+
 def test_wrong_tables():
     encoder = TableEncoder().fit(frame())
     ages = [1.0, 2.0, "old", 3.0, 4.0, 5.0]
@@ -379,7 +387,7 @@ def test_entries_that_are_neither_numbers_nor_hashable_are_refused_by_column():
             TableEncoder().fit(pl.DataFrame({"what": column}))
     with pytest.raises(InvalidInputError, match="column 'what' contains infinity"):
         TableEncoder().fit(pd.DataFrame({"what": objects([10**400, Decimal(1)])}))
-    with pytest.raises(InvalidTypeError, match="column 'what' holds numbers; got text"):
+    with pytest.raises(InvalidTypeError, match=r"column 'what' must hold numbers, as for every Thresh.*; got text"):
         ThresholdEncoder().fit(pd.DataFrame({"what": ["a", "b"]}))
 
 

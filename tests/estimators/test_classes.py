@@ -71,6 +71,19 @@ def test_exports_name_objects_by_their_text():
     assert predicted.tolist() == [str(label) for label in model.predict(X)]
 
 
+class Side(str, enum.Enum):
+    NORTH = "n"
+    NORTHWEST = "nw"
+
+
+def test_members_that_are_text_are_not_cut():
+    labels = [Side.NORTH, Side.NORTHWEST] * 30
+    with pytest.raises(InvalidInputError, match=r"by their values, \[label.value for label in y\]; got <Side.NORTH"):
+        qsdp.QuantizedNetworkClassifier().fit(X, labels)
+    model = qsdp.QuantizedNetworkClassifier(n_neurons=20, tol=1e-2, random_state=0)
+    assert model.fit(X, [label.value for label in labels]).classes_.tolist() == ["n", "nw"]
+
+
 class Colour(enum.Enum):
     RED = 1
     BLUE = 2

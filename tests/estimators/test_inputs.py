@@ -86,11 +86,49 @@ def test_sparse_outputs_do_not_depend_on_the_configuration(estimator: str, encod
         assert_array_equal(predict(X), plain)
 
 
-@pytest.mark.parametrize("rows", [TEXT.to_numpy(), TEXT.to_numpy().tolist()], ids=["objects", "lists"])
+DATED = TEXT.assign(day=pd.date_range("2024-01-01", periods=60))
+
+
+@pytest.mark.parametrize("frame", [TEXT, DATED], ids=["text", "dates"])
+@pytest.mark.parametrize("lists", [False, True])
 @pytest.mark.parametrize("encoding", ["standard", "auto"])
-def test_arrays_of_objects_are_encoded_like_frames(encoding: str, rows: Any) -> None:
-    plain = outputs_of("Classifier", TEXT, encoding=encoding)
+def test_arrays_of_objects_are_encoded_like_frames(encoding: str, lists: bool, frame: pd.DataFrame) -> None:
+    plain = outputs_of("Classifier", frame, encoding=encoding)
+    rows = frame.to_numpy().tolist() if lists else frame.to_numpy()
     assert_array_equal(outputs_of("Classifier", rows, encoding=encoding), plain)
+
+
+@pytest.mark.parametrize("kind", ["Table", "RecordBatch"])
+def test_tables_of_arrow_are_encoded_like_frames(kind: str) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    arrow, reordered = (getattr(pyarrow, kind).from_pandas(frame) for frame in (DATED, DATED[DATED.columns[::-1]]))
+    plain = outputs_of("Classifier", DATED)
+    assert_array_equal(outputs_of("Classifier", arrow), plain)
+    model = qsdp.QuantizedNetworkClassifier(**ESTIMATORS["Classifier"]).fit(DATED, LABELS)
+    assert_array_equal(model.decision_function(reordered), plain)
+    encoder = TableEncoder().fit(arrow)
+    assert_array_equal(encoder.transform(reordered), TableEncoder().fit_transform(DATED))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (TEXT, r"column 'side' of X must hold numbers; got (str|object): encoding='auto' takes such columns"),
+        (DATED[["a", "day"]], "column 'day' of X must hold numbers; got datetime64.*: encoding='auto'"),
+        (FRAME.where(X > -0.5), r"column 'a' of X contains NaN, that is, missing entries: encoding='auto'"),
+        (HOLES, r"X contains NaN, that is, missing entries: encoding='auto' takes such columns"),
+        (FRAME.where(X > -0.5, np.inf), "Input X contains infinity"),
+    ],
+    ids=["text", "dates", "missing", "missing in an array", "infinity"],
+)
+def test_numbers_alone_without_an_encoder(wrong: Any, message: str) -> None:
+    model = qsdp.QuantizedNetworkRegressor(encoding="none", **ESTIMATORS["Regressor"])
+    with pytest.raises(InvalidInputError, match=message):
+        model.fit(wrong, X[:, 0])
+    if wrong.shape[1] == 3:
+        model.fit(FRAME if isinstance(wrong, pd.DataFrame) else X, X[:, 0])
+        with pytest.raises(ValueError, match=message):
+            model.predict(wrong)
 
 
 def dense(transformer: Any, table: Any) -> Any:

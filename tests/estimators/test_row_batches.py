@@ -229,6 +229,21 @@ def test_frames_of_other_columns_are_named() -> None:
             QuantizedNetworkRegressor(**FAST).fit(RowBatches(lambda given=given: iter(given)))
 
 
+def test_a_stream_that_is_used_up_is_refused() -> None:
+    X, y, _ = rows()
+    parts = [(X[:150], y[:150]), (X[150:], y[150:])]
+    stream = iter(parts)
+    with pytest.raises(
+        InvalidInputError, match=r"a new iterator whenever it is called, .* the last pass, which is used up"
+    ):
+        QuantizedNetworkRegressor(**FAST).fit(RowBatches(lambda: stream))
+    # A list starts anew.
+    model = QuantizedNetworkRegressor(**FAST).fit(RowBatches(lambda: parts))
+    np.testing.assert_array_equal(
+        model.predict(X), QuantizedNetworkRegressor(**FAST).fit(batches(X, y, size=150)).predict(X)
+    )
+
+
 def test_batches_without_weights_weigh_one() -> None:
     X, y, w = rows()
     mixed = [(X[:100], y[:100]), (X[100:], y[100:], w[100:])]

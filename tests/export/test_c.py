@@ -70,6 +70,19 @@ def within(code, X):
     return expected
 
 
+@pytest.mark.parametrize("encoding", ["standard", "thresholds"])
+def test_header_excludes_thresholds_that_rounding_crosses_from_the_bound(encoding):
+    x = np.random.default_rng(0).standard_normal((200, 1))
+    model = QuantizedNetworkRegressor(16, encoding=encoding, **OPTIONS).fit(x, x[:, 0] ** 2)
+    code, x = to_c(model, column_width=16), np.linspace(-1.0, 1.0, 100_000)[:, None]
+    columns = code.model.columns(x)
+    (scale,) = (float(one) for one in code.model.inputs.scales)
+    found, bound = code.model.scores(code.model.outputs(columns)), code.rounding_error
+    assert np.all(np.abs(found[:, 0] - model.predict(columns / scale)) <= bound)
+    crossed = np.abs(found[:, 0] - model.predict(x)) > bound
+    assert crossed.any() == ("across a threshold" in code.header) == (encoding == "thresholds")
+
+
 @pytest.mark.parametrize("levels", [2, 3, 6])
 @pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=list(ACTIVATIONS))
 def test_integers_are_exact_and_within_the_bound(activation, levels):

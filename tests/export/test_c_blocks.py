@@ -7,6 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 from test_c import COMPILERS, needs_compiler
+from test_c_programs import CROSS_COMPILERS, MACHINE
 
 import qsdp
 from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
@@ -131,7 +132,7 @@ def test_equal_to_neurons_at_every_patch(geometry, layout):
         ((7, 7), {"size": 5, "regions": 1}, 90, 0),
     ],
 )
-def test_tabulated_sums(shape, arguments, per_block, bits, compiler):
+def test_tabulated_sums(shape, arguments, per_block, bits, compiler, tmp_path):
     """Sums are tabulated where blocks have enough neurons, and tables fit; outputs are the same."""
     rng = np.random.default_rng(per_block)
     encoder = fitted(shape, arguments)
@@ -145,6 +146,10 @@ def test_tabulated_sums(shape, arguments, per_block, bits, compiler):
     values, integers = sums_of_pixels(encoder, one, X), code.model.network
     expected = (values @ np.sign(one.output_weights)).astype(np.int64) * integers.factors + np.array(integers.bias)
     np.testing.assert_array_equal(code.compile(compiler=compiler).outputs(X), expected)
+    code.write(tmp_path)
+    for cross in CROSS_COMPILERS:
+        command = [cross, *FLAGS, *MACHINE[cross], "-c", f"{code.name}.c", "-o", "code.o"]
+        subprocess.run(command, cwd=tmp_path, check=True)
 
 
 @needs_compiler
@@ -220,6 +225,17 @@ def test_regressors_and_rounded_networks(digits):
     form = to_c(rounded.to_integer_form(), encoder=model.encoder_)
     found, same = form.compile().scores(X), exact.compile().scores(X)
     assert np.all(np.abs(found - same) <= exact.error + form.error)
+
+
+@needs_compiler
+@pytest.mark.parametrize("layout", ["auto", "neurons", "form"])
+@pytest.mark.parametrize("C", [None, 3])
+def test_networks_of_zeros(C, layout):
+    encoder = fitted((6, 6), {"size": 2, "regions": 2})
+    one = network(np.random.default_rng(0), encoder, C)
+    code = to_c(one.with_weights(one.U, one.V, 0.0 * one.alpha), encoder=encoder, layout=layout)
+    assert not np.any(code.compile().scores(images(np.random.default_rng(1), (6, 6), 20)))
+    assert not np.any(code.error)
 
 
 def test_a_bit_a_sign():

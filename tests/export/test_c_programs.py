@@ -23,7 +23,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarni
 COMPILERS = ["gcc", *(name for name in ("clang", "avr-gcc") if shutil.which(name))]
 
 #: What avr-gcc needs besides the flags: a machine. Its arrays have fewer than 2^15 bytes.
-MACHINE = {"avr-gcc": ["-mmcu=atmega1284p"]}
+MACHINE = {"avr-gcc": ["-mmcu=atmega1284p"], "arm-none-eabi-gcc": ["-mcpu=cortex-m0"]}
+
+#: Compilers for other machines, where the fast integers of C have other widths.
+CROSS_COMPILERS = [name for name in MACHINE if shutil.which(name)]
 
 SANITIZED = ["-O1", "-fsanitize=undefined,float-cast-overflow", "-fno-sanitize-recover=all"]
 
@@ -291,7 +294,7 @@ def test_units_bounds_and_names_are_macros(tables):
 
 
 def test_names_in_macros_are_those_of_the_model(iris, tmp_path):
-    classes = ['say "no"', "what??/", "{{näs}}\\1{% if %}"]
+    classes = ['say "no"', "what??/*", "{{näs}}\\1{% if %}"]
     model = QuantizedNetworkClassifier(8, encoding="standard", **OPTIONS).fit(iris[0], np.array(classes)[iris[1]])
     program = """
         #include <stdio.h>

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_c import COMPILERS, needs_compiler
 from test_c_programs import COMPILERS as PROGRAM_COMPILERS
-from test_c_programs import MACHINE
+from test_c_programs import CROSS_COMPILERS, MACHINE
 
 import qsdp
 from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
@@ -285,7 +285,7 @@ def test_no_calls_no_floats_no_undefined_behaviour(tmp_path):
             done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=False)
             assert done.returncode == 0, (geometry, layout, done.stderr)
             assert done.stdout.count(": agrees") == 8
-            for compiler in PROGRAM_COMPILERS[::-1]:
+            for compiler in [*CROSS_COMPILERS, *PROGRAM_COMPILERS[::-1]]:
                 machine = MACHINE.get(compiler, [])
                 subprocess.run([compiler, *FLAGS, *machine, "-O2", "-c", "net.c"], cwd=tmp_path, check=True)
             called = subprocess.run(["nm", "-u", "net.o"], cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -84,6 +84,9 @@ def test_the_example_compiles() -> None:
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidTypeError, match="network must have to_quadratic_form; got int"):
         encrypted(3)
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    with pytest.raises(InvalidTypeError, match="got QuantizedNetworkRegressor; take its network_"):
+        encrypted(qsdp.QuantizedNetworkRegressor(random_state=0).fit(X, X[:, 0]))
     for options in ({"bound": 0.0}, {"error": 0.0}, {"bound": np.inf}):
         with pytest.raises(InvalidInputError, match=next(iter(options))):
             encrypted(network(), **options)  # type: ignore[arg-type]

@@ -44,6 +44,16 @@ def test_networks_of_every_geometry(geometry, tmp_path):
 
 
 @needs_node
+def test_networks_of_zeros(tmp_path):
+    encoder = fitted(*GEOMETRIES["colours"])
+    X, one = images(np.random.default_rng(0), (6, 6, 3), 5), network(np.random.default_rng(1), encoder, 3)
+    zero = one.with_weights(one.U, one.V, 0.0 * one.alpha)
+    modules = [to_js(zero, encoder=encoder, layout=layout) for layout in ("neurons", "form")]
+    for found in call_each([(one, [["predict", image] for image in X.tolist()]) for one in modules], tmp_path):
+        assert not np.any(found)
+
+
+@needs_node
 def test_parts_of_regions_add_up(tmp_path):
     """Each part is the output of the neurons of its region alone."""
     rng = np.random.default_rng(0)

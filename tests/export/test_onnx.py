@@ -268,6 +268,19 @@ def test_files(iris, tmp_path):
         assert ("outputs", ", ".join(found)) in exported.facts
 
 
+def test_columns_of_text_that_a_model_does_not_use():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(80)
+    # The only category of a column says nothing, so that no column of text remains.
+    frame = pd.DataFrame({"label": ["north"] * 80, "x": x, "z": rng.standard_normal(80)})
+    model = QuantizedNetworkClassifier(**FAST).fit(frame, x**2 > 1)
+    feed = onnx_inputs(model, frame)
+    assert list(feed) == ["X"]
+    np.testing.assert_array_equal(feed["X"][:, 1], x)
+    found = run(to_onnx(model), feed)
+    np.testing.assert_array_equal(found["label"].astype(bool), model.predict(frame))
+
+
 # -- skl2onnx --------------------------------------------------------------------------------------------------
 
 

@@ -173,6 +173,21 @@ def test_macros_are_verilog(people: tuple[Any, pd.DataFrame, VerilogSource], tmp
     assert float(shown.split()[-1]) == pytest.approx(verilog.unit, rel=1e-6)
 
 
+@needs_icarus
+def test_names_that_look_like_comments(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal(60)
+    frame, y = pd.DataFrame({"*/ wire /*": x, "// b": x**2}), np.where(x > 0.0, "/* yes", "no */")
+    model = qsdp.QuantizedNetworkClassifier(encoding="thresholds", n_neurons=8, random_state=0).fit(frame, y)
+    verilog = to_verilog(model, name="net")
+    verilog.write(tmp_path)
+    (tmp_path / "show.v").write_text('module show; initial $display("%s", `NET_CLASS_0); endmodule')
+    command = ["iverilog", "-g2001", "-Wall", "-o", "show", "net.v", "show.v"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    shown = subprocess.run(["vvp", "-n", "show"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "/* yes"
+
+
 def test_infinite_entries_are_cut(people: tuple[Any, pd.DataFrame, VerilogSource]) -> None:
     _, X, verilog = people
     assert verilog.words is not None

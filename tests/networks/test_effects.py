@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from random_networks import random_network
 
-from qsdp import Effects, QuadraticForm
+from qsdp import Effects, QuadraticForm, QuantizedNetworkRegressor
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 
@@ -236,6 +236,7 @@ X2 = [[0.0, 1.0], [1.0, 3.0]]
     ("call", "error", "message"),
     [
         (lambda: Effects.of(np.eye(2), X2), InvalidTypeError, "network must have to_quadratic_form; got ndarray"),
+        (lambda: Effects.of(QuantizedNetworkRegressor(), X2), InvalidTypeError, r"got .*; call its effects\(X\)"),
         (lambda: Effects.of(FORM, [[1.0]]), InvalidInputError, "X must have 2 columns"),
         (lambda: Effects.of(FORM, [[1.0, np.nan]]), InvalidInputError, "X"),
         (lambda: Effects.of(FORM, X2, sample_weight=[1.0]), InvalidInputError, "sample_weight must have shape"),

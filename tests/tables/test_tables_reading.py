@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import pickle
 import sys
 import threading
 import warnings
@@ -159,6 +160,8 @@ OTHERS = {
     "a database of SQLite": [b"SQLite format 3\0" + bytes(99)],
     "an array of NumPy": [b"\x93NUMPY\x01\x00v\x00"],
     "an HDF5 file": [b"\x89HDF\r\n\x1a\n"],
+    "a pickle of Python": [pickle.dumps({"a": [1, 2]}, protocol=protocol) for protocol in (2, 4, 5)],
+    "a model of qsdp": [b"x\x18\0\0\0\0\0\0" + b'{"__metadata__":{"qsdp":"{}"}}'],
     "compressed by Zstandard": [b"\x28\xb5\x2f\xfd\x24\x00"],
 }
 

@@ -161,7 +161,8 @@ def to_c(
         "channel 0", "channel 1" and so on; 1 is the scale of a sensor whose integers the model was trained on.
     column_width : {16, 32}, optional
         Bits of the columns of an estimator; 32 by default, and 16 for series. 16 makes the code smaller, most of all on
-        8-bit machines. Decimals that do not fit are rounded; ``rounding_error`` bounds the effect.
+        8-bit machines. Decimals that do not fit are rounded; ``rounding_error`` bounds the effect, unless
+        rounding moves an entry across a threshold.
     width : {16, 32, 64}
         Bits of the widest accumulator allowed. Numbers that are not exact in integers are rounded to between 6 and 15
         bits: the maximum with which every sum provably fits.

@@ -31,6 +31,7 @@ def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
         names=[] if description.encoding is None else [string(one.name) for one in description.encoding.columns],
         classes=[string(str(label)) for label in description.classes],
         nullable=inputs is not None and (inputs.fills is not None or any(one.kind == "missing" for one in inputs.bits)),
+        thresholds=inputs is not None and any(one.kind == "above" for one in inputs.bits),
         columns=_conversions(model, name),
         printable=printable,
         scaled=inputs is not None and any(inputs.scales),

@@ -88,7 +88,8 @@ def string(text: str) -> str:
         one = chr(byte)
         # A question mark may start a trigraph. Octal escapes end after three digits, in Verilog as well.
         parts.append(f"\\{one}" if one in '"\\' else one if " " <= one <= "~" and one != "?" else f"\\{byte:03o}")
-    return f'"{"".join(parts)}"'
+    # Preprocessors of Verilog take the start of a comment for one in literals, too.
+    return f'"{"".join(parts)}"'.replace("/*", r"/\052")
 
 
 def initializer(entries: Iterable[str]) -> str:

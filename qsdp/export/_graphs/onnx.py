@@ -126,7 +126,13 @@ def onnx_inputs(
     given = description.columns(X)
     columns = [given[position] for position in positions]
     if not any(tensor.dtype is object for tensor in tensors):
-        return {_X: np.column_stack([one.astype(np.float64) for one in columns])}
+        used = description.encoding.used
+        # A column of text that the model does not use has a place in X, and any number does there.
+        numbers = [
+            one.astype(np.float64) if position in used or one.dtype != object else np.full(len(one), np.nan)
+            for position, one in zip(positions, columns, strict=True)
+        ]
+        return {_X: np.column_stack(numbers)}
     return {
         tensor.name: np.array([["" if entry is None else entry] for entry in entries], dtype=object)
         if tensor.dtype is object

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import IntArray
+from qsdp.export._description import terms_of_neurons
 from qsdp.export._integers.network import IntegerNetwork, Neurons, rounded_up
 from qsdp.export._integers.vectors import RowVectors, Vectors
 from qsdp.networks.storage import bits_of_integers
@@ -171,9 +172,7 @@ def _neurons_of_rows(samples: Vectors, network: IntegerNetwork, neurons: Neurons
 
 def _neurons_of_blocks(samples: Vectors, network: IntegerNetwork, neurons: Neurons) -> NetworkLayout:
     """Store a term for each neuron and output that it serves."""
-    neuron, output = np.nonzero(neurons.weights)
-    sort = np.lexsort((output, neurons.block[neuron]))
-    neuron, output = neuron[sort], output[sort]
+    neuron, output = terms_of_neurons(neurons.weights, neurons.block)
     signs = np.concatenate([neurons.left[neuron], neurons.right[neuron]], axis=1)
     C = network.n_outputs
     counts = np.bincount(neurons.block[neuron] * C + output, minlength=samples.blocks.n_blocks * C)

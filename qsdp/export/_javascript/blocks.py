@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from qsdp.exceptions import InvalidInputError
-from qsdp.export._description import ModelDescription, check_encoder
+from qsdp.export._description import ModelDescription, check_encoder, terms_of_neurons
 from qsdp.export._javascript.data import output_names, packed, smallest
 from qsdp.networks import BlockForm
 from qsdp.networks.compact import integer_weights
@@ -42,9 +42,7 @@ def _neurons(description: ModelDescription) -> dict[str, Any]:
     """Return a term for each neuron and output that it serves, by block and output."""
     network = description.network
     weights, units = _integers(network.output_weights)
-    neuron, output = np.nonzero(weights)
-    order = np.lexsort((output, network.block[neuron]))
-    neuron, output = neuron[order], output[order]
+    neuron, output = terms_of_neurons(weights, network.block)
     arrays = {"left": network.U[neuron], "right": network.V[neuron], "block": network.block[neuron], "output": output}
     arrays["weight"] = weights[neuron, output]
     return {name: packed(array) for name, array in arrays.items()} | {"units": (units * description.factor).tolist()}

@@ -158,7 +158,8 @@ def _values(description: ModelDescription, given: tuple[float, float]) -> FloatA
     for one, pair in zip(description.encoding.expressions, pairs, strict=True):
         if pair is None:
             raise ExportError(
-                f"column {one.column!r} is a numeric input, and Verilog needs bits: train with encoding='thresholds'"
+                f"column {one.column!r} is a numeric input, and Verilog needs bits: train with encoding='thresholds' "
+                "(qsdp fit --encoding thresholds)"
             )
     return np.array(pairs, dtype=np.float64).T
 
