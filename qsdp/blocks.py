@@ -209,7 +209,7 @@ class Layout:
         return vectors
 
 
-@lru_cache(maxsize=16)
+@lru_cache
 def one_block(size: int) -> Layout:
     """Create the layout of a single symmetric matrix, in the order of `numpy.triu_indices`."""
     return Layout((size,), (False,), (1.0,))

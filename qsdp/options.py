@@ -32,7 +32,7 @@ from qsdp.problem import TrainingProblem, check_levels
 from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.ridge import BetaChoice, choose_beta
-from qsdp.sampling import ALLOCATIONS, MAX_NEURONS
+from qsdp.sampling import ALLOCATIONS, check_neurons
 from qsdp.shaping import SHAPINGS
 from qsdp.width import LEAST_NEURONS, MOST_NEURONS
 
@@ -66,7 +66,7 @@ def _check_activation(name: str, value: Any) -> None:
 
 
 def _check_neurons(name: str, value: Any) -> int | None:
-    return None if value is None else check_integer(name, value, minimum=1, maximum=MAX_NEURONS)
+    return None if value is None else check_neurons(name, value)
 
 
 def _check_beta(name: str, value: Any) -> None:

@@ -10,7 +10,7 @@ import scipy
 
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
-from qsdp._utils.tuning import COARSE, PATIENCE
+from qsdp._utils.tuning import PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.inner_problem import dominating_weights
@@ -181,7 +181,7 @@ def _tightest(
         if not weights and np.any(M):
             # For 100 to 1500 random and low-rank columns, it is 3 to 12 % below row sums and ones, at the cost of one
             # to three of the decompositions above. A tolerance of 1e-4 gains less than 0.1 %.
-            yield from _raised(dominating_weights(M, tol=COARSE), _FLOORS[:1])
+            yield from _raised(dominating_weights(M, tol=SMALL), _FLOORS[:1])
 
     # The errors of the scaled matrix's eigenvalues are a modest multiple of N eps, relative to the largest.
     factor = 1.0 + 20.0 * EPS * instance.size

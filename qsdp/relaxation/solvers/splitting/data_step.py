@@ -13,6 +13,7 @@ and all outputs share its factorisation.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ import scipy.linalg
 from qsdp._utils import deadline
 from qsdp._utils.arrays import LARGEST_SINGLE, ArrayLibrary, library_of
 from qsdp._utils.numeric import largest_magnitude
-from qsdp._utils.tuning import COARSE, EIGEN, MANY_ROWS, ROUGH
+from qsdp._utils.tuning import EIGEN, MANY_ROWS, MOST_STEPS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import to_matrices, to_vectors
 from qsdp.lifting import DataMap, QuadraticMap
@@ -30,6 +31,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.products import Products
 
 __all__ = [
+    "SOONEST",
     "DataStep",
     "GramStep",
     "IterativeStep",
@@ -44,11 +46,12 @@ __all__ = [
 #: Largest memory, in bytes, of a kernel or a Gram matrix together with its factor.
 _MEMORY = 3 * 2**30
 
-#: Expected numbers of factorisations and iterations of a solve: those of easy problems.
-_FACTORISATIONS, _ITERATIONS = 4, 100
+#: Iterations before the first update of the metric; each interval doubles the count.
+SOONEST = 6
 
-#: Maximum number of conjugate gradient iterations of a step.
-_PRODUCTS = 60
+#: Expected number of iterations of a solve, that of easy problems; each update of the metric takes a factorisation.
+_ITERATIONS = 100
+_FACTORISATIONS = int(math.log2(_ITERATIONS / SOONEST))
 
 #: Indices of the outputs to which T0 and q of a step belong.
 Outputs = npt.NDArray[np.intp]
@@ -181,7 +184,7 @@ class IterativeStep:
         residual = self.passes.adjoint(self._weights * (q - prediction)) / self._outer + self._ridge * (T0 - T)
         direction = shaped = self._precondition(residual)
         size = start = float(np.vdot(residual, shaped))
-        for _ in range(_PRODUCTS):
+        for _ in range(MOST_STEPS):
             if not size > ROUGH**2 * start:
                 break
             deadline.check()
@@ -231,7 +234,7 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     """
     data = instance.map
     side = data.n_rows if step == "kernel" else data.layout.n_entries
-    if step == "iterative" or tol < COARSE or side < MANY_ROWS or not data.has_rows:
+    if step == "iterative" or tol < SMALL or side < MANY_ROWS or not data.has_rows:
         return np.float64
     largest = largest_magnitude(data.X) if isinstance(data, QuadraticMap) else data.largest_entry / data.scale
     return np.float32 if largest < LARGEST_SINGLE else np.float64
@@ -259,7 +262,7 @@ def _costs(instance: Instance, tol: float) -> dict[str, float]:
     costs = {"kernel": factored("kernel", n, 0.0, 2.0 * n * n * (N if columns else p), pass_over), "gram": gram}
     if columns:
         # Besides passes, there are four products of matrices of side N.
-        costs["iterative"] = _ITERATIONS * _PRODUCTS * (pass_over + 4.0 * 2.0 * N**3 * C)
+        costs["iterative"] = _ITERATIONS * MOST_STEPS * (pass_over + 4.0 * 2.0 * N**3 * C)
     for step, side in (("kernel", n), ("gram", p)):
         if 2 * bytes_of[step] * side * side > _MEMORY and len(costs) > 1:
             del costs[step]
