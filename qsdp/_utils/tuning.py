@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = [
     "EIGEN",
     "FAR",
+    "FEW_SIGNS",
     "FIRST_TRY",
     "GAIN",
     "HALVINGS",
@@ -83,6 +84,9 @@ TILE = 64
 
 #: Rows of a sample or chunk whose products are as fast as those of more rows.
 MANY_ROWS = 2048
+
+#: Number of signs, 12, up to which all vectors are listed at once: up to a common sign, as many as rows of a chunk.
+FEW_SIGNS = MANY_ROWS.bit_length()
 
 #: Side of a symmetric matrix whose eigenvectors take less than a tenth of a second.
 QUICK_SIDE = 500

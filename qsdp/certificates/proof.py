@@ -35,7 +35,7 @@ from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
-from qsdp.pricing.bilinear import MOST_ENUMERATED
+from qsdp.pricing.bilinear import check_enumerated
 from qsdp.pricing.shifts import free_matrix, homogenized
 from qsdp.pricing.sign_vectors import attained, sign_table
 from qsdp.problem import TrainingProblem
@@ -195,8 +195,7 @@ def enumerated(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf) -> float:
     signs = leaf.signs.astype(np.float64) if len(leaf.signs) else np.ones(1)
     rest = M[:, order[len(signs) :]]
     rest = rest[:, rest.any(axis=0)]
-    if rest.shape[1] > MOST_ENUMERATED:
-        raise InvalidInputError(f"a leaf of {rest.shape[1]} free signs has too many sign vectors to enumerate")
+    check_enumerated("the number of free signs of a leaf", rest.shape[1])
     return _largest_norm(M[:, order[: len(signs)]] @ signs, rest)
 
 

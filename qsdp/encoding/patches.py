@@ -13,6 +13,7 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import Checks, checked, is_count, is_list, is_number, is_text
 from qsdp._utils.tuning import FAR, MANY_ROWS
 from qsdp._utils.validation import FloatArray, check_integer, check_real, warn
+from qsdp.blocks import PatchGeometry
 from qsdp.encoding.moments import MomentEncoder, in_cache
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -237,12 +238,13 @@ class Patches(MomentEncoder):
         largest = max(*(abs(value - self.centre) for value in (low, high, 0)), self.constant_)
         return float(largest * self.downsample**2) ** 2 * float(self.positions.max())
 
-    def _geometry(self, samples: npt.NDArray[Any]) -> tuple[int, ...] | None:
+    def _geometry(self, samples: npt.NDArray[Any]) -> PatchGeometry | None:
         if samples.dtype.kind == "f" or not self._is_integer:
             return None
         area = self.downsample**2
-        numbers = (self.size, self.stride, self.padding, self.regions, self.downsample)
-        return (*map(int, numbers), int(self.centre) * area, int(self.constant_) * area, 0)
+        size, stride, padding, regions = map(int, (self.size, self.stride, self.padding, self.regions))
+        centre, constant = int(self.centre) * area, int(self.constant_) * area
+        return PatchGeometry(size, stride, padding, regions, int(self.downsample), centre, constant)
 
     def _chunks(self, samples: npt.NDArray[Any]) -> Iterator[slice]:
         pixels = self.size**2 * self.image_shape_[2]

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.tuning import ROUGH
+from qsdp._utils.parallel import FAST_FLOATS
+from qsdp._utils.tuning import FEW_SIGNS, ROUGH
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.pricing.sign_vectors import FEW_SIGNS, attained, sign_table, signs_of
+from qsdp.pricing.sign_vectors import attained, sign_table, signs_of
 
 __all__ = ["Enumeration", "fits"]
 
@@ -21,14 +22,15 @@ ShortArray = npt.NDArray[np.int16]
 #: Number of coordinates in the first table: with the fixed sign, as many as are listed at once.
 _FIRST = FEW_SIGNS - 1
 
-#: Number of coordinates in each later table.
-_STEP = 5
-
 #: Largest number of remaining coordinates whose two halves screen partial vectors; from 10 to 18 it does not matter.
 _SPLIT = 14
 
-#: Numbers of partial vectors (inner axis) and completions (outer axis) in a block of 128 KiB each.
-_WIDTH, _DEPTH = 2**_FIRST, 2**_STEP
+#: Numbers of partial vectors (inner axis) and completions (outer axis) in a block of 16-bit integers.
+_WIDTH = 2**_FIRST
+_DEPTH = FAST_FLOATS * np.dtype(np.float64).itemsize // (_WIDTH * np.dtype(np.int16).itemsize)
+
+#: Number of coordinates in each later table, whose vectors are one block.
+_STEP = _DEPTH.bit_length() - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,8 +301,12 @@ def fits(columns: int, free: int) -> bool:
 
 
 def _margin(columns: int, tables: int) -> float:
-    """Return the number of units of the 16-bit range that are reserved for the rounding of the tables."""
-    return columns * (tables + 3.0) + 16.0
+    """Compute the number of units of the 16-bit range that are reserved for rounding.
+
+    An entry is off by half a unit for each table, those of both halves included. Half norms are the sums of all of
+    them, rounded up twice, each time by half a unit at most: in all, norms need less than this number.
+    """
+    return columns * (tables + 3.0)
 
 
 def _cuts(size: int) -> list[int]:

@@ -6,13 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import MANY_ROWS, PATIENCE
+from qsdp._utils.tuning import FEW_SIGNS, PATIENCE
 from qsdp._utils.validation import FloatArray, IntArray
 
 __all__ = ["attained", "sign_table", "signs_of", "tail_order"]
-
-#: Number of signs, 12, up to which all vectors are listed at once: up to a common sign, as many as rows of a chunk.
-FEW_SIGNS = MANY_ROWS.bit_length()
 
 
 def sign_table(bits: int) -> FloatArray:

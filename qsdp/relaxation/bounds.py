@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import scipy
 
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
-from qsdp._utils.tuning import PATIENCE, SMALL
+from qsdp._utils.tuning import INNER, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.inner_problem import dominating_weights
@@ -35,8 +36,9 @@ __all__ = [
     "spectral_bound",
 ]
 
-#: Floors added to the weights z, relative to their mean; each loosens the bound by at most that fraction.
-_FLOORS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+#: Floors added to the weights z, relative to their mean, from rounding errors to what hardly matters; each loosens the
+#: bound by at most that fraction.
+_FLOORS = np.geomspace(ROUNDING, SMALL, 1 + round(math.log(ROUNDING / SMALL, INNER)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +243,7 @@ def entry_size(data: DataMap, nu: FloatArray) -> FloatArray:
     return (np.abs(nu).T @ data.absolute_sums).ravel()
 
 
-def _raised(z: FloatArray, floors: Sequence[float] = _FLOORS) -> list[FloatArray]:
+def _raised(z: FloatArray, floors: FloatArray = _FLOORS) -> list[FloatArray]:
     """Return copies of the weights z whose small entries, which may be noise, are raised to each of the floors."""
     if not np.any(z > 0.0):
         return []

@@ -13,6 +13,7 @@ from scipy.linalg.lapack import dpstrf, dsfrk, dtfttr, dtrttf
 
 from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, library_of
 from qsdp._utils.numeric import EPS, LARGEST_INTEGER
+from qsdp._utils.parallel import FAST_FLOATS, chunks
 from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray
 
@@ -38,9 +39,6 @@ CHANGE = 8.0
 
 #: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
 _FEWEST_ROWS = 16
-
-#: Entries that enter the compensated sum at once: temporary arrays stay in the cache, with half or twice as many, too.
-_FLOATS = 2**15
 
 #: Largest sum of squares of integers for which all sums of their products are exact in any order.
 _EXACT_SIZE = 0.99 * LARGEST_INTEGER
@@ -265,8 +263,7 @@ class PackedSums:
             return
         if self.low is None:
             self.low = np.zeros_like(self.high)
-        for start in range(0, len(added), _FLOATS):
-            part = slice(start, start + _FLOATS)
+        for part in chunks(len(added), 1, work=FAST_FLOATS):
             a, b = self.high[part], added[part]
             total = a + b
             virtual = total - a
