@@ -18,7 +18,7 @@ from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray
 
 __all__ = [
-    "CHANGE",
+    "CHANGE_ROUNDINGS",
     "ROWS_AT_ONCE",
     "PackedSums",
     "Root",
@@ -35,7 +35,7 @@ ROWS_AT_ONCE = MANY_ROWS
 
 #: Allowance, in units of EPS, for the rounding of some ten operations: a change of centres; or centred columns, root
 #: weights, monomials and compensated sums.
-CHANGE = 8.0
+CHANGE_ROUNDINGS = 8.0
 
 #: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
 _FEWEST_ROWS = 16
@@ -194,7 +194,7 @@ class PackedSums:
             self._recent = dsfrk(self.side, F.shape[1], 1.0, A, beta, into, trans=trans, uplo="L", overwrite_c=1)
         self._rows += F.shape[1]
         if not exact:
-            self.roundings = float(np.maximum(self.roundings, 0.5 * self._rows + CHANGE))
+            self.roundings = float(np.maximum(self.roundings, 0.5 * self._rows + CHANGE_ROUNDINGS))
 
     def fold(self) -> None:
         """Add the buffered products of recent rows to the compensated sum."""
@@ -223,7 +223,7 @@ class PackedSums:
         """Return the sums of the monomials of columns times `scale` plus `shift`."""
         self.fold()
         high, low = (None if part is None else self._congruent(part, d, scale, shift) for part in (self.high, self.low))
-        moved = PackedSums(self.side, high, low, self.device, self.roundings + CHANGE)
+        moved = PackedSums(self.side, high, low, self.device, self.roundings + CHANGE_ROUNDINGS)
         sizes = changed(self.sizes()[None], d, np.abs(scale), np.abs(shift))[0]
         moved.excess = np.maximum(np.square(sizes) - moved._entries(*[np.arange(self.side)] * 2), 0.0)
         return moved
@@ -322,4 +322,4 @@ def root(triangle: FloatArray, sizes: FloatArray) -> Root:
     W = np.empty((rank, len(units)))
     W[:, order] = lower.T
     W *= units
-    return Root(W, order, EPS * (0.5 * rank + CHANGE) + float(np.abs(left).max(initial=0.0)))
+    return Root(W, order, EPS * (0.5 * rank + CHANGE_ROUNDINGS) + float(np.abs(left).max(initial=0.0)))
