@@ -16,10 +16,11 @@ from qsdp.encoding.cuts import without_outliers
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import Loss
-from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.problem import TrainingProblem
 from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.rows import Cells, DistinctRows
 from qsdp.relaxation.solution import Relaxation
+from qsdp.training_data import quadratic_map
 
 __all__ = ["BetaChoice", "Functions", "LeftOut", "RidgeFit", "choose_beta", "left_out_fit"]
 
