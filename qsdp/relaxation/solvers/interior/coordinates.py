@@ -167,7 +167,7 @@ class MatrixCoordinates:
         self._columns: npt.NDArray[np.float64] = self._factors[:, None]
 
     def forward(self, T: FloatArray) -> FloatArray:
-        """Return the coordinates of a matrix."""
+        """Convert a symmetric matrix to its coordinates, which keep inner products."""
         values: FloatArray = T.ravel()[self._upper] * self._factors
         return values
 

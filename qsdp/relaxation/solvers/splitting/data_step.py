@@ -81,7 +81,7 @@ class KernelStep:
         self._factor = self._library.factored(self._kernel)
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
-        """Return T and its predictions."""
+        """Minimise over T through the factored kernel; return T and its predictions."""
         missing = q - forward(self.passes, T0 / self._outer)
         a = self._library.solved(self._factor, missing)
         T = T0 + self.passes.adjoints(a).reshape(T0.shape) / self._outer

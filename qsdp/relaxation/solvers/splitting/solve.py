@@ -270,7 +270,7 @@ class _Iteration:
     # -- one iteration -------------------------------------------------------------------------------
 
     def advance(self) -> None:
-        """Run one iteration."""
+        """Advance all active outputs by one iteration of operator splitting."""
         self._count += 1
         own = self._active
         squares = self._squares
