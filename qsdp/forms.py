@@ -6,15 +6,16 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.arrays import library_of
+from qsdp._utils.arrays import ArrayLibrary, library_of
 from qsdp._utils.numeric import LARGEST_INTEGER, triangle_side
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
+from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.blocks import Blocks, Layout, one_block
 from qsdp.exceptions import InvalidInputError
@@ -61,6 +62,9 @@ class FormMap(ReadOnlyArrays):
     has_rows: bool = False
     rounding: SumRounding | None = None
 
+    #: The forms are no products of columns.
+    has_columns: ClassVar[Literal[False]] = False
+
     @classmethod
     def of(cls, forms: FloatArray, lifted: bool, n_samples: int, rounding: SumRounding | None = None) -> FormMap:
         """Build the map of forms of one block from their upper triangles, of shape (r, p)."""
@@ -82,6 +86,11 @@ class FormMap(ReadOnlyArrays):
         if self.has_rows:
             raise InvalidInputError("this needs data of columns; the problem has blocks")
         raise no_rows("this")
+
+    @property
+    def packed(self) -> FormMap:
+        """The map itself, which has packed entries."""
+        return self
 
     @property
     def X(self) -> Blocks:  # noqa: N802 (the name of data in scikit-learn)
@@ -209,15 +218,36 @@ class FormMap(ReadOnlyArrays):
         G *= self._scales.astype(dtype)[:, None]
         return G
 
+    def inner_products(self, other: FormMap) -> FloatArray:
+        """Return the inner products of the forms with those of another map."""
+        products: FloatArray = self.features() @ other.features().T
+        return products
+
+    def fill_kernel(self, library: ArrayLibrary, delta: FloatArray, kernel: Any) -> None:
+        """Write the inner products of the forms to an array of the library, divided by `delta` as in `QuadraticMap`."""
+        block, first, second = self.layout.block, self.layout.first, self.layout.second
+        scales = 1.0 / (delta[block, first] * delta[block, second])
+        kernel[:] = 0.0
+        # The kernel may be much smaller than all rows in double precision.
+        step = max(self.n_rows, MANY_ROWS)
+        for columns in (slice(start, start + step) for start in range(0, len(scales), step)):
+            features = library.take(self.features(columns) * scales[columns])
+            kernel += features @ features.T
+
     @property
     def largest_entry(self) -> float:
-        """Largest magnitude of an entry of the rows."""
-        return abs(self.factor) * self._largest
+        """Largest magnitude of an entry of the forms."""
+        return abs(self.factor) * self.largest_stored
 
     @property
     def pair_operations(self) -> float:
         """Approximate number of floating-point operations of `pair_sums`."""
         return float(self.n_rows * self.rows.shape[1] ** 2)
+
+    @property
+    def row_operations(self) -> float:
+        """Approximate number of floating-point operations of `forward` for one row."""
+        return 2.0 * self.layout.n_entries
 
     @cached_property
     def absolute_sums(self) -> FloatArray:
@@ -247,7 +277,7 @@ class FormMap(ReadOnlyArrays):
     def mean_size(self, weights: FloatArray | None = None) -> float:
         """Return the (weighted) root mean square of the Frobenius norms of the forms."""
         mean = float(np.average(self._squares, weights=weights))
-        return abs(self.factor) * (self._largest or 1.0) * math.sqrt(mean)
+        return abs(self.factor) * (self.largest_stored or 1.0) * math.sqrt(mean)
 
     def active_coordinates(self) -> npt.NDArray[np.bool_]:
         """Return a mask of the rows and columns of the matrices on which values depend, shape (N,)."""
@@ -305,13 +335,14 @@ class FormMap(ReadOnlyArrays):
         return scales
 
     @cached_property
-    def _largest(self) -> float:
+    def largest_stored(self) -> float:
+        """Largest magnitude of an entry of the rows, without the factor."""
         return max((float(np.abs(rows).max(initial=0.0)) for _, rows in self._chunks()), default=0.0)
 
     @cached_property
     def _squares(self) -> FloatArray:
         """Squared Frobenius norms of the forms, of shape (r,), with the factor and the largest entry as units."""
-        largest, factors = self._largest or 1.0, self.layout.counts * (self._scales / abs(self.factor)) ** 2
+        largest, factors = self.largest_stored or 1.0, self.layout.counts * (self._scales / abs(self.factor)) ** 2
         return self._per_row(lambda rows: (np.square(rows / largest) @ factors)[:, None])[:, 0]
 
     def _chunks(self, dtype: Any = np.float64) -> Iterator[tuple[slice, FloatArray]]:

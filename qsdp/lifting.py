@@ -6,17 +6,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.arrays import ON_PROCESSOR, squared_rows
+from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, squared_rows
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import WORK_FLOATS, chunks, in_threads
 from qsdp._utils.tuning import MODERATE, TILE
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.blocks import Layout, one_block
+from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.gram import pair_operations, pair_sums, pairs_of
 
@@ -100,8 +101,9 @@ class QuadraticMap(ReadOnlyArrays):
     coefficients: tuple[float, float, float] = (1.0, 0.0, 0.0)
     lifted: bool = False
 
-    #: Whether the map has the rows of the data.
+    #: Whether the map has the rows of the data, and matrices that are products of their columns.
     has_rows: ClassVar[Literal[True]] = True
+    has_columns: ClassVar[Literal[True]] = True
 
     @property
     def n_rows(self) -> int:
@@ -121,6 +123,11 @@ class QuadraticMap(ReadOnlyArrays):
     def samples(self) -> QuadraticMap:
         """The map itself, which has the rows of the data."""
         return self
+
+    @property
+    def packed(self) -> NoReturn:
+        """Raise `InvalidInputError`: the samples have columns, no packed entries."""
+        raise InvalidInputError("this needs a problem on blocks or from statistics; the problem has data of columns")
 
     @property
     def n_features(self) -> int:
@@ -279,6 +286,39 @@ class QuadraticMap(ReadOnlyArrays):
         bounds: FloatArray = a * squares + b * np.sqrt(squares / z[d]) + c / z[d]
         return bounds
 
+    def fill_kernel(self, library: ArrayLibrary, delta: FloatArray, kernel: Any) -> None:
+        r"""Write :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` to an array of the library, of shape (n, n).
+
+        The rows and columns of the matrices are divided by `delta`, of shape (1, N).
+        """
+        a, b, c = self.coefficients
+        d, scales = self.X.shape[1], delta[0]
+        scaled = library.take(self.X / scales[:d])
+        library.product(scaled, scaled.T, kernel)
+        if not self.lifted:
+            kernel *= kernel
+            kernel *= a * a
+            return
+        last = float(scales[d]) ** 2
+        linear = kernel * (0.5 * b * b / last)
+        kernel *= kernel
+        kernel *= a * a
+        kernel += linear
+        kernel += (c / last) ** 2
+
+    @property
+    def largest_stored(self) -> float:
+        """Largest magnitude of an entry of the data."""
+        return largest_magnitude(self.X)
+
+    def pricing_losses(self, nu: FloatArray) -> FloatArray:
+        """Return zeros, since the rows are the samples, see `FormMap.pricing_losses`."""
+        return np.zeros(nu.shape[1])
+
+    def value_loss(self, nu: FloatArray, targets: FloatArray) -> float:
+        """Return zero, since the rows are the samples, see `FormMap.value_loss`."""
+        return 0.0
+
     @cached_property
     def absolute_sums(self) -> FloatArray:
         r"""Sums of the absolute values of all entries of :math:`\mathcal{X}_i`, of shape (n, 1)."""
@@ -372,6 +412,11 @@ class QuadraticMap(ReadOnlyArrays):
     def pair_operations(self) -> float:
         """Approximate number of floating-point operations of `pair_sums`."""
         return pair_operations(self.n_rows, self.size)
+
+    @property
+    def row_operations(self) -> float:
+        """Approximate number of floating-point operations of `forward` for one row."""
+        return 2.0 * self.size * self.size
 
 
 #: Data as a linear map, given by samples or by their statistics.

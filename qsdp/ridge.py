@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +15,12 @@ from qsdp._utils.tuning import FIRST_TRY, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.cuts import without_outliers
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
-from qsdp.lifting import DataMap, QuadraticMap
+from qsdp.lifting import DataMap
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.rows import Cells, DistinctRows
 from qsdp.relaxation.solution import Relaxation
-from qsdp.training_data import quadratic_map
 
 __all__ = ["BetaChoice", "Functions", "LeftOut", "RidgeFit", "choose_beta", "left_out_fit"]
 
@@ -147,10 +147,8 @@ class Functions:
 
     def _products(self, rows: DataMap) -> FloatArray:
         """Return the inner products of rows with those that span the functions."""
-        if isinstance(rows, QuadraticMap) and isinstance(self._few, QuadraticMap):
-            return rows.inner_products(self._few)
-        assert self._few is not None
-        products: FloatArray = rows.features() @ self._few.features().T
+        few: Any = self._few
+        products: FloatArray = rows.inner_products(few)
         return products
 
 
@@ -231,7 +229,7 @@ class LeftOut:
     def data(self, problem: TrainingProblem, scale: float) -> DataMap:
         """Return the map of the distinct rows; inputs that are columns are multiplied by `scale`."""
         rows = problem.weight_map.take(self.samples)
-        return rows if not isinstance(rows, QuadraticMap) else quadratic_map(scale * rows.X, problem.activation)
+        return rows.with_levels(scale) if rows.has_columns else rows
 
     def best(self, rows: DataMap, scale: float = 1.0) -> RidgeFit:
         """Fit the regression whose penalty strength has the smallest errors.

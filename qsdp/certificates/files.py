@@ -159,8 +159,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
     order = slice(None, None, -1)
     backwards = network.with_weights(network.U[order], network.V[order], network.alpha[order], order)
     if isinstance(network, BlockNetwork):
-        data = problem.weight_map
-        assert isinstance(data, FormMap)
+        data = problem.weight_map.packed
         alone = data.factor * network.outputs(Blocks.of(data.rows, network.layout))
     else:
         U, V = network.U.astype(np.float64), network.V.astype(np.float64)

@@ -62,8 +62,7 @@ class Sums:
             raise InvalidInputError(
                 "include_data can be 'sums' only for the squared loss on blocks with a positive beta; use True"
             )
-        data = problem.weight_map
-        assert isinstance(data, FormMap)
+        data = problem.weight_map.packed
         (n, P), weights = data.rows.shape, problem.sample_weight
         sums = PackedSums(P + problem.n_outputs, at_once=_ROWS_AT_ONCE)
         for some in chunks(n, P):
@@ -139,9 +138,8 @@ class SumsProof:
         problem, network = proof.problem, proof.network
         sums = Sums.of(problem)
         assert isinstance(network, BlockNetwork)
-        assert isinstance(problem.weight_map, FormMap)
         # In the units of the rows.
-        wanted = 0.5 * problem.weight_map.sums(proof.nu) * sums.layout.prices[sums.layout.block, None]
+        wanted = 0.5 * problem.weight_map.packed.sums(proof.nu) * sums.layout.prices[sums.layout.block, None]
         pivoted = GramFactor(sums.gram.copy())
         # Near an optimum, the network itself is nearly such a vector, and large cancelling vectors are avoided.
         vectors = network.entries.T.copy()
@@ -199,8 +197,7 @@ def _terms(a: FloatArray, b: FloatArray) -> FloatArray:
 
 def rounding_arrays(problem: TrainingProblem) -> dict[str, Any]:
     """Return what bounds the rounding of statistics."""
-    data = problem.weight_map
-    assert isinstance(data, FormMap)
+    data = problem.weight_map.packed
     rounding = known_rounding(data)
     return {
         "rounding": rounding.gamma,

@@ -24,7 +24,6 @@ from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
 from qsdp.certificates.proof import ATTEMPTS, check_proof, check_tree, gamma, scaled_tree, tree_bound
 from qsdp.exceptions import InvalidInputError
-from qsdp.forms import FormMap
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit, Loss
 from qsdp.pricing import BoundTree
@@ -128,11 +127,11 @@ def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[B
     r"""Bound :math:`\tau_k / (\beta D)` from above, also for rounded multiples of the dual vector."""
     layout, data = problem.blocks, problem.map
     rows: ScaledRows | PackedRows | None
-    if layout is None or not isinstance(data, FormMap):
+    if layout is None:
         rows = ScaledRows.of(problem.X, problem.levels, data.samples, _exponent(problem.X))
         prices, radii = [1.0], [math.nextafter(problem.beta * problem.dimension, 0.0)]
     else:
-        rows = PackedRows(layout, problem.X.rows, math.frexp(data.largest_entry)[1])
+        rows = PackedRows(layout, problem.X.rows, math.frexp(data.packed.largest_entry)[1])
         prices = layout.prices.tolist()
         radii = [SAFE * problem.beta * price for price in prices]
     defects = problem.data_fit.row_defects(nu)

@@ -24,7 +24,6 @@ from qsdp.column_generation.restricted import (
     nonnegative_minimum,
     sampling_chances,
 )
-from qsdp.forms import FormMap
 from qsdp.losses import PiecewiseQuadratic
 from qsdp.relaxation.instance import Instance
 
@@ -108,8 +107,7 @@ class _SampledLoss:
     kept = _KEPT
 
     def __init__(self, normal: Instance) -> None:
-        assert isinstance(normal.map, FormMap)
-        self._map, self._fit = normal.map, normal.fit
+        self._map, self._fit = normal.map.packed, normal.fit
         self._rng = np.random.default_rng(0)
         #: Minimum number of samples for second derivatives, and the number of the last ones.
         self._least, self._drawn = MANY_ROWS, 0

@@ -13,9 +13,7 @@ from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.tuning import GAIN, MANY_ROWS, MOST_SIDE, MOST_STEPS, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import curvature_matrix, sampling_chances
-from qsdp.forms import FormMap
 from qsdp.losses import Curvature, PiecewiseQuadratic
-from qsdp.networks import BlockNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._pricing import pricing_values
 
@@ -131,11 +129,11 @@ def _columns(network: Any, problem: TrainingProblem, rows: IntegerArray) -> Floa
     """Compute the outputs of all neurons for a weight of one on some samples."""
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     data = problem.weight_map.take(rows)
-    if not isinstance(data, FormMap) or not isinstance(network, BlockNetwork):
+    if problem.blocks is None:
         columns: FloatArray = data.products(U, V)
         return columns
     vectors = network.layout.products(U, V, network.block) * _prices(network, problem)[:, None]
-    return data.values_in_blocks(vectors, network.block)
+    return data.packed.values_in_blocks(vectors, network.block)
 
 
 def _prices(network: Any, problem: TrainingProblem) -> FloatArray:

@@ -13,7 +13,6 @@ from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.tuning import INNER, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
-from qsdp.forms import FormMap
 from qsdp.inner_problem import dominating_weights
 from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
@@ -235,7 +234,7 @@ def entry_rounding(data: DataMap, nu: FloatArray) -> FloatArray:
     """
     # Sixteen covers any order of the products, and what the stand-alone checker allows for.
     rounding = EPS * (data.n_rows + 16) * entry_size(data, nu)
-    return rounding + data.pricing_losses(nu) if isinstance(data, FormMap) else rounding
+    return rounding + data.pricing_losses(nu)
 
 
 def entry_size(data: DataMap, nu: FloatArray) -> FloatArray:

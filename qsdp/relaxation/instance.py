@@ -84,8 +84,7 @@ class LinearInstance:
 
     def guarded_dual_value(self, nu: FloatArray) -> float:
         """Return the dual value of all samples less an allowance for rounding, also that of sums that replace them."""
-        lost = self.map.value_loss(nu, self.target) if isinstance(self.map, FormMap) else 0.0
-        return self.fit.guarded_dual_value(nu) - lost
+        return self.fit.guarded_dual_value(nu) - self.map.value_loss(nu, self.target)
 
     @property
     def zero_dual(self) -> FloatArray:

@@ -19,7 +19,6 @@ from qsdp._utils.summary import Summarized, Summary, first_few, format_numbers, 
 from qsdp._utils.tuning import MANY_STEPS, SMALL
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_verbose, read_only
 from qsdp.exceptions import InvalidInputError
-from qsdp.forms import FormMap
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation.formulations import Formulation
 from qsdp.relaxation.instance import Instance
@@ -328,9 +327,8 @@ def _bound(
         if candidate is None or np.shape(candidate) != instance.target.shape or not np.all(np.isfinite(candidate)):
             continue
         nu = instance.fit.project(candidate)
-        slacks = rounding * (np.abs(nu).T @ instance.map.row_bounds(np.ones(instance.size)))
-        if isinstance(instance.map, FormMap):
-            slacks = slacks + instance.map.pricing_losses(nu)
+        sizes = np.abs(nu).T @ instance.map.row_bounds(np.ones(instance.size))
+        slacks = rounding * sizes + instance.map.pricing_losses(nu)
         tau = max(
             _largest(sign * M, binary, shifts, float(slack))
             for M, slack in zip(instance.adjoints(nu), slacks, strict=True)

@@ -10,7 +10,6 @@ from qsdp._utils import deadline
 from qsdp._utils.tuning import INNER, SECOND, SMALL
 from qsdp._utils.validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
-from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
 from qsdp.relaxation.backends.base import Backend
 from qsdp.relaxation.backends.conic import CONIC_BACKENDS
@@ -123,7 +122,7 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
     shared = settings.gram is not None and instance.fit.quadratic
     if chosen is LOW_RANK or cost < SECOND or shared or settings.max_iter is not None:
         return None
-    if not isinstance(instance.map, QuadraticMap) or _refusal(LOW_RANK, instance, settings) is not None:
+    if not instance.map.has_columns or _refusal(LOW_RANK, instance, settings) is not None:
         return None
     # It failed up to a thousandth of the largest useful beta.
     if instance.dual_radius < SMALL * instance.price_at_zero():

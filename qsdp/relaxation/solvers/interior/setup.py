@@ -11,7 +11,6 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.tuning import EIGEN, INNER, TYPICAL_STEPS
 from qsdp._utils.validation import FloatArray
-from qsdp.forms import FormMap
 from qsdp.gram import Gram, SharedGram
 from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
@@ -55,10 +54,10 @@ class FactorCache:
             self._gram, self._products = gram.into_basis()
             deadline.check()
             self._factor = FactorCoordinates(self._gram, data.layout)
-        elif isinstance(data, FormMap):
-            self._samples: SampleCoordinates | FormCoordinates = FormCoordinates(data.layout, data.features())
+        elif data.has_columns:
+            self._samples: SampleCoordinates | FormCoordinates = SampleCoordinates(data)
         else:
-            self._samples = SampleCoordinates(data)
+            self._samples = FormCoordinates(data.layout, data.features())
 
     def setup(self, k: int, part: Instance) -> NewtonSetup:
         """Create the Newton system of output k."""

@@ -9,11 +9,11 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils.arrays import LARGEST_SINGLE
-from qsdp._utils.numeric import CANCELLED, ROUNDING, largest_magnitude
+from qsdp._utils.numeric import CANCELLED, ROUNDING
 from qsdp._utils.parallel import WORK_FLOATS
 from qsdp._utils.tuning import HALVINGS, MOST_STEPS, NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import DataMap, QuadraticMap
+from qsdp.lifting import DataMap
 from qsdp.losses import Curvature, DataFit
 from qsdp.relaxation.products import Image, PackedProducts, Products
 from qsdp.relaxation.solvers.lowrank.factors import Factors
@@ -33,11 +33,11 @@ class ObjectiveData:
     def __init__(self, data: DataMap, weights: FloatArray | None, device: str | None) -> None:
         self.map = data
         self._weights = None if weights is None else weights / weights.mean()
-        if not isinstance(data, QuadraticMap):
-            self.exact = self.quick = PackedProducts(data)
+        if not data.has_columns:
+            self.exact = self.quick = PackedProducts(data.packed)
             return
         self.exact = Products(data, np.float64, device)
-        largest = max(largest_magnitude(data.X), *(abs(value) for value in data.coefficients))
+        largest = max(data.largest_stored, *(abs(value) for value in data.coefficients))
         # Single precision saves time only if the data do not fit into one temporary array.
         single = largest < LARGEST_SINGLE and data.X.size > WORK_FLOATS
         self.quick = Products(data, np.float32, device) if single else self.exact
@@ -56,7 +56,7 @@ class ObjectiveData:
     @property
     def few_rows(self) -> bool:
         """Whether to factor through the n x n kernel, since n is smaller than the side of the matrices."""
-        return isinstance(self.map, QuadraticMap) and self.map.n_rows <= 0.5 * self.map.size
+        return self.map.has_columns and self.map.n_rows <= 0.5 * self.map.size
 
     def modes(self, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Compute all nonzero eigenvalues, with eigenvectors, of the moments scaled from both sides."""

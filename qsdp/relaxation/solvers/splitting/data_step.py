@@ -21,8 +21,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils import deadline
-from qsdp._utils.arrays import LARGEST_SINGLE, ArrayLibrary, library_of
-from qsdp._utils.numeric import largest_magnitude
+from qsdp._utils.arrays import LARGEST_SINGLE, library_of
 from qsdp._utils.tuning import EIGEN, MANY_ROWS, MOST_STEPS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import to_matrices, to_vectors
@@ -76,7 +75,7 @@ class KernelStep:
         """Form and factor the kernel."""
         self._outer = outer(delta)
         self._compliance = 0.5 / (w * self._weights)
-        _fill_kernel(self._library, self._data, delta, self._kernel)
+        self._data.fill_kernel(self._library, delta, self._kernel)
         self._library.add_to_diagonal(self._kernel, np.ravel(self._compliance))
         self._factor = self._library.factored(self._kernel)
 
@@ -236,16 +235,14 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     side = data.n_rows if step == "kernel" else data.layout.n_entries
     if step == "iterative" or tol < SMALL or side < MANY_ROWS or not data.has_rows:
         return np.float64
-    largest = largest_magnitude(data.X) if isinstance(data, QuadraticMap) else data.largest_entry / data.scale
-    return np.float32 if largest < LARGEST_SINGLE else np.float64
+    return np.float32 if data.largest_stored < LARGEST_SINGLE else np.float64
 
 
 def _costs(instance: Instance, tol: float) -> dict[str, float]:
     """Estimate the cost of a solve with each data step, in operations of factorisations."""
-    n, N, p = instance.map.n_rows, instance.size, instance.map.layout.n_entries
-    C = instance.n_matrices // instance.map.n_blocks
-    columns = isinstance(instance.map, QuadraticMap)
-    pass_over = 4.0 * n * C * (N * N if columns else p)
+    data, N = instance.map, instance.size
+    n, p, C = data.n_rows, data.layout.n_entries, instance.n_matrices // data.n_blocks
+    pass_over = 2.0 * n * C * data.row_operations
     bytes_of = {step: np.dtype(precision(step, instance, tol)).itemsize for step in ("kernel", "gram")}
 
     def factored(step: str, side: float, once: float, again: float, passes: float) -> float:
@@ -256,11 +253,12 @@ def _costs(instance: Instance, tol: float) -> dict[str, float]:
         return share * once + _FACTORISATIONS * metric + iterations
 
     # Matrix products are twice as fast as factorisations.
-    gram = factored("gram", p, 0.5 * instance.map.pair_operations, 0.0, 0.0 if instance.fit.quadratic else pass_over)
-    if not instance.map.has_rows:
+    gram = factored("gram", p, 0.5 * data.pair_operations, 0.0, 0.0 if instance.fit.quadratic else pass_over)
+    if not data.has_rows:
         return {"gram": gram}
-    costs = {"kernel": factored("kernel", n, 0.0, 2.0 * n * n * (N if columns else p), pass_over), "gram": gram}
-    if columns:
+    inner = 2.0 * n * n * (N if data.has_columns else p)
+    costs = {"kernel": factored("kernel", n, 0.0, inner, pass_over), "gram": gram}
+    if data.has_columns:
         # Besides passes, there are four products of matrices of side N.
         costs["iterative"] = _ITERATIONS * MOST_STEPS * (pass_over + 4.0 * 2.0 * N**3 * C)
     for step, side in (("kernel", n), ("gram", p)):
@@ -276,7 +274,7 @@ def outer(delta: FloatArray) -> FloatArray:
 
 def _passes(data: DataMap, device: str | None) -> Passes:
     # Packed rows are not copied: they may be mapped from a file, or represent statistics.
-    return data if device is None or not isinstance(data, QuadraticMap) else Products(data, np.float64, device)
+    return data if device is None or not data.has_columns else Products(data, np.float64, device)
 
 
 def forward(data: Passes, T: FloatArray) -> FloatArray:
@@ -298,34 +296,6 @@ def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> Flo
     edge = np.sqrt(abs(a) * abs(c)) * (shares * X).sum(axis=0)
     full: FloatArray = np.block([[M, edge[:, None]], [edge[None, :], np.array([[abs(c)]])]])
     return full
-
-
-def _fill_kernel(library: ArrayLibrary, data: DataMap, delta: FloatArray, K: Any) -> None:
-    """Write the kernel in the coordinates of the metric to an array of the library."""
-    if not isinstance(data, QuadraticMap):
-        block, first, second = data.layout.block, data.layout.first, data.layout.second
-        scales = 1.0 / (delta[block, first] * delta[block, second])
-        K[:] = 0.0
-        # The kernel may be much smaller than all rows in double precision.
-        step = max(data.n_rows, MANY_ROWS)
-        for columns in (slice(start, start + step) for start in range(0, len(scales), step)):
-            features = library.take(data.features(columns) * scales[columns])
-            K += features @ features.T
-        return
-    a, b, c = data.coefficients
-    d, delta = data.X.shape[1], delta[0]
-    scaled = library.take(data.X / delta[:d])
-    library.product(scaled, scaled.T, K)
-    if not data.lifted:
-        K *= K
-        K *= a * a
-        return
-    last = float(delta[d]) ** 2
-    linear = K * (0.5 * b * b / last)
-    K *= K
-    K *= a * a
-    K += linear
-    K += (c / last) ** 2
 
 
 def _column(weights: FloatArray | None) -> FloatArray:
