@@ -22,7 +22,7 @@ import scipy.linalg
 
 from qsdp._utils import deadline
 from qsdp._utils.arrays import LARGEST_SINGLE, library_of
-from qsdp._utils.tuning import EIGEN, MANY_ROWS, MOST_STEPS, ROUGH, SMALL
+from qsdp._utils.tuning import EIGEN, MANY_ROWS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import to_matrices, to_vectors
 from qsdp.lifting import DataMap, QuadraticMap
@@ -51,6 +51,9 @@ SOONEST = 6
 #: Expected number of iterations of a solve, that of easy problems; each update of the metric takes a factorisation.
 _ITERATIONS = 100
 _FACTORISATIONS = int(math.log2(_ITERATIONS / SOONEST))
+
+#: Maximum number of conjugate gradient iterations of a step, which ill-conditioned problems reach.
+_PRODUCTS = 60
 
 #: Indices of the outputs to which T0 and q of a step belong.
 Outputs = npt.NDArray[np.intp]
@@ -183,7 +186,7 @@ class IterativeStep:
         residual = self.passes.adjoint(self._weights * (q - prediction)) / self._outer + self._ridge * (T0 - T)
         direction = shaped = self._precondition(residual)
         size = start = float(np.vdot(residual, shaped))
-        for _ in range(MOST_STEPS):
+        for _ in range(_PRODUCTS):
             if not size > ROUGH**2 * start:
                 break
             deadline.check()
@@ -260,7 +263,7 @@ def _costs(instance: Instance, tol: float) -> dict[str, float]:
     costs = {"kernel": factored("kernel", n, 0.0, inner, pass_over), "gram": gram}
     if data.has_columns:
         # Besides passes, there are four products of matrices of side N.
-        costs["iterative"] = _ITERATIONS * MOST_STEPS * (pass_over + 4.0 * 2.0 * N**3 * C)
+        costs["iterative"] = _ITERATIONS * _PRODUCTS * (pass_over + 4.0 * 2.0 * N**3 * C)
     for step, side in (("kernel", n), ("gram", p)):
         if 2 * bytes_of[step] * side * side > _MEMORY and len(costs) > 1:
             del costs[step]
