@@ -11,9 +11,10 @@ clock lines lines of code (no comments, no docstrings) with a name that contains
             elapsed or TimeOver.
 numbers     what a measurement may have chosen, each name, literal or power once. Packages and modules that only accept,
             show or write (`FACES`) have none: their numbers are sizes of figures, formats and lists. Nowhere count 0,
-            1, 2, 3, 4, a half and a quarter (mathematics), factors beside `EPS`, `UNIT`, `ROUNDING` or in `gamma`
-            (analyses of rounding), widths of number types (and half of a mantissa) in powers of two, numbers near the
-            ends of the range of floats, and the `minimum` and `maximum` of a check (what is accepted):
+            1, 2, 3, 4, a half and a quarter (mathematics), factors beside `EPS`, `UNIT`, `ROUNDING` or in `gamma` and
+            constants named `..._ROUNDINGS` (analyses of rounding), widths of number types (and half of a mantissa) in
+            powers of two, numbers near the ends of the range of floats, and the `minimum` and `maximum` of a check
+            (what is accepted):
   constants   upper-case module names whose value is made of numbers alone (also tuples and dictionaries of them); there
               even small numbers count, but for 0 and 1, and for tables of definitions by name,
   fields      numeric defaults of fields of classes, and numbers passed to a class whose name ends in Rule,
@@ -106,7 +107,7 @@ def constants(statement: ast.stmt) -> int:
     chosen = isinstance(statement, ast.Assign | ast.AnnAssign) and is_numeric(statement.value)
     named = chosen and isinstance(statement.value, ast.Dict)
     chosen = chosen and is_chosen(numbers(statement.value), never=_NEVER_CHOSEN if named else {0, 1})
-    return sum(bool(_CONSTANT.fullmatch(name)) for name in names) if chosen else 0
+    return sum(bool(_CONSTANT.fullmatch(name)) and not name.endswith("_ROUNDINGS") for name in names) if chosen else 0
 
 
 def is_numeric(value: ast.expr | None) -> bool:

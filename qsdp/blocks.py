@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +27,26 @@ from qsdp._utils.validation import (
 )
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["KINDS", "Blocks", "Layout", "check_blocks", "check_layout", "one_block"]
+__all__ = ["KINDS", "Blocks", "Layout", "PatchGeometry", "check_blocks", "check_layout", "one_block"]
 
 #: Kinds of blocks: a symmetric matrix for each sample, or a vector.
 KINDS = ("quadratic", "linear")
 
 #: Types of rows that are kept without a copy: floats, and integers whose conversion to double precision is exact.
 _KEPT = frozenset({"f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4"})
+
+
+class PatchGeometry(NamedTuple):
+    """Integers from which `qsdp-check` recomputes packed rows of images, in the order of its files; see there."""
+
+    size: int
+    stride: int
+    padding: int
+    regions: int
+    pooling: int
+    centre: int
+    constant: int
+    floats: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,15 +65,15 @@ class Layout:
         Whether each block is a vector of :math:`N_r` numbers rather than a symmetric matrix.
     omega : tuple of float
         Weights :math:`\omega_r` of the penalties.
-    patches : tuple of int, optional
-        Eight integers from which `qsdp-check` recomputes the packed rows of integer images. Layouts that differ only in
-        these are equal.
+    patches : PatchGeometry, optional
+        Numbers from which `qsdp-check` recomputes the packed rows of integer images. Layouts that differ only in these
+        are equal.
     """
 
     sizes: tuple[int, ...]
     linear: tuple[bool, ...]
     omega: tuple[float, ...]
-    patches: tuple[int, ...] | None = field(default=None, compare=False)
+    patches: PatchGeometry | None = field(default=None, compare=False)
 
     @property
     def n_blocks(self) -> int:
@@ -209,7 +222,7 @@ class Layout:
         return vectors
 
 
-@lru_cache(maxsize=16)
+@lru_cache
 def one_block(size: int) -> Layout:
     """Create the layout of a single symmetric matrix, in the order of `numpy.triu_indices`."""
     return Layout((size,), (False,), (1.0,))
@@ -377,6 +390,8 @@ def _checked_rows(rows: Any, layout: Layout) -> npt.NDArray[Any]:
         raise InvalidInputError(
             f"rows must have {layout.n_entries} columns for blocks of these sizes and kinds; got {array.shape[1]}"
         )
-    if not all(np.isfinite(array[some]).all() for some in chunks(*array.shape)):
+    # Other types have been converted, and read on the way; integers are finite.
+    unread = isinstance(rows, np.ndarray) and array.dtype == rows.dtype and array.dtype.kind == "f"
+    if unread and not all(np.isfinite(array[some]).all() for some in chunks(*array.shape)):
         raise InvalidInputError("rows must be finite; found NaN or infinity")
     return array

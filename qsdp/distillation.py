@@ -28,8 +28,8 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork, QuadraticForm
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_pipeline
-from qsdp.problem import quadratic_map
 from qsdp.relaxation import spectral_bound
+from qsdp.training_data import quadratic_map
 
 __all__ = ["DenseLayer", "DistillationResult", "distill"]
 

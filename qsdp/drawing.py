@@ -14,6 +14,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.progress import progress
+from qsdp._utils.tuning import INNER
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.options import TrainingOptions
@@ -28,9 +29,6 @@ __all__ = ["Drawing", "refined", "timed_stage"]
 
 #: Number of sweeps of a polish between decisions whether to continue it.
 _TRIED_SWEEPS = 8
-
-#: Fraction of the excess over the relaxation by which these sweeps must lower the objective.
-_PROGRESS = 0.1
 
 
 @dataclass
@@ -109,7 +107,8 @@ class Drawing:
             off, excess = last = self._compared(network)
             checked = network
             if suffices(off):
-                return excess_before - excess >= _PROGRESS * excess_before
+                # These sweeps must lower the excess over the relaxation by more than a small part of it.
+                return excess_before - excess >= INNER * excess_before
             return more_neurons(n_neurons, network.n_outputs, least_deviation(off, off_before)) == n_neurons
 
         with timed_stage(self.timings, "sample"), progress(options.verbose) as stages, stages.stage("sample"):

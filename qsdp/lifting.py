@@ -14,7 +14,7 @@ import numpy.typing as npt
 from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, squared_rows
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import WORK_FLOATS, chunks, in_threads
-from qsdp._utils.tuning import MODERATE
+from qsdp._utils.tuning import MODERATE, TILE
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.blocks import Layout, one_block
 from qsdp.exceptions import InvalidInputError
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 __all__ = ["DataMap", "QuadraticMap", "append_constant", "bordered", "quadratic_values"]
-
-#: Columns of a strip of a triangular matrix: narrower products are slow.
-_STRIP = 64
 
 
 def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
@@ -41,7 +38,7 @@ def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
 
 def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArray:
     r"""Compute :math:`(x_i^T S x_i)_i` of shape (n,), in chunks of rows by `n_jobs` threads."""
-    if X.size <= WORK_FLOATS and len(S) < 2 * _STRIP:
+    if X.size <= WORK_FLOATS and len(S) < 2 * TILE:
         # One chunk and one strip suffice; for small data, the code below takes as long as the products.
         small: FloatArray = np.einsum("ij,ij->i", X @ S, X)
         return small
@@ -63,10 +60,10 @@ def _strips(S: FloatArray) -> list[tuple[slice, FloatArray]]:
     Their products take nearly half the operations. BLAS has triangular products, but those make other threads wait.
     """
     d = len(S)
-    if d < 2 * _STRIP:
+    if d < 2 * TILE:
         return [(slice(0, d), S)]
     upper = np.triu(S) + np.tril(S, -1).T
-    columns = [slice(start, min(start + _STRIP, d)) for start in range(0, d, _STRIP)]
+    columns = [slice(start, min(start + TILE, d)) for start in range(0, d, TILE)]
     return [(own, np.ascontiguousarray(upper[: own.stop, own])) for own in columns]
 
 

@@ -28,12 +28,13 @@ from qsdp._utils.validation import (
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss, get_loss
-from qsdp.problem import TrainingProblem, check_levels
+from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.ridge import BetaChoice, choose_beta
-from qsdp.sampling import ALLOCATIONS, MAX_NEURONS
+from qsdp.sampling import ALLOCATIONS, check_neurons
 from qsdp.shaping import SHAPINGS
+from qsdp.training_data import check_levels
 from qsdp.width import LEAST_NEURONS, MOST_NEURONS
 
 __all__ = ["AUTO", "LIMITED", "REFINEMENTS", "REFINEMENT_TIME", "TrainingOptions"]
@@ -66,7 +67,7 @@ def _check_activation(name: str, value: Any) -> None:
 
 
 def _check_neurons(name: str, value: Any) -> int | None:
-    return None if value is None else check_integer(name, value, minimum=1, maximum=MAX_NEURONS)
+    return None if value is None else check_neurons(name, value)
 
 
 def _check_beta(name: str, value: Any) -> None:

@@ -36,11 +36,10 @@ from qsdp.training_data import (
     check_levels,
     data_of_rows,
     data_of_statistics,
-    quadratic_map,
     targets_of_classes,
 )
 
-__all__ = ["REGULARIZATIONS", "TrainingProblem", "check_levels", "check_problem", "quadratic_map"]
+__all__ = ["REGULARIZATIONS", "TrainingProblem", "check_problem"]
 
 #: Factor of ``beta * D * rho`` in the relaxation: the correct factor, and the factor printed in (25).
 REGULARIZATIONS: dict[str, float] = {"tight": 2.0, "paper": 1.0}

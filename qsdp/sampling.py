@@ -16,12 +16,14 @@ from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.shaping import BlockCovariances, LinearNeurons, SignCovariance
 from qsdp.shaping.roots import CovarianceRoot, root_of
 
-__all__ = ["ALLOCATIONS", "allocate", "sample_network"]
-
-#: With more neurons, the int8 weights alone take gigabytes per input.
-MAX_NEURONS = 10**9
+__all__ = ["ALLOCATIONS", "allocate", "check_neurons", "sample_network"]
 
 ALLOCATIONS = ("equal", "proportional")
+
+
+def check_neurons(name: str, value: Any, minimum: int = 1) -> int:
+    """Check the number of neurons of a network; the int8 weights of more take gigabytes per input."""
+    return check_integer(name, value, minimum=minimum, maximum=10**9)
 
 
 def sample_network(
@@ -74,7 +76,7 @@ def sample_network(
     parts = _checked(covariance)
     blocks = covariance if isinstance(covariance, BlockCovariances) else None
     outputs = [part.total_weight for part in parts] if blocks is None else blocks.weights.sum(axis=1).tolist()
-    m = check_integer("n_neurons", n_neurons, minimum=1, maximum=MAX_NEURONS)
+    m = check_neurons("n_neurons", n_neurons)
     check_choice("allocation", allocation, ALLOCATIONS)
     if m < len(outputs):
         raise InvalidInputError(f"n_neurons must be at least {len(outputs)}, the number of outputs; got {m}")

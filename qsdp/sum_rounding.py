@@ -58,7 +58,7 @@ class SumRounding(ReadOnlyArrays):
     target_ratio: float
 
     def with_sizes(self, sizes: FloatArray) -> SumRounding:
-        """Return the rounding for forms of other sizes."""
+        """Return the same rounding for forms whose columns have other norms."""
         return replace(self, sizes=read_only(sizes))
 
     def expanded(self, nu: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -57,7 +57,7 @@ class SecondLayer(Protocol):
         """Second-layer weights."""
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the outputs of the network."""
+        """Evaluate the network at rows of data."""
 
 
 class TrainingData(NamedTuple):

@@ -14,10 +14,11 @@ from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import check_solvable, solve_restricted
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
-from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import IntArray
 from qsdp.refinement._models import side_by_side
 from qsdp.sampling import allocate
+from qsdp.training_data import quadratic_map
 
 
 class EnumeratedAtoms:

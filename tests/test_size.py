@@ -16,6 +16,7 @@ _BY_NAME = {"a": 1.5}
 _LARGEST_INTEGER, _ENTRIES = 2**53, 2**20
 _UNDERFLOW, _SPLITTER = 2.0**-980, 2.0**27 + 1.0
 _FACTORS = {"whole": 2.0, "half": 0.5}
+_QUOTIENT_ROUNDINGS = 6
 
 
 class Rule:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from qsdp._utils.tuning import TILE
 from qsdp._utils.validation import FloatArray
 
 __all__ = [
@@ -25,9 +26,6 @@ __all__ = [
     "symmetrised",
     "triangle_side",
 ]
-
-#: Side of the tiles in which a matrix is symmetrised.
-_TILE = 256
 
 #: Integers up to this one are exact in double precision.
 LARGEST_INTEGER = 2**53
@@ -82,11 +80,11 @@ def symmetrised(M: FloatArray) -> FloatArray:
 
     Touching new memory costs more than computing the means: a tenth of a second for a matrix of side 3000.
     """
-    if len(M) <= _TILE:
+    if len(M) <= TILE:
         M += M.T
         M *= 0.5
         return M
-    tiles = [slice(start, start + _TILE) for start in range(0, len(M), _TILE)]
+    tiles = [slice(start, start + TILE) for start in range(0, len(M), TILE)]
     for k, rows in enumerate(tiles):
         for columns in tiles[k:]:
             mean = 0.5 * (M[rows, columns] + M[columns, rows].T)

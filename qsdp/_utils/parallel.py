@@ -17,6 +17,7 @@ from qsdp._utils.validation import check_jobs
 
 __all__ = [
     "CACHE_FLOATS",
+    "FAST_FLOATS",
     "LARGE_FLOATS",
     "WORK_FLOATS",
     "CountedParallel",
@@ -29,6 +30,9 @@ __all__ = [
 
 #: Floats of one temporary array, 8 MiB: full speed of linear algebra, and still in the cache.
 WORK_FLOATS = 2**20
+
+#: Floats of temporary arrays that stay in the fast part of the cache of a core, 128 KiB.
+FAST_FLOATS = 2**14
 
 #: Floats that stay in the cache of a core for several passes, 2 MiB.
 CACHE_FLOATS = 2**18

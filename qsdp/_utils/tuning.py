@@ -7,9 +7,9 @@ either way changes times by a few percent, so a method has a number of its own o
 from __future__ import annotations
 
 __all__ = [
-    "COARSE",
     "EIGEN",
     "FAR",
+    "FEW_SIGNS",
     "FIRST_TRY",
     "GAIN",
     "HALVINGS",
@@ -26,6 +26,7 @@ __all__ = [
     "ROUGH",
     "SECOND",
     "SMALL",
+    "TILE",
     "TYPICAL_STEPS",
 ]
 
@@ -46,9 +47,6 @@ HALVINGS = 40
 #: Number of steps without progress after which to stop or to try something else.
 PATIENCE = 15
 
-#: A measure of progress that stays above this fraction of its best value has not improved.
-PROGRESS = 0.9
-
 #: A gain below this fraction of the value, or of the predicted gain, does not count.
 GAIN = 1e-4
 
@@ -57,13 +55,14 @@ GAIN = 1e-4
 #: Accuracy of an inner problem relative to that of the problem around it; in general, what is small beside another.
 INNER = 0.1
 
+#: A measure of progress that stays above this fraction of its best value has not improved.
+PROGRESS = 1.0 - INNER
+
 #: Relative accuracy of rough answers, which only guide a method.
 ROUGH = 1e-2
 
-#: Relative gap from which a solve is coarse: its iteration count is easier to predict, and single precision suffices.
-COARSE = 1e-3
-
-#: Fraction of the whole that hardly matters.
+#: Fraction of the whole that hardly matters. A solve to a gap of this or more is coarse: its iteration count is easier
+#: to predict, and single precision suffices.
 SMALL = 1e-3
 
 #: Relative size that counts as zero, although it exceeds rounding errors.
@@ -80,8 +79,14 @@ MODERATE = 2.0**10
 #: Side of a dense matrix that is factored in about a second.
 MOST_SIDE = 4000
 
+#: Side of a tile, or columns of a strip, of a matrix: products of fewer columns are slow.
+TILE = 64
+
 #: Rows of a sample or chunk whose products are as fast as those of more rows.
 MANY_ROWS = 2048
+
+#: Number of signs, 12, up to which all vectors are listed at once: up to a common sign, as many as rows of a chunk.
+FEW_SIGNS = MANY_ROWS.bit_length()
 
 #: Side of a symmetric matrix whose eigenvectors take less than a tenth of a second.
 QUICK_SIDE = 500

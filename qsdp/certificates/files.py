@@ -81,7 +81,7 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.blocks import KINDS, Blocks, Layout, check_layout
+from qsdp.blocks import KINDS, Blocks, Layout, PatchGeometry, check_layout
 from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.row_sums import Scores
@@ -392,9 +392,9 @@ def _layout(arrays: dict[str, npt.NDArray[Any]]) -> Layout:
     layout = check_layout(arrays["sizes"].tolist(), [KINDS[int(flat)] for flat in linear], arrays["omega"].tolist())
     if "patches" not in arrays:
         return layout
-    if arrays["patches"].dtype != np.int64 or arrays["patches"].shape != (8,):
+    if arrays["patches"].dtype != np.int64 or arrays["patches"].shape != (len(PatchGeometry._fields),):
         raise StorageError("its patches are not described by eight integers")
-    return replace(layout, patches=tuple(arrays["patches"].tolist()))
+    return replace(layout, patches=PatchGeometry(*arrays["patches"].tolist()))
 
 
 def _of_sums(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None) -> TrainingProblem | None:

@@ -23,12 +23,11 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
 from qsdp.networks import BilinearNetwork
-from qsdp.problem import quadratic_map
 from qsdp.relaxation.bounds import entry_size, pricing_roundings
 from qsdp.relaxation.instance import LinearInstance
 from qsdp.statistics.basis import REACH
 from qsdp.statistics.batches import check_finite
-from qsdp.training_data import counting_rows
+from qsdp.training_data import counting_rows, quadratic_map
 
 __all__ = ["SCALES", "RowSums", "Scores", "Totals", "read_rows"]
 

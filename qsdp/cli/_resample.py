@@ -12,10 +12,10 @@ from qsdp.cli._flags import Force, ModelFile, check_neurons, load_model
 from qsdp.cli._reports import print_facts, print_figures
 from qsdp.cli._streams import destination, stage
 from qsdp.losses import get_loss
-from qsdp.problem import check_levels
 from qsdp.report.figures import bound_figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import read_table
 from qsdp.tables.training import evaluate, problem_on
+from qsdp.training_data import check_levels
 
 
 def resample(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.tuning import FAR
+from qsdp._utils.tuning import FAR, INNER
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real
 from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
@@ -33,9 +33,8 @@ CUT = 3.0
 #: Maximum number of thresholds of all columns together.
 MOST_BITS = 240
 
-#: Fraction of distinct texts above which a column is an identifier, which does not generalise to other rows, and number
-#: of texts (or of rows that a column numbers) up to which that may be chance.
-_IDENTIFIES, FEW = 0.9, 20
+#: Number of texts, or of rows that a column numbers, up to which it may be chance that all are distinct.
+FEW = 20
 
 #: Name of the encoding that is chosen on held-out rows.
 AUTO = "auto"
@@ -147,10 +146,13 @@ class EncodingRule:
         return (*(symbol for symbol in present if symbol in frequent), *([None] if None in totals else []))
 
     def _distinct(self, entries: Column) -> int:
-        """Return the number of distinct texts if a column is an identifier (nearly all are distinct), else 0."""
+        """Return the number of distinct texts if a column is an identifier (nearly all are distinct), else 0.
+
+        Identifiers do not generalise to other rows.
+        """
         texts = [entry for entry in entries.tolist() if isinstance(entry, str)]
         distinct = len(set(texts))
-        return distinct if distinct > max(min(FEW, self.max_categories), _IDENTIFIES * len(texts)) else 0
+        return distinct if distinct > max(min(FEW, self.max_categories), (1.0 - INNER) * len(texts)) else 0
 
     def _of_symbols(self, column: InputColumn, position: int) -> Iterator[Expression]:
         categories = column.categories or ()

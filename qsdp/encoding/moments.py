@@ -16,7 +16,7 @@ from qsdp._utils.options import StoredArguments
 from qsdp._utils.parallel import CACHE_FLOATS, chunks
 from qsdp._utils.stored import is_list, is_positive
 from qsdp._utils.validation import FloatArray, check_choice
-from qsdp.blocks import Blocks, Layout, check_layout
+from qsdp.blocks import Blocks, Layout, PatchGeometry, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import BlockForm, BlockNetwork
 
@@ -148,7 +148,7 @@ class MomentEncoder(BlockEncoder):
         del samples
         return np.dtype(np.float64)
 
-    def _geometry(self, samples: Any) -> tuple[int, ...] | None:
+    def _geometry(self, samples: Any) -> PatchGeometry | None:
         """Return the integers from which `qsdp-check` recomputes rows; None if it cannot."""
         del samples
         return None

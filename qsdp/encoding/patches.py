@@ -11,16 +11,17 @@ import numpy.typing as npt
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import Checks, checked, is_count, is_list, is_number, is_text
-from qsdp._utils.tuning import MANY_ROWS
+from qsdp._utils.tuning import FAR, MANY_ROWS
 from qsdp._utils.validation import FloatArray, check_integer, check_real, warn
+from qsdp.blocks import PatchGeometry
 from qsdp.encoding.moments import MomentEncoder, in_cache
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["Patches"]
 
-#: Factors between the largest pixels of images and of those of training that mean another scale, such as 0 to 1 for
-#: 0 to 255. Dark images are in between; half and double do not matter.
-_DARKER, _BRIGHTER = 32.0, 2.0
+#: Factor by which the largest pixels of images exceed those of training if they have another scale, such as 0 to 255
+#: for 0 to 1. Dark images have smaller ones, so only those that are smaller by far mean another scale.
+_BRIGHTER = 2.0
 
 _LEARNED: Checks = {
     "image_shape": lambda value: is_list(value) and len(value) == 3 and all(map(is_count, value)),
@@ -147,7 +148,7 @@ class Patches(MomentEncoder):
             return
         (kind, low, high), (kind_here, low_here, high_here) = self._pixels, _pixels(images)
         size, here = max(-low, high), max(-low_here, high_here)
-        if here > _BRIGHTER * size or 0.0 < here < size / _DARKER or (low >= 0.0 and low_here < -size / _DARKER):
+        if here > _BRIGHTER * size or 0.0 < here < size / FAR or (low >= 0.0 and low_here < -size / FAR):
             warn(
                 f"X holds images of {kind_here} from {low_here:g} to {high_here:g}, but those of training were {kind} "
                 f"from {low:g} to {high:g}; scale them as in training"
@@ -237,12 +238,13 @@ class Patches(MomentEncoder):
         largest = max(*(abs(value - self.centre) for value in (low, high, 0)), self.constant_)
         return float(largest * self.downsample**2) ** 2 * float(self.positions.max())
 
-    def _geometry(self, samples: npt.NDArray[Any]) -> tuple[int, ...] | None:
+    def _geometry(self, samples: npt.NDArray[Any]) -> PatchGeometry | None:
         if samples.dtype.kind == "f" or not self._is_integer:
             return None
         area = self.downsample**2
-        numbers = (self.size, self.stride, self.padding, self.regions, self.downsample)
-        return (*map(int, numbers), int(self.centre) * area, int(self.constant_) * area, 0)
+        size, stride, padding, regions = map(int, (self.size, self.stride, self.padding, self.regions))
+        centre, constant = int(self.centre) * area, int(self.constant_) * area
+        return PatchGeometry(size, stride, padding, regions, int(self.downsample), centre, constant)
 
     def _chunks(self, samples: npt.NDArray[Any]) -> Iterator[slice]:
         pixels = self.size**2 * self.image_shape_[2]

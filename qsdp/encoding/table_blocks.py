@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import are_texts, checked
+from qsdp._utils.tuning import FEW_SIGNS
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.blocks import Blocks, check_layout
 from qsdp.encoding.encoding import Encoding
@@ -24,8 +25,8 @@ __all__ = ["TableBlocks"]
 
 PRODUCTS = ("numbers", "pairs")
 
-#: Thresholds of each column in the block of a pair: enumerating 2 x 6 signs and a one takes 4096 vectors.
-_IN_PAIRS = 6
+#: Thresholds of each column in the block of a pair: all vectors of 2 x 6 signs are listed at once.
+_IN_PAIRS = FEW_SIGNS // 2
 
 #: Maximum number of columns whose pairs have blocks, 66 of them.
 _MOST_IN_PAIRS = 12

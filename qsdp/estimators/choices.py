@@ -19,9 +19,10 @@ from qsdp.encoding import Encoding, EncodingRule, TableEncoder
 from qsdp.encoding.cuts import Distribution
 from qsdp.encoding.fitting import FEW, MOST_BITS, thresholds_of
 from qsdp.encoding.scales import restricted_to, scaled_to_rows
-from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
 from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
+from qsdp.training_data import quadratic_map
 
 __all__ = ["choose_encoder"]
 

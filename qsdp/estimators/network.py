@@ -49,10 +49,11 @@ from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import get_loss
 from qsdp.networks import BlockNetwork, InputMoments
 from qsdp.pipeline import QSDPResult, run_pipeline
-from qsdp.problem import TrainingProblem, check_levels
+from qsdp.problem import TrainingProblem
 from qsdp.relaxation.shortfall import warn_of_choices
 from qsdp.sampling import sample_network
 from qsdp.statistics.collections import Rows, map_rows
+from qsdp.training_data import check_levels
 
 
 class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEstimator):  # type: ignore[misc]

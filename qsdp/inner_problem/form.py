@@ -13,13 +13,11 @@ import numpy.typing as npt
 import scipy.sparse
 
 from qsdp._utils.numeric import EPS, divided_by_power, exponent_of
+from qsdp._utils.tuning import INNER
 from qsdp._utils.validation import FloatArray, check_matrix, check_numbers
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Form", "is_sparse", "paired_form", "read_matrix", "rectangular_form", "scaled", "symmetric_form"]
-
-#: Fraction of nonzero entries up to which sparse products are faster.
-_SPARSE = 0.12
 
 #: A dense array or a csr_array; the latter's stubs lack the type of its products with arrays.
 Matrix = Any
@@ -186,6 +184,7 @@ def _stored(matrix: Matrix) -> Matrix:
     """Convert the matrix to dense or sparse format, whichever has faster products."""
     size = matrix.shape[0] * matrix.shape[1]
     entries = matrix.nnz if is_sparse(matrix) else int(np.count_nonzero(matrix))
-    if entries <= _SPARSE * size:
+    # With fewer nonzero entries than this, sparse products are faster.
+    if entries <= INNER * size:
         return scipy.sparse.csr_array(matrix)
     return matrix.toarray() if is_sparse(matrix) else np.ascontiguousarray(matrix)

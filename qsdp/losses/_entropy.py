@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from qsdp._utils.numeric import EPS, HALF_DIGITS
+from qsdp._utils.numeric import EPS, HALF_DIGITS, UNIT
 from qsdp._utils.validation import FloatArray
 from qsdp.losses._base import LEAST_CURVATURE
 
@@ -15,8 +15,10 @@ __all__ = ["LOGARITHM_ROUNDINGS", "both_entropies", "entropies", "logarithm", "s
 #: Bound on the relative error of `logarithm` and of an entropy, in units of the roundoff; see `logarithm`.
 LOGARITHM_ROUNDINGS = 160
 
-#: The series of 2 atanh(s) is cut after s^(2 * 12 + 1): for |s| < 0.172 the remainder is below 1e-21 of the sum.
-_TERMS = 13
+#: Largest argument of the series of 2 atanh(s), that of the root of two, and the number of terms from which on the
+#: remainder is below a hundredth of a roundoff of the sum.
+_LARGEST = (math.sqrt(2.0) - 1.0) / (math.sqrt(2.0) + 1.0)
+_TERMS = math.ceil(math.log(UNIT) / (2.0 * math.log(_LARGEST)))
 
 
 def secant_slope(own: FloatArray, p: FloatArray) -> FloatArray:

@@ -31,7 +31,7 @@ from qsdp.networks.weights import (
     count_floats,
     pack_alpha,
 )
-from qsdp.problem import check_levels, quadratic_map
+from qsdp.training_data import check_levels, quadratic_map
 
 __all__ = ["KIND", "BilinearNetwork", "from_polynomial", "is_narrow", "to_polynomial"]
 

@@ -24,7 +24,7 @@ from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
 from qsdp.networks.polynomial import polynomial_from_archive
 from qsdp.networks.storage import ESTIMATOR_KIND, read_archive, unpack_levels
 from qsdp.networks.weights import unpack_alpha
-from qsdp.problem import check_levels
+from qsdp.training_data import check_levels
 
 __all__ = ["NETWORK_KINDS", "load_network", "network_from_archive"]
 

@@ -22,7 +22,7 @@ from qsdp.plotting._canvas import (
     legend,
     scale_of,
 )
-from qsdp.problem import check_levels
+from qsdp.training_data import check_levels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,6 +2,8 @@ r"""Oracle of bilinear networks: :math:`\max_{u, v} |u^T M v| = \max_u \|Mu\|_1`
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from qsdp._utils import deadline
@@ -15,10 +17,12 @@ from qsdp.pricing.pool import CENTRES, PairPool, signs
 from qsdp.pricing.result import SignArray
 from qsdp.pricing.scaling import Scaled
 
-__all__ = ["MOST_ENUMERATED", "BilinearOracle"]
+__all__ = ["BilinearOracle", "check_enumerated"]
 
-#: Largest number of free signs whose vectors are enumerated: it takes days.
-MOST_ENUMERATED = 40
+
+def check_enumerated(name: str, value: Any) -> int:
+    """Check a number of free signs whose vectors are enumerated; more than 40 would take days."""
+    return check_integer(name, value, minimum=0, maximum=40)
 
 
 class BilinearOracle(Oracle[PairPool]):
@@ -43,7 +47,7 @@ class BilinearOracle(Oracle[PairPool]):
 
     def __init__(self, size: int, *, enumerated: int = 30) -> None:
         self.size = check_integer("size", size, minimum=1)
-        self.enumerated = check_integer("enumerated", enumerated, minimum=0, maximum=MOST_ENUMERATED)
+        self.enumerated = check_enumerated("enumerated", enumerated)
 
     def _pool(self, scaled: Scaled, threshold: float, max_atoms: int, incumbent: float, slack: float) -> PairPool:
         return PairPool(scaled.M, threshold, max_atoms, incumbent, slack)

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.tuning import ROUGH
+from qsdp._utils.parallel import FAST_FLOATS
+from qsdp._utils.tuning import FEW_SIGNS, ROUGH
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.pricing.sign_vectors import attained, sign_table, signs_of
 
@@ -18,14 +19,18 @@ __all__ = ["Enumeration", "fits"]
 
 ShortArray = npt.NDArray[np.int16]
 
-#: Numbers of coordinates in the first table and in each later table.
-_FIRST, _STEP = 11, 5
+#: Number of coordinates in the first table: with the fixed sign, as many as are listed at once.
+_FIRST = FEW_SIGNS - 1
 
 #: Largest number of remaining coordinates whose two halves screen partial vectors; from 10 to 18 it does not matter.
 _SPLIT = 14
 
-#: Numbers of partial vectors (inner axis) and completions (outer axis) in a block of 128 KiB each.
-_WIDTH, _DEPTH = 2**_FIRST, 2**_STEP
+#: Numbers of partial vectors (inner axis) and completions (outer axis) in a block of 16-bit integers.
+_WIDTH = 2**_FIRST
+_DEPTH = FAST_FLOATS * np.dtype(np.float64).itemsize // (_WIDTH * np.dtype(np.int16).itemsize)
+
+#: Number of coordinates in each later table, whose vectors are one block.
+_STEP = _DEPTH.bit_length() - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +153,7 @@ class _Pass:
         widest = float((np.abs(start) + np.abs(rows).sum(axis=0)).max())
         margin = _margin(N, len(self.tables))
         total = (np.abs(start).sum() + spread) * (1.0 + ROUNDING)
-        self.scale = min((2.0**17 - margin) / total, 32000.0 / widest) if total > 0.0 else 1.0
+        self.scale = min((2.0 * 2.0**16 - margin) / total, 32000.0 / widest) if total > 0.0 else 1.0
         self.buffers: list[list[_Block]] = [[] for _ in self.tables]
         self.sum, self.part = np.empty((2, _DEPTH * _WIDTH), dtype=np.int16)
         #: Negated tables of both halves of the coordinates that remain after each stage, if few remain.
@@ -228,9 +233,8 @@ class _Pass:
         """Drop vectors of a block that the maxima over both halves of the remaining coordinates rule out."""
         if not self.halves[stage]:
             return block
-        # Each table is off by up to half a unit per entry, in both halves, as in `_lowest`.
-        error = len(self.start) * 0.5001 * (stage + 3)
-        lowest = np.floor(0.5 * ((self.level() - self.allowance) * self.scale - error))
+        # The tables of both halves are off, too.
+        lowest = np.floor(0.5 * ((self.level() - self.allowance) * self.scale - self._error(stage + 3)))
         # Half of an odd sum is not an integer, so the other half takes the rest.
         first = block.sums >> 1
         bounds = np.zeros(len(block.codes), dtype=np.int64)
@@ -277,9 +281,14 @@ class _Pass:
         if tail == np.inf:
             return -1
         excess = self.level() - tail - self.allowance
-        # Each table is off by up to half a unit per entry, and by a little more for rounding in double precision.
-        error = len(self.start) * 0.5001 * (stage + 1)
-        return int(max(-1.0, min(2.0**16, np.floor(0.5 * (excess * self.scale - error)))))
+        return int(max(-1.0, min(2.0**16, np.floor(0.5 * (excess * self.scale - self._error(stage + 1))))))
+
+    def _error(self, tables: int) -> float:
+        """Bound the error, in units, of a norm of the sum of columns of some tables.
+
+        Each table is off by up to half a unit per entry, and by a little more for rounding in double precision.
+        """
+        return len(self.start) * tables * (0.5 + ROUNDING)
 
     def _rounded(self, sums: FloatArray) -> ShortArray:
         return np.ascontiguousarray(np.rint(sums * self.scale).astype(np.int16))
@@ -292,8 +301,12 @@ def fits(columns: int, free: int) -> bool:
 
 
 def _margin(columns: int, tables: int) -> float:
-    """Return the number of units of the 16-bit range that are reserved for the rounding of the tables."""
-    return columns * (tables + 3.0) + 16.0
+    """Compute the number of units of the 16-bit range that are reserved for rounding.
+
+    An entry is off by half a unit for each table, those of both halves included. Half norms are the sums of all of
+    them, rounded up twice, each time by half a unit at most: in all, norms need less than this number.
+    """
+    return columns * (tables + 3.0)
 
 
 def _cuts(size: int) -> list[int]:

@@ -6,13 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import PATIENCE
+from qsdp._utils.tuning import FEW_SIGNS, PATIENCE
 from qsdp._utils.validation import FloatArray, IntArray
 
 __all__ = ["attained", "sign_table", "signs_of", "tail_order"]
-
-#: Number of signs up to which all vectors are listed at once: 4096.
-FEW_SIGNS = 12
 
 
 def sign_table(bits: int) -> FloatArray:

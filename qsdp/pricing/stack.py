@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.parallel import chunks
+from qsdp._utils.tuning import FEW_SIGNS
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
 from qsdp.pricing.pool import canonical, signs
 from qsdp.pricing.result import BoundTree, Leaf, OracleResult
 from qsdp.pricing.scaling import rounding
-from qsdp.pricing.sign_vectors import FEW_SIGNS, sign_table
+from qsdp.pricing.sign_vectors import sign_table
 
 __all__ = ["price_stack"]
 

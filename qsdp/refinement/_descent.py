@@ -141,7 +141,7 @@ class CoordinateDescent(ABC):
     # -- the network ----------------------------------------------------------------------------------
 
     def network(self) -> Any:
-        """Return the current network."""
+        """Build a network from the current weights."""
         return self.origin.with_weights(self.U, self.V, self.problem.squeezed(self.alpha / self.unit))
 
     def refresh(self) -> None:

@@ -16,9 +16,10 @@ from qsdp._utils.tuning import MODERATE
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap, power_of_two
 from qsdp.networks import BilinearNetwork, is_narrow
-from qsdp.problem import TrainingProblem, quadratic_map
+from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import DescentData
 from qsdp.relaxation.products import Products
+from qsdp.training_data import quadratic_map
 
 __all__ = ["RANGE", "SMALL", "Images", "Samples", "suits_single"]
 

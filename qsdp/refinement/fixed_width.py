@@ -34,7 +34,7 @@ from qsdp.refinement._models import check_descends
 from qsdp.refinement.polishing import MOST_SWEEPS, BestNetwork, Run, is_small, perturbed
 from qsdp.refinement.refitting import SECOND_LAYERS
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.sampling import MAX_NEURONS, allocate, sample_network
+from qsdp.sampling import allocate, check_neurons, sample_network
 from qsdp.shaping import shape_covariance
 
 __all__ = ["FixedWidthResult", "train_fixed_width"]
@@ -152,7 +152,7 @@ def train_fixed_width(
     check_problem(problem)
     shared = check_choice("second_layer", second_layer, SECOND_LAYERS) == "shared"
     least = problem.n_outputs if shared else 1
-    m = check_integer("n_neurons", n_neurons, minimum=least, maximum=MAX_NEURONS)
+    m = check_neurons("n_neurons", n_neurons, minimum=least)
     restarts = check_integer("restarts", restarts, minimum=0)
     rng = check_random_state(random_state)
     problem.require_columns("train_fixed_width")

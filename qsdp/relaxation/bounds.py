@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import scipy
 
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
-from qsdp._utils.tuning import COARSE, PATIENCE
+from qsdp._utils.tuning import INNER, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import dominating_weights
 from qsdp.lifting import DataMap
@@ -34,8 +35,9 @@ __all__ = [
     "spectral_bound",
 ]
 
-#: Floors added to the weights z, relative to their mean; each loosens the bound by at most that fraction.
-_FLOORS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+#: Floors added to the weights z, relative to their mean, from rounding errors to what hardly matters; each loosens the
+#: bound by at most that fraction.
+_FLOORS = np.geomspace(ROUNDING, SMALL, 1 + round(math.log(ROUNDING / SMALL, INNER)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +182,7 @@ def _tightest(
         if not weights and np.any(M):
             # For 100 to 1500 random and low-rank columns, it is 3 to 12 % below row sums and ones, at the cost of one
             # to three of the decompositions above. A tolerance of 1e-4 gains less than 0.1 %.
-            yield from _raised(dominating_weights(M, tol=COARSE), _FLOORS[:1])
+            yield from _raised(dominating_weights(M, tol=SMALL), _FLOORS[:1])
 
     # The errors of the scaled matrix's eigenvalues are a modest multiple of N eps, relative to the largest.
     factor = 1.0 + 20.0 * EPS * instance.size
@@ -240,7 +242,7 @@ def entry_size(data: DataMap, nu: FloatArray) -> FloatArray:
     return (np.abs(nu).T @ data.absolute_sums).ravel()
 
 
-def _raised(z: FloatArray, floors: Sequence[float] = _FLOORS) -> list[FloatArray]:
+def _raised(z: FloatArray, floors: FloatArray = _FLOORS) -> list[FloatArray]:
     """Return copies of the weights z whose small entries, which may be noise, are raised to each of the floors."""
     if not np.any(z > 0.0):
         return []

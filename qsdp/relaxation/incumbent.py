@@ -11,7 +11,7 @@ from qsdp._utils import deadline
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
-from qsdp._utils.tuning import COARSE, INNER, QUICK_SIDE, ROUGH
+from qsdp._utils.tuning import INNER, QUICK_SIDE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import dominating_weights
 from qsdp.relaxation.evaluation import Evaluation, Ray
@@ -128,7 +128,7 @@ class Incumbent:
         weights = np.array(self.z)
         for part in np.flatnonzero(open_parts).tolist():
             matrices = range(self._instance.n_matrices)[self._matrices(part)]
-            tol = min(COARSE, max(ROUNDING, ROUGH * float(self.gaps[part])))
+            tol = min(SMALL, max(ROUNDING, ROUGH * float(self.gaps[part])))
             for k in matrices:
                 if deadline.over():
                     return

@@ -166,9 +166,9 @@ class Instance(LinearInstance):
         # Beyond 1e300, zero is optimal for any data, so the clipped instance has the same solution.
         weight = min(self.dual_radius * (prediction / size / value), 1e300)
         # A regulariser far below the loss would be lost in a solver's absolute tolerance: dividing the map by less
-        # raises the regulariser to one.
+        # raises the regulariser to one, within reason.
         if 0.0 < weight < 1.0:
-            size *= power_of_two(max(weight, 1e-6))
+            size *= power_of_two(max(weight, MODERATE**-2))
         units = Units(weight=prediction / size, prediction=prediction, value=value)
         normal = Instance(
             in_rows.scaled(1.0 / size),

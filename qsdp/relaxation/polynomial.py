@@ -19,10 +19,11 @@ from qsdp._utils.summary import Summarized, Summary, first_few, format_numbers, 
 from qsdp._utils.tuning import MANY_STEPS, SMALL
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_verbose, read_only
 from qsdp.exceptions import InvalidInputError
-from qsdp.problem import TrainingProblem, check_problem, quadratic_map
+from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation.formulations import Formulation
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import project_psd
+from qsdp.training_data import quadratic_map
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -17,11 +17,12 @@ from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_matrix, read_only
 from qsdp.blocks import Blocks, check_blocks
 from qsdp.forms import FormMap
-from qsdp.problem import TrainingProblem, check_levels, quadratic_map
+from qsdp.problem import TrainingProblem
 from qsdp.relaxation.bounds import DualBound, instance_bound
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
+from qsdp.training_data import check_levels, quadratic_map
 
 __all__ = ["Relaxation", "finish", "join_outputs"]
 

@@ -14,13 +14,10 @@ from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidInputError
-from qsdp.shaping.methods import SHAPINGS, scaled_block, shape_triple
+from qsdp.shaping.methods import ACCURACY, SHAPINGS, scaled_block, shape_triple
 from qsdp.shaping.roots import smallest_eigenvalue
 
 __all__ = ["SignCovariance", "replicas_of", "shape_matrices", "shape_matrix"]
-
-#: Asymmetry and indefiniteness allowed in user-supplied matrices, relative to the largest entry: the error of a solver.
-_FEASIBLE = 1e-5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,11 +135,11 @@ def shape_matrices(Z: FloatArray, V: FloatArray, W: FloatArray, method: str) -> 
     """
     N = len(Z)
     for name, block in (("V", V), ("W", W)):
-        if np.abs(block - block.T).max(initial=0.0) > _FEASIBLE * np.abs(block).max(initial=0.0):
+        if np.abs(block - block.T).max(initial=0.0) > ACCURACY * np.abs(block).max(initial=0.0):
             raise InvalidInputError(f"{name} must be symmetric; take ({name} + {name}.T) / 2")
     K = np.block([[0.5 * (V + V.T), Z], [Z.T, 0.5 * (W + W.T)]])
     lowest, largest = float(np.linalg.eigvalsh(K)[0]), float(np.abs(K).max())
-    if lowest < -_FEASIBLE * largest:
+    if lowest < -ACCURACY * largest:
         raise InvalidInputError(
             f"[[V, Z], [Z', W]] must be positive semidefinite; its smallest eigenvalue is {lowest:.3g}: add at least "
             f"{-lowest:.3g} to the diagonals of V and W"

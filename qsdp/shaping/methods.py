@@ -22,13 +22,14 @@ from qsdp.shaping.completion import largest_constant, weighted_absolute
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["GAMMA", "SHAPINGS", "scaled_block", "shape_triple", "shaping_program", "smallest_diagonal"]
+__all__ = ["ACCURACY", "GAMMA", "SHAPINGS", "scaled_block", "shape_triple", "shaping_program", "smallest_diagonal"]
 
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
 
-#: Relative distance of the adaptive constant below the largest. With replicas it is larger, which lowers the variance.
-_TOLERANCE = 1e-5
+#: Relative accuracy of covariances: the error of a solver that is allowed in user-supplied matrices, and the distance
+#: of the adaptive constant below the largest. With replicas that is larger, which lowers the variance.
+ACCURACY = 1e-5
 
 
 def _identity(size: int) -> FloatArray:
@@ -114,7 +115,7 @@ def shape_triple(Z: FloatArray, V: FloatArray, W: FloatArray, rho: float, method
         # For T = [0 Z; Z' 0], the smallest P with P +- sin(c T) semidefinite is block diagonal, and P + sin(c T) is Q.
         zero = np.zeros((N, N))
         found = largest_constant(
-            np.block([[zero, scaled_block(Z, rho)], [scaled_block(Z, rho).T, zero]]), GAMMA, _TOLERANCE
+            np.block([[zero, scaled_block(Z, rho)], [scaled_block(Z, rho).T, zero]]), GAMMA, ACCURACY
         )
         if found is not None:
             constant, both = found
@@ -142,7 +143,7 @@ def _krivine(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.
 
 def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
     scaled = scaled_block(Z, rho)
-    tolerance = ROUGH if replicas.max() > 1 else _TOLERANCE
+    tolerance = ROUGH if replicas.max() > 1 else ACCURACY
     found = largest_constant(scaled, GAMMA, tolerance)
     if found is None:
         return _krivine(Z, V, rho, replicas)

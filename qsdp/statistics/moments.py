@@ -13,11 +13,12 @@ from scipy.linalg.lapack import dpstrf, dsfrk, dtfttr, dtrttf
 
 from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, library_of
 from qsdp._utils.numeric import EPS, LARGEST_INTEGER
+from qsdp._utils.parallel import FAST_FLOATS, chunks
 from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray
 
 __all__ = [
-    "CHANGE",
+    "CHANGE_ROUNDINGS",
     "ROWS_AT_ONCE",
     "PackedSums",
     "Root",
@@ -34,13 +35,10 @@ ROWS_AT_ONCE = MANY_ROWS
 
 #: Allowance, in units of EPS, for the rounding of some ten operations: a change of centres; or centred columns, root
 #: weights, monomials and compensated sums.
-CHANGE = 8.0
+CHANGE_ROUNDINGS = 8.0
 
 #: Minimum number of rows of large integers that are added at once, each time in a pass over the triangle.
 _FEWEST_ROWS = 16
-
-#: Entries that enter the compensated sum at once: temporary arrays stay in the cache, with half or twice as many, too.
-_FLOATS = 2**15
 
 #: Largest sum of squares of integers for which all sums of their products are exact in any order.
 _EXACT_SIZE = 0.99 * LARGEST_INTEGER
@@ -196,7 +194,7 @@ class PackedSums:
             self._recent = dsfrk(self.side, F.shape[1], 1.0, A, beta, into, trans=trans, uplo="L", overwrite_c=1)
         self._rows += F.shape[1]
         if not exact:
-            self.roundings = float(np.maximum(self.roundings, 0.5 * self._rows + CHANGE))
+            self.roundings = float(np.maximum(self.roundings, 0.5 * self._rows + CHANGE_ROUNDINGS))
 
     def fold(self) -> None:
         """Add the buffered products of recent rows to the compensated sum."""
@@ -225,7 +223,7 @@ class PackedSums:
         """Return the sums of the monomials of columns times `scale` plus `shift`."""
         self.fold()
         high, low = (None if part is None else self._congruent(part, d, scale, shift) for part in (self.high, self.low))
-        moved = PackedSums(self.side, high, low, self.device, self.roundings + CHANGE)
+        moved = PackedSums(self.side, high, low, self.device, self.roundings + CHANGE_ROUNDINGS)
         sizes = changed(self.sizes()[None], d, np.abs(scale), np.abs(shift))[0]
         moved.excess = np.maximum(np.square(sizes) - moved._entries(*[np.arange(self.side)] * 2), 0.0)
         return moved
@@ -265,8 +263,7 @@ class PackedSums:
             return
         if self.low is None:
             self.low = np.zeros_like(self.high)
-        for start in range(0, len(added), _FLOATS):
-            part = slice(start, start + _FLOATS)
+        for part in chunks(len(added), 1, work=FAST_FLOATS):
             a, b = self.high[part], added[part]
             total = a + b
             virtual = total - a
@@ -325,4 +322,4 @@ def root(triangle: FloatArray, sizes: FloatArray) -> Root:
     W = np.empty((rank, len(units)))
     W[:, order] = lower.T
     W *= units
-    return Root(W, order, EPS * (0.5 * rank + CHANGE) + float(np.abs(left).max(initial=0.0)))
+    return Root(W, order, EPS * (0.5 * rank + CHANGE_ROUNDINGS) + float(np.abs(left).max(initial=0.0)))

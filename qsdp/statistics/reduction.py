@@ -10,7 +10,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Layout, one_block
 from qsdp.forms import FormMap
 from qsdp.statistics.basis import Basis
-from qsdp.statistics.moments import CHANGE, PackedSums, Root, changed, n_monomials, root
+from qsdp.statistics.moments import CHANGE_ROUNDINGS, PackedSums, Root, changed, n_monomials, root
 from qsdp.sum_rounding import SumRounding
 
 __all__ = ["reduced_blocks", "reduced_rows"]
@@ -64,7 +64,7 @@ def _rounding(
     target: FloatArray,
 ) -> SumRounding | None:
     """Return the rounding of the sums and of their factor, with sizes of the columns of forms and targets."""
-    gamma = sums.rounding + found.rounding + CHANGE * EPS
+    gamma = sums.rounding + found.rounding + CHANGE_ROUNDINGS * EPS
     if np.isnan(gamma):
         return None
     pivots = found.order[: len(found.W)]

@@ -17,6 +17,7 @@ from qsdp._utils.memory import format_bytes
 from qsdp._utils.parallel import chunks
 from qsdp._utils.progress import progress
 from qsdp._utils.stored import is_text
+from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import (
     FloatArray,
     check_integer,
@@ -41,9 +42,6 @@ from qsdp.statistics.reduction import reduced_blocks, reduced_rows
 from qsdp.statistics.sample import Rows, RowSample
 
 __all__ = ["SufficientStatistics", "load_or_create"]
-
-#: Minimum number of rows in a chunk of monomials: each product reads and writes the triangle.
-_MIN_ROWS = 256
 
 
 class SufficientStatistics:
@@ -212,7 +210,7 @@ class SufficientStatistics:
 
     def _add_blocks(self, rows: npt.NDArray[Any], target: FloatArray, weights: FloatArray | None) -> None:
         """Add packed rows and targets to the sums, in chunks of rows."""
-        for some in chunks(len(rows), rows.shape[1], minimum=_MIN_ROWS):
+        for some in chunks(len(rows), rows.shape[1], minimum=MANY_ROWS):
             table = np.hstack([rows[some], target[some]], dtype=np.float64)
             table, own = _counting(table, None if weights is None else weights[some])
             self._keep(table, own)
@@ -228,7 +226,7 @@ class SufficientStatistics:
             self._move(self._recentred(table, weights))
         self._move(self._basis.reaching(table))
         library = self._sums.library
-        for rows in library.chunks(len(table), self._sums.side, _MIN_ROWS):
+        for rows in library.chunks(len(table), self._sums.side, MANY_ROWS):
             own = None if weights is None else weights[rows]
             self._sums.add(monomials(self._basis.apply(table[rows]), self.n_features_in_, own, library))
 

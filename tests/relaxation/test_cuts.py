@@ -126,7 +126,7 @@ def test_no_bound_exceeds_the_optimum_over_all_neurons(seed: int, loss: str, lev
 
 def test_without_violated_cuts_the_relaxation_remains(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planes_module, "ROUGH", 1.0)
-    monkeypatch.setattr(planes_module, "COARSE", 1e-6)
+    monkeypatch.setattr(planes_module, "SMALL", 1e-6)
     rng = np.random.default_rng(5)
     X = rng.standard_normal((40, 12))
     problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.05)

@@ -26,7 +26,8 @@ from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, PolynomialNetwork, QuadraticForm
 from qsdp.networks.weights import check_alpha
-from qsdp.problem import TrainingProblem, check_levels
+from qsdp.problem import TrainingProblem
+from qsdp.training_data import check_levels
 
 __all__ = ["SCALES", "FloatNetwork", "TwoLayerNetwork"]
 

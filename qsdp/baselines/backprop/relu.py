@@ -28,7 +28,8 @@ from qsdp.baselines.backprop.networks import TwoLayerNetwork
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks.weights import FLOAT_BITS, bits_of, check_alpha, check_weights, count_floats
-from qsdp.problem import TrainingProblem, check_levels
+from qsdp.problem import TrainingProblem
+from qsdp.training_data import check_levels
 
 __all__ = ["QuantizedReLUNetwork", "ReLUNetwork", "ReLUNetworkClassifier", "ReLUNetworkRegressor"]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from qsdp._utils.parallel import chunks
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, read_only
-from qsdp.problem import check_levels
+from qsdp.training_data import check_levels
 
 __all__ = ["Rounding", "round_to_levels"]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.blocks import Layout
-from qsdp.export._integers.vectors import RowVectors, Vectors
+from qsdp.export._integers.vectors import BlockVectors, RowVectors, Vectors
 
 __all__ = ["EXACT", "Bounds", "IntegerNetwork", "Neurons", "rounded_up", "unit_of"]
 
@@ -104,10 +104,11 @@ class IntegerNetwork:
 
     def outputs(self, samples: Vectors, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Compute the outputs of shape (n, C) of integer columns: int64 or, for columns of these, Python integers."""
-        if isinstance(samples, RowVectors):
-            sums = self._sums_of_rows(samples.vectors(columns), samples.blocks)
-        else:
+        if isinstance(samples, BlockVectors):
             sums = samples.products(columns) @ (self.forms * samples.gains(self.common)[samples.blocks.block]).T
+        else:
+            assert isinstance(samples, RowVectors)
+            sums = self._sums_of_rows(samples.vectors(columns), samples.blocks)
         outputs: npt.NDArray[Any] = sums * self.factors + np.array(self.bias, dtype=sums.dtype)
         return outputs
 

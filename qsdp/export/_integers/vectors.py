@@ -25,7 +25,7 @@ from qsdp.export._integers.inputs import Inputs
 if TYPE_CHECKING:
     from qsdp.encoding import Windows
 
-__all__ = ["ImageVectors", "RowVectors", "SeriesVectors", "Vectors"]
+__all__ = ["BlockVectors", "ImageVectors", "RowVectors", "SeriesVectors", "Vectors"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +112,6 @@ class Vectors(ABC):
     def columns(self, X: Any) -> npt.NDArray[Any]:
         """Convert samples to integer columns, of shape (n, n_columns)."""
 
-    @abstractmethod
-    def products(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Compute the sums of products, of shape (n, P), of integer columns."""
-
 
 @dataclass(frozen=True, eq=False)
 class RowVectors(Vectors):
@@ -180,14 +176,17 @@ class RowVectors(Vectors):
         z: npt.NDArray[Any] = (columns if self.inputs is None else self.inputs.encode(columns)) * self.gain
         return np.hstack([z, np.full((len(z), 1), self.constant, z.dtype)]) if self.constant else z
 
-    def products(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Compute the products (n, P) of the entries of the vectors of integer columns."""
-        z = self.vectors(columns)
-        return np.asarray(z[:, self.blocks.first] * z[:, self.blocks.second])
+
+class BlockVectors(Vectors):
+    """Base class of images and series, whose vectors enter as sums of products over the vectors of a block."""
+
+    @abstractmethod
+    def products(self, columns: npt.NDArray[Any]) -> IntArray:
+        """Compute the sums of products, of shape (n, P), of integer columns."""
 
 
 @dataclass(frozen=True, eq=False)
-class ImageVectors(Vectors):
+class ImageVectors(BlockVectors):
     """Images of bytes, whose vectors are the pixels of patches and a constant; nothing is rounded."""
 
     @property
@@ -220,7 +219,7 @@ class ImageVectors(Vectors):
 
 
 @dataclass(frozen=True, eq=False)
-class SeriesVectors(Vectors):
+class SeriesVectors(BlockVectors):
     """Series, whose vectors are windows of the integers of every channel, and a constant.
 
     Attributes

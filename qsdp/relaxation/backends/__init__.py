@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import COARSE, INNER, SECOND, SMALL
+from qsdp._utils.tuning import INNER, SECOND, SMALL
 from qsdp._utils.validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import Loss
@@ -133,7 +133,7 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
 def _expected(backend: Backend, instance: Instance, settings: Settings) -> float:
     """Estimate the cost that "auto" compares: operations of a typical solve, times a factor for their uncertainty."""
     # Four samples per matrix entry, or a coarse tolerance, make the numbers of iterations predictable.
-    easy = instance.map.n_samples >= 4 * instance.map.layout.n_entries or settings.tol >= COARSE
+    easy = instance.map.n_samples >= 4 * instance.map.layout.n_entries or settings.tol >= SMALL
     factor = 1.0 if easy or backend is INTERIOR else _UNCERTAINTY
     return max(factor * _operations(backend, instance, settings), SECOND)
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.tuning import COARSE, GAIN, HALVINGS, INNER, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, ROUGH
+from qsdp._utils.tuning import GAIN, HALVINGS, INNER, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, entry_rounding
 from qsdp.relaxation.cuts.newton import CutNewton
@@ -103,7 +103,7 @@ class CuttingPlanes:
         self._most = MOST_SIDE - self._coordinates.length - instance.size
         self._state: State | None = None
         self._pairs = _pairs_of(np.zeros(0), np.zeros(0))
-        self._tol = COARSE
+        self._tol = SMALL
 
     @staticmethod
     def supports(instance: Instance) -> bool:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from scipy.linalg.blas import dsyrk, dtrmm
 
 from qsdp._utils import deadline
-from qsdp._utils.parallel import CACHE_FLOATS, WORK_FLOATS
+from qsdp._utils.parallel import CACHE_FLOATS, FAST_FLOATS, WORK_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
 from qsdp.gram import GramFactor, symmetric_basis
@@ -39,9 +39,6 @@ __all__ = [
     "MatrixCoordinates",
     "SampleCoordinates",
 ]
-
-#: Entries of a block of rows of both kernels: larger ones do not fit in the cache of a core.
-_BLOCK = 2**14
 
 
 class SampleCoordinates:
@@ -170,7 +167,7 @@ class MatrixCoordinates:
         self._columns: npt.NDArray[np.float64] = self._factors[:, None]
 
     def forward(self, T: FloatArray) -> FloatArray:
-        """Return the coordinates of a matrix."""
+        """Convert a symmetric matrix to its coordinates, which keep inner products."""
         values: FloatArray = T.ravel()[self._upper] * self._factors
         return values
 
@@ -191,7 +188,7 @@ class MatrixCoordinates:
         """
         # Use `take`: array indexing would leave the rows of W strided in memory, and access to them many times slower.
         left, right = W.take(self._first, axis=2), W.take(self._second, axis=2)
-        step = max(1, _BLOCK // (2 * self.length))
+        step = max(1, FAST_FLOATS // (2 * self.length))
         for start in range(0, self.length, step):
             rows = slice(start, start + step)
             first, second = self._first[rows], self._second[rows]

@@ -71,11 +71,11 @@ class Fit(ABC):
         return 0.0
 
     def products(self) -> float:
-        """Return the sum of the products of complementary slacks."""
+        """Compute the complementarity: the inner product of slacks and dual slacks, zero without slacks."""
         return 0.0
 
     def products_after(self, length: float) -> float:
-        """Return the value of `products` after a step of this length along the last direction."""
+        """Compute what `products` would return after a step of this length along the last direction."""
         return 0.0
 
     def reach(self) -> float:
@@ -116,12 +116,12 @@ class SquaredFit(Fit):
         self._target, self._compliance = fit.target.T, fit.compliance().T
 
     def linearise(self, prediction: FloatArray) -> FloatArray:
-        """Return the compliance of the loss."""
+        """Update the residual of the optimality condition; return the inverse curvature of the loss."""
         self._residual = prediction + self._compliance * self.nu - self._target
         return self._compliance
 
     def error(self, mu: float, *, corrected: bool) -> FloatArray:
-        """Return the residual of the relation."""
+        """Return the residual of the optimality condition, which depends on no target."""
         return self._residual
 
 
@@ -170,11 +170,11 @@ class SlackFit(Fit):
         return error
 
     def products(self) -> float:
-        """Return the sum of the products of slacks and dual slacks."""
+        """Compute the complementarity: the inner product of slacks and dual slacks."""
         return float(np.vdot(self.x, self._s))
 
     def products_after(self, length: float) -> float:
-        """Return the sum of the products after a step of this length."""
+        """Compute the complementarity after a step of this length along the last direction."""
         return float(np.vdot(self.x + length * self._dx, self._s + length * self._ds))
 
     def reach(self) -> float:
@@ -196,7 +196,7 @@ class SlackFit(Fit):
         self._kept_x, self._kept_s = self._dx, self._ds
 
     def move(self, length: float) -> None:
-        """Move the multiplier and the slacks."""
+        """Take a step of this length of the multiplier and of the slacks."""
         super().move(length)
         self.x = self.x + length * self._kept_x
         self._s = self._s + length * self._kept_s
@@ -213,7 +213,7 @@ class SmoothFit(Fit):
         self._fit = fit
 
     def linearise(self, prediction: FloatArray) -> FloatArray:
-        """Return the compliance of the loss."""
+        """Linearise the optimality condition at the predictions; return the inverse of the second derivatives."""
         relation = self._fit.linearize(prediction.T, self.nu.T)
         self._distance = relation.distance
         compliance = relation.compliance.T
@@ -221,7 +221,7 @@ class SmoothFit(Fit):
         return compliance
 
     def error(self, mu: float, *, corrected: bool) -> FloatArray:
-        """Return the residual of the relation."""
+        """Return the residual of the linearised optimality condition."""
         return self._error
 
     def distance(self) -> float:
@@ -239,42 +239,42 @@ class JoinedFit(Fit):
         super().__init__(np.hstack([first.nu, second.nu]))
 
     def linearise(self, prediction: FloatArray) -> FloatArray:
-        """Compute both compliances."""
+        """Linearise both fits at their predictions; return their compliances side by side."""
         parts = zip(self._parts, self._split(prediction), strict=True)
         return np.hstack([part.linearise(values) for part, values in parts])
 
     def error(self, mu: float, *, corrected: bool) -> FloatArray:
-        """Compute both residuals."""
+        """Compute the residuals of both fits side by side."""
         return np.hstack([part.error(mu, corrected=corrected) for part in self._parts])
 
     def distance(self) -> float:
-        """Return the sum of both distances."""
+        """Add the Fenchel-Young gaps of both fits."""
         return sum(part.distance() for part in self._parts)
 
     def products(self) -> float:
-        """Return the sum of both."""
+        """Add the complementarities of both fits."""
         return sum(part.products() for part in self._parts)
 
     def products_after(self, length: float) -> float:
-        """Return the sum of both."""
+        """Add the complementarities of both fits after a step of this length along the last direction."""
         return sum(part.products_after(length) for part in self._parts)
 
     def reach(self) -> float:
-        """Return the smaller step length."""
+        """Return the largest step length that the slacks of both fits allow."""
         return min(part.reach() for part in self._parts)
 
     def direct(self, step: FloatArray) -> None:
-        """Set both steps."""
+        """Set the steps of the multipliers of both fits."""
         for part, own in zip(self._parts, self._split(step), strict=True):
             part.direct(own)
 
     def keep(self) -> None:
-        """Store both directions."""
+        """Store the last directions of both fits for `move`."""
         for part in self._parts:
             part.keep()
 
     def move(self, length: float) -> None:
-        """Move both."""
+        """Take a step of this length along the stored directions of both fits."""
         for part in self._parts:
             part.move(length)
         self.nu = np.hstack([part.nu for part in self._parts])

@@ -204,11 +204,11 @@ class SingleNewton(Newton):
         self._system = BorderedSystem(coordinates)
 
     def factor(self, G: FloatArray, compliance: FloatArray) -> None:
-        """Factor the system."""
+        """Factor the Newton system at a scaling G and a compliance."""
         self._system.factor(G, compliance[0])
 
     def solve(self, sides: Sides) -> Steps:
-        """Return the steps."""
+        """Solve the factored system for the steps of the multiplier, of z and of r."""
         known = None if sides.values is None else sides.values[0]
         rhs = self._system.rhs(sides.R, sides.error[0], sides.off, known)
         dq, dz, dr = self._system.solve(rhs, sides.excess)
@@ -235,7 +235,7 @@ class CoupledNewton(Newton):
         self._total = factored_with_shifts(partial(_shifted, total))
 
     def solve(self, sides: Sides) -> Steps:
-        """Return the steps."""
+        """Solve for the steps of all outputs whose sum over the outputs is zero."""
         n, systems = self.coordinates.length, self._systems
         known = [None] * len(systems) if sides.values is None else sides.values
         R, off, excess = (self._by_output(array) for array in (sides.R, sides.off, sides.excess))

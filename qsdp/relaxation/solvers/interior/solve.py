@@ -15,7 +15,7 @@ import numpy as np
 
 from qsdp._utils.numeric import HALF_DIGITS, ROUNDING
 from qsdp._utils.symmetric import eigenvalues
-from qsdp._utils.tuning import COARSE, FAR, MOST_STEPS, ROUGH
+from qsdp._utils.tuning import FAR, MOST_STEPS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
 from qsdp.relaxation.incumbent import STOPS, Incumbent, dominating, zero_solution
@@ -72,7 +72,7 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
     dual_radius = part.dual_radius or ROUNDING * largest
     if not (dual_radius > 0.0 and np.isfinite(largest)):
         return "stalled"
-    value, by_rows = float(incumbent.objectives.sum()), 0.5 if incumbent.tol >= COARSE else 0.0
+    value, by_rows = float(incumbent.objectives.sum()), 0.5 if incumbent.tol >= SMALL else 0.0
     start = cold_start(setup.fit, newton, nu, M, radius, dual_radius, value, by_rows)
     if given is not None and (warm := _warm(part, setup, incumbent, start, given)) is not None:
         fit = fit_of(setup.fit, warm.nu)

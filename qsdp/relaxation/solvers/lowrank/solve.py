@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import COARSE, EIGEN, INNER, TYPICAL_STEPS
+from qsdp._utils.tuning import EIGEN, INNER, SMALL, TYPICAL_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import STOPS, Incumbent
@@ -37,7 +37,7 @@ def operations(instance: Instance, tol: float) -> float:
     if not instance.map.has_columns:
         return math.inf
     n, N, columns = instance.map.n_rows, instance.size, min(instance.size, _COLUMNS)
-    products = _COARSE_PRODUCTS if tol >= COARSE and n <= _FEW_SAMPLES * N else _PRODUCTS
+    products = _COARSE_PRODUCTS if tol >= SMALL and n <= _FEW_SAMPLES * N else _PRODUCTS
     each = TYPICAL_STEPS * EIGEN * N**3 + products * 4.0 * N * (2.0 * n + N) * columns
     return each * instance.n_matrices
 

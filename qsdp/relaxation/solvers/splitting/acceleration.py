@@ -78,7 +78,7 @@ class Anderson:
         return point
 
     def _remember(self, image: FloatArray, residual: FloatArray) -> None:
-        """Store a step in place of the oldest one."""
+        """Store a step for the extrapolation, in place of the oldest one."""
         if self._count == 0:
             memory = min(max(LARGE_FLOATS // image.size, 4), MOST_STEPS)
             self._images, self._residuals = np.zeros((memory, image.size)), np.zeros((memory, image.size))

@@ -13,6 +13,7 @@ and all outputs share its factorisation.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ import scipy.linalg
 
 from qsdp._utils import deadline
 from qsdp._utils.arrays import LARGEST_SINGLE, library_of
-from qsdp._utils.tuning import COARSE, EIGEN, MANY_ROWS, ROUGH
+from qsdp._utils.tuning import EIGEN, MANY_ROWS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import to_matrices, to_vectors
 from qsdp.lifting import DataMap, QuadraticMap
@@ -29,6 +30,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.products import Products
 
 __all__ = [
+    "SOONEST",
     "DataStep",
     "GramStep",
     "IterativeStep",
@@ -43,10 +45,14 @@ __all__ = [
 #: Largest memory, in bytes, of a kernel or a Gram matrix together with its factor.
 _MEMORY = 3 * 2**30
 
-#: Expected numbers of factorisations and iterations of a solve: those of easy problems.
-_FACTORISATIONS, _ITERATIONS = 4, 100
+#: Iterations before the first update of the metric; each interval doubles the count.
+SOONEST = 6
 
-#: Maximum number of conjugate gradient iterations of a step.
+#: Expected number of iterations of a solve, that of easy problems; each update of the metric takes a factorisation.
+_ITERATIONS = 100
+_FACTORISATIONS = int(math.log2(_ITERATIONS / SOONEST))
+
+#: Maximum number of conjugate gradient iterations of a step, which ill-conditioned problems reach.
 _PRODUCTS = 60
 
 #: Indices of the outputs to which T0 and q of a step belong.
@@ -77,7 +83,7 @@ class KernelStep:
         self._factor = self._library.factored(self._kernel)
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
-        """Return T and its predictions."""
+        """Minimise over T through the factored kernel; return T and its predictions."""
         missing = q - forward(self.passes, T0 / self._outer)
         a = self._library.solved(self._factor, missing)
         T = T0 + self.passes.adjoints(a).reshape(T0.shape) / self._outer
@@ -230,7 +236,7 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     """
     data = instance.map
     side = data.n_rows if step == "kernel" else data.layout.n_entries
-    if step == "iterative" or tol < COARSE or side < MANY_ROWS or not data.has_rows:
+    if step == "iterative" or tol < SMALL or side < MANY_ROWS or not data.has_rows:
         return np.float64
     return np.float32 if data.largest_stored < LARGEST_SINGLE else np.float64
 

@@ -55,6 +55,7 @@ from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
 from qsdp.relaxation.solvers.splitting.data_step import (
+    SOONEST,
     DataStep,
     GramStep,
     IterativeStep,
@@ -71,9 +72,6 @@ __all__ = ["solve_splitting"]
 
 #: Over-relaxation, between 0 and 2.
 _RELAXATION = 1.7
-
-#: Iterations before the first update of the metric; each interval doubles the count.
-_SOONEST = 6
 
 
 def solve_splitting(instance: Instance, settings: Settings, *, step: str = "auto") -> RawSolution:
@@ -202,11 +200,11 @@ class _Iteration:
         self._p, self._u = np.zeros_like(self._target), np.zeros_like(self._target)
         # Outputs that are not certified yet; the others are not updated.
         self._active = outputs
-        self._count, self._next = 0, _SOONEST
+        self._count, self._next = 0, SOONEST
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
-        self._set_metric(first_scales(z[self._used], r, 1.0 / _SOONEST**2), w)
+        self._set_metric(first_scales(z[self._used], r, 1.0 / SOONEST**2), w)
 
     def _guess(self) -> tuple[FloatArray, float, float]:
         """Estimate weights (R, N) of the diagonals, r, and the weight of the predictions for the first metric."""
@@ -272,7 +270,7 @@ class _Iteration:
     # -- one iteration -------------------------------------------------------------------------------
 
     def advance(self) -> None:
-        """Run one iteration."""
+        """Advance all active outputs by one iteration of operator splitting."""
         self._count += 1
         own = self._active
         squares = self._squares
