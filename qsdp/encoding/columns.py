@@ -65,10 +65,13 @@ def as_table(X: Any) -> Any:
     if hasattr(X, "dtype") or hasattr(X, "toarray") or is_frame(X):
         return X
     try:
-        return np.asarray(X, dtype=object) if np.asarray(X).dtype.kind in "USO" else X
+        entries = np.asarray(X)
     except ValueError:
         # Later checks reject rows of different lengths.
         return X
+    # They also reject integers beyond double precision, which NumPy keeps as objects.
+    numbers = entries.dtype.kind not in "USO" or all(isinstance(entry, Number) for entry in entries.flat)
+    return X if numbers else np.asarray(X, dtype=object)
 
 
 def is_missing(entry: Any) -> bool:
