@@ -36,6 +36,7 @@ from qsdp.training_data import (
     check_levels,
     data_of_rows,
     data_of_statistics,
+    positive_weights,
     targets_of_classes,
 )
 
@@ -356,8 +357,8 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self._replaced(weight_map=data, targets=targets, sample_weight=weights, repetitions=repetitions)
 
     def reweighted(self, sample_weight: FloatArray) -> TrainingProblem:
-        """Return the problem with other, positive weights."""
-        return self._replaced(sample_weight=read_only(sample_weight))
+        """Return the problem with other, positive weights of shape (n,)."""
+        return self._replaced(sample_weight=positive_weights(self.weight_map, sample_weight))
 
     def output(self, k: int) -> TrainingProblem:
         """Return the scalar problem of output `k`; the data are shared."""

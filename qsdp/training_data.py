@@ -20,7 +20,7 @@ from qsdp._utils.validation import (
 from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Blocks, Layout
 from qsdp.exceptions import InvalidInputError
-from qsdp.forms import FormMap
+from qsdp.forms import FormMap, no_rows
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import Loss
 
@@ -33,6 +33,7 @@ __all__ = [
     "counting_rows",
     "data_of_rows",
     "data_of_statistics",
+    "positive_weights",
     "quadratic_map",
     "targets_of_classes",
 ]
@@ -112,6 +113,16 @@ def data_of_statistics(
     # There may be no rows at all, so the number of outputs does not follow from the size.
     columns = target.reshape(len(target), *(target.shape[1:] or (1,)))
     return TrainingData(data, read_only(columns), None, not target.shape[1:])
+
+
+def positive_weights(data: DataMap, sample_weight: Any) -> FloatArray | None:
+    """Check weights of all samples of a problem, which are positive since others were dropped with their rows."""
+    if not data.has_rows:
+        raise no_rows("reweighting")
+    weights = check_sample_weight(sample_weight, data.n_rows)
+    if weights is not None and not np.all(weights > 0.0):
+        raise InvalidInputError("sample_weight must be positive: for zeros, build a problem of the other rows")
+    return None if weights is None else own(weights)
 
 
 def targets_of_classes(targets: FloatArray, loss: Loss) -> FloatArray:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp import BilinearNetwork, TrainingProblem
+from qsdp import BilinearNetwork, SufficientStatistics, TrainingProblem
+from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Absolute, Hinge, Huber, Logistic, Loss, Squared, SquaredHinge
 
 ALL = [Squared(), Absolute(), Huber(), Huber(0.25), Logistic(), Hinge(), SquaredHinge()]
@@ -460,3 +461,21 @@ def test_part_of_the_samples_need_not_have_every_class(loss: str) -> None:
     assert part.n_samples == np.sum(codes != 2)
     with pytest.raises(ValueError, match="at least one sample"):
         part.take([])
+
+
+def test_other_weights_give_the_problem_that_is_built_with_them() -> None:
+    rng = np.random.default_rng(0)
+    X, y, weights = rng.standard_normal((6, 3)), rng.standard_normal(6), rng.uniform(0.5, 2.0, 6)
+    problem = TrainingProblem(X, y, beta=0.1)
+    assert problem.reweighted(weights) == TrainingProblem(X, y, beta=0.1, sample_weight=weights)
+    assert TrainingProblem(X, y, beta=0.1, sample_weight=weights).reweighted(None) == problem
+    for wrong, message in (
+        (-weights, "sample_weight must be >= 0"),
+        (weights * [0.0, 1.0, 1.0, 1.0, 1.0, 1.0], "build a problem of the other rows"),
+        (weights[:5], r"sample_weight must have shape \(6,\)"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            problem.reweighted(wrong)
+    statistics = TrainingProblem.from_statistics(SufficientStatistics().partial_fit(X, y), beta=0.1)
+    with pytest.raises(InvalidInputError, match="needs the rows"):
+        statistics.reweighted(weights)
