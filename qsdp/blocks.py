@@ -37,7 +37,21 @@ _KEPT = frozenset({"f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4"})
 
 
 class PatchGeometry(NamedTuple):
-    """Integers from which `qsdp-check` recomputes packed rows of images, in the order of its files; see there."""
+    """Integers from which `qsdp-check` recomputes packed rows of images, in the order in which certificates store them.
+
+    Attributes
+    ----------
+    size, stride, padding : int
+        Side of the patches, distance between neighbours, and border of zeros around an image.
+    regions : int
+        Regions per side of an image.
+    pooling : int
+        Side of the squares of pixels that were averaged.
+    centre, constant : int
+        Value subtracted from pixels, and entry appended to patches, in the units of the pixels; zero for none.
+    floats : int
+        Whether rows are stored in single precision.
+    """
 
     size: int
     stride: int
@@ -222,7 +236,7 @@ class Layout:
         return vectors
 
 
-@lru_cache
+@lru_cache(maxsize=16)
 def one_block(size: int) -> Layout:
     """Create the layout of a single symmetric matrix, in the order of `numpy.triu_indices`."""
     return Layout((size,), (False,), (1.0,))

@@ -62,7 +62,7 @@ class FormMap(ReadOnlyArrays):
     has_rows: bool = False
     rounding: SumRounding | None = None
 
-    #: The forms are no products of columns.
+    #: The forms are not products of columns.
     has_columns: ClassVar[Literal[False]] = False
 
     @classmethod
@@ -303,8 +303,8 @@ class FormMap(ReadOnlyArrays):
         """Return the map times `factor`; the rows are shared."""
         return replace(self, factor=self.factor * factor)
 
-    def with_levels(self, ratio: float) -> FormMap:
-        """Return the map for the data times `ratio`, as needed for another number of levels."""
+    def of_scaled_data(self, ratio: float) -> FormMap:
+        """Return the map for the data times `ratio`."""
         if ratio == 1.0:
             return self
         last = self.size - 1 if self.lifted else self.size

@@ -126,8 +126,8 @@ class QuadraticMap(ReadOnlyArrays):
 
     @property
     def packed(self) -> NoReturn:
-        """Raise `InvalidInputError`: the samples have columns, no packed entries."""
-        raise InvalidInputError("this needs a problem on blocks or from statistics; the problem has data of columns")
+        """Raise `InvalidInputError`: the samples have columns, not packed entries."""
+        raise InvalidInputError("this needs a problem on blocks or from statistics; this problem has rows of columns")
 
     @property
     def n_features(self) -> int:
@@ -375,8 +375,8 @@ class QuadraticMap(ReadOnlyArrays):
         a, b, c = self.coefficients
         return replace(self, coefficients=(a * factor, b * factor, c * factor))
 
-    def with_levels(self, ratio: float) -> QuadraticMap:
-        """Return the map for the data times `ratio`, as needed for another number of levels."""
+    def of_scaled_data(self, ratio: float) -> QuadraticMap:
+        """Return the map for the data times `ratio`."""
         return self if ratio == 1.0 else replace(self, X=self.X * ratio)
 
     def take(self, rows: Any) -> QuadraticMap:

@@ -254,7 +254,7 @@ def solve_and_sample(
     -----
     QSDPWarning
         A keyboard interrupt stopped the relaxation, the sampling or the refinement. The best network so far is
-        returned, after an interrupt of the relaxation without a refinement.
+        returned; after an interrupt of the relaxation, it is not refined.
 
     Notes
     -----

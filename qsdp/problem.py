@@ -383,7 +383,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     @cached_property
     def map(self) -> DataMap:
         """Data as a map of the relaxation's N x N matrices, for columns scaled by M."""
-        return self.weight_map.with_levels(self.levels - 1.0)
+        return self.weight_map.of_scaled_data(self.levels - 1.0)
 
     def forward(self, S: FloatArray) -> FloatArray:
         r"""Return :math:`\langle \mathcal{X}_i, S \rangle` of shape (n,) for a matrix `S` of shape (N, N)."""

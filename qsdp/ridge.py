@@ -101,7 +101,7 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows, *, trained: int =
 
 
 def _left_out_fit(problem: TrainingProblem, rows: DistinctRows, trained: int) -> tuple[RidgeFit, LeftOut]:
-    """Return the fit of `left_out_fit`, and its data."""
+    """Return the fit of `left_out_fit`, and the rows and targets that it was fitted to."""
     few = LeftOut.of(problem, rows, trained=MOST_FUNCTIONS)
     fits = (few.best(few.data(problem, scale), scale) for scale in _SCALES)
     best = min(fits, key=lambda fit: float(fit.errors.sum()))
@@ -153,6 +153,7 @@ class Functions:
 
     def _products(self, rows: DataMap) -> FloatArray:
         """Return the inner products of rows with those that span the functions."""
+        # Of the kind of `rows`.
         few: Any = self._few
         products: FloatArray = rows.inner_products(few)
         return products
@@ -235,7 +236,7 @@ class LeftOut:
     def data(self, problem: TrainingProblem, scale: float) -> DataMap:
         """Return the map of the distinct rows; inputs that are columns are multiplied by `scale`."""
         rows = problem.weight_map.take(self.samples)
-        return rows.with_levels(scale) if rows.has_columns else rows
+        return rows.of_scaled_data(scale) if rows.has_columns else rows
 
     def best(self, rows: DataMap, scale: float = 1.0) -> RidgeFit:
         """Fit the regression whose penalty strength has the smallest errors.

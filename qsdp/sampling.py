@@ -22,7 +22,7 @@ ALLOCATIONS = ("equal", "proportional")
 
 
 def check_neurons(name: str, value: Any, minimum: int = 1) -> int:
-    """Check the number of neurons of a network; the int8 weights of more take gigabytes per input."""
+    """Check a number of neurons, at most 10^9: the int8 weights of more take gigabytes per input."""
     return check_integer(name, value, minimum=minimum, maximum=10**9)
 
 

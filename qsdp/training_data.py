@@ -121,7 +121,7 @@ def positive_weights(data: DataMap, sample_weight: Any) -> FloatArray | None:
         raise no_rows("reweighting")
     weights = check_sample_weight(sample_weight, data.n_rows)
     if weights is not None and not np.all(weights > 0.0):
-        raise InvalidInputError("sample_weight must be positive: for zeros, build a problem of the other rows")
+        raise InvalidInputError("sample_weight must be positive: to drop rows of weight zero, build another problem")
     return None if weights is None else own(weights)
 
 

@@ -189,7 +189,7 @@ def test_maps_in_other_units(coefficients: Any, lifted: bool, seed: int, d: int,
     np.testing.assert_allclose(explicit(data.in_units(number)), matrices, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(explicit(data.scaled(number)), number * matrices, rtol=1e-12)
     np.testing.assert_allclose(
-        explicit(data.with_levels(number)), explicit(QuadraticMap(number * data.X, coefficients, lifted)), rtol=1e-12
+        explicit(data.of_scaled_data(number)), explicit(QuadraticMap(number * data.X, coefficients, lifted)), rtol=1e-12
     )
     # Powers of two change nothing at all.
     np.testing.assert_array_equal(explicit(data.in_units(8.0)), matrices)

@@ -471,7 +471,7 @@ def test_other_weights_give_the_problem_that_is_built_with_them() -> None:
     assert TrainingProblem(X, y, beta=0.1, sample_weight=weights).reweighted(None) == problem
     for wrong, message in (
         (-weights, "sample_weight must be >= 0"),
-        (weights * [0.0, 1.0, 1.0, 1.0, 1.0, 1.0], "build a problem of the other rows"),
+        (weights * [0.0, 1.0, 1.0, 1.0, 1.0, 1.0], "build another problem"),
         (weights[:5], r"sample_weight must have shape \(6,\)"),
     ):
         with pytest.raises(InvalidInputError, match=message):

@@ -1,7 +1,8 @@
-"""Numbers of iterative methods, one for each role, shared by all packages.
+"""Numbers chosen by measurement, one for each role, shared by all packages.
 
-No bound and no certificate depends on them. Each was chosen by measurement or by convention; a factor of two or three
-either way changes times by a few percent, so a method has a number of its own only where its problem differs.
+Bounds and certificates hold for any values; how tight they are may depend on them. Each was chosen by measurement or by
+convention; a factor of two or three either way changes times by a few percent, so a method has a number of its own only
+where its problem differs.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ TILE = 64
 #: Rows of a sample or chunk whose products are as fast as those of more rows.
 MANY_ROWS = 2048
 
-#: Number of signs, 12, up to which all vectors are listed at once: up to a common sign, as many as rows of a chunk.
+#: Number of signs (12) up to which all vectors are listed at once: 2048 of them, the rows of a chunk, up to a common
+#: sign.
 FEW_SIGNS = MANY_ROWS.bit_length()
 
 #: Side of a symmetric matrix whose eigenvectors take less than a tenth of a second.

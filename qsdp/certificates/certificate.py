@@ -13,7 +13,6 @@ import numpy as np
 from qsdp._utils.gap import Gap
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.summary import Summarized, Summary, format_share, gap_rows
-from qsdp._utils.tuning import GAIN
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.certificates.checks import check_fits
 from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
@@ -96,8 +95,7 @@ class Certificate(Summarized, Gap):
     @property
     def proven_optimal(self) -> bool:
         """Whether an exact bound proves the network globally optimal, to a relative gap of at most 1e-4."""
-        # The network is called optimal if no other one could gain enough to count.
-        return self.bound_type == "exact" and self.relative_gap <= GAIN
+        return self.bound_type == "exact" and self.relative_gap <= 1e-4
 
     def save(self, path: str | os.PathLike[str], *, include_data: bool | str = True) -> None:
         """Write the certificate and its proof to a file that ``qsdp-check`` verifies using NumPy alone.

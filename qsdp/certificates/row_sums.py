@@ -156,7 +156,7 @@ class RowSums:
 
     def _add(self, X: FloatArray, fit: DataFit) -> None:
         data = quadratic_map(X, self._network.activation)
-        scaled = data.with_levels(self._network.levels - 1.0)
+        scaled = data.of_scaled_data(self._network.levels - 1.0)
         outputs = self._network.outputs(X)
         self._losses.append(fit.value(outputs))
         terms = EPS * (self._network.n_neurons + 2 * data.size + 16) * float(np.abs(self._network.alpha).sum(0).max())

@@ -124,7 +124,8 @@ def fit(
         flags.check_loss_of_numbers(loss, f"target {target!r}")
         if class_weight is not None:
             raise InvalidInputError(f"--class-weight is for classes, but target {target!r} is a number")
-    flags.check_neurons(neurons, math.prod(class_shape(len(rows.classes), get_loss(loss))) if rows.classes else 1)
+    n_outputs = math.prod(class_shape(len(rows.classes), get_loss(loss))) if rows.classes else 1
+    flags.check_enough_neurons(neurons, n_outputs)
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 
     parameters |= {"encoding": encoding, "max_categories": max_categories, "verbose": True}

@@ -63,7 +63,8 @@ def load_model(path: Path) -> Any:
     except StorageError as error:
         if path.suffix == ".qsdp":
             raise
-        raise StorageError(f"{error}; MODEL comes first, a file that qsdp fit saved, such as model.qsdp") from None
+        hint = "the first argument must be a model saved by qsdp fit, such as model.qsdp"
+        raise StorageError(f"{error}; {hint}") from None
     if not hasattr(model, "table_"):
         what = "an estimator that was saved in Python" if hasattr(model, "fit") else "a network"
         raise InvalidInputError(
@@ -101,7 +102,7 @@ def check_loss_of_numbers(loss: str, what: str) -> None:
         raise InvalidInputError(f"--loss {loss} is for classes, but {what} is a number; use one of {usable}")
 
 
-def check_neurons(neurons: int | None, n_outputs: int) -> None:
+def check_enough_neurons(neurons: int | None, n_outputs: int) -> None:
     """Raise an error if there are fewer neurons than outputs."""
     if neurons is not None and neurons < n_outputs:
         raise InvalidInputError(f"--neurons must be at least {n_outputs}, one for each class; got {neurons}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from qsdp._utils.validation import check_integer
-from qsdp.cli._flags import Force, ModelFile, check_neurons, load_model
+from qsdp.cli._flags import Force, ModelFile, check_enough_neurons, load_model
 from qsdp.cli._reports import print_facts, print_figures
 from qsdp.cli._streams import destination, stage
 from qsdp.losses import get_loss
@@ -52,7 +52,7 @@ def resample(
     with stage(f"Sampling {neurons} neurons"):
         model = load_model(model_file)
         solution = model._solution_of_relaxation()
-        check_neurons(neurons, solution.n_outputs)
+        check_enough_neurons(neurons, solution.n_outputs)
         model.resample(neurons, seed, levels=levels)
         if data is not None:
             evaluate(model, problem_on(model, read_table(data, model.table_.missing)))

@@ -110,9 +110,9 @@ def _explain(error: Exception) -> tuple[str, int]:
         return str(error), 2
     if isinstance(error, OSError):
         named = error.strerror and error.filename is not None
-        # A scheme, of at least two letters, unlike a drive; paths have no double slashes.
+        # A URL such as https://host, which Path shortens to https:/host; two letters exclude drives of Windows.
         remote = named and re.match(r"\w\w+:/", str(error.filename)) and isinstance(error, FileNotFoundError)
-        hint = "; files of other machines must be downloaded first" if remote else ""
+        hint = "; download remote files first" if remote else ""
         return (f"{os.fspath(error.filename)!r}: {error.strerror}{hint}" if named else str(error)), 2
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}", 2

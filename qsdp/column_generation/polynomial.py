@@ -79,7 +79,7 @@ def _polynomial_bound(problem: TrainingProblem, instance: Instance, outcome: Out
     if outcome.proof is None or outcome.priced is None:
         return 0.0
     nu = outcome.proof.nu
-    rounding = float(entry_rounding(problem.weight_map.with_levels(problem.levels - 1.0), nu)[0])
+    rounding = float(entry_rounding(problem.weight_map.of_scaled_data(problem.levels - 1.0), nu)[0])
     upper = outcome.proof.largest(outcome.priced.upper) + rounding
     scale = best_scale(instance.fit, nu, instance.dual_radius / upper if upper > 0.0 else np.inf)
     return max(0.0, instance.guarded_dual_value(scale * nu))

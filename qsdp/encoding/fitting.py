@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.tuning import FAR, INNER
+from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real
 from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
@@ -152,7 +152,7 @@ class EncodingRule:
         """
         texts = [entry for entry in entries.tolist() if isinstance(entry, str)]
         distinct = len(set(texts))
-        return distinct if distinct > max(min(FEW, self.max_categories), (1.0 - INNER) * len(texts)) else 0
+        return distinct if distinct > max(min(FEW, self.max_categories), 0.9 * len(texts)) else 0
 
     def _of_symbols(self, column: InputColumn, position: int) -> Iterator[Expression]:
         categories = column.categories or ()

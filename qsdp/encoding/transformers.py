@@ -211,15 +211,15 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         if odd := odd_entries(column, numbers):
             row, text = odd[0]
             kind = "dates" if notation in DATES else "durations" if notation in DURATIONS else "numbers"
-            known = f"column {name!r} holds {kind}"
+            what = f"column {name!r} holds {kind}"
             such = f"such as {text!r:.60} in {place_of(column, row)}"
             if len(odd) > np.count_nonzero(~np.isnan(numbers)):
                 raise InvalidInputError(
-                    f"{known} written like {example_of(notation)!r}, in which most of its entries here cannot be read, "
+                    f"{what} written like {example_of(notation)!r}, in which most of its entries here cannot be read, "
                     f"{such}; write the column as in training, or fit the model to a table that is written like this"
                 )
             self._report(
-                f"{known}, but {len(odd)} of {len(numbers)} entries are not {kind}, {such}; they count as missing"
+                f"{what}, but {len(odd)} of {len(numbers)} entries are not {kind}, {such}; they count as missing"
             )
         return numbers
 
@@ -334,7 +334,7 @@ class ThresholdEncoder(TableEncoder):
         notations = column_notations(raw, names, habits)
         for column, name, notation in zip(raw, names, notations, strict=True):
             if notation is None:
-                _refuse_text(column, name, "as for every ThresholdEncoder")
+                _refuse_text(column, name, "since ThresholdEncoder encodes only numbers")
         return ["number" if one in (None, BOOLEAN) else one for one in notations]
 
     def _report(self, message: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.arrays import ON_PROCESSOR
 from qsdp._utils.numeric import ROUNDING
-from qsdp._utils.tuning import ROUGH, SMALL
+from qsdp._utils.tuning import SMALL
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
 from qsdp.encoding import Encoding, EncodingRule, TableEncoder
@@ -179,7 +179,7 @@ def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Can
 
 def is_clear_gain(gains: FloatArray, errors: FloatArray) -> bool:
     """Whether errors fell by more than a hundredth and more than 1.5 standard errors."""
-    return bool(gains.mean() > max(ROUGH * float(errors.mean()), _STANDARD_ERRORS * standard_error(gains)))
+    return bool(gains.mean() > max(0.01 * float(errors.mean()), _STANDARD_ERRORS * standard_error(gains)))
 
 
 def standard_error(numbers: FloatArray) -> float:

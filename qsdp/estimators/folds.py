@@ -155,7 +155,7 @@ def _shared_grams(
     pays = (
         problem.data_fit.quadratic
         and smallest > p
-        and problem.targets.itemsize * p * p * (2 * len(splits) + 1) <= _MEMORY
+        and np.dtype(np.float64).itemsize * p * p * (2 * len(splits) + 1) <= _MEMORY
     )
     if not (pays and Reduction.applies(Instance.of(problem)) and _divide(splits, problem.n_samples)):
         return [None] * len(splits), None

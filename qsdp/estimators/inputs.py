@@ -11,10 +11,11 @@ import numpy as np
 import scipy.sparse
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import _safe_indexing, check_array, column_or_1d
 
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix
 from qsdp.encoding import EncodingRule, TableEncoder
+from qsdp.encoding.columns import is_missing
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.fitting import ENCODINGS as NUMBERS
 from qsdp.encoding.frames import is_frame
@@ -27,8 +28,8 @@ __all__ = [
     "check_encoding",
     "check_kind_of_array",
     "check_targets_of_frame",
-    "columns_for_encoders",
     "encoded",
+    "explained_by_columns",
     "fit_encoder",
     "has_encoder",
     "makes_blocks",
@@ -87,8 +88,8 @@ def check_kind_of_array(X: Any, *, frames: bool) -> None:
 
 
 @contextmanager
-def columns_for_encoders(X: Any, *, refused: bool) -> Iterator[None]:
-    """Explain errors of validation by columns of text, times or missing entries, if these are refused."""
+def explained_by_columns(X: Any, *, refused: bool) -> Iterator[None]:
+    """Replace an error of validation by one that names a column of text, times or missing entries, if `refused`."""
     try:
         yield
     except (TypeError, ValueError):
@@ -100,16 +101,23 @@ def columns_for_encoders(X: Any, *, refused: bool) -> Iterator[None]:
 def _check_numbers_alone(X: Any) -> None:
     """Raise an error if X has columns of text, times or missing entries."""
     remedy = "encoding='auto' takes such columns, encoding='none' only numbers"
-    columns = {f"column {name!r} of X": X[name] for name in X.columns} if is_frame(X) else {"X": X}
-    for name, column in columns.items():
+    columns = [("X", X)]
+    if is_frame(X):
+        # By position, since names may repeat.
+        columns = [(f"column {name!r} of X", _safe_indexing(X, j, axis=1)) for j, name in enumerate(X.columns)]
+    for name, column in columns:
         entries = np.asarray(column)
+        if entries.dtype.kind == "c":
+            continue
+        present = [entry for entry in entries.ravel().tolist() if not is_missing(entry)]
         try:
-            numbers = entries.astype(np.float64)
+            np.asarray(present, dtype=np.float64)
+            numbers = entries.dtype.kind not in "mM"
         except (TypeError, ValueError):
-            numbers = None
-        if (numbers is None or entries.dtype.kind in "mM") and is_frame(X):
+            numbers = False
+        if not numbers and is_frame(X):
             raise InvalidInputError(f"{name} must hold numbers; got {column.dtype}: {remedy}")
-        if numbers is not None and np.isnan(numbers).any():
+        if numbers and len(present) < entries.size:
             raise InvalidInputError(f"{name} contains NaN, that is, missing entries: {remedy}")
 
 

@@ -31,8 +31,8 @@ from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import (
     check_kind_of_array,
     check_targets_of_frame,
-    columns_for_encoders,
     encoded,
+    explained_by_columns,
     fit_encoder,
     has_encoder,
     makes_blocks,
@@ -87,7 +87,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         if not uses_transformer(self.encoding):
             check_kind_of_array(X, frames=self._takes_frames)
         X = as_table(X) if self._takes_frames else X
-        with columns_for_encoders(X, refused=not self._takes_frames), errors_of("X or y"):
+        with explained_by_columns(X, refused=not self._takes_frames), errors_of("X or y"):
             if self._takes_frames and is_frame(X):
                 # Text, categories and missing entries are left to the encoder.
                 validate_data(self, X, skip_check_array=True)
@@ -423,7 +423,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         if self._takes_frames and is_frame(X):
             validate_data(self, X, skip_check_array=True, reset=False)
             return X
-        with columns_for_encoders(X, refused=not self._takes_frames):
+        with explained_by_columns(X, refused=not self._takes_frames):
             return validate_data(self, X, reset=False, **self._entries(X))
 
     def _encoded(self, X: Any) -> Any:

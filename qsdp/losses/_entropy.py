@@ -15,8 +15,8 @@ __all__ = ["LOGARITHM_ROUNDINGS", "both_entropies", "entropies", "logarithm", "s
 #: Bound on the relative error of `logarithm` and of an entropy, in units of the roundoff; see `logarithm`.
 LOGARITHM_ROUNDINGS = 160
 
-#: Largest argument of the series of 2 atanh(s), that of the root of two, and the number of terms from which on the
-#: remainder is below a hundredth of a roundoff of the sum.
+#: Largest argument of the series of 2 atanh(s), reached at the square root of two, and the number of terms after which
+#: the remainder is below a hundredth of a roundoff of the sum.
 _LARGEST = (math.sqrt(2.0) - 1.0) / (math.sqrt(2.0) + 1.0)
 _TERMS = math.ceil(math.log(UNIT) / (2.0 * math.log(_LARGEST)))
 

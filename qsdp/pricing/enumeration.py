@@ -19,7 +19,7 @@ __all__ = ["Enumeration", "fits"]
 
 ShortArray = npt.NDArray[np.int16]
 
-#: Number of coordinates in the first table: with the fixed sign, as many as are listed at once.
+#: Number of coordinates in the first table: `FEW_SIGNS` less the first sign, which symmetry fixes.
 _FIRST = FEW_SIGNS - 1
 
 #: Largest number of remaining coordinates whose two halves screen partial vectors; from 10 to 18 it does not matter.
@@ -303,8 +303,8 @@ def fits(columns: int, free: int) -> bool:
 def _margin(columns: int, tables: int) -> float:
     """Compute the number of units of the 16-bit range that are reserved for rounding.
 
-    An entry is off by half a unit for each table, those of both halves included. Half norms are the sums of all of
-    them, rounded up twice, each time by half a unit at most: in all, norms need less than this number.
+    Each table is off by up to half a unit per entry, including the tables of both halves. A half norm adds up these
+    errors and is rounded up twice, by at most half a unit each time. A norm therefore needs less than this number.
     """
     return columns * (tables + 3.0)
 

@@ -50,7 +50,7 @@ class Moments(DescentData):
         unit = power_of_two(data.largest_entry)
         data = data.scaled(1.0 / unit)
         gram = data.pair_sums(device=device)
-        largest = data.with_levels(problem.levels - 1.0).absolute_sums.max(initial=0.0)
+        largest = data.of_scaled_data(problem.levels - 1.0).absolute_sums.max(initial=0.0)
         return cls(data, unit, False, float(largest), None, library_of(device), gram)
 
     @property

@@ -335,7 +335,7 @@ class Run:
 
 
 def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.Generator) -> Iterator[bool]:
-    """Run sweeps of a descent with fresh predictions until no single move helps, and yield after each sweep."""
+    """Run sweeps of a descent, whose predictions are up to date, until no single move helps; yield after each."""
     thorough = False
     if shared and not np.any(descent.alpha):
         _raise_from_zero(descent)

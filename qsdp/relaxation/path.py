@@ -13,7 +13,6 @@ from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.summary import Summarized, Summary, format_number, format_seconds
-from qsdp._utils.tuning import SMALL
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -41,7 +40,7 @@ from qsdp.relaxation.solve import check_callback, solve_with
 __all__ = ["RelaxationPath", "check_betas", "relaxation_path"]
 
 #: Ratio of the smallest to the largest beta of a grid.
-FRACTION = SMALL
+FRACTION = 1e-3
 
 #: Statuses of built-in solvers that end the path.
 _STOPPED = frozenset({"time limit", *FINAL})

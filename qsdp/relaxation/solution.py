@@ -186,7 +186,7 @@ class Relaxation(Summarized, Gap):
 
     @property
     def interrupted(self) -> bool:
-        """Whether the keyboard stopped the solve."""
+        """Whether a keyboard interrupt stopped the solve."""
         return self.solver_status == "interrupted"
 
     def _course(self) -> str:

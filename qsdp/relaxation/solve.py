@@ -202,12 +202,18 @@ def solve_with(
                 return tried
         relaxation = _best_of_attempts(scaled, backend, settings)
         if tried is not None:
-            relaxation = better_of(relaxation, tried)
+            relaxation = _better_of(relaxation, tried)
         if solver == "auto" and _worth_another_try(relaxation, settings):
             limited = replace(settings, max_iter=settings.max_iter or _ANOTHER_TRY, start=None)
             other = _best_of_attempts(scaled, BACKENDS["splitting"], limited)
-            relaxation = better_of(relaxation, other)
+            relaxation = _better_of(relaxation, other)
     return relaxation
+
+
+def _better_of(one: Relaxation, other: Relaxation) -> Relaxation:
+    """Return `better_of` two relaxations, as interrupted if the solve of either was."""
+    best = better_of(one, other)
+    return replace(best, solver_status="interrupted") if one.interrupted or other.interrupted else best
 
 
 def _best_of_attempts(
@@ -226,6 +232,8 @@ def _best_of_attempts(
         compiled += float(raw.timings.get("compile", 0.0))
         helped = best is None or backend.certified or relaxation.relative_gap < 0.5 * best.relative_gap
         best = relaxation if best is None else min(best, relaxation, key=lambda one: one.relative_gap)
+        if relaxation.interrupted:
+            best = replace(best, solver_status=relaxation.solver_status)
         if best.status == "optimal" or raw.status != "optimal" or not helped or deadline.over():
             break
         if backend.certified:

@@ -67,21 +67,22 @@ class RowBatches:
                 f"for every pass; got {type(batches).__name__}"
             )
         self._batches, self.checkpoint, self._sample = batches, checkpoint, sample
-        self._used: Iterator[Any] | None = None
+        self._has_passed = False
 
     def stream(self, work: Callable[..., tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         """Yield ``work(number, X, y[, sample_weight])`` of batch after batch; empty results are skipped."""
-        batches = iter(self._batches())
-        if batches is self._used:
-            raise InvalidInputError(
-                "batches must return a new iterator whenever it is called, once for every pass; got the one of the "
-                "last pass, which is used up"
-            )
-        self._used = batches
-        for number, batch in numbered(batches):
+        empty = True
+        for number, batch in numbered(self._batches()):
+            empty = False
             parts = _named(work, number, *batch, what="batch")
             if len(parts[0]):
                 yield parts
+        if empty and self._has_passed:
+            raise InvalidInputError(
+                "batches must return a new iterator whenever it is called, once for every pass; got no batch after the "
+                "first pass, so its iterator was used up"
+            )
+        self._has_passed = self._has_passed or not empty
 
     def sample(self, size: int, seed: int, *, missing: bool) -> tuple[Rows, int]:
         """Return a uniform sample of the rows of positive weight, and the number of all such rows, in one pass."""

@@ -189,7 +189,7 @@ def weights_of(source: TableSource, table: pandas.DataFrame) -> FloatArray | Non
 def targets_of(source: TableSource, table: pandas.DataFrame, classes: Sequence[Any] = ()) -> npt.NDArray[Any]:
     """Read the targets of rows: numbers, or labels in the notation of `classes` if there are any.
 
-    Truth values may be written in another notation than the classes, which a warning says.
+    If truth values are written in another notation than the classes, a warning says so.
     """
     if source.notation is not None:
         return numbers_of(table, source.target, source.notation)

@@ -387,7 +387,7 @@ def test_entries_that_are_neither_numbers_nor_hashable_are_refused_by_column():
             TableEncoder().fit(pl.DataFrame({"what": column}))
     with pytest.raises(InvalidInputError, match="column 'what' contains infinity"):
         TableEncoder().fit(pd.DataFrame({"what": objects([10**400, Decimal(1)])}))
-    with pytest.raises(InvalidTypeError, match=r"column 'what' must hold numbers, as for every Thresh.*; got text"):
+    with pytest.raises(InvalidTypeError, match=r"column 'what' must hold numbers, since Thresh.*; got text"):
         ThresholdEncoder().fit(pd.DataFrame({"what": ["a", "b"]}))
 
 

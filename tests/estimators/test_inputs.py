@@ -86,6 +86,7 @@ def test_sparse_outputs_do_not_depend_on_the_configuration(estimator: str, encod
         assert_array_equal(predict(X), plain)
 
 
+BOOLEANS = FRAME.assign(a=pd.array([None, True] * 30, dtype="boolean"))
 DATED = TEXT.assign(day=pd.date_range("2024-01-01", periods=60))
 
 
@@ -118,8 +119,10 @@ def test_tables_of_arrow_are_encoded_like_frames(kind: str) -> None:
         (FRAME.where(X > -0.5), r"column 'a' of X contains NaN, that is, missing entries: encoding='auto'"),
         (HOLES, r"X contains NaN, that is, missing entries: encoding='auto' takes such columns"),
         (FRAME.where(X > -0.5, np.inf), "Input X contains infinity"),
+        (pd.concat([TEXT, TEXT], axis=1), r"column 'side' of X must hold numbers; got (str|object): encoding='auto'"),
+        (BOOLEANS, "column 'a' of X contains NaN, that is, missing entries: encoding='auto' takes such columns"),
     ],
-    ids=["text", "dates", "missing", "missing in an array", "infinity"],
+    ids=["text", "dates", "missing", "missing in an array", "infinity", "names that repeat", "missing booleans"],
 )
 def test_numbers_alone_without_an_encoder(wrong: Any, message: str) -> None:
     model = qsdp.QuantizedNetworkRegressor(encoding="none", **ESTIMATORS["Regressor"])

@@ -234,7 +234,7 @@ def test_a_stream_that_is_used_up_is_refused() -> None:
     parts = [(X[:150], y[:150]), (X[150:], y[150:])]
     stream = iter(parts)
     with pytest.raises(
-        InvalidInputError, match=r"a new iterator whenever it is called, .* the last pass, which is used up"
+        InvalidInputError, match=r"a new iterator whenever it is called, .* got no batch after the first pass"
     ):
         QuantizedNetworkRegressor(**FAST).fit(RowBatches(lambda: stream))
     # A list starts anew.

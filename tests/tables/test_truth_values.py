@@ -1,4 +1,4 @@
-"""Truth values mean the same in every notation, in columns and targets, whatever a later table is read from."""
+"""Truth values mean the same in every notation, in columns and targets, from CSV, Parquet or data frames."""
 
 from __future__ import annotations
 

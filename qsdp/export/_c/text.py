@@ -88,7 +88,7 @@ def string(text: str) -> str:
         one = chr(byte)
         # A question mark may start a trigraph. Octal escapes end after three digits, in Verilog as well.
         parts.append(f"\\{one}" if one in '"\\' else one if " " <= one <= "~" and one != "?" else f"\\{byte:03o}")
-    # Preprocessors of Verilog take the start of a comment for one in literals, too.
+    # Some preprocessors of Verilog take /* as the start of a comment even inside string literals.
     return f'"{"".join(parts)}"'.replace("/*", r"/\052")
 
 

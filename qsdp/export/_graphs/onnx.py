@@ -127,7 +127,7 @@ def onnx_inputs(
     columns = [given[position] for position in positions]
     if not any(tensor.dtype is object for tensor in tensors):
         used = description.encoding.used
-        # A column of text that the model does not use has a place in X, and any number does there.
+        # X also has a column for text that is not used; its values do not matter, so NaN fills it.
         numbers = [
             one.astype(np.float64) if position in used or one.dtype != object else np.full(len(one), np.nan)
             for position, one in zip(positions, columns, strict=True)
