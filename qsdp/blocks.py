@@ -46,11 +46,11 @@ class PatchGeometry(NamedTuple):
     regions : int
         Regions per side of an image.
     pooling : int
-        Side of the squares of pixels that were averaged.
+        Side of the squares of pixels that are summed.
     centre, constant : int
-        Value subtracted from pixels, and entry appended to patches, in the units of the pixels; zero for none.
+        Number subtracted from these sums, and last entry of the patches unless it is zero.
     floats : int
-        Whether rows are stored in single precision.
+        Bytes, 4 or 8, of the floats to which means over the patches of a region are rounded; 0 for integer sums.
     """
 
     size: int
