@@ -111,7 +111,10 @@ class _SampledLoss:
         self._rng = np.random.default_rng(0)
         #: Minimum number of samples for second derivatives, and the number of the last ones.
         self._least, self._drawn = MANY_ROWS, 0
-        self._dtype: Any = np.float32
+        # In single precision, squares of the rows must neither overflow nor vanish.
+        limits = np.finfo(np.float32)
+        moderate = float(limits.tiny) < self._map.largest_stored**2 < float(limits.max)
+        self._dtype: Any = np.float32 if moderate else np.float64
 
     def at(self, x: FloatArray) -> _Evaluated:
         prediction = self._map.values_of(x, self._dtype)
@@ -211,7 +214,9 @@ class PackedMaster(Restricted):
         a, point, model, age, idle = self.weights, self._own, None, 0, 0
         for _ in range(MOST_STEPS):
             slopes, value, radius = self._slopes(point), self._total(a, point), self.normal.dual_radius
-            largest = radius / max(radius, float((radius - slopes).max(initial=0.0)))
+            reached = max(radius, float((radius - slopes).max(initial=0.0)))
+            # A tiny penalty may vanish in normalised units.
+            largest = radius / reached if reached > 0.0 else 1.0
             if relative(value - self._loss.bound(point, largest)[0], value) <= tol or deadline.over():
                 break
             if model is None or age == self._loss.kept:

@@ -54,6 +54,21 @@ def test_proven_optima_are_those_of_enumeration(loss: str, seed: int) -> None:
     check(random_problem(seed, loss))
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("scale", [1e-42, 1e-20, 1e20, 1e42])
+def test_rows_beyond_the_range_of_single_precision(scale: float) -> None:
+    problem = random_problem(1, "logistic", n=60)
+    moved = qsdp.TrainingProblem(
+        qsdp.Blocks(scale * problem.X.rows, problem.X.sizes, problem.X.kinds, problem.X.omega),
+        problem.y,
+        beta=scale * problem.beta,
+        loss="logistic",
+    )
+    one, other = (qsdp.column_generation(each, tol=1e-9) for each in (problem, moved))
+    assert (one.status, other.status) == ("optimal", "optimal")
+    assert other.objective == pytest.approx(one.objective, rel=2e-9)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_weighted_samples_beyond_the_number_of_entries(loss: str) -> None:
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 150)
