@@ -19,9 +19,12 @@ __all__ = ["better_of", "point_of", "relaxation_of", "with_network"]
 def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
     """Combine the better point and the better bound of two relaxations, separately for outputs that do not interact.
 
-    The relaxation with the smaller gap gives the other attributes; times are added.
+    The relaxation with the smaller gap gives the other attributes, times are added, and the result is interrupted if
+    either was.
     """
     best = min(one, other, key=lambda found: found.relative_gap)
+    if one.interrupted or other.interrupted:
+        best = replace(best, solver_status="interrupted")
     seconds = {name: getattr(one, name) + getattr(other, name) for name in ("compile_time", "solve_time")}
     if best.status == "optimal":
         return replace(best, **seconds)

@@ -202,18 +202,12 @@ def solve_with(
                 return tried
         relaxation = _best_of_attempts(scaled, backend, settings)
         if tried is not None:
-            relaxation = _better_of(relaxation, tried)
+            relaxation = better_of(relaxation, tried)
         if solver == "auto" and _worth_another_try(relaxation, settings):
             limited = replace(settings, max_iter=settings.max_iter or _ANOTHER_TRY, start=None)
             other = _best_of_attempts(scaled, BACKENDS["splitting"], limited)
-            relaxation = _better_of(relaxation, other)
+            relaxation = better_of(relaxation, other)
     return relaxation
-
-
-def _better_of(one: Relaxation, other: Relaxation) -> Relaxation:
-    """Return `better_of` two relaxations, as interrupted if the solve of either was."""
-    best = better_of(one, other)
-    return replace(best, solver_status="interrupted") if one.interrupted or other.interrupted else best
 
 
 def _best_of_attempts(
