@@ -47,7 +47,8 @@ class Incumbent:
     """
 
     def __init__(self, evaluation: Evaluation, settings: Settings, distance: int | None = None) -> None:
-        self._evaluation, self._settings = evaluation, settings
+        #: Computes values and bounds of candidates; may be replaced by a more exact one.
+        self.evaluation, self._settings = evaluation, settings
         self._instance = instance = evaluation.instance
         self._distance = distance if instance.size <= QUICK_SIDE else None
         self._start = time.perf_counter()
@@ -72,7 +73,7 @@ class Incumbent:
             return
         radii = S.diagonal(0, 1, 2).max(axis=1)
         costs = self._by_part(self._instance.dual_radius * radii)
-        ray = self._evaluation.point(T)
+        ray = self.evaluation.point(T)
         ones = np.ones(self.n_parts)
         for scales in (ones, ray.best(costs)):
             objectives = ray.values(scales) + scales * costs
@@ -89,7 +90,7 @@ class Incumbent:
         """
         if not (np.isfinite(candidate).all() and np.isfinite(z).all()):
             return
-        M, ray = self._evaluation.dual(candidate)
+        M, ray = self.evaluation.dual(candidate)
         # The bound loses as much as is added to the weights.
         floor = max(EPS, min(INNER * self.tol, ROUGH * min(expected, float(self.gaps.max()))))
         weights = np.maximum(z, 0.0)
@@ -193,7 +194,7 @@ class Incumbent:
         duals = {id(dual): dual for dual in self._duals if dual is not None}
         if not duals:
             return None
-        known = {key: self._evaluation.nu(dual) for key, dual in duals.items()}
+        known = {key: self.evaluation.nu(dual) for key, dual in duals.items()}
         nu = np.zeros_like(self._instance.target)
         for part, dual in enumerate(self._duals):
             if dual is not None:

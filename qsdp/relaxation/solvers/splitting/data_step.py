@@ -36,6 +36,7 @@ __all__ = [
     "IterativeStep",
     "KernelStep",
     "choose_step",
+    "fits",
     "forward",
     "operations",
     "outer",
@@ -235,8 +236,7 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     In the end, bounds and objectives are computed from the data in double precision.
     """
     data = instance.map
-    side = data.n_rows if step == "kernel" else data.layout.n_entries
-    if step == "iterative" or tol < SMALL or side < MANY_ROWS or not data.has_rows:
+    if step == "iterative" or tol < SMALL or _side(step, instance) < MANY_ROWS or not data.has_rows:
         return np.float64
     return np.float32 if data.largest_stored < LARGEST_SINGLE else np.float64
 
@@ -264,10 +264,20 @@ def _costs(instance: Instance, tol: float) -> dict[str, float]:
     if data.has_columns:
         # Besides passes, there are four products of matrices of side N.
         costs["iterative"] = _ITERATIONS * _PRODUCTS * (pass_over + 4.0 * 2.0 * N**3 * C)
-    for step, side in (("kernel", n), ("gram", p)):
-        if 2 * bytes_of[step] * side * side > _MEMORY and len(costs) > 1:
+    for step in bytes_of:
+        if len(costs) > 1 and not fits(step, instance, precision(step, instance, tol)):
             del costs[step]
     return costs
+
+
+def fits(step: str, instance: Instance, dtype: npt.DTypeLike) -> bool:
+    """Whether the memory suffices for the matrix of the step "kernel" or "gram" with its factor."""
+    return 2 * np.dtype(dtype).itemsize * _side(step, instance) ** 2 <= _MEMORY
+
+
+def _side(step: str, instance: Instance) -> int:
+    """Return the side of the matrix of the step "kernel" or "gram"."""
+    return instance.map.n_rows if step == "kernel" else instance.map.layout.n_entries
 
 
 def outer(delta: FloatArray) -> FloatArray:

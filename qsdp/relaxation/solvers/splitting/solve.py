@@ -26,7 +26,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +64,7 @@ from qsdp.relaxation.solvers.splitting.data_step import (
     KernelStep,
     Outputs,
     choose_step,
+    fits,
     forward,
     outer,
     precision,
@@ -94,8 +97,12 @@ def solve_splitting(instance: Instance, settings: Settings, *, step: str = "auto
         # The first factorisation follows.
         deadline.check()
         iteration = _Iteration(instance, data_step, evaluation, start)
+        del data_step, evaluation
         spent = time.perf_counter() - began
-        status = _run(iteration, incumbent, settings)
+        doubled: _Maker | None = None
+        if dtype == np.float32 and fits(name, instance, np.float64):
+            doubled = partial(_make_steps, instance, name, np.float64, settings.gram, settings.device)
+        status = _run(iteration, incumbent, settings, doubled)
     except tuple(STOPS) as error:
         status = STOPS[type(error)]
     if incumbent is None:
@@ -105,18 +112,22 @@ def solve_splitting(instance: Instance, settings: Settings, *, step: str = "auto
     return replace(solution, timings={"compile": spent, **solution.timings})
 
 
-def _run(iteration: _Iteration, incumbent: Incumbent, settings: Settings) -> str:
+def _run(iteration: _Iteration, incumbent: Incumbent, settings: Settings, doubled: _Maker | None) -> str:
     """Iterate until the tolerance or a limit is reached, and return the status.
 
     At first all outputs share a metric and its factorisations. Outputs that converge slowly in it are restarted, each
-    in its own metric.
+    in its own metric. `doubled` makes the data step in double precision if the first one is in single precision, whose
+    rounding errors may be all that is left of a gap: outputs that converge slowly continue in double precision first.
     """
     if (status := incumbent.stop(0)) is not None:
         return status
     assert settings.max_iter is not None
     most = settings.max_iter
     together = MOST_STEPS if incumbent.n_parts > 1 else most
-    k, status = _iterate(iteration, incumbent, settings, 0, together)
+    k, status = _iterate(iteration, incumbent, settings, 0, together if doubled is None else MOST_STEPS)
+    if status is None and doubled is not None:
+        incumbent.evaluation = iteration.adopt(doubled)
+        k, status = _iterate(iteration, incumbent, settings, k, max(together, k + MOST_STEPS))
     while status is None:
         slow = np.flatnonzero(incumbent.gaps > settings.tol)
         iteration.begin(slow[:1])
@@ -142,6 +153,10 @@ def _iterate(
                 return k, None
         iteration.renew_if_due()
     return k, None
+
+
+#: Creates a data step and the evaluation that shares its products.
+_Maker = Callable[[], tuple[DataStep, Evaluation]]
 
 
 def _make_steps(
@@ -266,6 +281,17 @@ class _Iteration:
         self._squares = scales**2 * self._used
         self._acceleration = Anderson()
         self._step.prepare(scales, w)
+
+    def adopt(self, maker: _Maker) -> Evaluation:
+        """Continue with the data step that `maker` creates, and return its evaluation."""
+        # Free the memory of the last one first.
+        del self._step, self._evaluation
+        self._step, self._evaluation = maker()
+        self._acceleration = Anderson()
+        scales = np.ones(self._used.shape)
+        scales[self._used] = self._delta
+        self._step.prepare(scales, self._w)
+        return self._evaluation
 
     # -- one iteration -------------------------------------------------------------------------------
 
