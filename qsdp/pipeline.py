@@ -325,7 +325,7 @@ def run_pipeline(
                 regularization=regularization,
                 form=form,
             )
-        result = sample_from(relaxation, options, rng, kept, choice.loss_of(relaxation), timings)
+        result = sample_from(relaxation, options, rng, kept, choice, timings)
         warn_of_choices()
     return result
 
@@ -392,13 +392,13 @@ def sample_from(
     options: TrainingOptions,
     rng: np.random.Generator,
     kept: TrainingProblem | None = None,
-    expected_loss: float = 0.0,
+    choice: BetaChoice | None = None,
     timings: Mapping[str, float] | None = None,
 ) -> QSDPResult:
     """Run the steps of `solve_and_sample` after the relaxation, until a time limit.
 
-    `kept` is as in `QSDPResult`. The loss expected on new rows, if known, helps to decide how many neurons are enough.
-    `timings` are those of earlier stages.
+    `kept` is as in `QSDPResult`. The `choice` of beta, if it was made on these rows, helps to decide how many neurons are
+    enough. `timings` are those of earlier stages.
     """
     problem, verbose = relaxation.problem, options.verbose
     if relaxation.interrupted and options.refine != "none":
@@ -410,7 +410,8 @@ def sample_from(
     with progress(verbose):
         with timed_stage(timings, "shape"):
             covariance = _shaped(relaxation, options)
-        sampling = Drawing(relaxation, covariance, options, rng, timings, kept, expected_loss)
+        found = () if choice is None else (choice.loss_of(relaxation), choice.optimism)
+        sampling = Drawing(relaxation, covariance, options, rng, timings, kept, *found)
         try:
             with options.refining():
                 network = sampling.network()

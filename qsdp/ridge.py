@@ -314,11 +314,14 @@ class BetaChoice:
         is not known.
     training_loss : float
         Squared loss of the regression on the training rows.
+    optimism : float
+        Share of the expected squared loss by which that on the training rows is lower; infinite if it is not known.
     """
 
     beta: float
     expected_loss: float = 0.0
     training_loss: float = 0.0
+    optimism: float = math.inf
 
     def loss_of(self, relaxation: Relaxation) -> float:
         """Estimate the loss of a relaxation on new rows.
@@ -366,10 +369,12 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     size = sizes.min() if are_classes(left_out.targets) else sizes.mean()
     least = _LEAST_SHARE / math.sqrt(rows.count)
     share = min(max(_RATIO * float(size / _sizes(problem, left_out, left_out.means).max()), least), _MOST_SHARE)
+    expected = float(fit.errors.sum())
+    optimism = 1.0 - fit.training_loss / expected if expected > 0.0 else math.inf
     if not problem.loss.quadratic:
-        return BetaChoice(share * largest)
+        return BetaChoice(share * largest, optimism=optimism)
     weight = problem.data_fit.total_weight / float(left_out.weights.sum())
-    return BetaChoice(share * largest, weight * float(fit.errors.sum()), weight * fit.training_loss)
+    return BetaChoice(share * largest, weight * expected, weight * fit.training_loss, optimism)
 
 
 def _sizes(problem: TrainingProblem, left_out: LeftOut, targets: FloatArray) -> FloatArray:
