@@ -23,7 +23,7 @@ from qsdp.refinement import Trial, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance
-from qsdp.width import deviation, enough, least_deviation, more_neurons
+from qsdp.width import ENOUGH, deviation, least_deviation, more_neurons
 
 __all__ = ["Drawing", "refined", "timed_stage"]
 
@@ -45,8 +45,8 @@ class Drawing:
         See `refined`.
     expected_loss : float
         Loss on new rows, if known, or 0; see `deviation`.
-    optimism : float
-        Part of it by which the loss on training rows is lower, if known, or infinity; see `enough`.
+    enough : float
+        Deviation from the relaxation at which neurons are enough.
     networks : list of BilinearNetwork
         All networks so far.
     """
@@ -58,7 +58,7 @@ class Drawing:
     timings: dict[str, float]
     kept: TrainingProblem | None
     expected_loss: float = 0.0
-    optimism: float = math.inf
+    enough: float = ENOUGH
     networks: list[BilinearNetwork] = field(default_factory=list)
 
     def network(self) -> BilinearNetwork:
@@ -77,7 +77,7 @@ class Drawing:
             if not grows or deadline.over():
                 break
             off = self._compared(network)[0] if off is None else off
-            needed = more_neurons(n_neurons, network.n_outputs, off, enough(self.optimism))
+            needed = more_neurons(n_neurons, network.n_outputs, off, self.enough)
             if needed == n_neurons:
                 return network
             n_neurons, smaller = needed, network
@@ -102,17 +102,17 @@ class Drawing:
         If `tries`, the refinement ends when it shows that more neurons are needed, or that these suffice.
         """
         options = self.options
-        last, checked, least = (math.inf, math.inf), None, enough(self.optimism)
+        last, checked = (math.inf, math.inf), None
 
         def continues(network: Any) -> bool:
             nonlocal last, checked
             off_before, excess_before = last
             off, excess = last = self._compared(network)
             checked = network
-            if off <= least:
+            if off <= self.enough:
                 # These sweeps must lower the excess over the relaxation by more than a small part of it.
                 return excess_before - excess >= INNER * excess_before
-            return more_neurons(n_neurons, network.n_outputs, least_deviation(off, off_before), least) == n_neurons
+            return more_neurons(n_neurons, network.n_outputs, least_deviation(off, off_before), self.enough) == n_neurons
 
         with timed_stage(self.timings, "sample"), progress(options.verbose) as stages, stages.stage("sample"):
             network: BilinearNetwork = sample_network(

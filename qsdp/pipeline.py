@@ -32,6 +32,7 @@ from qsdp.ridge import BetaChoice
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
+from qsdp.width import ENOUGH
 
 __all__ = [
     "QSDPResult",
@@ -410,7 +411,7 @@ def sample_from(
     with progress(verbose):
         with timed_stage(timings, "shape"):
             covariance = _shaped(relaxation, options)
-        found = () if choice is None else (choice.loss_of(relaxation), choice.optimism)
+        found = () if choice is None else (choice.loss_of(relaxation), min(ENOUGH, choice.resolution))
         sampling = Drawing(relaxation, covariance, options, rng, timings, kept, *found)
         try:
             with options.refining():

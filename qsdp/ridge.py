@@ -314,14 +314,14 @@ class BetaChoice:
         is not known.
     training_loss : float
         Squared loss of the regression on the training rows.
-    optimism : float
-        Share of the expected squared loss by which that on the training rows is lower; infinite if it is not known.
+    resolution : float
+        Share of the expected loss that is too small to matter on new rows; infinite if it is not known.
     """
 
     beta: float
     expected_loss: float = 0.0
     training_loss: float = 0.0
-    optimism: float = math.inf
+    resolution: float = math.inf
 
     def loss_of(self, relaxation: Relaxation) -> float:
         """Estimate the loss of a relaxation on new rows.
@@ -369,12 +369,23 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     size = sizes.min() if are_classes(left_out.targets) else sizes.mean()
     least = _LEAST_SHARE / math.sqrt(rows.count)
     share = min(max(_RATIO * float(size / _sizes(problem, left_out, left_out.means).max()), least), _MOST_SHARE)
-    expected = float(fit.errors.sum())
-    optimism = 1.0 - fit.training_loss / expected if expected > 0.0 else math.inf
+    resolution = _resolution(fit, rows.count)
     if not problem.loss.quadratic:
-        return BetaChoice(share * largest, optimism=optimism)
+        return BetaChoice(share * largest, resolution=resolution)
     weight = problem.data_fit.total_weight / float(left_out.weights.sum())
-    return BetaChoice(share * largest, weight * expected, weight * fit.training_loss, optimism)
+    return BetaChoice(share * largest, weight * float(fit.errors.sum()), weight * fit.training_loss, resolution)
+
+
+def _resolution(fit: RidgeFit, n_rows: int) -> float:
+    """Return the share of the expected loss that does not matter on new rows.
+
+    The loss of a fit to few rows exceeds that of the best function by about half of what it exceeds that on its own
+    rows. A small part of this excess does not matter, nor does less than the standard error of the loss of normal
+    errors on as many rows.
+    """
+    expected = float(fit.errors.sum())
+    excess = 0.5 * (1.0 - fit.training_loss / expected) if expected > 0.0 else math.inf
+    return min(0.5 * excess, math.sqrt(2.0 / n_rows))
 
 
 def _sizes(problem: TrainingProblem, left_out: LeftOut, targets: FloatArray) -> FloatArray:

@@ -11,14 +11,13 @@ from qsdp.encoding.cuts import without_outliers
 from qsdp.losses import ClassLoss, DataFit
 from qsdp.relaxation import Relaxation
 
-__all__ = ["LEAST_NEURONS", "MOST_NEURONS", "deviation", "enough", "least_deviation", "more_neurons"]
+__all__ = ["ENOUGH", "LEAST_NEURONS", "MOST_NEURONS", "deviation", "least_deviation", "more_neurons"]
 
 #: Default minimum and maximum number of neurons per output; half of the minimum costs 0.2 points of accuracy.
 LEAST_NEURONS, MOST_NEURONS = 8, 128
 
-#: Deviation that is always necessary, and as a part of the optimism of the relaxation's training loss, where rows are
-#: many enough to ask for less.
-_ENOUGH, _OF_OPTIMISM = 0.04, 0.25
+#: Deviation that is small enough, unless rows are many enough to ask for less.
+ENOUGH = 0.04
 
 #: Largest factor by which further sweeps of a polish reduce the deviation after the first eight.
 _SETTLED = 6.0
@@ -50,16 +49,6 @@ def _excess_of_outliers(data_fit: DataFit, predictions: FloatArray) -> float:
     return float(np.sum(data_fit.weighted(np.maximum(values - without_outliers(values, data_fit.weights), 0.0))))
 
 
-def enough(optimism: float) -> float:
-    """Return the deviation that is small enough.
-
-    The error of the relaxation on new rows exceeds that of the best function, since its rows are few. Outputs that are
-    closer to it than a part of this excess hardly improve predictions. The excess is about half of the optimism, the
-    share of the expected loss on new rows by which the loss on training rows is lower.
-    """
-    return min(_ENOUGH, _OF_OPTIMISM * optimism)
-
-
 def least_deviation(deviation: float, before: float) -> float:
     """Estimate the smallest deviation that a polish may still reach, from those of its last two checks.
 
@@ -68,7 +57,7 @@ def least_deviation(deviation: float, before: float) -> float:
     return max(deviation / _SETTLED, 2.0 * deviation - before)
 
 
-def more_neurons(n_neurons: int, n_outputs: int, deviation: float, least: float) -> int:
-    """Choose the next number of neurons: twice `n_neurons`, or `n_neurons` if the deviation or number suffices."""
+def more_neurons(n_neurons: int, n_outputs: int, deviation: float, enough: float = ENOUGH) -> int:
+    """Choose the next number of neurons: twice `n_neurons`, or `n_neurons` if the deviation or number is enough."""
     most = MOST_NEURONS * n_outputs
-    return n_neurons if deviation <= least or n_neurons >= most else min(2 * n_neurons, most)
+    return n_neurons if deviation <= enough or n_neurons >= most else min(2 * n_neurons, most)
