@@ -17,6 +17,7 @@ METHODS = {
     "statistics": 1,  # one pass over the rows, in parts or by Dask
     "encoding": 1,
     "estimators": 4,  # what they choose by default
+    "many_rows": 1,  # neurons of default fits to more rows than a few hundred, and the precision of their solves
     "distillation": 1,
     "time_limits": 1,  # what calls return when their limit ends them
     "export": 2,
@@ -29,6 +30,27 @@ METHODS = {
 
 #: Methods that the estimators run by default.
 ESTIMATORS = ("relaxation", "sampling", "refinement", "encoding", "estimators")
+
+#: Sets on which default fits have many rows.
+_MANY_ROWS = frozenset(
+    {
+        "pima",
+        "banknote",
+        "credit-approval",
+        "vehicle",
+        "wine-quality-red",
+        "wine-quality-white",
+        "digits",
+        "spambase",
+        "letter",
+        "adult",
+    }
+)
+
+
+def estimators_of(name: str) -> tuple[str, ...]:
+    """Return the methods that default fits to a data set depend on."""
+    return (*ESTIMATORS, "many_rows") if name in _MANY_ROWS else ESTIMATORS
 
 
 def versions_of(*names: str) -> dict[str, int]:

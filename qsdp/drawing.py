@@ -112,7 +112,9 @@ class Drawing:
             if off <= self.enough:
                 # These sweeps must lower the excess over the relaxation by more than a small part of it.
                 return excess_before - excess >= INNER * excess_before
-            return more_neurons(n_neurons, network.n_outputs, least_deviation(off, off_before), self.enough) == n_neurons
+            return (
+                more_neurons(n_neurons, network.n_outputs, least_deviation(off, off_before), self.enough) == n_neurons
+            )
 
         with timed_stage(self.timings, "sample"), progress(options.verbose) as stages, stages.stage("sample"):
             network: BilinearNetwork = sample_network(

@@ -379,13 +379,12 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
 def _resolution(fit: RidgeFit, n_rows: int) -> float:
     """Return the share of the expected loss that does not matter on new rows.
 
-    The loss of a fit to few rows exceeds that of the best function by about half of what it exceeds that on its own
-    rows. A small part of this excess does not matter, nor does less than the standard error of the loss of normal
-    errors on as many rows.
+    It is the excess of the fit over the best function, which is about half of the excess of its loss on new rows over
+    that on its own, or the standard error of the loss of normal errors on as many rows, if that is smaller.
     """
     expected = float(fit.errors.sum())
     excess = 0.5 * (1.0 - fit.training_loss / expected) if expected > 0.0 else math.inf
-    return min(0.5 * excess, math.sqrt(2.0 / n_rows))
+    return min(excess, math.sqrt(2.0 / n_rows))
 
 
 def _sizes(problem: TrainingProblem, left_out: LeftOut, targets: FloatArray) -> FloatArray:

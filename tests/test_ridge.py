@@ -192,6 +192,26 @@ def test_the_expected_loss_is_that_of_all_rows() -> None:
     assert choose_beta(TrainingProblem(X, np.zeros(400), beta=1.0)).expected_loss == 0.0
 
 
+def test_the_resolution_is_half_of_the_excess_and_no_less_than_rows_show() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3200, 4))
+    y = X[:, 0] * X[:, 1] + rng.normal(size=3200)
+
+    def found(n: int, loss: str = "squared") -> float:
+        targets = np.sign(y[:n]) if loss == "hinge" else y[:n]
+        return choose_beta(TrainingProblem(X[:n], targets, beta=1.0, loss=loss)).resolution
+
+    # Ten products are learned: the expected excess is 10 / n of the noise, less what the penalty shrinks.
+    assert 2.0 < 3200 * found(3200) < 15.0
+    assert found(200) > 4.0 * found(3200)
+    assert found(3200, "huber") == pytest.approx(found(3200), rel=0.3)
+    assert 0.0 < found(3200, "hinge") < 0.01
+    # Noise is learned by heart, so the excess says little, but new rows show no less than the standard error.
+    wide = rng.normal(size=(300, 40))
+    assert choose_beta(TrainingProblem(wide, rng.normal(size=300), beta=1.0)).resolution <= np.sqrt(2.0 / 300)
+    assert choose_beta(TrainingProblem(X[:5], y[:5], beta=1.0)).resolution == math.inf
+
+
 @pytest.mark.parametrize("seed", [7, 30])
 def test_classes_of_weighted_samples_take_the_beta_of_repeated_ones(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -148,6 +148,22 @@ def test_single_precision_reaches_a_thousandth(monkeypatch, step, weighted):
     assert interior.lower_bound <= single.objective <= interior.objective * 1.0011
 
 
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_gaps_that_single_precision_leaves_close_in_double_precision(monkeypatch, n_outputs):
+    monkeypatch.setattr(data_step, "MANY_ROWS", 0)
+    monkeypatch.setattr(splitting, "MANY_ROWS", 0)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 17))
+    Y = (X[:, 1:2] * X[:, :n_outputs] + 0.3 * rng.standard_normal((300, n_outputs))).squeeze()
+    # Dual matrices are small differences of large ones.
+    problem = qsdp.TrainingProblem(X, Y, beta=1e-7 * qsdp.beta_max(qsdp.TrainingProblem(X, Y, beta=1.0)))
+    raw, _ = raw_solution(problem, 1e-3, "gram", max_iter=500)
+    assert raw.status == "optimal"
+    assert finish(ScaledProblem.of(problem), raw, solver="", tol=1e-3, certified=True).status == "optimal"
+    monkeypatch.setattr(splitting, "fits", lambda *_: False)
+    assert raw_solution(problem, 1e-3, "gram", max_iter=500)[0].status == "iteration limit"
+
+
 def test_matrices_that_take_long_to_factor_are_factored_in_place():
     rng = np.random.default_rng(0)
     A = rng.standard_normal((30, 60)).astype(np.float32)

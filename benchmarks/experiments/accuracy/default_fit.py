@@ -180,6 +180,11 @@ def stability(records: Records, table: str, what: str) -> list[Claim]:
     ]
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    return MEASURED if case["model"] == "default" else ()
+
+
 #: Methods whose versions are stored with the records.
-MEASURED = ESTIMATORS
+MEASURED = (*ESTIMATORS, "many_rows")
 EXPERIMENT = experiment_in(__name__, "Stability and time of the default classifier", "Targets of the package")

@@ -35,7 +35,7 @@ from benchmarks.machinery.verdicts import REPETITIONS, Claim, exact, paired_clai
 from benchmarks.methods import bits as sizes
 from benchmarks.methods.equal_bits import rounded
 from benchmarks.methods.models import FAMILIES, PREFIXES, SIZES, Sample
-from benchmarks.versions import ESTIMATORS
+from benchmarks.versions import ESTIMATORS, estimators_of
 from qsdp.bench import Record, Table
 from qsdp.bench.uci.data import SETS, prepare, split_cases
 from qsdp.bench.uci.suite import N_SEEDS
@@ -226,11 +226,11 @@ def _form_rows(models: Mapping[str, list[dict[str, Any]]]) -> str:
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
-    return () if case["family"] == "rivals" else ESTIMATORS
+    return () if case["family"] == "rivals" else estimators_of(case["set"])
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ESTIMATORS
+MEASURED = (*ESTIMATORS, "many_rows")
 EXPERIMENT = experiment_in(
     __name__,
     "Accuracy against bits",

@@ -27,7 +27,7 @@ import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, values, where
 from benchmarks.machinery.verdicts import Claim, exact, paired_claim
 from benchmarks.methods.bits import PLACE, QUADRATIC, encoding_bits, network_bits, plain_bits
-from benchmarks.versions import ESTIMATORS
+from benchmarks.versions import ESTIMATORS, estimators_of
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench.uci.data import LARGE, SETS, prepare
@@ -126,9 +126,12 @@ def claims(records: Records) -> list[Claim]:
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
     boosting, default = case["model"] == "boosting", case["model"] == "default"
-    return () if boosting else ESTIMATORS if default else MEASURED
+    own = estimators_of(case["set"])
+    return () if boosting else own if default else BLOCKS
 
 
+#: Methods that fits to tables as blocks depend on.
+BLOCKS = ("column_generation", "certificates", *ESTIMATORS)
 #: Methods whose versions are stored with the records.
-MEASURED = ("column_generation", "certificates", *ESTIMATORS)
+MEASURED = (*BLOCKS, "many_rows")
 EXPERIMENT = experiment_in(__name__, "Tables as blocks", "Targets of the package; the sets of the UCI suite")

@@ -41,7 +41,7 @@ from benchmarks.data.sets import Split
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, where
 from benchmarks.machinery.process import installed
 from benchmarks.machinery.verdicts import Claim, exact
-from benchmarks.versions import ESTIMATORS
+from benchmarks.versions import ESTIMATORS, estimators_of
 from qsdp.export import to_c
 
 PROGRAMS = ("avr-gcc", "avr-size", "simavr", "arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")
@@ -279,9 +279,9 @@ def claims(records: Records) -> list[Claim]:
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
-    return MEASURED if case["model"].startswith("qsdp") else ()
+    return (*estimators_of(case["set"]), "export") if case["model"].startswith("qsdp") else ()
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = (*ESTIMATORS, "export")
+MEASURED = (*ESTIMATORS, "many_rows", "export")
 EXPERIMENT = experiment_in(__name__, "Code for microcontrollers", "Targets of the package: exported models")

@@ -49,9 +49,8 @@ _MEMORY = 3 * 2**30
 #: Iterations before the first update of the metric; each interval doubles the count.
 SOONEST = 6
 
-#: Expected number of iterations of a solve, that of easy problems; each update of the metric takes a factorisation.
+#: Expected number of iterations of a solve, that of easy problems.
 _ITERATIONS = 100
-_FACTORISATIONS = int(math.log2(_ITERATIONS / SOONEST))
 
 #: Maximum number of conjugate gradient iterations of a step, which ill-conditioned problems reach.
 _PRODUCTS = 60
@@ -221,12 +220,13 @@ DataStep = KernelStep | GramStep | IterativeStep
 def operations(instance: Instance, tol: float) -> float:
     """Estimate the number of floating-point operations of a solve."""
     cones = 2.0 * EIGEN * instance.size**3 * instance.n_matrices
-    return min(_costs(instance, tol).values()) + _ITERATIONS * cones
+    return min(_costs(instance, tol, _ITERATIONS).values()) + _ITERATIONS * cones
 
 
 def choose_step(instance: Instance, tol: float) -> str:
     """Choose "kernel", "gram" or "iterative", whichever takes the fewest operations and fits into memory."""
-    costs = _costs(instance, tol)
+    # Convergence is linear, and coarse tolerances are half of the way.
+    costs = _costs(instance, tol, _ITERATIONS if tol < SMALL else _ITERATIONS // 2)
     return min(costs, key=costs.__getitem__)
 
 
@@ -241,8 +241,8 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     return np.float32 if data.largest_stored < LARGEST_SINGLE else np.float64
 
 
-def _costs(instance: Instance, tol: float) -> dict[str, float]:
-    """Estimate the cost of a solve with each data step, in operations of factorisations."""
+def _costs(instance: Instance, tol: float, count: int) -> dict[str, float]:
+    """Estimate the cost of `count` iterations with each data step, in operations of factorisations."""
     data, N = instance.map, instance.size
     n, p, C = data.n_rows, data.layout.n_entries, instance.n_matrices // data.n_blocks
     pass_over = 2.0 * n * C * data.row_operations
@@ -252,8 +252,9 @@ def _costs(instance: Instance, tol: float) -> dict[str, float]:
         """Return the cost of a step whose matrix takes `once` operations to form and `again` for every metric."""
         share = bytes_of[step] / np.dtype(np.float64).itemsize
         metric = share * (again + side**3 / 3.0)
-        iterations = _ITERATIONS * (share * 4.0 * side * side * C + passes)
-        return share * once + _FACTORISATIONS * metric + iterations
+        # Each update of the metric takes a factorisation.
+        updates = int(math.log2(count / SOONEST))
+        return share * once + updates * metric + count * (share * 4.0 * side * side * C + passes)
 
     # Matrix products are twice as fast as factorisations.
     gram = factored("gram", p, 0.5 * data.pair_operations, 0.0, 0.0 if instance.fit.quadratic else pass_over)
@@ -263,7 +264,7 @@ def _costs(instance: Instance, tol: float) -> dict[str, float]:
     costs = {"kernel": factored("kernel", n, 0.0, inner, pass_over), "gram": gram}
     if data.has_columns:
         # Besides passes, there are four products of matrices of side N.
-        costs["iterative"] = _ITERATIONS * _PRODUCTS * (pass_over + 4.0 * 2.0 * N**3 * C)
+        costs["iterative"] = count * _PRODUCTS * (pass_over + 4.0 * 2.0 * N**3 * C)
     for step in bytes_of:
         if len(costs) > 1 and not fits(step, instance, precision(step, instance, tol)):
             del costs[step]
