@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -199,9 +198,10 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     error of the paired differences. In each of five folds, inputs are ranked on the training part, since a ranking on
     all rows would bias the errors. Equal rows may be in different folds.
 
-    If there are more than a thousand distinct rows, a thousand of them rank the inputs. Regressions on all rows then
-    decide how many remain, because more rows benefit from more inputs; all remain if the regression has many degrees of
-    freedom. After a time limit, the best inputs so far are returned.
+    If there are more than a thousand distinct rows, some of them rank the inputs; regressions on all rows then decide
+    how many remain, because more rows benefit from more inputs. If a regression would have more than a thousand
+    functions there, its inputs are ranked by all rows, see `by_correlation`. After a time limit, the best inputs so far
+    are returned.
 
     Parameters
     ----------
@@ -222,29 +222,61 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     if rows.count < FEW or n_inputs <= 2 or deadline.over():
         return everything
     fit = fit or left_out_fit(problem, rows)
-    if rows.count > MOST_FUNCTIONS and 4.0 * fit.freedom > MOST_FUNCTIONS:
-        # The rows that rank inputs would be too few for such a regression, and the elimination takes long.
-        return everything
-    tried = _eliminated(problem, rows, n_inputs, fit)
+    wide = [everything]
+    if rows.count > MOST_FUNCTIONS:
+        order = by_correlation(problem, rows, n_inputs)
+        while len(wide[-1]) * (len(wide[-1]) + 1) > 2 * MOST_FUNCTIONS:
+            wide.append(np.sort(order[: _fewer(len(wide[-1]))]))
+    tried = _eliminated(problem, rows, n_inputs, wide.pop(), fit)
     # From few inputs to all.
-    candidates = [own for own, _ in reversed(tried)] or [everything]
+    candidates = [own for own, _ in reversed(tried)]
     enough = [_as_good(errors, _smallest(tried), _NEGLIGIBLE) for _, errors in reversed(tried)]
-    candidates = candidates[enough.index(True) if enough else 0 :]
-    return candidates[0] if rows.count <= MOST_FUNCTIONS else _fewest_of_all_rows(problem, rows, candidates, fit)
+    candidates = [*candidates[enough.index(True) if enough else 0 :], *reversed(wide)] or [everything]
+    return candidates[0] if rows.count <= MOST_FUNCTIONS else _fewest_of_all_rows(problem, rows, n_inputs, candidates, fit)
+
+
+def by_correlation(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -> IntArray:
+    """Rank the first `n_inputs` columns of a problem by correlations with the targets, the largest first.
+
+    An input counts as much as the best of these squared correlations: its own with the targets, and those of its
+    products with every input with what a linear regression leaves of the targets; summed over outputs.
+    """
+    left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
+    weights = (left_out.row_weights / left_out.row_weights.sum())[:, None]
+
+    def standardised(columns: FloatArray) -> FloatArray:
+        centred = columns - (weights * columns).sum(axis=0)
+        deviations = np.sqrt((weights * np.square(centred)).sum(axis=0))
+        return centred / np.where(deviations > 0.0, deviations, 1.0)
+
+    X, Y = standardised(problem.X[left_out.samples, :n_inputs]), standardised(left_out.means)
+    alone = np.square(X.T @ (weights * Y)).sum(axis=1)
+    roots = np.sqrt(weights)
+    rest = standardised(Y - X @ np.linalg.lstsq(roots * X, roots * Y, rcond=None)[0])
+    squares = np.square(X)
+    variances = squares.T @ (weights * squares) - np.square(X.T @ (weights * X))
+    products = sum(np.square(X.T @ (weights * one[:, None] * X)) for one in rest.T)
+    together = products / np.where(variances > SMALL, variances, np.inf)
+    return np.argsort(-np.maximum(alone, together.max(axis=1)), kind="stable")
+
+
+def _fewer(count: int) -> int:
+    """Return the number of inputs that remain of `count` after one step of the elimination."""
+    return max(2, int((1.0 - _ELIMINATED) * count))
 
 
 def _eliminated(
-    problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit
+    problem: TrainingProblem, rows: DistinctRows, n_inputs: int, start: IntArray, fit: RidgeFit
 ) -> list[tuple[IntArray, FloatArray]]:
-    """Eliminate inputs until errors are hopeless; return the inputs of each step and their errors on held-out rows."""
+    """Eliminate inputs of `start` until errors are hopeless; return those of each step and errors on held-out rows."""
     elimination = _Elimination.of(problem, rows, n_inputs, fit.scale)
     # Inputs ranked on all rows come first, then those ranked on each training part.
-    inputs, strength = [np.arange(n_inputs)] * (1 + _FOLDS), fit.strength
+    inputs, strength = [start] * (1 + _FOLDS), fit.strength
     tried: list[tuple[IntArray, FloatArray]] = []
     while not deadline.over():
         errors, importances, strength = elimination.measure(inputs, strength)
         tried.append((inputs[0], errors))
-        count = max(2, int((1.0 - _ELIMINATED) * len(inputs[0])))
+        count = _fewer(len(inputs[0]))
         if count == len(inputs[0]) or not _as_good(errors, _smallest(tried), _HOPELESS):
             break
         inputs = [_largest(own, sizes, count) for own, sizes in zip(inputs, importances, strict=True)]
@@ -252,22 +284,23 @@ def _eliminated(
 
 
 def _fewest_of_all_rows(
-    problem: TrainingProblem, rows: DistinctRows, candidates: list[IntArray], fit: RidgeFit
+    problem: TrainingProblem, rows: DistinctRows, n_inputs: int, candidates: list[IntArray], fit: RidgeFit
 ) -> IntArray:
-    """Select the first of nested candidates, from few inputs to all, whose errors are as good as the last one's."""
+    """Select the first of nested candidates, from few inputs to all, whose errors are as good as the smallest."""
     left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
     X = fit.scale * problem.X[left_out.samples]
 
     def errors(inputs: IntArray) -> FloatArray:
-        columns = np.hstack([X[:, inputs], X[:, len(candidates[-1]) :]])
+        columns = np.hstack([X[:, inputs], X[:, n_inputs:]])
         return left_out.best(quadratic_map(columns, problem.activation)).errors
 
-    smallest = errors(candidates[-1])
-
-    def suffice(inputs: IntArray) -> bool:
-        return deadline.over() or _as_good(errors(inputs), smallest, _NEGLIGIBLE)
-
-    return candidates[bisect_left(candidates[:-1], True, key=suffice)]
+    tried: list[tuple[IntArray, FloatArray]] = []
+    for inputs in candidates:
+        tried.append((inputs, errors(inputs)))
+        if deadline.over() or not _as_good(tried[-1][1], _smallest(tried), _HOPELESS):
+            break
+    smallest = _smallest(tried)
+    return next(inputs for inputs, own in tried if _as_good(own, smallest, _NEGLIGIBLE))
 
 
 def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
