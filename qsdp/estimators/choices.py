@@ -294,13 +294,18 @@ def _fewest_of_all_rows(
         columns = np.hstack([X[:, inputs], X[:, n_inputs:]])
         return left_out.best(quadratic_map(columns, problem.activation)).errors
 
+    everything = candidates[-1], errors(candidates[-1])
     tried: list[tuple[IntArray, FloatArray]] = []
-    for inputs in candidates:
-        tried.append((inputs, errors(inputs)))
-        if deadline.over() or not _as_good(tried[-1][1], _smallest(tried), _HOPELESS):
+    for inputs in candidates[:-1]:
+        if deadline.over():
             break
-    smallest = _smallest(tried)
-    return next(inputs for inputs, own in tried if _as_good(own, smallest, _NEGLIGIBLE))
+        tried.append((inputs, errors(inputs)))
+        smallest = _smallest([*tried, everything])
+        # Once errors rise, more inputs are better only if all are.
+        if smallest is not everything[1] and not _as_good(tried[-1][1], smallest, _HOPELESS):
+            break
+    tried.append(everything)
+    return next(inputs for inputs, own in tried if _as_good(own, _smallest(tried), _NEGLIGIBLE))
 
 
 def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
@@ -343,7 +348,7 @@ class _Elimination:
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, scale: float) -> _Elimination:
         """Prepare the elimination for a problem whose inputs are multiplied by `scale`."""
-        left_out = LeftOut.of(problem, rows, trained=MOST_FUNCTIONS)
+        left_out = LeftOut.of(problem, rows)
         order = np.argsort(left_out.place, kind="stable")
         ends = np.empty_like(left_out.counts)
         ends[order] = np.cumsum(left_out.counts[order])
