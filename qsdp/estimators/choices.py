@@ -232,7 +232,9 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     candidates = [own for own, _ in reversed(tried)]
     enough = [_as_good(errors, _smallest(tried), _NEGLIGIBLE) for _, errors in reversed(tried)]
     candidates = [*candidates[enough.index(True) if enough else 0 :], *reversed(wide)] or [everything]
-    return candidates[0] if rows.count <= MOST_FUNCTIONS else _fewest_of_all_rows(problem, rows, n_inputs, candidates, fit)
+    return (
+        candidates[0] if rows.count <= MOST_FUNCTIONS else _fewest_of_all_rows(problem, rows, n_inputs, candidates, fit)
+    )
 
 
 def by_correlation(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -> IntArray:
@@ -290,16 +292,20 @@ def _fewest_of_all_rows(
     left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
     X = fit.scale * problem.X[left_out.samples]
 
-    def errors(inputs: IntArray) -> FloatArray:
+    def fitted(inputs: IntArray) -> RidgeFit:
         columns = np.hstack([X[:, inputs], X[:, n_inputs:]])
-        return left_out.best(quadratic_map(columns, problem.activation)).errors
+        return left_out.best(quadratic_map(columns, problem.activation))
 
-    everything = candidates[-1], errors(candidates[-1])
+    found = fitted(candidates[-1])
+    if found.freedom > (1.0 - _ELIMINATED) * MOST_FUNCTIONS:
+        # All inputs need more functions than a regression has: its errors favour fewer inputs.
+        return candidates[-1]
+    everything = candidates[-1], found.errors
     tried: list[tuple[IntArray, FloatArray]] = []
     for inputs in candidates[:-1]:
         if deadline.over():
             break
-        tried.append((inputs, errors(inputs)))
+        tried.append((inputs, fitted(inputs).errors))
         smallest = _smallest([*tried, everything])
         # Once errors rise, more inputs are better only if all are.
         if smallest is not everything[1] and not _as_good(tried[-1][1], smallest, _HOPELESS):

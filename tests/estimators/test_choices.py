@@ -23,6 +23,7 @@ from qsdp.estimators.choices import (
     _Elimination,
     _fewest_of_all_rows,
     affordable_thresholds,
+    by_correlation,
     choose_encoder,
     first_clear_best,
     is_clear_gain,
@@ -146,10 +147,45 @@ def test_all_rows_decide_how_many_inputs_remain(
     rows = DistinctRows.of(X)
     fit = left_out_fit(problem, rows)
     candidates = [np.arange(k) for k in (1, 2, 3, 5)]
-    assert set(_fewest_of_all_rows(problem, rows, candidates, fit).tolist()) == expected
+    assert set(_fewest_of_all_rows(problem, rows, 5, candidates, fit).tolist()) == expected
     # A few rows rank the inputs; too few to see the second one.
     monkeypatch.setattr(choices, "MOST_FUNCTIONS", 40)
     assert expected <= set(useful_inputs(problem, rows, 5).tolist())
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_inputs_are_ranked_by_correlations_of_products(n_outputs: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 60)) * rng.uniform(0.1, 10.0, 60) + rng.normal(size=60)
+    X[:, 7], X[:, 8] = rng.random(2000) < 0.1, 3.0
+    centred = X - X.mean(axis=0)
+    Z = centred / np.where(centred.std(axis=0) > 0.0, centred.std(axis=0), 1.0)
+    y = Z[:, 1] * Z[:, 2] + 0.5 * Z[:, 3] + 0.5 * Z[:, 4] ** 2 + 0.5 * Z[:, 7] * Z[:, 5]
+    Y = np.stack([y, Z[:, 6]], axis=1) if n_outputs == 2 else y
+    Y += rng.normal(size=Y.shape)
+    order = by_correlation(TrainingProblem(X, Y, beta=1.0), DistinctRows.of(X), 60)
+    assert sorted(order.tolist()) == list(range(60))
+    best = {1, 2, 3, 4, 5, 7} | ({6} if n_outputs == 2 else set())
+    assert set(order[: len(best)].tolist()) == best
+    # A constant column says nothing.
+    assert order[-1] == 8
+
+
+def test_few_of_many_inputs_are_found_among_many_rows() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1500, 100))
+    y = X[:, 0] * X[:, 1] + X[:, 2] + rng.normal(size=1500)
+    kept = useful_inputs(TrainingProblem(X, y, beta=1.0, activation=RELU), DistinctRows.of(X), 100)
+    assert {0, 1, 2} <= set(kept.tolist())
+    assert len(kept) <= 10
+
+
+def test_all_inputs_stay_where_a_regression_has_too_few_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(400, 12))
+    y = np.square(X @ rng.normal(size=(12, 3))).sum(axis=1)
+    monkeypatch.setattr(choices, "MOST_FUNCTIONS", 40)
+    assert len(useful_inputs(TrainingProblem(X, y, beta=1.0), DistinctRows.of(X), 12)) == 12
 
 
 def test_columns_after_the_inputs_stay() -> None:
