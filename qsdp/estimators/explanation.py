@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray
+from qsdp.encoding.expressions import Expression
 from qsdp.encoding.steps import identity, through_steps
 from qsdp.encoding.table_blocks import TableBlocks
 from qsdp.estimators.targets import TargetScaling
@@ -60,7 +60,7 @@ class Explained:
                 "use effects(X).importances"
             )
         form = self._form()
-        if any(one.column is None for one in _describe(self.encoder_, self._names(None), form.n_inputs)):
+        if any(one.position == _MIXED for one in _describe(self.encoder_, self._names(None), form.n_inputs)):
             raise AttributeError(
                 "feature_importances_ requires inputs of the network that are made of one column each, according to "
                 f"their names; {type(self.encoder_).__name__} mixes columns"
@@ -123,7 +123,7 @@ class Explained:
         shown = np.where(bits | (np.abs(center) < 10.0**-digits * scale), 0.0, rounded)
         # An input is (term - center) / scale, and the formula is one in term - shown.
         form = _without_squares(form.composed(1.0 / scale, (shown - center) / scale), bits)
-        texts = [_factor(one.term, about, digits) for one, about in zip(inputs, shown.tolist(), strict=True)]
+        texts = [_factor(one.name, about, digits) for one, about in zip(inputs, shown.tolist(), strict=True)]
         return form.to_expression(texts, digits=digits, threshold=threshold)
 
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
@@ -148,9 +148,9 @@ class Explained:
     ) -> Effects:
         columns = self._names(names)
         inputs = _describe(self._columns_encoder, columns, form.n_inputs)
-        groups = [one.column for one in inputs]
-        if None in groups:
-            columns, groups = [one.term for one in inputs], list(range(len(inputs)))
+        groups = [one.position for one in inputs]
+        if _MIXED in groups:
+            columns, groups = [one.name for one in inputs], list(range(len(inputs)))
         if X is None and self._columns_encoder is not self.encoder_:
             raise InvalidInputError("effects of a network on blocks of a table need X, such as the rows given to fit")
         if X is None:
@@ -168,8 +168,8 @@ class Explained:
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
         """Return the moments by which effects are centred, or None if an input depends on several columns."""
         inputs = _describe(self.encoder_, self._names(None), columns.shape[1])
-        groups = [one.column for one in inputs if one.column is not None]
-        return InputMoments.of(columns, weights, groups) if len(groups) == len(inputs) else None
+        groups = [one.position for one in inputs]
+        return None if _MIXED in groups else InputMoments.of(columns, weights, groups)
 
     def _rows(self, X: Any) -> FloatArray:
         """Return rows of a table as inputs of the network, without the constant input."""
@@ -221,37 +221,19 @@ def class_outputs(classes: Sequence[Any], form: QuadraticForm) -> list[str]:
     return [f"class {label}" for label in classes[-form.n_outputs :]]
 
 
-@dataclass(frozen=True)
-class _Input:
-    """An input of the network, ``(term - center) / scale``.
-
-    Attributes
-    ----------
-    term : str
-        Formula in the names of the columns.
-    column : int or None
-        Number of the column it is derived from; None if there are several or they are unknown.
-    is_bit : bool
-        Whether the term is 0 or 1.
-    """
-
-    term: str
-    column: int | None
-    center: float = 0.0
-    scale: float = 1.0
-    is_bit: bool = False
+#: Position of an input that is made of several columns, or of unknown ones.
+_MIXED = -1
 
 
-def _describe(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]:
-    """Return descriptions of the inputs that an encoder computes from named columns."""
+def _describe(encoder: Any, names: Sequence[str], n_inputs: int) -> Sequence[Expression]:
+    """Return the inputs that an encoder computes from named columns as expressions, some of which may be `_MIXED`."""
     try:
-        expressions = through_steps(identity(names), [encoder]).expressions
+        return through_steps(identity(names), [encoder]).expressions
     except ExportError:
         return _named_by_encoder(encoder, names, n_inputs)
-    return [_Input(one.name, one.position, one.center, one.scale, one.is_bit) for one in expressions]
 
 
-def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]:
+def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list[Expression]:
     """Assign the outputs of a transformer to columns: an output belongs to the only column that its name contains."""
     # These names occur nowhere else, and none contains another.
     marks = [f"\ufdd0{j}\ufdd1" for j in range(len(names))]
@@ -262,14 +244,14 @@ def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list
         outputs = [str(name) for name in named.get_feature_names_out(marks)]
     except (AttributeError, ValueError, TypeError):
         # The encoder has no output names.
-        return [_Input(f"input {k}", None) for k in range(n_inputs)]
+        return [Expression(f"input {k}", _MIXED, "value") for k in range(n_inputs)]
     inputs = []
     for output in outputs:
         found = {int(number) for number in re.findall("\ufdd0(\\d+)\ufdd1", output)}
         term = re.sub("\ufdd0(\\d+)\ufdd1", lambda match: names[int(match[1])], output)
         # Rename an output that the encoder transforms but names like its column.
         term = f"{type(encoder).__name__}({term})" if output in marks else term
-        inputs.append(_Input(term, found.pop() if len(found) == 1 else None))
+        inputs.append(Expression(term, found.pop() if len(found) == 1 else _MIXED, "value"))
     return inputs
 
 
