@@ -31,7 +31,7 @@ from qsdp.estimators.classes import (
     weighted_by_class,
 )
 from qsdp.estimators.collections import rows_here
-from qsdp.estimators.network import _QuantizedNetwork
+from qsdp.estimators.explanation import Explained
 from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
@@ -43,7 +43,7 @@ __all__ = ["QuantizedNetworkClassifier"]
 
 
 @documented(ClassifierOptions)
-class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: ignore[misc]
+class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[misc]
     r"""Classification by a network with quantized first-layer weights and a certified gap.
 
     For two classes, fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)`,

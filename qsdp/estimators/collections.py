@@ -88,5 +88,5 @@ def _coded_chunk(estimator: Any, number: int, X: Any, y: Any, sample_weight: Any
     rows = Rows.of(X, y, sample_weight)
     if not len(rows):
         return rows.X, rows.y, rows.weights
-    coded: tuple[Any, ...] = estimator._coded_rows(estimator._checked_rows(rows))
+    coded: tuple[Any, ...] = estimator._coded_rows(estimator._validated(rows.X, rows.y, rows.weights, reset=False))
     return coded

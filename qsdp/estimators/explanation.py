@@ -16,31 +16,17 @@ from qsdp._utils.validation import FloatArray
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.steps import identity, through_steps
 from qsdp.encoding.table_blocks import TableBlocks
+from qsdp.estimators.network import _QuantizedNetwork
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.networks import BilinearNetwork, BlockNetwork, Effects, InputMoments, QuadraticForm
 from qsdp.networks.quadratic_form import check_digits
-from qsdp.pipeline import QSDPResult
 
 __all__ = ["Explained", "class_outputs", "explained_form"]
 
 
-class Explained:
-    """Mixin that explains estimators whose network is a polynomial of degree two."""
-
-    network_: BilinearNetwork
-    n_features_in_: int
-    classes_: npt.NDArray[Any]
-    _several: bool
-    constant_: float
-    constant_column: bool
-    encoder_: Any
-    target_scaling_: TargetScaling
-
-    @property
-    def result_(self) -> QSDPResult:
-        """Results of training."""
-        raise NotImplementedError
+class Explained(_QuantizedNetwork):
+    """Base class of estimators whose network is a polynomial of degree two, which it explains."""
 
     @property
     def feature_importances_(self) -> FloatArray:
@@ -174,18 +160,15 @@ class Explained:
     def _rows(self, X: Any) -> FloatArray:
         """Return rows of a table as inputs of the network, without the constant input."""
         checked = self._checked(X)
-        return self.encoder_.samples(checked) if isinstance(self.encoder_, TableBlocks) else self._encoded(checked)
+        rows: FloatArray = (
+            self.encoder_.samples(checked) if isinstance(self.encoder_, TableBlocks) else self._encoded(checked)
+        )
+        return rows
 
     @property
     def _columns_encoder(self) -> Any:
         """Encoder whose outputs are the inputs of `_form`."""
         return self.encoder_.inputs_ if isinstance(self.encoder_, TableBlocks) else self.encoder_
-
-    def _checked(self, X: Any) -> Any:
-        raise NotImplementedError
-
-    def _encoded(self, X: Any) -> FloatArray:
-        raise NotImplementedError
 
     def _names(self, names: Sequence[str] | None) -> list[str]:
         known = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])

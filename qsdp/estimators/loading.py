@@ -198,14 +198,14 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
 
 
 def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Solution | None:
-    """Return the solution that the network was sampled from; older files lack it for blocks, not its beta."""
+    """Return the solution that the network was sampled from; files of pickled estimators have only its beta."""
     network, beta = model.network_, state.pop("beta", None)
     if not is_number(beta) or beta < 0.0:
         raise StorageError(f"relaxation: beta cannot be {beta!r:.60}")
-    model._beta = beta
+    model._trained_beta = beta
+    if not state:
+        return None
     if makes_blocks(model.encoder_):
-        if not state:
-            return None
         layout, activation, levels = model.encoder_.layout_, None, 2
         count, size = network.n_outputs * layout.n_blocks, layout.side
     else:
