@@ -50,14 +50,14 @@ def certify(
     ] = None,
     bound_type: Annotated[str, typer.Option(help=f"Type of the bound: {' | '.join(BOUND_TYPES)}.")] = "sdp",
     verified: Annotated[
-        bool, typer.Option("--verified", metavar="", help="Prove the bound for any rounding of the arithmetic.")
+        bool, typer.Option("--verified", help="Prove the bound for any rounding of the arithmetic.")
     ] = False,
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time limit of --bound-type exact.")
     ] = REFINEMENT_TIME,
     no_data: Annotated[
         bool,
-        typer.Option("--no-data", metavar="", help="Write the encoded rows to CERT.npz instead of the certificate."),
+        typer.Option("--no-data", help="Write the encoded rows to CERT.npz instead of the certificate."),
     ] = False,
     force: Force = False,
 ) -> None:

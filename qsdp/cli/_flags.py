@@ -44,7 +44,7 @@ TimeLimit = Annotated[float | None, _flag("time_limit", metavar="SECONDS")]
 Seed = Annotated[int, _flag("random_state")]
 Jobs = Annotated[int, _flag("n_jobs")]
 Device = Annotated[str | None, _flag("device")]
-Force = Annotated[bool, typer.Option("--force", metavar="", help="Overwrite the output file.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `qsdp fit` saved.")]
 
 #: The same rows are held out and the same neurons drawn every time, unless --seed says otherwise.
