@@ -95,7 +95,7 @@ def certify(
     print_facts(
         [
             ("data", f"{file}: {problem.n_samples} training rows, the same as those of {model_file}"),
-            network_fact(model.network_, model._trained_beta, problem.loss.name),
+            network_fact(model),
             ("saved", f"{path}, {rows}" if rows else str(path)),
             ("check", check),
         ]

@@ -155,7 +155,7 @@ def report_fit(
     print_facts(
         [
             *_reading_facts(file, rows, drop, model),
-            network_fact(model.network_, model._trained_beta, get_loss(model.loss).name),
+            network_fact(model),
             *_refinement_facts(model.result_),
             ("saved", where),
         ]

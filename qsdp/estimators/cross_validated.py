@@ -39,6 +39,7 @@ from qsdp.estimators.regressor import QuantizedNetworkRegressor
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
 from qsdp.pipeline import QSDPResult, sample_from
+from qsdp.relaxation.backends import Settings
 from qsdp.statistics.collections import RowBatches, Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
@@ -114,11 +115,11 @@ class _CrossValidated:
             for _, test in splits
         ]
         with options.limit():
-            path, folds = plan_paths(
-                problem, kept, options.betas, solver=options.solver, tol=options.tol, device=options.device
-            )
+            settings = Settings(options.tol, device=options.device)
+            path, folds = plan_paths(problem, kept, options.betas, solver=options.solver, settings=settings)
             # Scores of neighbouring betas differ by more than that.
-            folds = [replace(fold, tol=fold.tol / INNER) for fold in folds]
+            coarse = options.tol / INNER
+            folds = [replace(fold, settings=replace(fold.settings, tol=coarse)) for fold in folds]
             member = self._member(named=is_frame(samples.X))
             turns = -(-len(folds) // count_jobs(options.n_jobs))
             # All folds together may take half of the time.
@@ -133,7 +134,8 @@ class _CrossValidated:
             best = self._best_of(path.betas, scores)
             with progress(options.verbose) as stages:
                 with stages.stage("solve") as bar, deadline.fraction(0.5):
-                    relaxation = path.only(best).solve(options.n_jobs, bar)[0]
+                    one = replace(path, betas=path.betas[best : best + 1])
+                    relaxation = one.solve(options.n_jobs, bar)[0]
                 # Half of the time left after the folds and the path is for a refinement.
                 with deadline.fraction(1.0):
                     return sample_from(relaxation, options, rng)

@@ -20,7 +20,6 @@ from qsdp.report._charts import curve, scatter
 from qsdp.report._filters import filters_of
 from qsdp.report._model import (
     Judged,
-    column_names,
     loss_and_beta,
     options_of,
 )
@@ -89,7 +88,7 @@ def facts_of_model(model: Any, judged: Judged | None, n_draws: int) -> dict[str,
         "trained_with": getattr(model, "provenance_", {}),
         "judged": _judged_facts(judged, n_draws) if judged else None,
         "effects": _effects(judged.effects, judged.parts[0].name) if judged and judged.effects else None,
-        "importances": [] if importances is None else _bars(column_names(model), importances),
+        "importances": [] if importances is None else _bars(model._names(None), importances),
     }
 
 

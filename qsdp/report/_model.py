@@ -21,7 +21,6 @@ from qsdp.tables.training import evaluate, inputs_of, split, weights_of, with_ta
 
 __all__ = [
     "Judged",
-    "column_names",
     "judge",
     "loss_and_beta",
     "options_of",
@@ -68,11 +67,6 @@ def options_of(model: Any) -> list[tuple[str, str]]:
     facts += [] if solution is None else [("regulariser", solution.regularization)]
     options = {name: value for name, value in model.get_params(deep=False).items() if name not in _OF_THE_RUN}
     return [*facts, *((name.replace("_", " "), str(value)) for name, value in options.items())]
-
-
-def column_names(model: Any) -> list[str]:
-    """Return the names of a model's input columns."""
-    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])]
 
 
 def judge(model: Any, data_file: str | os.PathLike[str]) -> Judged:
