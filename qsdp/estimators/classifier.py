@@ -28,7 +28,6 @@ from qsdp.estimators.classes import (
     class_logits,
     class_scores,
     encode_classes,
-    weighted_by_class,
 )
 from qsdp.estimators.collections import rows_here
 from qsdp.estimators.explanation import Explained
@@ -189,7 +188,9 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
                 f"y must hold labels that the sampled rows have, {self.classes_.tolist()!r:.60}; got "
                 f"{samples.y[unknown].tolist()[0]!r}"
             )
-        weights = weighted_by_class(self._class_factors, codes, samples.weights)
+        weights = samples.weights
+        if self._class_factors is not None:
+            weights = self._class_factors[codes] * (1.0 if weights is None else weights)
         return encode_classes(codes, len(self.classes_), get_loss(self.loss)), weights
 
     def _fit(self, samples: Rows, options: Any, **routed: Any) -> None:

@@ -19,10 +19,10 @@ from qsdp.encoding.table_blocks import TableBlocks
 from qsdp.estimators.network import _QuantizedNetwork
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.networks import BilinearNetwork, BlockNetwork, Effects, InputMoments, QuadraticForm
+from qsdp.networks import BlockNetwork, Effects, InputMoments, QuadraticForm
 from qsdp.networks.quadratic_form import check_digits
 
-__all__ = ["Explained", "class_outputs", "explained_form"]
+__all__ = ["Explained"]
 
 
 class Explained(_QuantizedNetwork):
@@ -114,8 +114,6 @@ class Explained(_QuantizedNetwork):
 
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
         """Return predictions or decisions as a quadratic form in the encoded columns; a scaling converts units."""
-        # Two labels are not two classes: each has its score.
-        of_difference = is_classifier(self) and not self._several
         if isinstance(self.network_, BlockNetwork):
             if not isinstance(self.encoder_, TableBlocks):
                 raise InvalidInputError(
@@ -123,11 +121,15 @@ class Explained(_QuantizedNetwork):
                     "qsdp.plotting.FiltersDisplay shows its neurons"
                 )
             form = self.encoder_.quadratic_form(self.network_)
-            return explained_form(form, None, scaling, of_difference=of_difference)
-        activation = self.network_.activation
-        lifted = activation is not None and activation.lifted
-        constant = self.constant_ if self.constant_column and not lifted else None
-        return explained_form(self.network_, constant, scaling, of_difference=of_difference)
+        else:
+            form = self.network_.to_quadratic_form()
+            form = form.with_last(self.constant_) if self._appends_constant else form
+        if scaling is not None:
+            form = form.rescaled(scaling.offset, scaling.scale)
+        # The score of two classes is a difference, but two labels have one score each.
+        if is_classifier(self) and not self._several and form.output_shape == (2,):
+            return QuadraticForm(*(part[1] - part[0] for part in (form.S, form.s, form.s0)))
+        return form
 
     def _effects(
         self, form: QuadraticForm, X: Any = None, sample_weight: Any = None, names: Sequence[str] | None = None
@@ -146,9 +148,9 @@ class Explained(_QuantizedNetwork):
             data = self._rows(X)
         outputs = None
         if is_classifier(self):
-            outputs = (
-                [f"label {k}" for k in self.classes_] if self._several else class_outputs(self.classes_.tolist(), form)
-            )
+            # A single output is that of the second class.
+            kind, names = "label" if self._several else "class", self.classes_.tolist()[-form.n_outputs :]
+            outputs = [f"{kind} {label}" for label in names]
         return Effects.of(form, data, sample_weight=sample_weight, columns=columns, groups=groups, outputs=outputs)
 
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
@@ -176,32 +178,6 @@ class Explained(_QuantizedNetwork):
         if len(columns) != self.n_features_in_:
             raise InvalidInputError(f"names must be {self.n_features_in_}, one for each column; got {len(columns)}")
         return columns
-
-
-def explained_form(
-    network: BilinearNetwork | QuadraticForm,
-    constant: float | None,
-    scaling: TargetScaling | None,
-    *,
-    of_difference: bool,
-) -> QuadraticForm:
-    """Return a network as a quadratic form in its encoded columns, with its constant input absorbed.
-
-    With `of_difference`, two outputs become their difference, as for two classes.
-    """
-    form = network.to_quadratic_form()
-    if constant is not None:
-        form = form.with_last(constant)
-    if scaling is not None:
-        form = form.rescaled(scaling.offset, scaling.scale)
-    if of_difference and form.output_shape == (2,):
-        return QuadraticForm(*(part[1] - part[0] for part in (form.S, form.s, form.s0)))
-    return form
-
-
-def class_outputs(classes: Sequence[Any], form: QuadraticForm) -> list[str]:
-    """Return the names of the outputs of a classifier: one per class, or only the second of two classes."""
-    return [f"class {label}" for label in classes[-form.n_outputs :]]
 
 
 #: Position of an input that is made of several columns, or of unknown ones.

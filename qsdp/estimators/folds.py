@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,6 @@ from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.path import (
     FRACTION,
     RelaxationPath,
-    check_betas,
     geometric,
     path_with,
 )
@@ -84,7 +82,7 @@ class PathPlan:
 def plan_paths(
     problem: TrainingProblem,
     splits: Sequence[Split],
-    betas: Any = 20,
+    betas: int | FloatArray = 20,
     *,
     solver: str = "auto",
     settings: Settings,
@@ -99,7 +97,7 @@ def plan_paths(
     problem : TrainingProblem
         Problem of all data.
     splits : sequence of (training rows, held-out rows)
-    betas : int or array-like of shape (K,), default=20
+    betas : int or ndarray of shape (K,), default=20
         See `relaxation_path`; a grid is computed for all data.
     solver : str, default="auto"
         See `relaxation_path`.
@@ -113,9 +111,8 @@ def plan_paths(
     list of PathPlan
         One plan for every split.
     """
-    chosen = check_betas(betas)
     with deadline.fraction(FIRST_TRY):
-        grid = geometric(useful_beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
+        grid = geometric(useful_beta_max(problem), FRACTION, betas) if isinstance(betas, int) else betas
     training = [problem.take(train) for train, _ in splits]
     of_folds: list[SharedGram | None] = [None] * len(splits)
     of_all: SharedGram | None = None

@@ -25,15 +25,6 @@ def _check_encoding(name: str, value: Any) -> Any:
     return check_encoding(name, value)
 
 
-def _check_categories(name: str, value: Any) -> int:
-    return check_integer(name, value, minimum=2)
-
-
-def _check_betas(name: str, value: Any) -> None:
-    del name
-    check_betas(value)
-
-
 __all__ = [
     "ClassifierCrossValidationOptions",
     "ClassifierOptions",
@@ -94,7 +85,7 @@ class EstimatorOptions(TrainingOptions):
         Largest number of categories of a column of text that become bits, >= 2: the most frequent ones. The others set
         none of the bits. Only for an `encoding` by name.
         """,
-        _check_categories,
+        lambda name, value: check_integer(name, value, minimum=2),
         "Largest number of categories of a column that become bits: the most frequent ones.",
     )
     constant_column: bool = option(
@@ -179,7 +170,7 @@ class CrossValidationOptions(EstimatorOptions):
         Betas to try, positive and distinct; or their number, for a geometric grid from `qsdp.beta_max`, the smallest
         beta for which the zero network is optimal, down to a thousandth of it.
         """,
-        _check_betas,
+        lambda name, value: check_betas(value),
     )
     cv: Any = option(
         5,

@@ -58,7 +58,7 @@ def test_folds_whose_units_differ(weighted: bool) -> None:
 
 def test_a_plan_is_solved_elsewhere() -> None:
     problem = qsdp.TrainingProblem(X, Y, beta=1.0)
-    plan, _ = plan_paths(problem, splits_of(KFold(3)), [2.0, 0.5], settings=SETTINGS)
+    plan, _ = plan_paths(problem, splits_of(KFold(3)), np.array([2.0, 0.5]), settings=SETTINGS)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(plan)).solve().objective, plan.solve().objective)
 
 
@@ -71,7 +71,7 @@ def test_samples_that_are_taken() -> None:
 
 def test_loose_gaps_are_warned_of_unless_quiet(recwarn: pytest.WarningsRecorder) -> None:
     problem = qsdp.TrainingProblem(X, Y, beta=1.0)
-    plan, _ = plan_paths(problem, splits_of(KFold(2)), [0.5], settings=Settings(1e-17))
+    plan, _ = plan_paths(problem, splits_of(KFold(2)), np.array([0.5]), settings=Settings(1e-17))
     plan.solve(quiet=True)
     assert not recwarn.list
     plan.solve()
