@@ -292,7 +292,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
             state["calibration_"] = self.calibration_.without_data()
         return super()._without_data(state)
 
-    def _predictor(self, method: str) -> Any:
+    def _predictor(self, method: str = "predict") -> Any:
         predictor = super()._predictor(method)
         predictor.calibration_ = None
         if "proba" in method and self.calibration_ is not None:

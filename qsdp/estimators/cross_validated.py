@@ -44,9 +44,6 @@ from qsdp.statistics.collections import RowBatches, Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
 
-#: Attributes with the data of an earlier fit.
-_EARLIER = ("_result", "certificate_", "calibration_")
-
 
 class _CrossValidated:
     """Mixin with the cross-validation of the classifier and the regressor."""
@@ -158,9 +155,9 @@ class _CrossValidated:
 
     def _member(self: Any, *, named: bool) -> Any:
         """Return a copy, fitted except for its network, that scores folds whose columns are `named` or not."""
-        member = copy.copy(self)
-        for name in _EARLIER if named else (*_EARLIER, "feature_names_in_"):
-            vars(member).pop(name, None)
+        member = self._predictor()
+        if not named:
+            member.__dict__.pop("feature_names_in_", None)
         # Splits may come from a generator, which other processes cannot receive. With `probability`, scorers of
         # probabilities calibrate every member without a warning.
         vars(member).update(cv=None, scoring=None, n_jobs=None, verbose=False, probability=True)

@@ -158,10 +158,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
         """Train on the inputs and targets of the samples of positive weight, or on all chunks if these are a sample."""
         problem = options.problem(inputs, target, weights, samples.repetitions, routed.get("stands_for", 1.0))
         if "chunks" in routed:
-            encoder = copy.copy(self)
-            # The results of an earlier fit do not belong to what this one has learned so far.
-            encoder.__dict__.pop("_result", None)
-            return train_on_collections(encoder, routed["chunks"], problem, options)
+            return train_on_collections(self._predictor(), routed["chunks"], problem, options)
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
         return run_pipeline(problem, options, start=last)
 
@@ -381,11 +378,12 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
             raise InvalidInputError(f"X must have shape (n, {self.n_features_in_}); got a Dask collection of {X.shape}")
         return map_rows(getattr(self._predictor(method), method), X, dtype, *row_shape)
 
-    def _predictor(self, method: str) -> Any:
-        """Return a copy of this estimator with the same predictions and without the training set."""
+    def _predictor(self, method: str = "predict") -> Any:
+        """Return a copy of this estimator with the same predictions and without the data of this or an earlier fit."""
         del method
         predictor = copy.copy(self)
-        predictor.__dict__.pop("_result", None)
+        for name in ("_result", "certificate_"):
+            predictor.__dict__.pop(name, None)
         return predictor
 
     def _checked(self, X: Any, *, reset: bool = False) -> Any:
