@@ -315,12 +315,9 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
         """Resample a loaded estimator: the new network is not refined, and its objective is not known."""
         if refine not in {None, "none"}:
             raise InvalidInputError(f"refine must be 'none' without the training data; got {refine!r}")
-        if solution.layout is None:
-            levels = self.network_.levels if levels is None else check_levels(levels)
-        elif levels not in {None, 2}:
+        if solution.layout is not None and levels not in {None, 2}:
             raise InvalidInputError(f"levels must be 2 for blocks; got {levels!r}")
-        else:
-            levels = 2
+        levels = getattr(self.network_, "levels", 2) if levels is None else check_levels(levels)
         covariance = solution.covariance(levels, self.network_.output_shape)
         self.network_ = sample_network(covariance, n_neurons, random_state, allocation=self.allocation)
         self.certificate_ = Certificate(solution.bound(levels, self._trained_beta), math.nan)

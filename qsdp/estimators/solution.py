@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,7 @@ from qsdp.relaxation.solution import finish
 from qsdp.shaping import SHAPINGS, BlockCovariances, shape_block, shape_matrix
 from qsdp.training_data import MAX_LEVELS
 
-__all__ = ["TOLERANCE", "Solution"]
+__all__ = ["TOLERANCE", "Solution", "taken"]
 
 #: Largest relative violation of feasibility or of a bound by rounding in a stored solution.
 TOLERANCE = 1e-6
@@ -216,19 +215,14 @@ class Solution(ReadOnlyArrays):
 
     @classmethod
     def from_state(
-        cls, state: Any, arrays: Mapping[str, Any], n_matrices: int, size: int, layout: Layout | None = None
+        cls, state: Any, arrays: dict[str, Any], n_matrices: int, size: int, layout: Layout | None = None
     ) -> Solution:
-        """Return the solution with K matrices N x N, or raise StorageError if it is invalid."""
+        """Return the solution with K matrices N x N, taken from the arrays, or raise StorageError if it is invalid."""
         fields = checked("relaxation", state, _CHECKS)
         shapes = {"Z": (size, size), "V": (size, size), "rho": (), "weights": (size,)}
-        found: dict[str, Any] = {}
-        for name in ARRAYS:
-            array, expected = arrays.get(f"relaxation.{name}"), (n_matrices, *shapes[name])
-            if array is None or array.dtype != np.float64 or array.shape != expected:
-                raise StorageError(f"relaxation: {name} does not have the shape {expected}")
-            if not np.all(np.isfinite(array)):
-                raise StorageError(f"relaxation: {name} is not finite")
-            found[name] = read_only(array)
+        found: dict[str, Any] = {
+            name: read_only(taken(arrays, f"relaxation.{name}", (n_matrices, *shape))) for name, shape in shapes.items()
+        }
         solution = cls(**found, **{**fields, "activation": get_activation(fields["activation"])}, layout=layout)
         solution._check_feasible()
         return solution
@@ -263,6 +257,14 @@ class Solution(ReadOnlyArrays):
         entries = self.layout.used[:, :, None] & self.layout.used[:, None, :]
         entries[list(self.layout.linear)] &= np.eye(self.layout.side, dtype=bool)
         return np.tile(entries, (self.n_outputs, 1, 1))
+
+
+def taken(arrays: dict[str, Any], name: str, shape: tuple[int, ...] | None) -> FloatArray:
+    """Remove an array from the arrays of a file, check it (finite float64), and return it."""
+    array: FloatArray = arrays.pop(name)
+    if array.dtype != np.float64 or (shape is not None and array.shape != shape) or not np.all(np.isfinite(array)):
+        raise StorageError(f"{name} must be finite numbers of shape {shape}; got {array.dtype} of shape {array.shape}")
+    return array
 
 
 ARRAYS = ("Z", "V", "rho", "weights")

@@ -75,7 +75,7 @@ class ScoredRows:
         """Compute the recall of every class of the rows, by its number, of a network (default: the model's)."""
         from sklearn.metrics import recall_score
 
-        truth, values, weights = self._known(network)
+        truth, values, weights = self.known(network)
         labels = np.unique(truth)
         found = recall_score(
             truth, choose_classes(values), labels=labels, average=None, sample_weight=weights, zero_division=0.0
@@ -86,12 +86,12 @@ class ScoredRows:
         """Compute the area under the ROC curve; NaN unless there are two classes, both among the rows."""
         from sklearn.metrics import roc_auc_score
 
-        truth, values, weights = self._known(network)
+        truth, values, weights = self.known(network)
         if not len(np.unique(truth)) == len(self.model.classes_) == 2:
             return math.nan
         return float(roc_auc_score(truth, class_scores(values), sample_weight=weights))
 
-    def _known(self, network: Any) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray | None]:
+    def known(self, network: Any = None) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray | None]:
         """Return true classes, scores of classes and weights of the rows whose class was seen in training."""
         known = self.truth >= 0
         weights = None if self.weights is None else self.weights[known]
@@ -102,7 +102,7 @@ class ScoredRows:
         """Compute the confusion matrix (C, C): rows by true and by predicted class, without unknown classes."""
         from sklearn.metrics import confusion_matrix
 
-        truth, values, _ = self._known(None)
+        truth, values, _ = self.known()
         counts: npt.NDArray[np.intp] = confusion_matrix(
             truth, choose_classes(values), labels=range(len(self.model.classes_))
         )
