@@ -34,7 +34,6 @@ __all__ = [
     "fit_encoder",
     "has_encoder",
     "makes_blocks",
-    "used_columns",
     "uses_transformer",
 ]
 
@@ -56,11 +55,6 @@ def check_encoding(name: str, encoding: Any) -> Any:
 def has_encoder(encoding: Any) -> bool:
     """Return whether an `encoding` changes the columns of X."""
     return encoding is not None and not (isinstance(encoding, str) and encoding == "none")
-
-
-def used_columns(encoder: Any) -> tuple[int, ...] | None:
-    """Return the positions of the columns that a fitted encoder reads; None if it may read all."""
-    return encoder.encoding_.used if isinstance(encoder, TableEncoder) else None
 
 
 def uses_transformer(encoding: Any) -> bool:

@@ -23,6 +23,7 @@ from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight,
 from qsdp.activations import get_activation
 from qsdp.blocks import Blocks
 from qsdp.certificates import Certificate
+from qsdp.encoding import TableEncoder
 from qsdp.encoding.columns import as_table
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.frames import columns_of_training, is_frame
@@ -36,7 +37,6 @@ from qsdp.estimators.inputs import (
     fit_encoder,
     has_encoder,
     makes_blocks,
-    used_columns,
     uses_transformer,
 )
 from qsdp.estimators.options import EstimatorOptions
@@ -392,7 +392,9 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
         if reset and not uses_transformer(self.encoding):
             check_kind_of_array(X, frames=self._takes_frames)
         X = as_table(X) if self._takes_frames else X
-        X = X if reset else columns_of_training(X, self, used_columns(self.encoder_))
+        if not reset:
+            used = self.encoder_.encoding_.used if isinstance(self.encoder_, TableEncoder) else None
+            X = columns_of_training(X, self, used)
         # Text, categories and missing entries of data frames are left to the encoder.
         entries = {"skip_check_array": True} if self._takes_frames and is_frame(X) else self._entries(X)
         errors = errors_of("X") if reset else nullcontext()

@@ -12,7 +12,6 @@ import numpy as np
 
 from qsdp._utils.numeric import ROUNDING
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses import get_loss
 from qsdp.networks import Effects
 from qsdp.problem import TrainingProblem
 from qsdp.tables import read_table
@@ -22,7 +21,6 @@ from qsdp.tables.training import evaluate, inputs_of, split, weights_of, with_ta
 __all__ = [
     "Judged",
     "judge",
-    "loss_and_beta",
     "options_of",
 ]
 
@@ -49,11 +47,6 @@ class Judged:
     parts: list[ScoredRows]
     effects: Effects | None
     problem: TrainingProblem | None
-
-
-def loss_and_beta(model: Any) -> str:
-    """Return the loss and the beta of the problem as text."""
-    return get_loss(model.loss).name + f", beta {model._trained_beta:g}"
 
 
 def options_of(model: Any) -> list[tuple[str, str]]:

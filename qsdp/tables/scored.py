@@ -20,7 +20,7 @@ from qsdp.tables.training import inputs_of, problem_if_trained, split, targets_o
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["ScoredRows", "class_names", "score_of", "scored_rows", "truth_of"]
+__all__ = ["ScoredRows", "class_names", "scored_rows", "truth_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +63,14 @@ class ScoredRows:
         return self.outputs if network is None or network is self.model.network_ else network.predict(self.X)
 
     def score(self, network: Any = None) -> float:
-        """Compute the accuracy, or R² (NaN for a constant true target), of a network (default: the model's)."""
-        return score_of(self.model, self._outputs(network), self.truth, self.weights)
+        """Compute the (weighted) accuracy, or R² (NaN for a constant truth), of a network (default: the model's)."""
+        outputs, truth, weights = self._outputs(network), self.truth, self.weights
+        if hasattr(self.model, "classes_"):
+            chosen = choose_classes(self.model.target_scaling_.decode(outputs))
+            return float(np.average(chosen == truth, weights=weights))
+        spread = float(np.average((truth - np.average(truth, weights=weights)) ** 2, weights=weights))
+        error = float(np.average((truth - outputs) ** 2, weights=weights))
+        return 1.0 - error / spread if spread > 0.0 else math.nan
 
     def values(self) -> FloatArray:
         """Return the predicted class scores, or the predicted numbers in the units of the target."""
@@ -129,16 +135,6 @@ def truth_of(model: Any, table: pandas.DataFrame) -> npt.NDArray[Any]:
     labels = model.classes_.tolist()
     known = {label: code for code, label in enumerate(labels)}
     return np.array([known.get(label, -1) for label in targets_of(model.table_, table, labels).tolist()], dtype=np.intp)
-
-
-def score_of(model: Any, outputs: FloatArray, truth: FloatArray, weights: FloatArray | None = None) -> float:
-    """Compute the (weighted) accuracy of outputs, or R², which is NaN for a constant true target."""
-    if hasattr(model, "classes_"):
-        chosen = choose_classes(model.target_scaling_.decode(outputs))
-        return float(np.average(chosen == truth, weights=weights))
-    spread = float(np.average((truth - np.average(truth, weights=weights)) ** 2, weights=weights))
-    error = float(np.average((truth - outputs) ** 2, weights=weights))
-    return 1.0 - error / spread if spread > 0.0 else math.nan
 
 
 def scored_rows(model: Any, table: pandas.DataFrame) -> tuple[list[ScoredRows], TrainingProblem | None]:
