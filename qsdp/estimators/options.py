@@ -11,7 +11,7 @@ from typing import Any
 from qsdp._utils.options import choice, option, redefined
 from qsdp._utils.validation import RandomState, check_flag, check_integer
 from qsdp.activations import PolynomialActivation
-from qsdp.encoding.fitting import EncodingRule
+from qsdp.encoding.fitting import ENCODINGS, EncodingRule
 from qsdp.estimators.classes import check_class_weight
 from qsdp.losses import Loss
 from qsdp.options import AUTO, REFINEMENT_TIME, TrainingOptions
@@ -77,6 +77,7 @@ class EstimatorOptions(TrainingOptions):
         of tables.
         """,
         _check_encoding,
+        f"Encoding of numbers: {' | '.join([AUTO, *ENCODINGS])}; auto chooses on held-out rows.",
     )
     max_categories: int = option(
         EncodingRule.max_categories,
