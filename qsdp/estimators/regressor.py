@@ -97,7 +97,6 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
         return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> QuantizedNetworkRegressor:

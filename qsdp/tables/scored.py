@@ -32,6 +32,8 @@ class ScoredRows:
     name : str
         Name of the rows, such as "test rows".
     model : estimator
+    table : data frame or array
+        Columns of the model.
     X : ndarray
         Inputs of networks.
     truth : ndarray of shape (n,)
@@ -41,6 +43,7 @@ class ScoredRows:
 
     name: str
     model: Any
+    table: Any
     X: FloatArray
     truth: FloatArray
     weights: FloatArray | None
@@ -49,8 +52,9 @@ class ScoredRows:
     def of(cls, name: str, model: Any, table: pandas.DataFrame, X: FloatArray | None = None) -> ScoredRows:
         """Collect the rows of a table with targets and, if present, weights; X are their inputs, if known."""
         weights = weights_of(model.table_, table) if model.table_.weights in table.columns else None
-        X = model.network_inputs(inputs_of(model, table)) if X is None else X
-        return cls(name, model, X, truth_of(model, table), weights)
+        columns = inputs_of(model, table)
+        X = model.network_inputs(columns) if X is None else X
+        return cls(name, model, columns, X, truth_of(model, table), weights)
 
     @cached_property
     def outputs(self) -> FloatArray:

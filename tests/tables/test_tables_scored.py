@@ -71,8 +71,8 @@ def test_a_constant_truth_has_no_score() -> None:
     model: Any = trained("price")
     predicting = SimpleNamespace(predict=lambda X: X[:, 0])
     X = np.array([[1.0], [2.0]])
-    assert ScoredRows("rows", model, X, np.array([1.0, 2.0]), None).score(predicting) == 1.0
-    assert math.isnan(ScoredRows("rows", model, X, np.array([2.0, 2.0]), None).score(predicting))
+    assert ScoredRows("rows", model, X, X, np.array([1.0, 2.0]), None).score(predicting) == 1.0
+    assert math.isnan(ScoredRows("rows", model, X, X, np.array([2.0, 2.0]), None).score(predicting))
 
 
 def test_the_parts_of_the_training_table_or_all_rows() -> None:
