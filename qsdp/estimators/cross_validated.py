@@ -86,7 +86,7 @@ class _CrossValidated:
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         if self.scoring is not None:
-            router.add(scorer=self._scorer(), method_mapping=MethodMapping().add(caller="fit", callee="score"))
+            router.add(scorer=self._scorer(self), method_mapping=MethodMapping().add(caller="fit", callee="score"))
         return router
 
     def _train(
@@ -100,7 +100,8 @@ class _CrossValidated:
     ) -> QSDPResult:
         rng = check_random_state(options.random_state)
         problem = options.problem(inputs, target, weights, samples.repetitions)
-        scorer, splits, score = self._scorer(), self._splits(samples, routed["split"]), routed["score"]
+        member = self._member(named=is_frame(samples.X))
+        scorer, splits, score = self._scorer(member), self._splits(samples, routed["split"]), routed["score"]
         if "sample_weight" in score:
             _check_weighs(scorer)
             score = {**score, "sample_weight": samples.weights}
@@ -117,7 +118,6 @@ class _CrossValidated:
             # Scores of neighbouring betas differ by more than that.
             coarse = options.tol / INNER
             folds = [replace(fold, settings=replace(fold.settings, tol=coarse)) for fold in folds]
-            member = self._member(named=is_frame(samples.X))
             turns = -(-len(folds) // count_jobs(options.n_jobs))
             # All folds together may take half of the time.
             seconds = 0.5 / turns * deadline.left()
@@ -163,9 +163,9 @@ class _CrossValidated:
         vars(member).update(cv=None, scoring=None, n_jobs=None, verbose=False, probability=True)
         return member
 
-    def _scorer(self: Any) -> Callable[..., float]:
+    def _scorer(self: Any, estimator: Any) -> Callable[..., float]:
         try:
-            scorer: Callable[..., float] = check_scoring(self, scoring=self.scoring)
+            scorer: Callable[..., float] = check_scoring(estimator, scoring=self.scoring)
         except (ValueError, TypeError) as error:
             raise InvalidInputError(f"scoring must be None, a scorer's name or a callable: {error}") from None
         return scorer
