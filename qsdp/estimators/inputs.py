@@ -121,6 +121,8 @@ def check_targets(X: Any, y: Any, **options: bool) -> Any:
     with errors_of("y"):
         if y is None:
             raise ValueError("the estimator requires y to be passed, but the target y is None")
+        if scipy.sparse.issparse(y):
+            raise TypeError("sparse targets must be dense; use y.toarray()")
         target = _check_y(y, **options)
     if not len(X):
         raise InvalidInputError("X must have at least one row; got none")

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_transformer
 from sklearn.feature_selection import SelectKBest
@@ -236,6 +237,8 @@ def test_targets_are_checked_alike_for_frames_and_arrays() -> None:
             model.fit(table, np.where(X[:, 0] > 0.0, np.nan, 1.0))
         with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
             model.fit(table)
+        with pytest.raises(InvalidTypeError, match=r"y is not valid: sparse targets must be dense; use y\.toarray"):
+            qsdp.QuantizedNetworkRegressor().fit(table, csr_array(X[:, :1]))
     with pytest.raises(InvalidInputError, match="X must have at least one row"):
         qsdp.QuantizedNetworkClassifier().fit(FRAME.iloc[:0], LABELS[:0])
 
