@@ -10,28 +10,20 @@ import qsdp
 from qsdp.cli._streams import SETTINGS, Group
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"qsdp {qsdp.__version__}")
-        raise typer.Exit
-
-
 def _main(
     ctx: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", metavar="", callback=_print_version, is_eager=True, help="Show the version and exit."
-        ),
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", metavar="", envvar="QSDP_DEBUG", help="Show the traceback of an error.")
+        bool, typer.Option("--debug", envvar="QSDP_DEBUG", help="Show the traceback of an error.")
     ] = False,
 ) -> None:
     """Quantized-weight neural networks with a certified gap to the global optimum.
 
     Start with `qsdp demo`; `qsdp COMMAND --help` explains the others.
     """
+    if version:
+        typer.echo(f"qsdp {qsdp.__version__}")
+        raise typer.Exit
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 

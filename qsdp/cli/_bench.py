@@ -24,9 +24,7 @@ _List = list[str] | None
 
 def bench(
     suite: Annotated[str, typer.Option(help=" | ".join(_SUITES))] = "uci",
-    quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="Three bundled sets, five methods, one split.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Three bundled sets, five methods, one split.")] = False,
     jobs: Annotated[int, typer.Option(help="Cases measured in parallel, each on one thread.")] = 1,
     sets: Annotated[
         _List, typer.Option(help="Data sets, separated by commas or repeated options; all by default.")

@@ -50,14 +50,14 @@ def certify(
     ] = None,
     bound_type: Annotated[str, typer.Option(help=f"Type of the bound: {' | '.join(BOUND_TYPES)}.")] = "sdp",
     verified: Annotated[
-        bool, typer.Option("--verified", metavar="", help="Prove the bound for any rounding of the arithmetic.")
+        bool, typer.Option("--verified", help="Prove the bound for any rounding of the arithmetic.")
     ] = False,
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time limit of --bound-type exact.")
     ] = REFINEMENT_TIME,
     no_data: Annotated[
         bool,
-        typer.Option("--no-data", metavar="", help="Write the encoded rows to CERT.npz instead of the certificate."),
+        typer.Option("--no-data", help="Write the encoded rows to CERT.npz instead of the certificate."),
     ] = False,
     force: Force = False,
 ) -> None:
@@ -95,7 +95,7 @@ def certify(
     print_facts(
         [
             ("data", f"{file}: {problem.n_samples} training rows, the same as those of {model_file}"),
-            network_fact(model.network_, model._trained_beta, problem.loss.name),
+            network_fact(model),
             ("saved", f"{path}, {rows}" if rows else str(path)),
             ("check", check),
         ]

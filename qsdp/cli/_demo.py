@@ -16,7 +16,6 @@ from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
 from qsdp.estimators import EstimatorOptions
-from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork
 from qsdp.report.figures import (
     SINGLE,
@@ -63,16 +62,15 @@ def demo(
         rival = make_pipeline(StandardScaler(), linear).fit(X, y)
         rounded, rounded_bits = _rounded(rival)
     kind = "ridge" if numbers else "logistic"
-    network, problem = model.network_, model.result_.problem
     sizes = f"{len(X)} training + {len(X_test)} test rows, {X.shape[1]} columns"
-    print_facts([("data", f"{dataset}: {sizes}"), network_fact(network, problem.beta, get_loss(model.loss).name)])
+    print_facts([("data", f"{dataset}: {sizes}"), network_fact(model)])
     print_figures(
         [
             *certificate_figures(model.certificate_, standardised=numbers),
             _score("network", model, (X, y), (X_test, y_test), numbers=numbers),
             _score(kind, rival, (X, y), (X_test, y_test), numbers=numbers),
             _score(f"in {_LINEAR_BITS} bits", rounded, (X, y), (X_test, y_test), numbers=numbers),
-            *size_figures(network),
+            *size_figures(model.network_),
             ("", f"{SINGLE * (linear.coef_.size + np.size(linear.intercept_)):,} bits", f"of {kind} regression"),
             ("", f"{rounded_bits:,} bits", f"of {kind} regression in {_LINEAR_BITS} bits"),
             time_figure(model.result_),
@@ -82,10 +80,10 @@ def demo(
     advantage = model.score(X_test, y_test) - rounded.score(X_test, y_test)
     changed = {name: value for name, value in given.items() if value != getattr(EstimatorOptions, name)}
     arguments = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-    smaller = min(bits for _, bits in stored_sizes(network)) < rounded_bits
+    smaller = min(bits for _, bits in stored_sizes(model.network_)) < rounded_bits
     print_facts(
         [
-            ("why these", _reason(network)),
+            ("why these", _reason(model.network_)),
             ("proof", _use_of_bound(model.certificate_)),
             ("choose", _choice(f"{kind} regression in {_LINEAR_BITS} bits", advantage, smaller=smaller)),
             ("your file", "qsdp fit FILE.csv --target COLUMN"),

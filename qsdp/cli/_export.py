@@ -40,9 +40,7 @@ def export(
     ] = None,
     example: Annotated[
         bool,
-        typer.Option(
-            "--example", metavar="", help="Also write main.c, which runs the C code on a few rows and checks it."
-        ),
+        typer.Option("--example", help="Also write main.c, which runs the C code on a few rows and checks it."),
     ] = False,
     force: Force = False,
 ) -> None:

@@ -13,12 +13,13 @@ import typer
 from qsdp._utils.memory import main_memory
 from qsdp._utils.summary import first_few
 from qsdp._utils.validation import check_choice, check_real
+from qsdp.activations import ACTIVATIONS, BILINEAR
 from qsdp.cli import _flags as flags
 from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._rows import TrainingRows, rows_in_memory, sampled_rows
 from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import destination, interrupts, stage
-from qsdp.estimators import ClassifierOptions, EstimatorOptions
+from qsdp.estimators import EstimatorOptions
 from qsdp.estimators.classes import class_shape
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
@@ -41,26 +42,23 @@ def fit(
     drop: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; may be repeated.")
     ] = None,
-    encoding: flags.EncodingName = EstimatorOptions.encoding,
-    max_categories: Annotated[
-        int, typer.Option(help=EstimatorOptions.declared()["max_categories"].summary)
-    ] = EstimatorOptions.max_categories,
+    encoding: Annotated[str, flags.flag("encoding")] = EstimatorOptions.encoding,
+    max_categories: Annotated[int, flags.flag("max_categories")] = EstimatorOptions.max_categories,
     weights: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Column with non-negative sample weights; excluded from the inputs."),
     ] = None,
-    class_weight: Annotated[
-        str | None,
-        typer.Option(metavar="balanced", help=ClassifierOptions.declared()["class_weight"].summary),
-    ] = None,
-    neurons: flags.Neurons = EstimatorOptions.n_neurons,
-    beta: flags.Beta = flags.BETA,
-    loss: flags.LossName = flags.LOSS,
-    levels: flags.Levels = EstimatorOptions.levels,
-    activation: flags.ActivationName = flags.ACTIVATION,
+    class_weight: Annotated[str | None, flags.flag("class_weight", metavar="balanced")] = None,
+    neurons: Annotated[int | None, flags.flag("n_neurons")] = EstimatorOptions.n_neurons,
+    beta: Annotated[str, flags.flag("beta", metavar="NUMBER | SHARE% | auto")] = str(EstimatorOptions.beta),
+    loss: Annotated[str, flags.flag("loss")] = str(EstimatorOptions.loss),
+    levels: Annotated[int, flags.flag("levels")] = EstimatorOptions.levels,
+    activation: Annotated[
+        str, typer.Option(help=f"{' | '.join([BILINEAR, *ACTIVATIONS])} | a,b,c for a t^2 + b t + c.")
+    ] = str(EstimatorOptions.activation),
     refine: flags.Refinement = EstimatorOptions.refine,
-    tol: flags.Tolerance = EstimatorOptions.tol,
-    time_limit: flags.TimeLimit = EstimatorOptions.time_limit,
+    tol: Annotated[float, flags.flag("tol")] = EstimatorOptions.tol,
+    time_limit: Annotated[float | None, flags.flag("time_limit", metavar="SECONDS")] = EstimatorOptions.time_limit,
     na_values: Annotated[
         str | None,
         typer.Option(
@@ -70,8 +68,8 @@ def fit(
     ] = None,
     test_size: Annotated[float, typer.Option(help="Fraction of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: flags.Seed = flags.SEED,
-    jobs: flags.Jobs = flags.JOBS,
-    device: flags.Device = EstimatorOptions.device,
+    jobs: Annotated[int, flags.flag("n_jobs")] = 1,
+    device: Annotated[str | None, flags.flag("device")] = EstimatorOptions.device,
     memory: Annotated[
         float, typer.Option(help="Fraction of the machine's memory that the rows may use; a larger file is streamed.")
     ] = 0.25,
@@ -155,7 +153,7 @@ def report_fit(
     print_facts(
         [
             *_reading_facts(file, rows, drop, model),
-            network_fact(model.network_, model._trained_beta, get_loss(model.loss).name),
+            network_fact(model),
             *_refinement_facts(model.result_),
             ("saved", where),
         ]

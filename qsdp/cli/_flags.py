@@ -11,7 +11,7 @@ import typer
 from qsdp._utils.validation import check_choice, check_real
 from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation, get_activation
 from qsdp.encoding.fitting import AUTO, ENCODINGS
-from qsdp.estimators import EstimatorOptions
+from qsdp.estimators import ClassifierOptions
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.options import TrainingOptions
@@ -20,38 +20,21 @@ from qsdp.options import TrainingOptions
 ARGUMENTS = {"n_neurons": "neurons", "n_jobs": "jobs", "random_state": "seed"}
 
 
-def _flag(name: str, **settings: Any) -> Any:
-    """Return the command-line flag of a training option, with the option's summary as help."""
-    return typer.Option(help=TrainingOptions.declared()[name].summary, **settings)
+def flag(name: str, **settings: Any) -> Any:
+    """Return the command-line flag of an option, with the option's summary as help."""
+    return typer.Option(help=ClassifierOptions.declared()[name].summary, **settings)
 
 
 #: Encodings that commands accept by name.
 ENCODING_NAMES = (AUTO, *ENCODINGS)
 
-EncodingName = Annotated[
-    str, typer.Option(help=f"Encoding of numbers: {' | '.join(ENCODING_NAMES)}; auto chooses on held-out rows.")
-]
-Neurons = Annotated[int | None, _flag("n_neurons")]
-Beta = Annotated[str, _flag("beta", metavar="NUMBER | SHARE% | auto")]
-Tolerance = Annotated[float, _flag("tol")]
-LossName = Annotated[str, _flag("loss")]
-Levels = Annotated[int, _flag("levels")]
-ActivationName = Annotated[
-    str, typer.Option(help=f"{' | '.join([BILINEAR, *ACTIVATIONS])} | a,b,c for a t^2 + b t + c.")
-]
-Refinement = Annotated[str, _flag("refine")]
-TimeLimit = Annotated[float | None, _flag("time_limit", metavar="SECONDS")]
-Seed = Annotated[int, _flag("random_state")]
-Jobs = Annotated[int, _flag("n_jobs")]
-Device = Annotated[str | None, _flag("device")]
-Force = Annotated[bool, typer.Option("--force", metavar="", help="Overwrite the output file.")]
+Refinement = Annotated[str, flag("refine")]
+Seed = Annotated[int, flag("random_state")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `qsdp fit` saved.")]
 
 #: The same rows are held out and the same neurons drawn every time, unless --seed says otherwise.
 SEED = 0
-JOBS = 1
-#: Defaults of flags with narrower types than the options.
-LOSS, BETA, ACTIVATION = (str(getattr(EstimatorOptions, name)) for name in ("loss", "beta", "activation"))
 
 
 def load_model(path: Path) -> Any:

@@ -11,7 +11,6 @@ from qsdp._utils.validation import check_integer
 from qsdp.cli._flags import Force, ModelFile, check_enough_neurons, load_model
 from qsdp.cli._reports import print_facts, print_figures
 from qsdp.cli._streams import destination, stage
-from qsdp.losses import get_loss
 from qsdp.report.figures import bound_figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import read_table
 from qsdp.tables.training import evaluate, problem_on
@@ -58,7 +57,7 @@ def resample(
             evaluate(model, problem_on(model, read_table(data, model.table_.missing)))
         model.save(path)
     certificate = model.certificate_
-    print_facts([network_fact(model.network_, model._trained_beta, get_loss(model.loss).name), ("saved", str(path))])
+    print_facts([network_fact(model), ("saved", str(path))])
     if data is None:
         note = f"carried over from {solution.levels} levels; --data may raise it"
         carried = model.network_.levels != solution.levels

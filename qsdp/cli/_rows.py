@@ -66,7 +66,6 @@ class TrainingRows:
         Beginning of the names of these rows: "sampled ", or empty if they are all.
     stream : RowBatches or None
         All training rows of a file that is streamed.
-    checkpoint : path or None
     """
 
     source: TableSource
@@ -76,7 +75,6 @@ class TrainingRows:
     counts: str
     sampled: str = ""
     stream: RowBatches | None = None
-    checkpoint: Path | None = None
 
     def __post_init__(self) -> None:
         self._check_inputs()
@@ -132,8 +130,9 @@ class TrainingRows:
 
     def finish(self) -> None:
         """Delete the checkpoints, from which an interrupted run would have continued."""
-        if self.checkpoint is not None:
-            for one in self.checkpoint.parent.glob(f"{self.checkpoint.name}.*"):
+        if self.stream is not None and self.stream.checkpoint is not None:
+            checkpoint = Path(self.stream.checkpoint)
+            for one in checkpoint.parent.glob(f"{checkpoint.name}.*"):
                 one.unlink(missing_ok=True)
 
 
@@ -203,7 +202,7 @@ def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Pa
         counts = f"streamed: {train.seen} training + {test.seen} test rows"
         drop = _dropped(few, target, columns, set.intersection(*numbered))
         rows = TrainingRows(source, drop, few, held_out, counts, "sampled ")
-    rows.checkpoint = output.with_name(f".{output.name}.{_stamp(file, source)}.checkpoint")
+    checkpoint = output.with_name(f".{output.name}.{_stamp(file, source)}.checkpoint")
     labels = rows.classes
 
     def batches(bar: ProgressBar = NO_BAR) -> Iterator[tuple[Any, ...]]:
@@ -217,7 +216,7 @@ def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Pa
 
     weights = weights_of(source, few)
     kept = Rows(inputs_in(source, rows.drop, few), rows.y, weights)
-    rows.stream = RowBatches(batches, checkpoint=rows.checkpoint, sample=(kept, train.seen))
+    rows.stream = RowBatches(batches, checkpoint=checkpoint, sample=(kept, train.seen))
     return rows
 
 

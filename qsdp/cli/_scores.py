@@ -43,11 +43,9 @@ def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
 def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) -> list[Figure]:
     """Return the figures for classes on training or test rows; `given` are the sample weights of the fit."""
     model, rows, classes = part.model, part.name, [str(label) for label in part.model.classes_.tolist()]
-    known = part.truth >= 0
-    if not np.any(known):
+    truth, _, weights = part.known()
+    if not len(truth):
         return []
-    X, truth = part.X[known], part.truth[known].astype(int)
-    weights = None if part.weights is None else part.weights[known]
     shares = np.bincount(fitted.truth.astype(int), fitted.weights, minlength=len(classes))
     largest = int(np.argmax(shares))
 
@@ -58,7 +56,7 @@ def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) 
         ("", accuracy(np.full(len(truth), largest)), f"{rows}, if {classes[largest]!r} is always predicted"),
         (
             "",
-            accuracy(_of_logistic_regression(fitted, given, X)),
+            accuracy(_of_logistic_regression(fitted, given, part.X[part.truth >= 0])),
             f"{rows}, logistic regression on the inputs",
         ),
     ]

@@ -39,21 +39,22 @@ _PRINTED: ContextVar[set[str]] = ContextVar("_PRINTED")
 COMMANDS = ("demo", "fit", "predict", "resample", "certify", "export", "report", "bench", "datasets")
 
 
-class _HelpFlag:
-    """Show the option --help without the type of a value, which it does not take; for subclasses of a command."""
+class _PlainFlags:
+    """Show flags, such as --help, without the type of a value, which they do not take; for subclasses of a command."""
 
-    def get_help_option(self, ctx: Any) -> Any:
-        option = super().get_help_option(ctx)  # type: ignore[misc]
-        if option is not None:
-            option.metavar = ""
-        return option
+    def get_params(self, ctx: Any) -> Any:
+        params = super().get_params(ctx)  # type: ignore[misc]
+        for one in params:
+            if getattr(one, "is_flag", False):
+                one.metavar = ""
+        return params
 
 
-class Command(_HelpFlag, TyperCommand):
+class Command(_PlainFlags, TyperCommand):
     """Command of the program."""
 
 
-class Group(_HelpFlag, TyperGroup):
+class Group(_PlainFlags, TyperGroup):
     """Command group that reports an error as one line and an exit code.
 
     A command is imported when it runs, so that errors of usage come at once.

@@ -233,10 +233,7 @@ def as_symbols(
     if entries.dtype.kind in _DATES:
         # The text of a time must not depend on the unit in which the column counts.
         entries = entries.astype(f"{entries.dtype.kind}8[us]")
-    listed = entries.tolist()
-    symbols = np.empty(len(listed), dtype=object)
-    symbols[:] = [_symbol(entry, name) for entry in listed]
-    return symbols
+    return np.fromiter((_symbol(entry, name) for entry in entries.tolist()), dtype=object)
 
 
 def chosen_columns(chosen: Any, names: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -274,10 +271,7 @@ def _entries(column: Any) -> npt.NDArray[Any]:
     if isinstance(column, np.ndarray) or (entries.ndim == 1 and entries.dtype.kind != "O"):
         return entries
     # As arrays, columns of lists or records have more dimensions.
-    listed = column.to_list()
-    entries = np.empty(len(listed), dtype=object)
-    entries[:] = listed
-    return entries
+    return np.fromiter(column.to_list(), dtype=object)
 
 
 def _kinds(entries: npt.NDArray[Any]) -> set[str]:

@@ -44,7 +44,7 @@ def row_scale(X: Any, *, norm: float = 1.5, sample_weight: Any = None) -> float:
     data, wanted = check_matrix("X", X), check_real("norm", norm, strict=True)
     weights = check_sample_weight(sample_weight, len(data))
     largest = power_of_two(float(np.abs(data).max()))
-    present = math.sqrt(float(_mean_squares(data / largest, weights).sum()))
+    present = math.sqrt(float(np.average(np.square(data / largest), axis=0, weights=weights).sum()))
     return power_of_two(wanted / present) / largest if present > 0.0 else 1.0
 
 
@@ -63,8 +63,3 @@ def restricted_to(
     few, _ = scaled_to_rows(encoding.restricted(kept), inputs[:, kept], sample_weight)
     unused = sorted(set(encoding.used) - set(few.used))
     return few, {encoding.columns[position].name: NO_GAIN for position in unused}
-
-
-def _mean_squares(X: FloatArray, weights: FloatArray | None) -> FloatArray:
-    squares: FloatArray = np.average(np.square(X), axis=0, weights=weights)
-    return squares

@@ -104,7 +104,7 @@ class TableBlocks(BlockEncoder):
         """Encode X by `inputs_`, shape (n, width); before `fit`, check it and return it unchanged."""
         if hasattr(self, "layout_"):
             return self.inputs_.transform(X)
-        self._table_encoder()._raw_columns(X, fitting=True)
+        self._table_encoder()._checked(X, reset=True)
         return X
 
     def _table_encoder(self) -> TableEncoder:

@@ -118,7 +118,8 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         A row of weight k counts as k equal rows; a row of weight zero is left out.
         """
         rule = self._rule()
-        raw, names = self._raw_columns(X, fitting=True), self._names().tolist()
+        raw = _columns_of(self._checked(X, reset=True))
+        names = self._names().tolist()
         # Data frames of files know the habits of columns that are not inputs.
         notations = self._notations(raw, names, getattr(X, "attrs", {}).get("habits", ()))
         table = [self._read(*each) for each in zip(raw, names, notations, strict=True)]
@@ -145,6 +146,10 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
             Some categories are unknown, with ``handle_unknown="warn"``.
         """
         check_is_fitted(self)
+        return self._encoded(self._checked(X, reset=False))
+
+    def _encoded(self, X: Any) -> npt.NDArray[Any]:
+        """Return `transform` of a table that has been checked."""
         table = self._table(X)
         if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
             found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
@@ -189,7 +194,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
 
     def _table(self, X: Any) -> list[npt.NDArray[Any]]:
         """Convert the columns in use to numbers or symbols, in the notations of training; others are unchanged."""
-        raw, names, columns = self._raw_columns(X, fitting=False), self._names().tolist(), self.encoding_.columns
+        raw, names, columns = _columns_of(X), self._names().tolist(), self.encoding_.columns
         for position in self.encoding_.used:
             column = columns[position]
             # Encodings that were not learned from a table have no notations.
@@ -243,21 +248,14 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         by_place = dict(zip(numeric, found, strict=True))
         return [by_place[place] or "number" if place in by_place else None for place in range(len(raw))]
 
-    def _raw_columns(self, X: Any, fitting: bool) -> list[Any]:
-        """Split an array, nested lists or a data frame into columns, with entries of any type."""
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        """Return an array or data frame with entries of any type, in the columns of training unless `reset`."""
         X = as_table(X)
-        if not fitting:
+        if not reset:
             X = columns_of_training(X, self, self.encoding_.used)
-        if is_frame(X):
-            self._checked(X, skip_check_array=True, reset=fitting)
-            if 0 in X.shape:
-                raise InvalidInputError(f"X must have at least one row and one column; got shape {X.shape}")
-            return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
-        return list(self._checked(X, dtype=None, ensure_all_finite=False, reset=fitting).T)
-
-    def _checked(self, X: Any, **options: Any) -> Any:
+        entries = {"skip_check_array": True} if is_frame(X) else {"dtype": None, "ensure_all_finite": False}
         with errors_of("X"):
-            return validate_data(self, X, **options)
+            return validate_data(self, X, reset=reset, **entries)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -344,6 +342,13 @@ class ThresholdEncoder(TableEncoder):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = tags.input_tags.string = False
         return tags
+
+
+def _columns_of(X: Any) -> list[Any]:
+    """Split an array or a data frame into its columns."""
+    if 0 in X.shape:
+        raise InvalidInputError(f"X must have at least one row and one column; got shape {X.shape}")
+    return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
 
 
 def _refuse_text(column: Any, name: str, reason: str) -> None:

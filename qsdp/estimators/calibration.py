@@ -28,11 +28,6 @@ class Lines(NamedTuple):
     slopes: FloatArray
     intercepts: FloatArray
 
-    def log_odds(self, outputs: FloatArray) -> FloatArray:
-        """Return log odds for outputs of shape (n,) or (n, C)."""
-        odds: FloatArray = self.slopes * outputs + self.intercepts
-        return odds
-
 
 @dataclass(eq=False)
 class Calibration:
@@ -78,7 +73,8 @@ class Calibration:
 
     def log_odds(self, outputs: FloatArray) -> FloatArray:
         """Return log odds for outputs of shape (n,) or (n, C), one against the rest in every column."""
-        return self.lines.log_odds(outputs)
+        odds: FloatArray = self.lines.slopes * outputs + self.lines.intercepts
+        return odds
 
     @cached_property
     def lines(self) -> Lines:

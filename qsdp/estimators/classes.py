@@ -154,16 +154,6 @@ def class_factors(
     return factors
 
 
-def weighted_by_class(
-    factors: FloatArray | None, codes: npt.NDArray[np.intp], sample_weight: FloatArray | None
-) -> FloatArray | None:
-    """Return the weights of samples times the factors of their classes, see `class_factors`."""
-    if factors is None:
-        return sample_weight
-    by_class: FloatArray = factors[codes]
-    return by_class if sample_weight is None else by_class * sample_weight
-
-
 def _one_each(outputs: FloatArray) -> FloatArray:
     """Return outputs with one column per class; if two classes share a single output, the first one gets zeros."""
     columns = outputs.reshape(len(outputs), -1)

@@ -28,10 +28,9 @@ from qsdp.estimators.classes import (
     class_logits,
     class_scores,
     encode_classes,
-    weighted_by_class,
 )
 from qsdp.estimators.collections import rows_here
-from qsdp.estimators.network import _QuantizedNetwork
+from qsdp.estimators.explanation import Explained
 from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
@@ -43,7 +42,7 @@ __all__ = ["QuantizedNetworkClassifier"]
 
 
 @documented(ClassifierOptions)
-class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: ignore[misc]
+class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[misc]
     r"""Classification by a network with quantized first-layer weights and a certified gap.
 
     For two classes, fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)`,
@@ -189,7 +188,9 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
                 f"y must hold labels that the sampled rows have, {self.classes_.tolist()!r:.60}; got "
                 f"{samples.y[unknown].tolist()[0]!r}"
             )
-        weights = weighted_by_class(self._class_factors, codes, samples.weights)
+        weights = samples.weights
+        if self._class_factors is not None:
+            weights = self._class_factors[codes] * (1.0 if weights is None else weights)
         return encode_classes(codes, len(self.classes_), get_loss(self.loss)), weights
 
     def _fit(self, samples: Rows, options: Any, **routed: Any) -> None:
@@ -291,7 +292,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
             state["calibration_"] = self.calibration_.without_data()
         return super()._without_data(state)
 
-    def _predictor(self, method: str) -> Any:
+    def _predictor(self, method: str = "predict") -> Any:
         predictor = super()._predictor(method)
         predictor.calibration_ = None
         if "proba" in method and self.calibration_ is not None:

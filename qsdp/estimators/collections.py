@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -56,7 +55,7 @@ def train_on_collections(
 
     The estimator has learned everything except its network from a sample of the rows, whose problem is `few`.
     """
-    encode = _ChunkEncoder(estimator)
+    encode = partial(_coded_chunk, estimator)
     if few.loss.quadratic:
         if isinstance(chunks, RowChunks):
             statistics = statistics_of_chunks(chunks, encode, options.device)
@@ -83,23 +82,11 @@ def _checkpoint(estimator: Any, path: str | os.PathLike[str] | None) -> str | No
     return f"{os.fspath(path)}.{hashlib.sha256(identity.encode()).hexdigest()}"
 
 
-@dataclass(frozen=True, eq=False)
-class _ChunkEncoder:
-    """Computes the inputs, targets and weights for training from the rows of a chunk.
-
-    Attributes
-    ----------
-    estimator : _QuantizedNetwork
-        Estimator that has learned everything except its network from a sample of the rows.
-    """
-
-    estimator: Any
-
-    def __call__(self, number: int, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, ...]:
-        """Return inputs, targets and weights of the rows of positive weight; `number` is that of the chunk."""
-        del number
-        rows, estimator = Rows.of(X, y, sample_weight), self.estimator
-        if not len(rows):
-            return rows.X, rows.y, rows.weights
-        coded: tuple[Any, ...] = estimator._coded_rows(estimator._checked_rows(rows))
-        return coded
+def _coded_chunk(estimator: Any, number: int, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, ...]:
+    """Return inputs, targets and weights of the rows of positive weight; `number` is that of the chunk."""
+    del number
+    rows = Rows.of(X, y, sample_weight)
+    if not len(rows):
+        return rows.X, rows.y, rows.weights
+    coded: tuple[Any, ...] = estimator._coded_rows(estimator._validated(rows.X, rows.y, rows.weights, reset=False))
+    return coded

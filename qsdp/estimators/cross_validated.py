@@ -6,11 +6,9 @@ import copy
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from joblib import delayed
 from sklearn import get_config
 from sklearn.base import is_classifier
@@ -18,6 +16,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import _check_method_params
 
 from qsdp._utils import deadline
 from qsdp._utils.options import documented
@@ -40,26 +39,14 @@ from qsdp.estimators.regressor import QuantizedNetworkRegressor
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
 from qsdp.pipeline import QSDPResult, sample_from
+from qsdp.relaxation.backends import Settings
 from qsdp.statistics.collections import RowBatches, Rows, is_collection
 
 __all__ = ["QuantizedNetworkClassifierCV", "QuantizedNetworkRegressorCV"]
 
-#: Attributes of a fitted estimator that are copied to the estimator that scores a fold.
-_OF_MEMBERS = (
-    "n_features_in_",
-    "constant_",
-    "encoder_",
-    "target_scaling_",
-    "classes_",
-    "_several",
-    "_class_factors",
-)
-
 
 class _CrossValidated:
     """Mixin with the cross-validation of the classifier and the regressor."""
-
-    _plain: ClassVar[type[QuantizedNetworkClassifier] | type[QuantizedNetworkRegressor]]
 
     def fit(self: Any, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Any:
         """Choose beta and fit the network to data (n, d) and targets.
@@ -80,7 +67,7 @@ class _CrossValidated:
         if is_collection(X) or is_collection(y) or isinstance(X, RowBatches):
             raise InvalidTypeError(
                 f"X and y must be held in memory for cross-validation; got {type(X).__name__}, which "
-                f"{self._plain.__name__} takes"
+                f"{type(self).__name__.removesuffix('CV')} takes"
             )
         score = {} if sample_weight is None else {"sample_weight": sample_weight}
         if not get_config()["enable_metadata_routing"]:
@@ -99,7 +86,7 @@ class _CrossValidated:
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         if self.scoring is not None:
-            router.add(scorer=self._scorer(), method_mapping=MethodMapping().add(caller="fit", callee="score"))
+            router.add(scorer=self._scorer(self), method_mapping=MethodMapping().add(caller="fit", callee="score"))
         return router
 
     def _train(
@@ -113,7 +100,8 @@ class _CrossValidated:
     ) -> QSDPResult:
         rng = check_random_state(options.random_state)
         problem = options.problem(inputs, target, weights, samples.repetitions)
-        scorer, splits, score = self._scorer(), self._splits(samples, routed["split"]), routed["score"]
+        member = self._member(named=is_frame(samples.X))
+        scorer, splits, score = self._scorer(member), self._splits(samples, routed["split"]), routed["score"]
         if "sample_weight" in score:
             _check_weighs(scorer)
             score = {**score, "sample_weight": samples.weights}
@@ -121,36 +109,30 @@ class _CrossValidated:
         number = np.arange(len(samples.y)) if samples.weights is None else np.cumsum(samples.weights > 0.0) - 1
         kept = [(number[train], number[test]) for train, test in splits]
         held_out = [
-            _HeldOut(
-                _safe_indexing(samples.X, test),
-                samples.y[test],
-                partial(scorer, **_of_rows(score, test, len(samples.y))),
-            )
+            (_safe_indexing(samples.X, test), samples.y[test], _check_method_params(samples.y, score, test))
             for _, test in splits
         ]
         with options.limit():
-            path, folds = plan_paths(
-                problem, kept, options.betas, solver=options.solver, tol=options.tol, device=options.device
-            )
+            settings = Settings(options.tol, device=options.device)
+            path, folds = plan_paths(problem, kept, options.betas, solver=options.solver, settings=settings)
             # Scores of neighbouring betas differ by more than that.
-            folds = [replace(fold, tol=fold.tol / INNER) for fold in folds]
-            member = self._member(options)
-            if is_frame(samples.X) and hasattr(self, "feature_names_in_"):
-                member.feature_names_in_ = self.feature_names_in_
+            coarse = options.tol / INNER
+            folds = [replace(fold, settings=replace(fold.settings, tol=coarse)) for fold in folds]
             turns = -(-len(folds) // count_jobs(options.n_jobs))
             # All folds together may take half of the time.
             seconds = 0.5 / turns * deadline.left()
             with progress(options.verbose) as stages, stages.stage("folds") as bar:
                 scores = np.column_stack(
                     CountedParallel(options.n_jobs, bar, len(folds))(
-                        delayed(_fold_scores)(fold, seconds, rows, seed, member, options.evaluate)
+                        delayed(_fold_scores)(fold, seconds, rows, seed, member, scorer)
                         for fold, rows, seed in zip(folds, held_out, rng.spawn(len(splits)), strict=True)
                     )
                 )
             best = self._best_of(path.betas, scores)
             with progress(options.verbose) as stages:
                 with stages.stage("solve") as bar, deadline.fraction(0.5):
-                    relaxation = path.only(best).solve(options.n_jobs, bar)[0]
+                    one = replace(path, betas=path.betas[best : best + 1])
+                    relaxation = one.solve(options.n_jobs, bar)[0]
                 # Half of the time left after the folds and the path is for a refinement.
                 with deadline.fraction(1.0):
                     return sample_from(relaxation, options, rng)
@@ -171,20 +153,19 @@ class _CrossValidated:
             )
         return best
 
-    def _member(self: Any, options: CrossValidationOptions) -> Any:
-        """Return the estimator without cross-validation, fitted except for its network."""
-        parameters = {name: getattr(options, name) for name in self._plain._options_class.declared()}
-        member = self._plain(**{**parameters, "n_jobs": None, "verbose": False})
-        # With True, scorers of probabilities calibrate every member without a warning.
-        member.probability = True
-        for name in _OF_MEMBERS:
-            if hasattr(self, name):
-                setattr(member, name, getattr(self, name))
+    def _member(self: Any, *, named: bool) -> Any:
+        """Return a copy, fitted except for its network, that scores folds whose columns are `named` or not."""
+        member = self._predictor()
+        if not named:
+            member.__dict__.pop("feature_names_in_", None)
+        # Splits may come from a generator, which other processes cannot receive. With `probability`, scorers of
+        # probabilities calibrate every member without a warning.
+        vars(member).update(cv=None, scoring=None, n_jobs=None, verbose=False, probability=True)
         return member
 
-    def _scorer(self: Any) -> Callable[..., float]:
+    def _scorer(self: Any, estimator: Any) -> Callable[..., float]:
         try:
-            scorer: Callable[..., float] = check_scoring(self, scoring=self.scoring)
+            scorer: Callable[..., float] = check_scoring(estimator, scoring=self.scoring)
         except (ValueError, TypeError) as error:
             raise InvalidInputError(f"scoring must be None, a scorer's name or a callable: {error}") from None
         return scorer
@@ -229,27 +210,19 @@ def _check_weighs(scorer: Callable[..., float]) -> None:
         raise InvalidInputError(f"scoring must accept sample_weight if fit is given it; {scorer!r} does not")
 
 
-def _of_rows(metadata: dict[str, Any], rows: npt.NDArray[np.intp], n: int) -> dict[str, Any]:
-    """Restrict the metadata of n samples to a subset of them."""
-    return {
-        name: np.asarray(value)[rows] if hasattr(value, "__len__") and len(value) == n else value
-        for name, value in metadata.items()
-    }
-
-
-class _HeldOut(NamedTuple):
-    """The held-out rows of a fold, and the scorer for them."""
-
-    X: FloatArray
-    y: npt.NDArray[Any]
-    scorer: Callable[..., float]
-
-
 def _fold_scores(
-    fold: PathPlan, seconds: float, held_out: _HeldOut, rng: np.random.Generator, member: Any, evaluate: str
+    fold: PathPlan,
+    seconds: float,
+    held_out: tuple[Any, Any, dict[str, Any]],
+    rng: np.random.Generator,
+    member: Any,
+    scorer: Callable[..., float],
 ) -> FloatArray:
-    """Return the scores of one fold on its held-out rows, of shape (K,), with nan for betas not solved in time."""
-    scores = np.full(len(fold.betas), np.nan)
+    """Return the scores of one fold, of shape (K,), with nan for betas not solved in time.
+
+    The held-out rows are data, targets and metadata of the scorer.
+    """
+    scores, evaluate, (X, y, metadata) = np.full(len(fold.betas), np.nan), member.evaluate, held_out
     with deadline.within(seconds):
         with deadline.fraction(0.5 if evaluate == "network" else 1.0):
             path = fold.solve(quiet=True)
@@ -263,7 +236,7 @@ def _fold_scores(
                 member.network_ = relaxation
             if is_classifier(member):
                 member.calibration_ = member._calibration(relaxation.problem)
-            scores[fold.betas == relaxation.problem.beta] = held_out.scorer(member, held_out.X, held_out.y)
+            scores[fold.betas == relaxation.problem.beta] = scorer(member, X, y, **metadata)
     return scores
 
 
@@ -311,7 +284,6 @@ class QuantizedNetworkClassifierCV(_CrossValidated, QuantizedNetworkClassifier):
     (True, (5, 3), True)
     """
 
-    _plain = QuantizedNetworkClassifier
     _options_class: ClassVar[type[EstimatorOptions]] = ClassifierCrossValidationOptions
 
     def __init__(
@@ -374,7 +346,6 @@ class QuantizedNetworkRegressorCV(_CrossValidated, QuantizedNetworkRegressor):
     True
     """
 
-    _plain = QuantizedNetworkRegressor
     _options_class: ClassVar[type[EstimatorOptions]] = CrossValidationOptions
 
     def __init__(

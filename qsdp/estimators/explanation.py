@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,33 +13,20 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray
+from qsdp.encoding.expressions import Expression
 from qsdp.encoding.steps import identity, through_steps
 from qsdp.encoding.table_blocks import TableBlocks
+from qsdp.estimators.network import _QuantizedNetwork
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.networks import BilinearNetwork, BlockNetwork, Effects, InputMoments, QuadraticForm
+from qsdp.networks import BlockNetwork, Effects, InputMoments, QuadraticForm
 from qsdp.networks.quadratic_form import check_digits
-from qsdp.pipeline import QSDPResult
 
-__all__ = ["Explained", "class_outputs", "explained_form"]
+__all__ = ["Explained"]
 
 
-class Explained:
-    """Mixin that explains estimators whose network is a polynomial of degree two."""
-
-    network_: BilinearNetwork
-    n_features_in_: int
-    classes_: npt.NDArray[Any]
-    _several: bool
-    constant_: float
-    constant_column: bool
-    encoder_: Any
-    target_scaling_: TargetScaling
-
-    @property
-    def result_(self) -> QSDPResult:
-        """Results of training."""
-        raise NotImplementedError
+class Explained(_QuantizedNetwork):
+    """Base class of estimators whose network is a polynomial of degree two, which it explains."""
 
     @property
     def feature_importances_(self) -> FloatArray:
@@ -60,7 +46,7 @@ class Explained:
                 "use effects(X).importances"
             )
         form = self._form()
-        if any(one.column is None for one in _describe(self.encoder_, self._names(None), form.n_inputs)):
+        if any(one.position == _MIXED for one in _describe(self.encoder_, self._names(None), form.n_inputs)):
             raise AttributeError(
                 "feature_importances_ requires inputs of the network that are made of one column each, according to "
                 f"their names; {type(self.encoder_).__name__} mixes columns"
@@ -123,13 +109,11 @@ class Explained:
         shown = np.where(bits | (np.abs(center) < 10.0**-digits * scale), 0.0, rounded)
         # An input is (term - center) / scale, and the formula is one in term - shown.
         form = _without_squares(form.composed(1.0 / scale, (shown - center) / scale), bits)
-        texts = [_factor(one.term, about, digits) for one, about in zip(inputs, shown.tolist(), strict=True)]
+        texts = [_factor(one.name, about, digits) for one, about in zip(inputs, shown.tolist(), strict=True)]
         return form.to_expression(texts, digits=digits, threshold=threshold)
 
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
         """Return predictions or decisions as a quadratic form in the encoded columns; a scaling converts units."""
-        # Two labels are not two classes: each has its score.
-        of_difference = is_classifier(self) and not self._several
         if isinstance(self.network_, BlockNetwork):
             if not isinstance(self.encoder_, TableBlocks):
                 raise InvalidInputError(
@@ -137,20 +121,24 @@ class Explained:
                     "qsdp.plotting.FiltersDisplay shows its neurons"
                 )
             form = self.encoder_.quadratic_form(self.network_)
-            return explained_form(form, None, scaling, of_difference=of_difference)
-        activation = self.network_.activation
-        lifted = activation is not None and activation.lifted
-        constant = self.constant_ if self.constant_column and not lifted else None
-        return explained_form(self.network_, constant, scaling, of_difference=of_difference)
+        else:
+            form = self.network_.to_quadratic_form()
+            form = form.with_last(self.constant_) if self._appends_constant else form
+        if scaling is not None:
+            form = form.rescaled(scaling.offset, scaling.scale)
+        # The score of two classes is a difference, but two labels have one score each.
+        if is_classifier(self) and not self._several and form.output_shape == (2,):
+            return QuadraticForm(*(part[1] - part[0] for part in (form.S, form.s, form.s0)))
+        return form
 
     def _effects(
         self, form: QuadraticForm, X: Any = None, sample_weight: Any = None, names: Sequence[str] | None = None
     ) -> Effects:
         columns = self._names(names)
         inputs = _describe(self._columns_encoder, columns, form.n_inputs)
-        groups = [one.column for one in inputs]
-        if None in groups:
-            columns, groups = [one.term for one in inputs], list(range(len(inputs)))
+        groups = [one.position for one in inputs]
+        if _MIXED in groups:
+            columns, groups = [one.name for one in inputs], list(range(len(inputs)))
         if X is None and self._columns_encoder is not self.encoder_:
             raise InvalidInputError("effects of a network on blocks of a table need X, such as the rows given to fit")
         if X is None:
@@ -160,32 +148,29 @@ class Explained:
             data = self._rows(X)
         outputs = None
         if is_classifier(self):
-            outputs = (
-                [f"label {k}" for k in self.classes_] if self._several else class_outputs(self.classes_.tolist(), form)
-            )
+            # A single output is that of the second class.
+            kind, names = "label" if self._several else "class", self.classes_.tolist()[-form.n_outputs :]
+            outputs = [f"{kind} {label}" for label in names]
         return Effects.of(form, data, sample_weight=sample_weight, columns=columns, groups=groups, outputs=outputs)
 
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
         """Return the moments by which effects are centred, or None if an input depends on several columns."""
         inputs = _describe(self.encoder_, self._names(None), columns.shape[1])
-        groups = [one.column for one in inputs if one.column is not None]
-        return InputMoments.of(columns, weights, groups) if len(groups) == len(inputs) else None
+        groups = [one.position for one in inputs]
+        return None if _MIXED in groups else InputMoments.of(columns, weights, groups)
 
     def _rows(self, X: Any) -> FloatArray:
         """Return rows of a table as inputs of the network, without the constant input."""
         checked = self._checked(X)
-        return self.encoder_.samples(checked) if isinstance(self.encoder_, TableBlocks) else self._encoded(checked)
+        rows: FloatArray = (
+            self.encoder_.samples(checked) if isinstance(self.encoder_, TableBlocks) else self._encoded(checked)
+        )
+        return rows
 
     @property
     def _columns_encoder(self) -> Any:
         """Encoder whose outputs are the inputs of `_form`."""
         return self.encoder_.inputs_ if isinstance(self.encoder_, TableBlocks) else self.encoder_
-
-    def _checked(self, X: Any) -> Any:
-        raise NotImplementedError
-
-    def _encoded(self, X: Any) -> FloatArray:
-        raise NotImplementedError
 
     def _names(self, names: Sequence[str] | None) -> list[str]:
         known = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
@@ -195,63 +180,19 @@ class Explained:
         return columns
 
 
-def explained_form(
-    network: BilinearNetwork | QuadraticForm,
-    constant: float | None,
-    scaling: TargetScaling | None,
-    *,
-    of_difference: bool,
-) -> QuadraticForm:
-    """Return a network as a quadratic form in its encoded columns, with its constant input absorbed.
-
-    With `of_difference`, two outputs become their difference, as for two classes.
-    """
-    form = network.to_quadratic_form()
-    if constant is not None:
-        form = form.with_last(constant)
-    if scaling is not None:
-        form = form.rescaled(scaling.offset, scaling.scale)
-    if of_difference and form.output_shape == (2,):
-        return QuadraticForm(*(part[1] - part[0] for part in (form.S, form.s, form.s0)))
-    return form
+#: Position of an input that is made of several columns, or of unknown ones.
+_MIXED = -1
 
 
-def class_outputs(classes: Sequence[Any], form: QuadraticForm) -> list[str]:
-    """Return the names of the outputs of a classifier: one per class, or only the second of two classes."""
-    return [f"class {label}" for label in classes[-form.n_outputs :]]
-
-
-@dataclass(frozen=True)
-class _Input:
-    """An input of the network, ``(term - center) / scale``.
-
-    Attributes
-    ----------
-    term : str
-        Formula in the names of the columns.
-    column : int or None
-        Number of the column it is derived from; None if there are several or they are unknown.
-    is_bit : bool
-        Whether the term is 0 or 1.
-    """
-
-    term: str
-    column: int | None
-    center: float = 0.0
-    scale: float = 1.0
-    is_bit: bool = False
-
-
-def _describe(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]:
-    """Return descriptions of the inputs that an encoder computes from named columns."""
+def _describe(encoder: Any, names: Sequence[str], n_inputs: int) -> Sequence[Expression]:
+    """Return the inputs that an encoder computes from named columns as expressions, some of which may be `_MIXED`."""
     try:
-        expressions = through_steps(identity(names), [encoder]).expressions
+        return through_steps(identity(names), [encoder]).expressions
     except ExportError:
         return _named_by_encoder(encoder, names, n_inputs)
-    return [_Input(one.name, one.position, one.center, one.scale, one.is_bit) for one in expressions]
 
 
-def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list[_Input]:
+def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list[Expression]:
     """Assign the outputs of a transformer to columns: an output belongs to the only column that its name contains."""
     # These names occur nowhere else, and none contains another.
     marks = [f"\ufdd0{j}\ufdd1" for j in range(len(names))]
@@ -262,14 +203,14 @@ def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list
         outputs = [str(name) for name in named.get_feature_names_out(marks)]
     except (AttributeError, ValueError, TypeError):
         # The encoder has no output names.
-        return [_Input(f"input {k}", None) for k in range(n_inputs)]
+        return [Expression(f"input {k}", _MIXED, "value") for k in range(n_inputs)]
     inputs = []
     for output in outputs:
         found = {int(number) for number in re.findall("\ufdd0(\\d+)\ufdd1", output)}
         term = re.sub("\ufdd0(\\d+)\ufdd1", lambda match: names[int(match[1])], output)
         # Rename an output that the encoder transforms but names like its column.
         term = f"{type(encoder).__name__}({term})" if output in marks else term
-        inputs.append(_Input(term, found.pop() if len(found) == 1 else None))
+        inputs.append(Expression(term, found.pop() if len(found) == 1 else _MIXED, "value"))
     return inputs
 
 

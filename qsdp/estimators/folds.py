@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +13,15 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.tuning import FIRST_TRY
-from qsdp._utils.validation import FloatArray, check_real
+from qsdp._utils.validation import FloatArray
 from qsdp.gram import Gram, SharedGram
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.backends import Settings, check_solver
+from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.instance import Instance, Reduction
 from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.path import (
     FRACTION,
     RelaxationPath,
-    check_betas,
     geometric,
     path_with,
 )
@@ -48,28 +46,16 @@ class PathPlan:
         Its own beta does not matter.
     betas : ndarray of shape (K,)
     solver : str
-    tol : float
-    device : str or None
+    settings : Settings
+        Tolerance, device and shared Gram matrix.
     """
 
     problem: TrainingProblem
     betas: FloatArray
     solver: str
-    tol: float
-    _gram: SharedGram | None = field(default=None, repr=False)
-    device: str | None = None
+    settings: Settings
 
-    def only(self, index: int) -> PathPlan:
-        """Return the plan restricted to a single beta, by index."""
-        return replace(self, betas=self.betas[index : index + 1])
-
-    def solve(
-        self,
-        n_jobs: int | None = None,
-        bar: ProgressBar = NO_BAR,
-        *,
-        quiet: bool = False,
-    ) -> RelaxationPath:
+    def solve(self, n_jobs: int | None = None, bar: ProgressBar = NO_BAR, *, quiet: bool = False) -> RelaxationPath:
         """Return the relaxations for the betas solved in time, from the largest down, and at least one.
 
         After a keyboard interrupt, raise `KeyboardInterrupt` and return none.
@@ -83,25 +69,23 @@ class PathPlan:
         quiet : bool, default=False
             Do not warn of certified gaps that are larger than requested.
         """
-        settings = Settings(self.tol, gram=self._gram, device=self.device)
         path, stopped = path_with(
-            self.problem, self.betas, FRACTION, self.solver, settings, "tight", n_jobs=n_jobs, bar=bar
+            self.problem, self.betas, FRACTION, self.solver, self.settings, "tight", n_jobs=n_jobs, bar=bar
         )
         if stopped == "interrupted":
             raise KeyboardInterrupt
         if not quiet:
-            warn_of_gaps(path, self.tol, self.solver)
+            warn_of_gaps(path, self.settings.tol, self.solver)
         return path
 
 
 def plan_paths(
     problem: TrainingProblem,
     splits: Sequence[Split],
-    betas: Any = 20,
+    betas: int | FloatArray = 20,
     *,
     solver: str = "auto",
-    tol: float = 1e-6,
-    device: str | None = None,
+    settings: Settings,
 ) -> tuple[PathPlan, list[PathPlan]]:
     """Plan the path of all data and the paths of the training sets of all folds, for the same betas.
 
@@ -113,12 +97,12 @@ def plan_paths(
     problem : TrainingProblem
         Problem of all data.
     splits : sequence of (training rows, held-out rows)
-    betas : int or array-like of shape (K,), default=20
+    betas : int or ndarray of shape (K,), default=20
         See `relaxation_path`; a grid is computed for all data.
-    solver, tol
+    solver : str, default="auto"
         See `relaxation_path`.
-    device : str, optional
-        See `relaxation_path`.
+    settings : Settings
+        Tolerance and device.
 
     Returns
     -------
@@ -127,19 +111,19 @@ def plan_paths(
     list of PathPlan
         One plan for every split.
     """
-    chosen = check_betas(betas)
-    check_solver(solver, problem.loss)
-    check_real("tol", tol, strict=True)
     with deadline.fraction(FIRST_TRY):
-        grid = geometric(useful_beta_max(problem), FRACTION, chosen) if isinstance(chosen, int) else chosen
+        grid = geometric(useful_beta_max(problem), FRACTION, betas) if isinstance(betas, int) else betas
     training = [problem.take(train) for train, _ in splits]
     of_folds: list[SharedGram | None] = [None] * len(splits)
     of_all: SharedGram | None = None
     # Once a limit has passed, every path ends at its first beta, and the Gram matrices are not needed.
     with suppress(deadline.TimeOver):
-        of_folds, of_all = _shared_grams(problem, training, splits, device)
-    folds = [PathPlan(part, grid, solver, tol, gram, device) for part, gram in zip(training, of_folds, strict=True)]
-    return PathPlan(problem, grid, solver, tol, of_all, device), folds
+        of_folds, of_all = _shared_grams(problem, training, splits, settings.device)
+    whole, *folds = (
+        PathPlan(part, grid, solver, replace(settings, gram=gram))
+        for part, gram in zip([problem, *training], [of_all, *of_folds], strict=True)
+    )
+    return whole, folds
 
 
 def _shared_grams(

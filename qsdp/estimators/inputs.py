@@ -11,9 +11,10 @@ import numpy as np
 import scipy.sparse
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, check_array, column_or_1d
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _check_y
 
-from qsdp._utils.validation import FloatArray, check_choice, check_matrix
+from qsdp._utils.validation import FloatArray, check_choice, check_matrix, errors_of
 from qsdp.encoding import EncodingRule, TableEncoder
 from qsdp.encoding.columns import is_missing
 from qsdp.encoding.fitting import AUTO
@@ -27,13 +28,12 @@ __all__ = [
     "ENCODINGS",
     "check_encoding",
     "check_kind_of_array",
-    "check_targets_of_frame",
+    "check_targets",
     "encoded",
     "explained_by_columns",
     "fit_encoder",
     "has_encoder",
     "makes_blocks",
-    "used_columns",
     "uses_transformer",
 ]
 
@@ -55,11 +55,6 @@ def check_encoding(name: str, encoding: Any) -> Any:
 def has_encoder(encoding: Any) -> bool:
     """Return whether an `encoding` changes the columns of X."""
     return encoding is not None and not (isinstance(encoding, str) and encoding == "none")
-
-
-def used_columns(encoder: Any) -> tuple[int, ...] | None:
-    """Return the positions of the columns that a fitted encoder reads; None if it may read all."""
-    return encoder.encoding_.used if isinstance(encoder, TableEncoder) else None
 
 
 def uses_transformer(encoding: Any) -> bool:
@@ -121,12 +116,16 @@ def _check_numbers_alone(X: Any) -> None:
             raise InvalidInputError(f"{name} contains NaN, that is, missing entries: {remedy}")
 
 
-def check_targets_of_frame(X: Any, y: Any, *, multi_output: bool = False, y_numeric: bool = False) -> Any:
-    """Return the targets of a data frame, checked as `validate_data` checks those of an array."""
-    if multi_output:
-        target = check_array(y, ensure_2d=False, dtype="numeric" if y_numeric else None, input_name="y")
-    else:
-        target = column_or_1d(y, warn=True)
+def check_targets(X: Any, y: Any, **options: bool) -> Any:
+    """Return the targets of the rows of X as scikit-learn checks them, with its options."""
+    with errors_of("y"):
+        if y is None:
+            raise ValueError("the estimator requires y to be passed, but the target y is None")
+        if scipy.sparse.issparse(y):
+            raise TypeError("sparse targets must be dense; use y.toarray()")
+        target = _check_y(y, **options)
+    if not len(X):
+        raise InvalidInputError("X must have at least one row; got none")
     if len(target) != len(X):
         raise InvalidInputError(f"y must have {len(X)} rows, as X has; got {len(target)}")
     return target
@@ -164,8 +163,10 @@ def encoded(encoder: Any, X: Any) -> Any:
     """
     if makes_blocks(encoder):
         return encoder.transform(X)
+    # The estimator has checked the table as this encoder would; subclasses may transform it in another way.
+    checked = getattr(type(encoder), "transform", None) is TableEncoder.transform
     with config_context(transform_output="default"):
-        return _inputs(encoder, encoder.transform(X), X.shape[0])
+        return _inputs(encoder, encoder._encoded(X) if checked else encoder.transform(X), X.shape[0])
 
 
 def _inputs(encoder: Any, output: Any, n_rows: int) -> FloatArray:

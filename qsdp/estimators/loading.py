@@ -23,7 +23,7 @@ from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, Quanti
 from qsdp.estimators.inputs import has_encoder, makes_blocks
 from qsdp.estimators.regressor import QuantizedNetworkRegressor
 from qsdp.estimators.saving import CV_NUMBERS, ENCODER_PARAMETERS, LABELS
-from qsdp.estimators.solution import Solution
+from qsdp.estimators.solution import Solution, taken
 from qsdp.estimators.source import TableSource
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError, StorageError
@@ -179,10 +179,10 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     model.provenance_, model._refined = state["provenance"], state["refined"]
     _read_targets(model, state, arrays)
     model._solution = _solution(model, state["relaxation"], arrays)
-    model._input_ranges = tuple(_array(arrays, f"ranges.{end}", (width,)) for end in ("low", "high"))
+    model._input_ranges = tuple(taken(arrays, f"ranges.{end}", (width,)) for end in ("low", "high"))
     model._input_moments = _moments(model.encoder_, width, arrays)
     if "importances" in arrays:
-        model._importances = _array(arrays, "importances", (model.n_features_in_,))
+        model._importances = taken(arrays, "importances", (model.n_features_in_,))
     _read_scores(model, state["cv"], arrays)
     if state["table"] is not None:
         model.table_ = TableSource.from_state(state["table"])
@@ -198,22 +198,20 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
 
 
 def _solution(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Solution | None:
-    """Return the solution that the network was sampled from; older files lack it for blocks, not its beta."""
+    """Return the solution that the network was sampled from; files of pickled estimators have only its beta."""
     network, beta = model.network_, state.pop("beta", None)
     if not is_number(beta) or beta < 0.0:
         raise StorageError(f"relaxation: beta cannot be {beta!r:.60}")
-    model._beta = beta
+    model._trained_beta = beta
+    if not state:
+        return None
     if makes_blocks(model.encoder_):
-        if not state:
-            return None
         layout, activation, levels = model.encoder_.layout_, None, 2
         count, size = network.n_outputs * layout.n_blocks, layout.side
     else:
         layout, activation, levels = None, network.activation, network.levels
         count, size = network.n_outputs, network.n_inputs + network.lifted
     solution = Solution.from_state(state, arrays, count, size, layout)
-    for name in solution.arrays():
-        del arrays[name]
     if solution.activation != activation:
         raise StorageError(f"relaxation: its activation differs from that of the network, {activation!r}")
     if solution.levels == levels and solution.best_bound != model.certificate_.lower_bound:
@@ -226,7 +224,7 @@ def _moments(encoder: Any, width: int, arrays: dict[str, npt.NDArray[Any]]) -> I
     if "moments.mean" not in arrays:
         return None
     groups = range(width) if encoder is None else [one.position for one in encoder.encoding_.expressions]
-    moments = InputMoments(*(_array(arrays, f"moments.{name}", None) for name in ("mean", "within")))
+    moments = InputMoments(*(taken(arrays, f"moments.{name}", None) for name in ("mean", "within")))
     if not moments.fits(groups):
         raise StorageError("the moments do not fit the inputs")
     return moments
@@ -253,7 +251,7 @@ def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArr
     if get_loss(model.loss).for_classes and not classifier:
         raise StorageError(f"the loss {model.loss!r:.60} belongs to classifiers only")
     shape, one = model.network_.output_shape, model.network_.n_outputs
-    offset, scale = (_array(arrays, f"scaling.{name}", (one,)).reshape(shape) for name in ("offset", "scale"))
+    offset, scale = (taken(arrays, f"scaling.{name}", (one,)).reshape(shape) for name in ("offset", "scale"))
     if not np.all(scale > 0.0):
         raise StorageError("scales of targets must be positive")
     model.target_scaling_ = TargetScaling(offset, scale)
@@ -266,10 +264,10 @@ def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArr
     if model._several and (get_loss(model.loss).coupled or model.classes_.tolist() != list(range(one))):
         raise StorageError("several labels are numbered, and their losses are added")
     if "class_factors" in arrays:
-        model._class_factors = _array(arrays, "class_factors", (len(model.classes_),))
+        model._class_factors = taken(arrays, "class_factors", (len(model.classes_),))
     model.calibration_ = None
     if "calibration.slopes" in arrays:
-        lines = Lines(*(np.squeeze(_array(arrays, f"calibration.{name}", None)) for name in Lines._fields))
+        lines = Lines(*(np.squeeze(taken(arrays, f"calibration.{name}", None)) for name in Lines._fields))
         if any(line.shape not in {(), shape} for line in lines):
             raise StorageError("a calibration has a line for every output, or one for all")
         model.calibration_ = Calibration.of_lines(lines, model.target_scaling_, len(model.classes_) > 2)
@@ -282,7 +280,7 @@ def _read_scores(model: Any, numbers: dict[str, Any], arrays: dict[str, npt.NDAr
     for name, value in numbers.items():
         setattr(model, name, value)
     if expected:
-        model.betas_, model.scores_ = _array(arrays, "cv.betas_", None), arrays.pop("cv.scores_")
+        model.betas_, model.scores_ = taken(arrays, "cv.betas_", None), arrays.pop("cv.scores_")
         # A beta that was not reached in some fold has no score.
         if model.scores_.dtype != np.float64 or len(model.scores_) != len(model.betas_):
             raise StorageError("every beta must have scores")
@@ -331,11 +329,3 @@ def _certificate(state: Any) -> Certificate:
     state = checked("certificate", state, _CERTIFICATE)
     objective = math.nan if state["objective"] is None else state["objective"]
     return Certificate(state["lower_bound"], objective, state["bound_type"], state["arithmetic"])
-
-
-def _array(arrays: dict[str, npt.NDArray[Any]], name: str, shape: tuple[int, ...] | None) -> npt.NDArray[np.float64]:
-    """Remove an array from the arrays of a file, check it (finite float64), and return it."""
-    array = arrays.pop(name)
-    if array.dtype != np.float64 or (shape is not None and array.shape != shape) or not np.all(np.isfinite(array)):
-        raise StorageError(f"{name} must be finite numbers of shape {shape}; got {array.dtype} of shape {array.shape}")
-    return array

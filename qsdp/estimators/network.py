@@ -6,6 +6,7 @@ import copy
 import math
 import os
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -22,21 +23,20 @@ from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight,
 from qsdp.activations import get_activation
 from qsdp.blocks import Blocks
 from qsdp.certificates import Certificate
+from qsdp.encoding import TableEncoder
 from qsdp.encoding.columns import as_table
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.frames import columns_of_training, is_frame
 from qsdp.estimators.choices import choose_encoder
 from qsdp.estimators.collections import train_on_collections
-from qsdp.estimators.explanation import Explained
 from qsdp.estimators.inputs import (
     check_kind_of_array,
-    check_targets_of_frame,
+    check_targets,
     encoded,
     explained_by_columns,
     fit_encoder,
     has_encoder,
     makes_blocks,
-    used_columns,
     uses_transformer,
 )
 from qsdp.estimators.options import EstimatorOptions
@@ -56,7 +56,7 @@ from qsdp.statistics.collections import Rows, map_rows
 from qsdp.training_data import check_levels
 
 
-class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEstimator):  # type: ignore[misc]
+class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  # type: ignore[misc]
     """Base class of the regressor and the classifier: parameters, data checks and training on coded targets."""
 
     n_features_in_: int
@@ -64,7 +64,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     encoder_: Any
     target_scaling_: TargetScaling
     _input_ranges: tuple[FloatArray, FloatArray]
-    _beta: float
+    _trained_beta: float
+    _refined: str
     _input_moments: InputMoments | None
 
     _options_class: ClassVar[type[EstimatorOptions]] = EstimatorOptions
@@ -77,24 +78,10 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             parameters["activation"] = None
         return self._options_class.of(parameters)
 
-    def _validated(self, X: Any, y: Any, sample_weight: Any) -> Rows:
-        if makes_blocks(self.encoding):
-            clone(self.encoding).samples(X)
-            data = X if isinstance(X, (list, tuple)) or is_frame(X) else np.asarray(X)
-            with errors_of("y"):
-                target = check_targets_of_frame(data, y, **self._targets)
-            return Rows(data, target, check_sample_weight(sample_weight, len(data)))
-        if not uses_transformer(self.encoding):
-            check_kind_of_array(X, frames=self._takes_frames)
-        X = as_table(X) if self._takes_frames else X
-        with explained_by_columns(X, refused=not self._takes_frames), errors_of("X or y"):
-            if self._takes_frames and is_frame(X):
-                # Text, categories and missing entries are left to the encoder.
-                validate_data(self, X, skip_check_array=True)
-                data, target = X, check_targets_of_frame(X, y, **self._targets)
-            else:
-                data, target = validate_data(self, X, y, **self._entries(X), **self._targets)
-        return Rows(data, target, check_sample_weight(sample_weight, data.shape[0]))
+    def _validated(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> Rows:
+        """Check and return rows of the user's table with their targets and weights; `reset` learns the columns."""
+        data = self._checked(X, reset=reset)
+        return Rows(data, check_targets(data, y, **self._targets), check_sample_weight(sample_weight, len(data)))
 
     @property
     def _takes_frames(self) -> bool:
@@ -171,10 +158,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         """Train on the inputs and targets of the samples of positive weight, or on all chunks if these are a sample."""
         problem = options.problem(inputs, target, weights, samples.repetitions, routed.get("stands_for", 1.0))
         if "chunks" in routed:
-            encoder = copy.copy(self)
-            # The results of an earlier fit do not belong to what this one has learned so far.
-            encoder.__dict__.pop("_result", None)
-            return train_on_collections(encoder, routed["chunks"], problem, options)
+            return train_on_collections(self._predictor(), routed["chunks"], problem, options)
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
         return run_pipeline(problem, options, start=last)
 
@@ -188,6 +172,10 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
 
         with options.choosing("inputs"):
             return choose_encoder(counting.X, counting.weights, problem_of, options.max_categories)
+
+    def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
+        """Return the moments by which effects are centred, or None if an input depends on several columns."""
+        raise NotImplementedError
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the scaling of the targets for training."""
@@ -208,8 +196,8 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
 
     def _expose(self) -> None:
         self.__dict__.pop("_importances", None)
-        self.network_ = self.result_.network
-        self.certificate_ = self.result_.certificate
+        self.network_, self.certificate_ = self.result_.network, self.result_.certificate
+        self._trained_beta, self._refined = self.result_.problem.beta, self.result_.refine
 
     def _summary(self) -> Summary | None:
         if not hasattr(self, "network_"):
@@ -255,15 +243,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
     @property
     def refined_(self) -> str:
         """How the network was refined after sampling, as `refine`; "none" after a `resample` without training data."""
-        if "_result" in vars(self):
-            return self.result_.refine
-        refined: str = vars(self).get("_refined", "none")
-        return refined
-
-    @property
-    def _trained_beta(self) -> float:
-        """Beta that the fit used."""
-        return self.result_.problem.beta if "_result" in vars(self) else self._beta
+        return self._refined
 
     def _solution_of_relaxation(self) -> Solution | None:
         """Return the solution that networks are sampled from, if this estimator has it."""
@@ -335,12 +315,9 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
         """Resample a loaded estimator: the new network is not refined, and its objective is not known."""
         if refine not in {None, "none"}:
             raise InvalidInputError(f"refine must be 'none' without the training data; got {refine!r}")
-        if solution.layout is None:
-            levels = self.network_.levels if levels is None else check_levels(levels)
-        elif levels not in {None, 2}:
+        if solution.layout is not None and levels not in {None, 2}:
             raise InvalidInputError(f"levels must be 2 for blocks; got {levels!r}")
-        else:
-            levels = 2
+        levels = getattr(self.network_, "levels", 2) if levels is None else check_levels(levels)
         covariance = solution.covariance(levels, self.network_.output_shape)
         self.network_ = sample_network(covariance, n_neurons, random_state, allocation=self.allocation)
         self.certificate_ = Certificate(solution.bound(levels, self._trained_beta), math.nan)
@@ -366,11 +343,7 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             As in `fit`; rows of weight zero are left out.
         """
         check_is_fitted(self)
-        if makes_blocks(self.encoding):
-            rows = self._validated(X, y, sample_weight).counting
-        else:
-            rows = self._checked_rows(Rows.of(X, y, sample_weight))
-        inputs, target, weights = self._coded_rows(rows)
+        inputs, target, weights = self._coded_rows(self._validated(X, y, sample_weight, reset=False).counting)
         return TrainingProblem(
             inputs,
             target,
@@ -381,12 +354,6 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             levels=getattr(self.network_, "levels", 2),
             sample_weight=weights,
         )
-
-    def _checked_rows(self, rows: Rows) -> Rows:
-        """Check and return rows of the user's table with their targets."""
-        data = self._checked(rows.X)
-        with errors_of("y"):
-            return Rows(data, check_targets_of_frame(data, rows.y, **self._targets), rows.weights)
 
     def _coded_rows(self, rows: Rows) -> tuple[Any, FloatArray, FloatArray | None]:
         """Return the inputs, targets and weights of checked rows, coded as in training."""
@@ -408,23 +375,31 @@ class _QuantizedNetwork(Explained, SummaryBelowDiagram, StoredArguments, BaseEst
             raise InvalidInputError(f"X must have shape (n, {self.n_features_in_}); got a Dask collection of {X.shape}")
         return map_rows(getattr(self._predictor(method), method), X, dtype, *row_shape)
 
-    def _predictor(self, method: str) -> Any:
-        """Return a copy of this estimator with the same predictions and without the training set."""
+    def _predictor(self, method: str = "predict") -> Any:
+        """Return a copy of this estimator with the same predictions and without the data of this or an earlier fit."""
         del method
         predictor = copy.copy(self)
-        predictor.__dict__.pop("_result", None)
+        for name in ("_result", "certificate_"):
+            predictor.__dict__.pop(name, None)
         return predictor
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Any, *, reset: bool = False) -> Any:
         """Check and return rows of the user's table; an encoder of blocks checks its samples itself."""
         if makes_blocks(self.encoding):
-            return X
-        X = columns_of_training(as_table(X) if self._takes_frames else X, self, used_columns(self.encoder_))
-        if self._takes_frames and is_frame(X):
-            validate_data(self, X, skip_check_array=True, reset=False)
-            return X
-        with explained_by_columns(X, refused=not self._takes_frames):
-            return validate_data(self, X, reset=False, **self._entries(X))
+            if reset:
+                clone(self.encoding).samples(X)
+            return X if isinstance(X, (list, tuple)) or is_frame(X) else np.asarray(X)
+        if reset and not uses_transformer(self.encoding):
+            check_kind_of_array(X, frames=self._takes_frames)
+        X = as_table(X) if self._takes_frames else X
+        if not reset:
+            used = self.encoder_.encoding_.used if isinstance(self.encoder_, TableEncoder) else None
+            X = columns_of_training(X, self, used)
+        # Text, categories and missing entries of data frames are left to the encoder.
+        entries = {"skip_check_array": True} if self._takes_frames and is_frame(X) else self._entries(X)
+        errors = errors_of("X") if reset else nullcontext()
+        with explained_by_columns(X, refused=not self._takes_frames), errors:
+            return validate_data(self, X, reset=reset, **entries)
 
     def _encoded(self, X: Any) -> Any:
         return X if self.encoder_ is None else encoded(self.encoder_, X)

@@ -11,7 +11,7 @@ from typing import Any
 from qsdp._utils.options import choice, option, redefined
 from qsdp._utils.validation import RandomState, check_flag, check_integer
 from qsdp.activations import PolynomialActivation
-from qsdp.encoding.fitting import EncodingRule
+from qsdp.encoding.fitting import ENCODINGS, EncodingRule
 from qsdp.estimators.classes import check_class_weight
 from qsdp.losses import Loss
 from qsdp.options import AUTO, REFINEMENT_TIME, TrainingOptions
@@ -23,15 +23,6 @@ def _check_encoding(name: str, value: Any) -> Any:
     from qsdp.estimators.inputs import check_encoding
 
     return check_encoding(name, value)
-
-
-def _check_categories(name: str, value: Any) -> int:
-    return check_integer(name, value, minimum=2)
-
-
-def _check_betas(name: str, value: Any) -> None:
-    del name
-    check_betas(value)
 
 
 __all__ = [
@@ -86,6 +77,7 @@ class EstimatorOptions(TrainingOptions):
         of tables.
         """,
         _check_encoding,
+        f"Encoding of numbers: {' | '.join([AUTO, *ENCODINGS])}; auto chooses on held-out rows.",
     )
     max_categories: int = option(
         EncodingRule.max_categories,
@@ -94,7 +86,7 @@ class EstimatorOptions(TrainingOptions):
         Largest number of categories of a column of text that become bits, >= 2: the most frequent ones. The others set
         none of the bits. Only for an `encoding` by name.
         """,
-        _check_categories,
+        lambda name, value: check_integer(name, value, minimum=2),
         "Largest number of categories of a column that become bits: the most frequent ones.",
     )
     constant_column: bool = option(
@@ -179,7 +171,7 @@ class CrossValidationOptions(EstimatorOptions):
         Betas to try, positive and distinct; or their number, for a geometric grid from `qsdp.beta_max`, the smallest
         beta for which the zero network is optimal, down to a thousandth of it.
         """,
-        _check_betas,
+        lambda name, value: check_betas(value),
     )
     cv: Any = option(
         5,

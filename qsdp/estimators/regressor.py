@@ -14,7 +14,7 @@ from qsdp._utils.outputs import squeezed
 from qsdp._utils.validation import FloatArray, RandomState, check_targets
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.collections import rows_here
-from qsdp.estimators.network import _QuantizedNetwork
+from qsdp.estimators.explanation import Explained
 from qsdp.estimators.options import EstimatorOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss, get_loss
@@ -24,7 +24,7 @@ __all__ = ["QuantizedNetworkRegressor"]
 
 
 @documented(EstimatorOptions)
-class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ignore[misc]
+class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc]
     r"""Regression by a network with quantized first-layer weights and a certified gap to the global optimum.
 
     Fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)` with :math:`u_j, v_j \in \{\pm1\}^D` to
@@ -97,7 +97,6 @@ class QuantizedNetworkRegressor(RegressorMixin, _QuantizedNetwork):  # type: ign
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
         return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> QuantizedNetworkRegressor:

@@ -142,9 +142,7 @@ def _labels_state(classes: Any) -> dict[str, Any] | None:
 
 
 def _certificate_state(certificate: Certificate) -> dict[str, Any]:
-    state: dict[str, Any] = {name: getattr(certificate, name) for name in ("bound_type", "arithmetic")}
+    numbers = {name: float(getattr(certificate, name)) for name in ("lower_bound", "objective")}
     # The objective of a network that was sampled without the data is not known.
-    known = math.isfinite(certificate.objective)
-    state |= {"lower_bound": float(certificate.lower_bound)}
-    state |= {"objective": float(certificate.objective) if known else None}
-    return state
+    known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+    return {"bound_type": certificate.bound_type, "arithmetic": certificate.arithmetic, **known}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +19,12 @@ from qsdp.exceptions import StorageError
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
-from qsdp.relaxation import best_dual_bound
+from qsdp.relaxation.scaled import ScaledProblem
+from qsdp.relaxation.solution import finish
 from qsdp.shaping import SHAPINGS, BlockCovariances, shape_block, shape_matrix
 from qsdp.training_data import MAX_LEVELS
 
-__all__ = ["TOLERANCE", "Solution"]
+__all__ = ["TOLERANCE", "Solution", "taken"]
 
 #: Largest relative violation of feasibility or of a bound by rounding in a stored solution.
 TOLERANCE = 1e-6
@@ -188,17 +188,12 @@ class Solution(ReadOnlyArrays):
         """
         if problem.levels == self.levels:
             return self.best_bound
+        scaled = ScaledProblem.of(problem, self.regularization)
+        Z, V, _ = self.blocks(problem.levels)
+        minus_gradient = -problem.data_fit.gradient(problem.relaxed_predictions(Z))
         weights = self.weights / self._ratios(problem.levels) ** 2
-        Z, _, rho = self.blocks(problem.levels)
-        cost = problem.regularization_weight(self.regularization) * rho
-        predictions = problem.relaxed_predictions(Z)
-        parts = problem.parts
-        columns = (np.array_split(array, len(parts), axis=-1) for array in (predictions, cost))
-        bounds = [
-            _proven(part, prediction, float(own.sum()), z, self.regularization)
-            for part, prediction, own, z in zip(parts, *columns, np.array_split(weights, len(parts)), strict=True)
-        ]
-        return max(sum(bounds), self.bound(problem.levels, problem.beta))
+        point = finish(scaled, scaled.inside(Z, V, minus_gradient, weights), solver="", tol=0.0)
+        return max(point.lower_bound, self.bound(problem.levels, problem.beta))
 
     def _ratios(self, levels: int) -> FloatArray:
         """Return the factor by which each coordinate is rescaled for another number of levels."""
@@ -220,19 +215,14 @@ class Solution(ReadOnlyArrays):
 
     @classmethod
     def from_state(
-        cls, state: Any, arrays: Mapping[str, Any], n_matrices: int, size: int, layout: Layout | None = None
+        cls, state: Any, arrays: dict[str, Any], n_matrices: int, size: int, layout: Layout | None = None
     ) -> Solution:
-        """Return the solution with K matrices N x N, or raise StorageError if it is invalid."""
+        """Return the solution with K matrices N x N, taken from the arrays, or raise StorageError if it is invalid."""
         fields = checked("relaxation", state, _CHECKS)
         shapes = {"Z": (size, size), "V": (size, size), "rho": (), "weights": (size,)}
-        found: dict[str, Any] = {}
-        for name in ARRAYS:
-            array, expected = arrays.get(f"relaxation.{name}"), (n_matrices, *shapes[name])
-            if array is None or array.dtype != np.float64 or array.shape != expected:
-                raise StorageError(f"relaxation: {name} does not have the shape {expected}")
-            if not np.all(np.isfinite(array)):
-                raise StorageError(f"relaxation: {name} is not finite")
-            found[name] = read_only(array)
+        found: dict[str, Any] = {
+            name: read_only(taken(arrays, f"relaxation.{name}", (n_matrices, *shape))) for name, shape in shapes.items()
+        }
         solution = cls(**found, **{**fields, "activation": get_activation(fields["activation"])}, layout=layout)
         solution._check_feasible()
         return solution
@@ -244,12 +234,13 @@ class Solution(ReadOnlyArrays):
             raise StorageError("relaxation: rho or weights are negative")
         if self.layout is not None and (self.levels != 2 or self.activation is not None):
             raise StorageError("relaxation: blocks have two levels and no activation")
-        for k, (Z, V, rho) in enumerate(zip(self.Z, self.V, self.rho, strict=True)):
-            if self.layout is not None:
-                Z, V = self._block_of(k, Z), self._block_of(k, V)
+        inside = self._entries
+        if np.any(self.Z[~inside]) or np.any(self.V[~inside]):
+            raise StorageError("relaxation: an entry outside of its block is not zero")
+        for Z, V, rho, mine in zip(self.Z, self.V, self.rho, inside, strict=True):
             if not np.array_equal(Z, Z.T) or not np.array_equal(V, V.T):
                 raise StorageError("relaxation: Z or V is not symmetric")
-            if np.abs(V.diagonal() - rho).max() > TOLERANCE * rho:
+            if np.abs(V.diagonal() - rho * mine.diagonal()).max() > TOLERANCE * rho:
                 raise StorageError("relaxation: the diagonal of V is not rho")
             if max(np.abs(Z).max(), np.abs(V).max()) > (1.0 + len(Z) * TOLERANCE) * rho:
                 raise StorageError("relaxation: an entry is larger than rho")
@@ -258,28 +249,23 @@ class Solution(ReadOnlyArrays):
             if lowest < -len(Z) * TOLERANCE * rho:
                 raise StorageError("relaxation: its point is not positive semidefinite")
 
-    def _block_of(self, k: int, matrix: FloatArray) -> FloatArray:
-        """Return the entries of a matrix that belong to its block; raise StorageError if others are not zero."""
-        assert self.layout is not None
-        r = k % self.layout.n_blocks
-        N = self.layout.sizes[r]
-        places = np.eye(N, dtype=bool) if self.layout.linear[r] else np.ones((N, N), dtype=bool)
-        if np.count_nonzero(matrix) > np.count_nonzero(matrix[:N, :N][places]):
-            raise StorageError("relaxation: an entry outside of its block is not zero")
-        return matrix[:N, :N]
+    @property
+    def _entries(self) -> npt.NDArray[np.bool_]:
+        """Mask of the entries that belong to the blocks, shape (K, N, N)."""
+        if self.layout is None:
+            return np.ones(self.Z.shape, dtype=bool)
+        entries = self.layout.used[:, :, None] & self.layout.used[:, None, :]
+        entries[list(self.layout.linear)] &= np.eye(self.layout.side, dtype=bool)
+        return np.tile(entries, (self.n_outputs, 1, 1))
+
+
+def taken(arrays: dict[str, Any], name: str, shape: tuple[int, ...] | None) -> FloatArray:
+    """Remove an array from the arrays of a file, check it (finite float64), and return it."""
+    array: FloatArray = arrays.pop(name)
+    if array.dtype != np.float64 or (shape is not None and array.shape != shape) or not np.all(np.isfinite(array)):
+        raise StorageError(f"{name} must be finite numbers of shape {shape}; got {array.dtype} of shape {array.shape}")
+    return array
 
 
 ARRAYS = ("Z", "V", "rho", "weights")
 SCALARS = ("lower_bound", "improved_bound", "regularization", "shaping")
-
-
-def _proven(
-    problem: TrainingProblem, prediction: FloatArray, cost: float, weights: FloatArray, regularization: str
-) -> float:
-    """Return the lower bound proven by the predictions of a near-optimal point."""
-    from scipy import optimize
-
-    fit = problem.data_fit
-    best = optimize.minimize_scalar(lambda s: fit.value(s * prediction) + s * cost, bounds=(0.0, 2.0), method="bounded")
-    candidates = [-fit.gradient(s * prediction) for s in (1.0, float(best.x))]
-    return best_dual_bound(problem, candidates, [weights], regularization=regularization).value

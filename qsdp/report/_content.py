@@ -15,13 +15,12 @@ from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
 from qsdp.encoding import Encoding, Expression
 from qsdp.estimators.source import TableSource
+from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, BlockNetwork, Effects
 from qsdp.report._charts import curve, scatter
 from qsdp.report._filters import filters_of
 from qsdp.report._model import (
     Judged,
-    column_names,
-    loss_and_beta,
     options_of,
 )
 from qsdp.report.figures import WITHOUT_PERCENT, show_measure, stored_sizes
@@ -66,7 +65,7 @@ def facts_of_model(model: Any, judged: Judged | None, n_draws: int) -> dict[str,
         "inputs": inputs,
         "outputs": f"{network.n_outputs}, for {kind}" + (f": {first_few(classes)}" if classes else ""),
         **(dict(network._summary().rows[1:2]) if blocks else _facts_of_weights(network)),
-        "loss": loss_and_beta(model),
+        "loss": f"{get_loss(model.loss).name}, beta {model._trained_beta:g}",
     }
     importances = None if judged else getattr(model, "feature_importances_", None)
     return {
@@ -89,7 +88,7 @@ def facts_of_model(model: Any, judged: Judged | None, n_draws: int) -> dict[str,
         "trained_with": getattr(model, "provenance_", {}),
         "judged": _judged_facts(judged, n_draws) if judged else None,
         "effects": _effects(judged.effects, judged.parts[0].name) if judged and judged.effects else None,
-        "importances": [] if importances is None else _bars(column_names(model), importances),
+        "importances": [] if importances is None else _bars(model._names(None), importances),
     }
 
 

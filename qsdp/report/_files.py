@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from qsdp._utils.files import check_path
 from qsdp._utils.summary import format_number
 from qsdp.certificates import Certificate, load_certificate
 from qsdp.certificates.proof import Proof
-from qsdp.networks import NETWORK_KINDS, BilinearNetwork, BlockNetwork, IntegerForm, load_network
+from qsdp.networks import NETWORK_KINDS, BilinearNetwork, BlockNetwork, IntegerForm
 from qsdp.networks.storage import ESTIMATOR_KIND, read_archive
 from qsdp.report._content import sizes_of
 from qsdp.statistics import SufficientStatistics
@@ -23,13 +22,6 @@ __all__ = ["facts_of_file", "load_file"]
 
 #: First bytes of certificate files of every version.
 _CERTIFICATE = b"qsdp certificate "
-
-#: Readers of the other files, by the kind of content.
-_READERS: dict[str, Callable[[Any], Any]] = {
-    ESTIMATOR_KIND: lambda path: qsdp.load(path),
-    **dict.fromkeys(NETWORK_KINDS, load_network),
-    STATISTICS_KIND: SufficientStatistics.load,
-}
 
 #: Number of terms of a function that are listed.
 _TERMS = 20
@@ -48,7 +40,8 @@ def load_file(path: str | os.PathLike[str]) -> Any:
         begins = file.read(len(_CERTIFICATE))
     if begins == _CERTIFICATE:
         return load_certificate(path)
-    return _READERS[read_archive(path, *_READERS)[0]](path)
+    kind, *_ = read_archive(path, ESTIMATOR_KIND, *NETWORK_KINDS, STATISTICS_KIND)
+    return SufficientStatistics.load(path) if kind == STATISTICS_KIND else qsdp.load(path)
 
 
 def facts_of_file(stored: Any) -> tuple[str, dict[str, Any]] | None:

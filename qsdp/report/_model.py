@@ -6,24 +6,22 @@ import math
 import os
 import zipfile
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from qsdp._utils.numeric import ROUNDING
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses import get_loss
 from qsdp.networks import Effects
 from qsdp.problem import TrainingProblem
 from qsdp.tables import read_table
 from qsdp.tables.scored import ScoredRows, scored_rows
-from qsdp.tables.training import evaluate, inputs_of, split, weights_of, with_target
+from qsdp.tables.training import evaluate
 
 __all__ = [
     "Judged",
-    "column_names",
     "judge",
-    "loss_and_beta",
     "options_of",
 ]
 
@@ -40,21 +38,22 @@ class Judged:
     model : estimator
     parts : list of ScoredRows
         Training and test rows, or all rows of another table.
-    effects : Effects or None
-        Effects of the columns on the rows of the first part; None for images and series.
     problem : TrainingProblem or None
         None if the rows are not those of the training.
     """
 
     model: Any
     parts: list[ScoredRows]
-    effects: Effects | None
     problem: TrainingProblem | None
 
+    @cached_property
+    def effects(self) -> Effects | None:
+        """Effects of the columns on the rows of the first part; None for images and series."""
+        # Imported here because it loads scikit-learn, which the options of commands do not need.
+        from qsdp.estimators.inputs import makes_blocks
 
-def loss_and_beta(model: Any) -> str:
-    """Return the loss and the beta of the problem as text."""
-    return get_loss(model.loss).name + f", beta {model._trained_beta:g}"
+        rows = self.parts[0]
+        return None if makes_blocks(self.model.encoder_) else self.model.effects(rows.table, sample_weight=rows.weights)
 
 
 def options_of(model: Any) -> list[tuple[str, str]]:
@@ -70,11 +69,6 @@ def options_of(model: Any) -> list[tuple[str, str]]:
     return [*facts, *((name.replace("_", " "), str(value)) for name, value in options.items())]
 
 
-def column_names(model: Any) -> list[str]:
-    """Return the names of a model's input columns."""
-    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])]
-
-
 def judge(model: Any, data_file: str | os.PathLike[str]) -> Judged:
     """Evaluate a model on the rows of a file; if it was trained on them, compute its objective as well."""
     source = getattr(model, "table_", None)
@@ -84,16 +78,11 @@ def judge(model: Any, data_file: str | os.PathLike[str]) -> Judged:
     parts, problem = scored_rows(model, table)
     if problem is not None and math.isnan(model.certificate_.objective):
         evaluate(model, problem)
-    rows = with_target(source, table) if problem is None else split(source, table)[0]
-    weights = weights_of(source, rows) if source.weights in rows.columns else None
-    return Judged(model, parts, model.effects(inputs_of(model, rows), sample_weight=weights), problem)
+    return Judged(model, parts, problem)
 
 
 def _judge_arrays(model: Any, data_file: str) -> Judged:
     """Evaluate a model that was saved in Python on arrays X, y and maybe sample_weight."""
-    # Imported here because it loads scikit-learn, which the options of commands do not need.
-    from qsdp.estimators.inputs import makes_blocks
-
     try:
         with np.load(data_file, allow_pickle=False) as archive:
             X, y, weights = archive["X"], archive["y"], archive.get("sample_weight")
@@ -110,6 +99,5 @@ def _judge_arrays(model: Any, data_file: str) -> Judged:
     truth = model.target_scaling_.encode(y[known]) if classes is None else np.searchsorted(classes, y[known])
     trained = math.isclose(problem.objective(model.network_), model.certificate_.objective, rel_tol=ROUNDING)
     name = "training rows" if trained else "rows"
-    rows = ScoredRows(name, model, problem.X, truth, None if weights is None else weights[known])
-    effects = None if makes_blocks(model.encoder_) else model.effects(X, sample_weight=weights)
-    return Judged(model, [rows], effects, problem if trained else None)
+    rows = ScoredRows(name, model, X[known], problem.X, truth, None if weights is None else weights[known])
+    return Judged(model, [rows], problem if trained else None)

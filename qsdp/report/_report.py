@@ -120,7 +120,6 @@ def make_report(
     files, scores = [_digested("model", model_file)], dict[str, dict[str, float]]()
     if data_file is not None:
         judged = judge(model, data_file)
-        model = judged.model
         scores = {
             part.name: {measure: measured(part, measure) for measure in measures(judged)} for part in judged.parts
         }

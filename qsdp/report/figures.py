@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from qsdp._utils.summary import format_share
 from qsdp.activations import activation_name
 from qsdp.certificates import Certificate
+from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, BlockNetwork
 
 __all__ = [
@@ -81,9 +84,10 @@ def stored_sizes(network: BilinearNetwork | BlockNetwork) -> list[tuple[str, int
     ]
 
 
-def network_fact(network: BilinearNetwork, beta: float, loss: str) -> tuple[str, str]:
-    """Return size, activation and weights of a network, and the loss and beta of its problem."""
+def network_fact(model: Any) -> tuple[str, str]:
+    """Return size, activation and weights of the network of an estimator, and the loss and beta of its problem."""
+    network: BilinearNetwork = model.network_
     weights = "binary weights" if network.levels == 2 else f"{network.levels} levels"
     parts = [f"{network.n_neurons} neurons", activation_name(network.activation), weights]
     parts += [f"{C} outputs" for C in network.output_shape]
-    return "network", ", ".join([*parts, f"{loss} loss", f"beta {beta:g}"])
+    return "network", ", ".join([*parts, f"{get_loss(model.loss).name} loss", f"beta {model._trained_beta:g}"])

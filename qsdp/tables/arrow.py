@@ -139,6 +139,4 @@ def _column(column: Any) -> npt.NDArray[Any]:
     if types.is_timestamp(kind):
         times: npt.NDArray[Any] = column.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
         return times
-    entries = np.empty(len(column), dtype=object)
-    entries[:] = [entry.strip() if isinstance(entry, str) else entry for entry in column.to_pylist()]
-    return entries
+    return np.fromiter((one.strip() if isinstance(one, str) else one for one in column.to_pylist()), dtype=object)

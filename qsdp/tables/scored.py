@@ -20,7 +20,7 @@ from qsdp.tables.training import inputs_of, problem_if_trained, split, targets_o
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["ScoredRows", "class_names", "score_of", "scored_rows", "truth_of"]
+__all__ = ["ScoredRows", "class_names", "scored_rows", "truth_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +32,8 @@ class ScoredRows:
     name : str
         Name of the rows, such as "test rows".
     model : estimator
+    table : data frame or array
+        Columns of the model.
     X : ndarray
         Inputs of networks.
     truth : ndarray of shape (n,)
@@ -41,6 +43,7 @@ class ScoredRows:
 
     name: str
     model: Any
+    table: Any
     X: FloatArray
     truth: FloatArray
     weights: FloatArray | None
@@ -49,8 +52,9 @@ class ScoredRows:
     def of(cls, name: str, model: Any, table: pandas.DataFrame, X: FloatArray | None = None) -> ScoredRows:
         """Collect the rows of a table with targets and, if present, weights; X are their inputs, if known."""
         weights = weights_of(model.table_, table) if model.table_.weights in table.columns else None
-        X = model.network_inputs(inputs_of(model, table)) if X is None else X
-        return cls(name, model, X, truth_of(model, table), weights)
+        columns = inputs_of(model, table)
+        X = model.network_inputs(columns) if X is None else X
+        return cls(name, model, columns, X, truth_of(model, table), weights)
 
     @cached_property
     def outputs(self) -> FloatArray:
@@ -63,8 +67,14 @@ class ScoredRows:
         return self.outputs if network is None or network is self.model.network_ else network.predict(self.X)
 
     def score(self, network: Any = None) -> float:
-        """Compute the accuracy, or R² (NaN for a constant true target), of a network (default: the model's)."""
-        return score_of(self.model, self._outputs(network), self.truth, self.weights)
+        """Compute the (weighted) accuracy, or R² (NaN for a constant truth), of a network (default: the model's)."""
+        outputs, truth, weights = self._outputs(network), self.truth, self.weights
+        if hasattr(self.model, "classes_"):
+            chosen = choose_classes(self.model.target_scaling_.decode(outputs))
+            return float(np.average(chosen == truth, weights=weights))
+        spread = float(np.average((truth - np.average(truth, weights=weights)) ** 2, weights=weights))
+        error = float(np.average((truth - outputs) ** 2, weights=weights))
+        return 1.0 - error / spread if spread > 0.0 else math.nan
 
     def values(self) -> FloatArray:
         """Return the predicted class scores, or the predicted numbers in the units of the target."""
@@ -75,7 +85,7 @@ class ScoredRows:
         """Compute the recall of every class of the rows, by its number, of a network (default: the model's)."""
         from sklearn.metrics import recall_score
 
-        truth, values, weights = self._known(network)
+        truth, values, weights = self.known(network)
         labels = np.unique(truth)
         found = recall_score(
             truth, choose_classes(values), labels=labels, average=None, sample_weight=weights, zero_division=0.0
@@ -86,12 +96,12 @@ class ScoredRows:
         """Compute the area under the ROC curve; NaN unless there are two classes, both among the rows."""
         from sklearn.metrics import roc_auc_score
 
-        truth, values, weights = self._known(network)
+        truth, values, weights = self.known(network)
         if not len(np.unique(truth)) == len(self.model.classes_) == 2:
             return math.nan
         return float(roc_auc_score(truth, class_scores(values), sample_weight=weights))
 
-    def _known(self, network: Any) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray | None]:
+    def known(self, network: Any = None) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray | None]:
         """Return true classes, scores of classes and weights of the rows whose class was seen in training."""
         known = self.truth >= 0
         weights = None if self.weights is None else self.weights[known]
@@ -102,7 +112,7 @@ class ScoredRows:
         """Compute the confusion matrix (C, C): rows by true and by predicted class, without unknown classes."""
         from sklearn.metrics import confusion_matrix
 
-        truth, values, _ = self._known(None)
+        truth, values, _ = self.known()
         counts: npt.NDArray[np.intp] = confusion_matrix(
             truth, choose_classes(values), labels=range(len(self.model.classes_))
         )
@@ -129,16 +139,6 @@ def truth_of(model: Any, table: pandas.DataFrame) -> npt.NDArray[Any]:
     labels = model.classes_.tolist()
     known = {label: code for code, label in enumerate(labels)}
     return np.array([known.get(label, -1) for label in targets_of(model.table_, table, labels).tolist()], dtype=np.intp)
-
-
-def score_of(model: Any, outputs: FloatArray, truth: FloatArray, weights: FloatArray | None = None) -> float:
-    """Compute the (weighted) accuracy of outputs, or R², which is NaN for a constant true target."""
-    if hasattr(model, "classes_"):
-        chosen = choose_classes(model.target_scaling_.decode(outputs))
-        return float(np.average(chosen == truth, weights=weights))
-    spread = float(np.average((truth - np.average(truth, weights=weights)) ** 2, weights=weights))
-    error = float(np.average((truth - outputs) ** 2, weights=weights))
-    return 1.0 - error / spread if spread > 0.0 else math.nan
 
 
 def scored_rows(model: Any, table: pandas.DataFrame) -> tuple[list[ScoredRows], TrainingProblem | None]:

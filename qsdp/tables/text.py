@@ -23,7 +23,6 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from qsdp._utils.validation import warn
 from qsdp.encoding.frames import listing
@@ -168,7 +167,7 @@ def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterato
                 _check_unnamed(name, place, entries[place])
             columns = {label: column for label, column in zip(header, entries, strict=True) if label}
             objects = {
-                label: _objects([None if entry in missing else entry for entry in column])
+                label: np.fromiter((None if entry in missing else entry for entry in column), dtype=object)
                 for label, column in columns.items()
             }
             frame = named_frame(name, objects, [line for line, _ in some], "line")
@@ -183,12 +182,6 @@ def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterato
 def _has_row_names(header: list[str], record: list[str]) -> bool:
     """Whether rows begin with a name that the header does not mention, as `write.table` of R writes them."""
     return len(record) == len(header) + 1 and record[-1] != "" and any(map(_COUNTS.match, record))
-
-
-def _objects(entries: list[str | None]) -> npt.NDArray[np.object_]:
-    column = np.empty(len(entries), dtype=object)
-    column[:] = entries
-    return column
 
 
 def _check_unnamed(name: str, place: int, entries: Sequence[str]) -> None:

@@ -247,6 +247,16 @@ def test_several_targets() -> None:
 
 
 @both
+@pytest.mark.parametrize("named", [False, True])
+def test_splits_of_a_generator_are_scored_by_several_processes(estimator: type, named: bool) -> None:
+    y, splits = target(estimator), list(KFold(3, shuffle=True, random_state=0).split(X))
+    scoring = ("accuracy" if is_classifier(estimator()) else "r2") if named else None
+    one = quick(estimator, cv=splits, scoring=scoring).fit(X, y)
+    other = quick(estimator, cv=(split for split in splits), scoring=scoring, n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(one.scores_, other.scores_)
+
+
+@both
 @pytest.mark.parametrize("evaluate", ["relaxation", "network"])
 def test_processes_and_repetitions_change_nothing(estimator: type, evaluate: str) -> None:
     y = target(estimator)

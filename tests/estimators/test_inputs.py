@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_transformer
 from sklearn.feature_selection import SelectKBest
@@ -215,3 +216,41 @@ def test_outputs_that_are_no_inputs_are_refused(encoding: Any, table: Any, error
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_none_is_no_encoding(estimator: str) -> None:
     assert_array_equal(outputs_of(estimator, X, encoding=None), outputs_of(estimator, X, encoding="none"))
+
+
+def test_an_array_given_to_a_model_of_a_frame_has_one_warning() -> None:
+    message = "X does not have valid feature names, but QuantizedNetworkClassifier was fitted with feature names"
+    for encoding in ("standard", "none", TableEncoder()):
+        parameters = ESTIMATORS["Classifier"] | {"encoding": encoding}
+        model = qsdp.QuantizedNetworkClassifier(**parameters).fit(FRAME, LABELS)
+        with pytest.warns(UserWarning, match=message) as caught:
+            assert_array_equal(model.predict(X), model.predict(FRAME))
+        assert len(caught) == 1
+
+
+def test_targets_are_checked_alike_for_frames_and_arrays() -> None:
+    for table in (X, FRAME):
+        model = qsdp.QuantizedNetworkClassifier()
+        with pytest.raises(InvalidInputError, match="y must have 60 rows, as X has; got 5"):
+            model.fit(table, LABELS[:5])
+        with pytest.raises(InvalidInputError, match="y is not valid: Input y contains NaN"):
+            model.fit(table, np.where(X[:, 0] > 0.0, np.nan, 1.0))
+        with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+            model.fit(table)
+        with pytest.raises(InvalidTypeError, match=r"y is not valid: sparse targets must be dense; use y\.toarray"):
+            qsdp.QuantizedNetworkRegressor().fit(table, csr_array(X[:, :1]))
+    with pytest.raises(InvalidInputError, match="X must have at least one row"):
+        qsdp.QuantizedNetworkClassifier().fit(FRAME.iloc[:0], LABELS[:0])
+
+
+class Halved(TableEncoder):
+    """An encoder of somebody else, which halves its inputs."""
+
+    def transform(self, X: Any) -> Any:
+        return 0.5 * super().transform(X)
+
+
+def test_subclasses_of_the_encoder_transform_in_their_own_way() -> None:
+    model = qsdp.QuantizedNetworkClassifier(**(ESTIMATORS["Classifier"] | {"encoding": Halved("standard")}))
+    plain = TableEncoder("standard").fit(TEXT).transform(TEXT)
+    assert_array_equal(model.fit(TEXT, LABELS).network_inputs(TEXT)[:, : plain.shape[1]], 0.5 * plain)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,3 +89,17 @@ def test_data_stay_on_request_and_in_memory(through: Any) -> None:
     assert_array_equal(other.network_.U, model.resample(30, 0).network_.U)
     # A fit replaces what a pickle knew of an earlier one.
     assert_array_equal(other.fit(X[:, :5], TARGETS["Classifier"]).feature_importances_.shape, [5])
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_pickle_can_be_saved_and_knows_its_problem(name: str, tmp_path: Path) -> None:
+    model = fitted(name, n=300)
+    other = loaded(model)
+    assert other.refined_ == model.refined_ == "refit"
+    assert other.training_problem(X[:300], TARGETS[name][:300]).beta == model.result_.problem.beta
+    other.save(tmp_path / "model")
+    read = qsdp.load(tmp_path / "model")
+    assert_array_equal(read.predict(X), model.predict(X))
+    assert read.refined_ == "refit"
+    with pytest.raises(AttributeError, match="pickled without its training data"):
+        read.resample(10)

@@ -26,7 +26,7 @@ HOSTILE = "<script>alert('x')</script> | `a` & *b* {{ 7 * 7 }} {% raw %}\n# head
 
 def rows_of(truth: np.ndarray, outputs: np.ndarray, weights: np.ndarray | None = None) -> ScoredRows:
     """Return rows whose scores of two classes are their inputs."""
-    return ScoredRows("rows", model_of(["a", "b"]), outputs, truth, weights)
+    return ScoredRows("rows", model_of(["a", "b"]), outputs, outputs, truth, weights)
 
 
 def model_of(classes: list[str]) -> SimpleNamespace:
@@ -72,7 +72,7 @@ def test_uneven_classes_are_led_by_what_they_do_not_flatter(counts: tuple[int, .
     truth = np.repeat(np.arange(len(counts)), counts)
     # Training and test rows count together.
     parts = [rows_of(some, np.zeros(len(some))) for some in (truth[::3], np.r_[truth[1::3], truth[2::3]])]
-    assert measures(Judged(model_of(["a", "b", "c"][: len(counts)]), parts, None, None)) == expected
+    assert measures(Judged(model_of(["a", "b", "c"][: len(counts)]), parts, None)) == expected
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from table_files import KINDS, fit_to, rows_table, trained
 
 import qsdp
 from qsdp.exceptions import InvalidInputError
-from qsdp.tables.scored import ScoredRows, score_of, scored_rows, truth_of
+from qsdp.tables.scored import ScoredRows, scored_rows, truth_of
 from qsdp.tables.training import inputs_of, problem_on, split
 
 
@@ -68,8 +69,10 @@ def test_unknown_labels_are_wrong_and_in_no_confusion() -> None:
 
 def test_a_constant_truth_has_no_score() -> None:
     model: Any = trained("price")
-    assert score_of(model, np.array([1.0, 2.0]), np.array([1.0, 2.0])) == 1.0
-    assert math.isnan(score_of(model, np.array([1.0, 2.0]), np.array([2.0, 2.0])))
+    predicting = SimpleNamespace(predict=lambda X: X[:, 0])
+    X = np.array([[1.0], [2.0]])
+    assert ScoredRows("rows", model, X, X, np.array([1.0, 2.0]), None).score(predicting) == 1.0
+    assert math.isnan(ScoredRows("rows", model, X, X, np.array([2.0, 2.0]), None).score(predicting))
 
 
 def test_the_parts_of_the_training_table_or_all_rows() -> None:
