@@ -98,13 +98,16 @@ class ScoredRows:
         values = self.model.target_scaling_.decode(self._outputs(network)[known])
         return self.truth[known].astype(np.intp), values, weights
 
-    def confusion(self) -> npt.NDArray[np.intp]:
-        """Compute the confusion matrix (C, C): rows by true and by predicted class, without unknown classes."""
+    def confusion(self, *, weighted: bool = False) -> npt.NDArray[Any]:
+        """Compute the confusion matrix (C, C): rows, or their weights, by true and predicted class, of known classes."""
         from sklearn.metrics import confusion_matrix
 
-        truth, values, _ = self._known(None)
-        counts: npt.NDArray[np.intp] = confusion_matrix(
-            truth, choose_classes(values), labels=range(len(self.model.classes_))
+        truth, values, weights = self._known(None)
+        counts: npt.NDArray[Any] = confusion_matrix(
+            truth,
+            choose_classes(values),
+            labels=range(len(self.model.classes_)),
+            sample_weight=weights if weighted else None,
         )
         return counts
 
