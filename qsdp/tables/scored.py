@@ -99,7 +99,7 @@ class ScoredRows:
         return self.truth[known].astype(np.intp), values, weights
 
     def confusion(self, *, weighted: bool = False) -> npt.NDArray[Any]:
-        """Compute the confusion matrix (C, C): rows, or their weights, by true and predicted class, of known classes."""
+        """Compute the confusion matrix (C, C) of known classes: rows, or their weights, by true and predicted class."""
         from sklearn.metrics import confusion_matrix
 
         truth, values, weights = self._known(None)
