@@ -301,8 +301,8 @@ def quotes(records: Records) -> dict[str, str]:
         found["onnx"] = (
             f"A batch of 10000 samples takes {batches[0]:.1f} to {batches[-2]:.1f} times as long as with `predict`, "
             f"and {batches[-1]:.1f} times for 16-bit inputs. A single sample is {single[0]:.1f} times as fast for a "
-            f"network of 31 inputs, {single[3]:.0f} times for one of 784 inputs and 1000 neurons, and {single[-1]:.0f} times "
-            "for a classifier ([measured](../results/exported.md))."
+            f"network of 31 inputs, {single[3]:.0f} times for one of 784 inputs and 1000 neurons, and "
+            f"{single[-1]:.0f} times for a classifier ([measured](../results/exported.md))."
         )
     if hidden:
         keys, sent, back = (hidden[0][f"{what}_bytes"] / 2**20 for what in ("public", "sent", "received"))
