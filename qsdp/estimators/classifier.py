@@ -169,7 +169,9 @@ class QuantizedNetworkClassifier(ClassifierMixin, _QuantizedNetwork):  # type: i
         self.classes_, codes = np.unique(counting.y, return_inverse=True)
         labels = self.classes_.tolist()
         if len(labels) < 2:
-            held = f"only {labels[0]!r} among the samples of positive weight" if labels else "no labels, as X has no rows"
+            held = (
+                f"only {labels[0]!r} among the samples of positive weight" if labels else "no labels, as X has no rows"
+            )
             raise InvalidInputError(f"Classifier can't train when only one class is present; y holds {held}.")
         self._class_factors = class_factors(self.class_weight, labels, codes, counting.weights)
 

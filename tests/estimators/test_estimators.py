@@ -258,7 +258,7 @@ def test_feature_names(estimator: type) -> None:
     np.testing.assert_array_equal(model.predict(frame[["width", "length", "height"]]), plain.predict(X))
     with pytest.raises(ValueError, match="the data frame has no column 'height'"):
         model.predict(frame[["width", "length"]])
-    with pytest.raises(ValueError, match="the data frame has no columns 'length', 'height'; it has 'width'$"):
+    with pytest.raises(ValueError, match=r"the data frame has no columns 'length', 'height'; it has 'width'$"):
         model.predict(frame[["width"]])
     with pytest.raises(ValueError, match=r"2 features.*3 features"):
         plain.predict(X[:, :2])
