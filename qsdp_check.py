@@ -860,14 +860,25 @@ def described(f: dict[str, Array], digest: str) -> list[tuple[str, str]]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    parser = argparse.ArgumentParser(prog="qsdp-check", description="Check a certificate of qsdp with NumPy alone.")
-    parser.add_argument("file", help="certificate")
+    parser = argparse.ArgumentParser(
+        prog="qsdp-check",
+        description="Check a certificate of qsdp with NumPy alone.",
+        epilog="Exit status: 0 for yes, 1 for no, 2 if undecided or if a file cannot be read.",
+    )
+    parser.add_argument("file", help="certificate, as written by qsdp certify or Certificate.save")
     parser.add_argument(
         "--data",
         metavar="DATA.npz",
-        help="archive with X (or images), y, sample_weight, if any, that it must belong to",
+        help="arrays X (or images), y and, if there are weights, sample_weight, as numpy.savez writes them: "
+        "also check that the certificate is about these data",
     )
-    parser.add_argument("--time-limit", metavar="SECONDS", type=float, default=math.inf, help="give up after so long")
+    parser.add_argument(
+        "--time-limit",
+        metavar="SECONDS",
+        type=float,
+        default=math.inf,
+        help="stop undecided after this time; no limit by default",
+    )
     options = parser.parse_args(arguments)
     try:
         f, digest = read(options.file, options.data)

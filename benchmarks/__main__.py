@@ -37,7 +37,10 @@ from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
 #: Handwritten pages of the documentation that contain quotes, as the READMEs do.
-QUOTING = ("index.md", "theory.md", "tried.md", "guide/more_rows_costs.md")
+QUOTING = (
+    *("index.md", "theory.md", "tried.md"),
+    *(f"guide/{name}.md" for name in ("circuits", "microcontroller", "more_rows_costs", "onnx")),
+)
 #: Errors of cases that need a package that is not installed.
 ABSENT = ("ImportError", "MissingPackageError", "ModuleNotFoundError", "UnavailableSolverError")
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)

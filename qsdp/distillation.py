@@ -196,7 +196,7 @@ def distill(
         \quad\text{over quantized } f, \text{ for the model } g.
 
     The loss is a sum over outputs, so a layer is matched one neuron at a time, with a lower bound for each neuron.
-    The problem of neuron k is ``result.problem.output(k)``.
+    The problem of neuron k is ``match.result.problem.output(k)`` for the returned ``match``.
 
     Parameters
     ----------

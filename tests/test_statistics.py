@@ -189,8 +189,6 @@ def test_any_division_order_and_merge_tree_has_the_same_bounds(tree):
     parts, merges, weighted = tree
     X, y, w = rows()
     weights = w if weighted else np.ones(N_ROWS)
-    parts = [part for part in parts if weights[part].any()]
-    merges = merges[len(merges) - len(parts) + 1 :]
     pieces = [SufficientStatistics().partial_fit(X[part], y[part], weights[part]) for part in parts]
     for kept, merged in merges:
         first = pieces.pop(kept)
@@ -202,6 +200,32 @@ def test_any_division_order_and_merge_tree_has_the_same_bounds(tree):
     assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-8)
     assert found.lower_bound <= expected.objective
     assert found.objective == pytest.approx(expected.objective, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["rows", "blocks"])
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_batches_without_weight_or_rows_add_nothing(kind, place, tmp_path):
+    X, y, w = rows()
+    data = X if kind == "rows" else qsdp.Blocks(X, sizes=[2, 2])
+    weights = w + 0.1
+    batches = [(data[a : a + 80], y[a : a + 80], weights[a : a + 80]) for a in range(0, N_ROWS, 80)]
+    more = [(data[:0], y[:0], w[:0]), (data[:30], 1e6 * y[:30], np.zeros(30))]
+    found = SufficientStatistics.from_batches(
+        [*batches[:place], *more, *batches[place:]], checkpoint=tmp_path / "sums", every=1, keep=50
+    )
+    once = SufficientStatistics.from_batches(batches, keep=50)
+    assert (found.n_samples_seen_, found.total_weight_) == (N_ROWS + 30, once.total_weight_)
+    assert found.kept_problem(beta=5.0) == once.kept_problem(beta=5.0)
+    empty = SufficientStatistics().partial_fit(*more[1])
+    merged = (SufficientStatistics().merge(empty).merge(of_parts(batches)), of_parts(batches).merge(empty))
+    problems = [TrainingProblem.from_statistics(one, beta=5.0) for one in (once, found, *merged)]
+    expected, *others = (qsdp.solve_relaxation(problem).lower_bound for problem in problems)
+    assert others == pytest.approx([expected] * 3, rel=1e-6)
+    network = qsdp.sample_network(qsdp.shape_covariance(qsdp.solve_relaxation(problems[0])), 20, random_state=0)
+    expected, *others = (problem.objective(network) for problem in problems)
+    assert others == pytest.approx([expected] * 3, rel=1e-11)
+    with pytest.raises(InvalidInputError, match="must have at least one row to have a problem; all have weight zero"):
+        TrainingProblem.from_statistics(empty, beta=5.0)
 
 
 def test_integers_have_the_same_statistics_whatever_the_division():
@@ -394,7 +418,6 @@ HOLES[[1, 3], [0, 2]] = np.nan
         ((np.ones((5, 6)), np.ones(5), np.ones(4)), r"sample_weight must have shape \(5,\)"),
         ((np.full((5, 6), "a"), np.ones(5)), "X must be a numeric array"),
         ((np.ones((5, 6)) * 1e120, np.ones(5)), "X must be zero or have its largest magnitude within"),
-        ((np.zeros((0, 6)), np.zeros(0)), "X must have at least one row"),
     ],
 )
 def test_refused_rows_leave_what_was_accumulated(arguments, message):

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from sklearn import datasets as sets
 from sklearn.model_selection import train_test_split
 
 import qsdp
@@ -45,7 +44,9 @@ def planted_batches(sizes: Iterable[int], d: int) -> Iterator[tuple[np.ndarray, 
 
 def digits() -> Split:
     """Return scikit-learn's digits, 1437 for training and 360 for testing, stratified, with pixels in [0, 1]."""
-    X, y = sets.load_digits(return_X_y=True)
+    from sklearn.datasets import load_digits  # slow to import; `python -m benchmarks list` must not wait for it
+
+    X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X / 16.0, y, test_size=360, stratify=y, random_state=0)
     return X, X_test, y, y_test
 

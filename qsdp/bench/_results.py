@@ -21,7 +21,7 @@ _FORMAT = 1
 
 def key_of(case: Case) -> str:
     """Return the key of a case; equal cases have equal keys."""
-    return json.dumps(case, sort_keys=True, default=_plain)
+    return _KEYS.encode(case)
 
 
 @dataclass
@@ -141,3 +141,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise TypeError(f"measurements must be numbers, text, lists or dictionaries; got {type(value).__name__}")
+
+
+#: One encoder for all keys: `json.dumps` would make one for each of thousands of cases.
+_KEYS = json.JSONEncoder(sort_keys=True, default=_plain)

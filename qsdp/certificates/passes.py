@@ -34,7 +34,7 @@ from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.bounds import spectral_bound
-from qsdp.statistics.batches import naming, numbered, require_rows
+from qsdp.statistics.batches import counts, naming, numbered, require_rows
 
 __all__ = ["RowsProof", "bound_over_rows", "proportional_beta"]
 
@@ -177,8 +177,9 @@ def _take(
 ) -> None:
     row = 0
     for number, parts in numbered(stream):
-        with naming(f"batch {number}, which begins at row {row}"):
-            sums.add(*read_rows(network, loss, *parts))
+        if counts(*parts):
+            with naming(f"batch {number}, which begins at row {row}"):
+                sums.add(*read_rows(network, loss, *parts))
         row += len(parts[0])
         bar.count(row, None, ", ".join(part for part in (name, f"{row:,} rows") if part))
     require_rows(sums.n_samples)

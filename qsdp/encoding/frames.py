@@ -38,7 +38,7 @@ def require(frame: Any, names: Iterable[str]) -> None:
         return
     close = difflib.get_close_matches(absent[0], columns, n=1)
     hint = f"; did you mean {close[0]!r}?" if close and len(absent) == 1 else ""
-    if len(columns) == 1:
+    if len(columns) == 1 and "file" in getattr(frame, "attrs", {}):
         hint = "; fields must be separated by commas, semicolons, tabs or bars"
     elif any(map(_DECIMAL.fullmatch, columns)):
         hint = "; the first line must name the columns"

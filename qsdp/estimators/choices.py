@@ -249,7 +249,8 @@ def by_correlation(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) 
     def standardised(columns: FloatArray) -> FloatArray:
         centred = columns - (weights * columns).sum(axis=0)
         deviations = np.sqrt((weights * np.square(centred)).sum(axis=0))
-        return centred / np.where(deviations > 0.0, deviations, 1.0)
+        units: FloatArray = centred / np.where(deviations > 0.0, deviations, 1.0)
+        return units
 
     X, Y = standardised(problem.X[left_out.samples, :n_inputs]), standardised(left_out.means)
     alone = np.square(X.T @ (weights * Y)).sum(axis=1)

@@ -165,20 +165,20 @@ def _judged_facts(judged: Judged, n_draws: int) -> dict[str, Any]:
 
 def _confusion(rows: Any, classes: Sequence[str]) -> dict[str, Any]:
     """Return recalls, precisions and confusions of classes: a matrix for few classes, the largest entries for many."""
-    counts = rows.confusion()
-    hits, true, predicted = np.diagonal(counts), counts.sum(axis=1), counts.sum(axis=0)
-    each = zip(classes, true.tolist(), predicted.tolist(), hits.tolist(), strict=True)
+    counts, weights = rows.confusion(), rows.confusion(weighted=True)
+    hits, true, predicted = np.diagonal(weights), weights.sum(axis=1), weights.sum(axis=0)
+    each = zip(classes, counts.sum(axis=1).tolist(), true.tolist(), predicted.tolist(), hits.tolist(), strict=True)
     pairs = sorted(np.argwhere(counts).tolist(), key=lambda pair: -int(counts[pair[0], pair[1]]))
     wrong = [(classes[i], classes[j], str(counts[i, j])) for i, j in pairs if i != j]
     few = len(classes) <= _CLASSES
     return {
-        "by_class": [(name, str(n), _share(hit, n), _share(hit, m)) for name, n, m, hit in each],
+        "by_class": [(name, str(n), _share(hit, t), _share(hit, p)) for name, n, t, p, hit in each],
         "confusion": _shaded(counts.astype(np.float64), "{:.0f}".format) if few else [],
         "confused": wrong[:_LINES],
     }
 
 
-def _share(part: int, whole: int) -> str:
+def _share(part: float, whole: float) -> str:
     return format_share(part / whole) if whole else "-"
 
 

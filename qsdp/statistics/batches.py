@@ -14,7 +14,7 @@ from qsdp._utils.summary import first_few
 from qsdp._utils.validation import check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["accumulate", "check_finite", "naming", "numbered", "require_rows", "row_batches"]
+__all__ = ["accumulate", "check_finite", "counts", "is_empty", "naming", "numbered", "require_rows", "row_batches"]
 
 
 def accumulate(
@@ -33,7 +33,7 @@ def accumulate(
 
     def save(least: int) -> None:
         nonlocal saved
-        if checkpoint is not None and statistics.n_samples_seen_ >= saved + least:
+        if checkpoint is not None and statistics.total_weight_ and statistics.n_samples_seen_ >= saved + least:
             statistics.save(checkpoint)
             saved = statistics.n_samples_seen_
 
@@ -65,6 +65,16 @@ def numbered(batches: Iterable[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
                 f"batch {number} must be a tuple (X, y) or (X, y, sample_weight); got {type(batch).__name__}"
             )
         yield number, parts
+
+
+def is_empty(X: Any) -> bool:
+    """Whether data have no rows, as a chunk of a table of which a filter kept none."""
+    return hasattr(X, "__len__") and not len(X)
+
+
+def counts(X: Any, y: Any, sample_weight: Any = None) -> bool:
+    """Whether a batch has rows whose weight is not zero."""
+    return not is_empty(X) and (sample_weight is None or bool(np.any(np.asarray(sample_weight) != 0)))
 
 
 @contextmanager

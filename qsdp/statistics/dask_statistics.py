@@ -91,7 +91,7 @@ def statistics_of_dask(
             stop = min(start + every, len(chunks))
             part = chunks.reduced(work, _merged, start=start, stop=stop, kept=kept)
             statistics.merge(part)
-            if path is not None and statistics.n_samples_seen_:
+            if path is not None and statistics.total_weight_:
                 statistics.save(path)
             bar.count(stop, len(chunks), f"{statistics.n_samples_seen_:,} rows")
     if not statistics.n_samples_seen_:

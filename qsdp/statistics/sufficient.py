@@ -35,7 +35,7 @@ from qsdp.forms import FormMap
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
-from qsdp.statistics.batches import accumulate, check_finite
+from qsdp.statistics.batches import accumulate, check_finite, is_empty
 from qsdp.statistics.files import read_statistics, write_statistics
 from qsdp.statistics.moments import PackedSums, monomials, n_monomials
 from qsdp.statistics.reduction import reduced_blocks, reduced_rows
@@ -150,9 +150,10 @@ class SufficientStatistics:
         Parameters
         ----------
         X : array-like of shape (n, d), or Blocks
+            A batch without rows adds nothing.
         y : array-like of shape (n,) or (n, C)
         sample_weight : array-like of shape (n,), optional
-            As in `TrainingProblem`.
+            As in `TrainingProblem`, but all weights of a batch may be zero.
 
         Returns
         -------
@@ -166,6 +167,8 @@ class SufficientStatistics:
             take more than `max_memory`.
         """
         self._check_whole()
+        if is_empty(X):
+            return self
         columns = getattr(X, "columns", None)
         names = None if columns is None else tuple(map(str, columns))
         layout = X.layout if isinstance(X, Blocks) else None
@@ -174,7 +177,7 @@ class SufficientStatistics:
         check_finite("y", y)
         data = check_matrix("X", X) if layout is None else X.rows
         target = check_targets("y", y, length=len(data))
-        weights = check_sample_weight(sample_weight, len(data))
+        weights = check_sample_weight(sample_weight, len(data), positive=False)
         check_magnitude("X", data, "rescale its columns")
         check_magnitude("y", target, "rescale it")
         seen, n_outputs = len(data), next(iter(target.shape[1:]), None)
@@ -187,7 +190,8 @@ class SufficientStatistics:
         self._interrupted = True
         if layout is None:
             table, weights = _counting(np.hstack([data, target]), weights)
-            self._add(table, weights)
+            if len(table):
+                self._add(table, weights)
             self._keep(table, weights)
         else:
             self._add_blocks(data, target, weights)
@@ -219,7 +223,7 @@ class SufficientStatistics:
     def _add(self, table: FloatArray, weights: FloatArray | None) -> None:
         """Add columns of data and targets to the sums, in chunks of rows."""
         seen = self.n_samples_seen_
-        if not seen:
+        if not self.total_weight_:
             self._basis = Basis.of(table)
         elif (seen + len(table)).bit_length() > seen.bit_length():
             # Recentre whenever the number of rows has doubled: the first rows may have been few or different.
@@ -274,17 +278,19 @@ class SufficientStatistics:
             return self
         if self.n_samples_seen_:
             self._check_alike("other", other.n_features_in_, other.n_outputs_, other.feature_names_in_, other.blocks_)
-            # Centres computed from more rows are better. No product exceeds the larger of the two scales.
-            ahead, behind = (self, other) if self.n_samples_seen_ >= other.n_samples_seen_ else (other, self)
-            self._move(ahead._basis.at_scale_of(behind._basis))
-        else:
+        if not self.total_weight_:
             self.n_features_in_, self.n_outputs_ = other.n_features_in_, other.n_outputs_
             self.feature_names_in_, self.blocks_ = other.feature_names_in_, other.blocks_
             self._basis, self._sums = other._basis, PackedSums(other._sums.side, device=self.device)
-        theirs = other._sums
-        if other._basis != self._basis:
-            theirs = theirs.changed(self.n_features_in_, *other._basis.change(self._basis))
-        self._sums.merge(theirs)
+        elif other.total_weight_:
+            # Centres computed from more rows are better. No product exceeds the larger of the two scales.
+            ahead, behind = (self, other) if self.n_samples_seen_ >= other.n_samples_seen_ else (other, self)
+            self._move(ahead._basis.at_scale_of(behind._basis))
+        if other.total_weight_:
+            theirs = other._sums
+            if other._basis != self._basis:
+                theirs = theirs.changed(self.n_features_in_, *other._basis.change(self._basis))
+            self._sums.merge(theirs)
         self._kept.merge(other._kept)
         self.n_samples_seen_ += other.n_samples_seen_
         self.total_weight_ += other.total_weight_
@@ -447,8 +453,9 @@ class SufficientStatistics:
 
     def _check_rows(self, purpose: str) -> None:
         self._check_whole()
-        if not self.n_samples_seen_:
-            raise InvalidInputError(f"statistics must have at least one row to {purpose}; got none")
+        if not self.total_weight_:
+            found = "all have weight zero" if self.n_samples_seen_ else "got none"
+            raise InvalidInputError(f"statistics must have at least one row to {purpose}; {found}")
 
     def _check_alike(
         self, name: str, n_features: int, n_outputs: int | None, names: tuple[str, ...] | None, layout: Layout | None

@@ -108,13 +108,16 @@ class ScoredRows:
         values = self.model.target_scaling_.decode(self._outputs(network)[known])
         return self.truth[known].astype(np.intp), values, weights
 
-    def confusion(self) -> npt.NDArray[np.intp]:
-        """Compute the confusion matrix (C, C): rows by true and by predicted class, without unknown classes."""
+    def confusion(self, *, weighted: bool = False) -> npt.NDArray[Any]:
+        """Compute the confusion matrix (C, C) of known classes: rows, or their weights, by true and predicted class."""
         from sklearn.metrics import confusion_matrix
 
-        truth, values, _ = self.known()
-        counts: npt.NDArray[np.intp] = confusion_matrix(
-            truth, choose_classes(values), labels=range(len(self.model.classes_))
+        truth, values, weights = self.known()
+        counts: npt.NDArray[Any] = confusion_matrix(
+            truth,
+            choose_classes(values),
+            labels=range(len(self.model.classes_)),
+            sample_weight=weights if weighted else None,
         )
         return counts
 

@@ -62,6 +62,7 @@ _SHOWN = 1000
 #: leading zeros are names.
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
+_CODE = re.compile(r"0\d+")
 
 
 def source_of(
@@ -77,7 +78,8 @@ def source_of(
 ) -> TableSource:
     """Determine the roles of the columns of a table, and check its names and its target.
 
-    The task "auto" is classification for a target that is not numeric or has exactly two values.
+    The task "auto" is classification for a target that is not numeric, has exactly two values, or has at most a hundred
+    of which one is written with leading zeros, such as 01 to 12.
 
     Raises
     ------
@@ -106,7 +108,8 @@ def source_of(
         absent = len(table) - len(known)
         what += f" besides {absent} missing entries{marked(table, target)}" if absent else ""
         raise InvalidInputError(f"target {target!r} of {title(table)} {what}; there is nothing to learn")
-    if task == "regression" or (task == "auto" and numeric and len(classes) > 2):
+    codes = len(classes) <= _MOST_CLASSES and any(_CODE.fullmatch(str(label)) for label in classes)
+    if task == "regression" or (task == "auto" and numeric and len(classes) > 2 and not codes):
         source = replace(source, notation=notation if numeric else "number")
         numbers_of(with_target(source, known), target, source.notation)
     elif len(classes) > _MOST_CLASSES:

@@ -179,6 +179,16 @@ def test_bad_batches_are_named() -> None:
         certify(other, [(classes.X, np.full(60, 2.0))], few)
 
 
+def test_batches_without_weight_or_rows_change_nothing() -> None:
+    full, relaxation, network = case("logistic")
+    batches = [(X, y, np.ones(len(y))) for X, y in batches_of(full)]
+    more = [(full.X[:0], full.y[:0], full.y[:0]), (full.X[:5], full.y[:5], np.zeros(5))]
+    found = certify(network, [*more, *batches[:2], *more, *batches[2:], *more], relaxation, passes=2)
+    assert found == certify(network, batches, relaxation, passes=2)
+    with pytest.raises(InvalidInputError, match="an empty stream"):
+        certify(network, more, relaxation)
+
+
 def test_arguments_are_checked() -> None:
     full, relaxation, network = case("squared")
     with pytest.raises(InvalidTypeError, match=r"relaxation must be a Relaxation .*got NoneType"):

@@ -258,6 +258,8 @@ def test_feature_names(estimator: type) -> None:
     np.testing.assert_array_equal(model.predict(frame[["width", "length", "height"]]), plain.predict(X))
     with pytest.raises(ValueError, match="the data frame has no column 'height'"):
         model.predict(frame[["width", "length"]])
+    with pytest.raises(ValueError, match=r"the data frame has no columns 'length', 'height'; it has 'width'$"):
+        model.predict(frame[["width"]])
     with pytest.raises(ValueError, match=r"2 features.*3 features"):
         plain.predict(X[:, :2])
 
@@ -749,6 +751,8 @@ def test_classes_without_weight_are_left_out() -> None:
     assert model.decision_function(X).shape == (60,)
     with pytest.raises(InvalidInputError, match="only one class is present; y holds only 1 among the samples of pos"):
         Classifier().fit(X, CODES, CODES)
+    with pytest.raises(InvalidInputError, match="y holds no labels, as X has no rows"):
+        Classifier().fit(pd.DataFrame({"town": ["Oslo"]})[:0], [])
 
 
 @pytest.mark.usefixtures("no_solve")

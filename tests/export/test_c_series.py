@@ -329,7 +329,8 @@ def test_what_is_refused(waves):
     images = Patches(2, regions=1, constant=1).fit(np.zeros((1, 4, 4), dtype=np.uint8))
     with pytest.raises(InvalidInputError, match="length is not for a network on images"):
         to_c(network(rng, images), encoder=images, length=3)
-    with pytest.raises(ExportError, match="do not fit into the 16 bits of width"):
+    remedies = "take a larger width or a smaller length or fewer neurons$"
+    with pytest.raises(ExportError, match=f"do not fit into the 16 bits of width.*: {remedies}"):
         to_c(one, encoder=encoder, length=25, width=16)
     code = to_c(one, encoder=encoder, length=25)
     with pytest.raises(InvalidInputError, match="series must have 25 samples; got 30 in series 0"):

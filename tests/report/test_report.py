@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, precision_score, recall_score, roc_auc_score
 
 import qsdp
 from qsdp.encoding import Patches, Union, Windows
@@ -137,6 +137,22 @@ def test_estimators_saved_in_python_are_scored_on_arrays(saved: Path) -> None:
     np.savez(saved / "two.npz", X=X, y=np.ones((60, 2)))
     with pytest.raises(InvalidInputError, match=r"y must be of shape \(n,\), as a report scores one target; got"):
         make_report(saved / "two.qsdp", saved / "two.npz")
+
+
+def test_recalls_and_precisions_of_weighted_rows_count_weights(tmp_path: Path) -> None:
+    X, y = qsdp.datasets.load_bundled("iris")
+    model = qsdp.QuantizedNetworkClassifier(8, beta="20%", encoding="standard", refine="none", random_state=0)
+    model.fit(X[::2], y[::2]).save(tmp_path / "iris.qsdp")
+    weights = np.random.default_rng(0).integers(1, 9, len(y))
+    np.savez(tmp_path / "rows.npz", X=X, y=y, sample_weight=weights)
+    judged = make_report(tmp_path / "iris.qsdp", tmp_path / "rows.npz", n_draws=1).facts["judged"]
+    found, options = model.predict(X), {"average": None, "sample_weight": weights, "zero_division": 0.0}
+    assert (found != y).any()
+    for column, score in ((2, recall_score), (3, precision_score)):
+        assert [line[column] for line in judged["by_class"]] == [
+            f"{100.0 * one:.1f} %" for one in score(y, found, **options)
+        ]
+    assert [line[1] for line in judged["by_class"]] == ["50", "50", "50"]
 
 
 @pytest.fixture(scope="module")

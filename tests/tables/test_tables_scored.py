@@ -50,6 +50,10 @@ def test_weights_of_rows_count_in_scores() -> None:
             assert scored.score() == pytest.approx(accuracy_score(rows[target], predicted, sample_weight=weights))
             shares = [weights[rows[target] == label].sum() for label in ("big", "small")]
             assert scored.common_class()[1] == pytest.approx(max(shares) / weights.sum())
+            totals = scored.confusion(weighted=True)
+            assert totals.sum() == weights.sum()
+            recalls = np.diagonal(totals) / totals.sum(axis=1)
+            assert scored.recalls() == pytest.approx(dict(enumerate(recalls.tolist())))
         else:
             expected = r2_score(rows[target].astype(float), predicted, sample_weight=weights)
             assert scored.score() == pytest.approx(expected, rel=1e-12)

@@ -67,6 +67,10 @@ def test_columns_that_number_the_rows_are_known() -> None:
         (["b", "c", "b", "a"], "auto", None),
         (["10", "9", "2.0", "2"], "classification", None),
         (["true", "false", "true", "false"], "auto", None),
+        (["01", "02", "10", "11"], "auto", None),
+        (["007", "12", "100", "5"], "auto", None),
+        (["00", "1", "2", "0"], "regression", "number"),
+        (["0.1", "0", "00.5", "1"], "auto", "number"),
         (["1%", "2%", "3%", "4%"], "auto", "number in %"),
         (["1,5", "2,5", "3,5", "4"], "auto", "comma"),
         (["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"], "auto", "date"),
@@ -122,6 +126,9 @@ def test_more_than_a_hundred_classes_are_refused_and_some_listed() -> None:
     with pytest.raises(InvalidInputError, match=r"'7' \(1\), … \(101 in all\); use --task regression"):
         source_of(table({"x": numbers, "y": numbers}), "y", task="classification")
     assert source_of(table({"x": numbers[:100], "y": labels[:100]}), "y").notation is None
+    padded = [f"{i:03}" for i in range(101)]
+    assert source_of(table({"x": numbers, "y": padded}), "y").notation == "number"
+    assert source_of(table({"x": numbers[:100], "y": padded[:100]}), "y").notation is None
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.compose import make_column_selector, make_column_transformer
-from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -95,6 +94,8 @@ def split_of(case: dict[str, Any]) -> Split:
 
 def numbers(n: int, d: int, n_classes: int) -> Split:
     """Return classes of two clusters each, in correlated columns, with as many rows to predict."""
+    from sklearn.datasets import make_classification  # slow to import, as in `data/sets.py`
+
     informative = min(d, 10)
     X, y = make_classification(
         2 * n,

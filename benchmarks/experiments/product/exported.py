@@ -289,6 +289,31 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+def quotes(records: Records) -> dict[str, str]:
+    found = {}
+    networks, classifiers, hidden = (
+        [r.measured for r in records if r.case["kind"] == kind] for kind in ("network", "classifier", "encrypted")
+    )
+    if len(networks) == len(NETWORKS) and classifiers:
+        every = [*networks, *classifiers]
+        batches = sorted(one["onnxruntime"] / one["predict"] for one in every)
+        single = [one["predict_one"] / one["onnxruntime_one"] for one in every]
+        found["onnx"] = (
+            f"A batch of 10000 samples takes {batches[0]:.1f} to {batches[-2]:.1f} times as long as with `predict`, "
+            f"and {batches[-1]:.1f} times for 16-bit inputs. A single sample is {single[0]:.1f} times as fast for a "
+            f"network of 31 inputs, {single[3]:.0f} times for one of 784 inputs and 1000 neurons, and "
+            f"{single[-1]:.0f} times for a classifier ([measured](../results/exported.md))."
+        )
+    if hidden:
+        keys, sent, back = (hidden[0][f"{what}_bytes"] / 2**20 for what in ("public", "sent", "received"))
+        found["encrypted"] = (
+            f"One input of this network takes {hidden[0]['evaluate_seconds']:.2f} s to evaluate on one processor "
+            f"([measured](../results/exported.md)). The keys are {keys:.0f} MiB, sent once; ciphertexts are {sent:.1f} "
+            f"MiB there and {back:.1f} MiB back."
+        )
+    return found
+
+
 #: Methods whose versions are stored with the records.
 MEASURED = (*ESTIMATORS, "export")
 EXPERIMENT = experiment_in(__name__, "Models where they run", "Targets of the package: exported models")

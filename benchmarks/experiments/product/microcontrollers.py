@@ -38,7 +38,7 @@ from sklearn.preprocessing import StandardScaler
 import qsdp
 from benchmarks.data import FOLDER
 from benchmarks.data.sets import Split
-from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, where
+from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, table_row, where
 from benchmarks.machinery.process import installed
 from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.versions import ESTIMATORS, estimators_of
@@ -275,6 +275,30 @@ def claims(records: Records) -> list[Claim]:
         ),
         exact(TARGET, statement, holds, figures),
     ]
+
+
+#: Models in the guide's table: their words there.
+QUOTED = {
+    "qsdp, encoding standard, columns of 16 bits": '`encoding="standard"`, columns of 16 bits',
+    "qsdp, encoding auto, columns of 16 bits": "the defaults, columns of 16 bits",
+    "qsdp, encoding auto, columns of 32 bits": "the same, columns of 32 bits",
+    "logistic regression, m2cgen": "logistic regression by m2cgen",
+    "10 trees of depth 5, m2cgen": "10 trees of depth 5 by m2cgen",
+    "16 ReLUs, emlearn": "16 ReLUs by emlearn",
+}
+
+
+def quotes(records: Records) -> dict[str, str]:
+    measured = {r.case["model"]: r.measured for r in where(records, set=SETS[0])}
+    if not measured.keys() >= QUOTED.keys():
+        return {}
+
+    def on(machine: str, m: dict[str, Any]) -> str:
+        return ", ".join(f"{m[f'{machine}_{what}']:,}" for what in ("flash", "ram", "time"))
+
+    rows = [(words, measured[model]) for model, words in QUOTED.items()]
+    lines = [table_row(words, f"{100 * m['test']:.1f} %", on("avr", m), on("m3", m)) for words, m in rows]
+    return {"guide": "\n".join(lines)}
 
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:

@@ -154,9 +154,12 @@ def integer_model(
         quantize = _of_rows(description, input_range, scales, column_width)
     found = _fitting(quantize, width, kinds, digits, any_layout=blocks)
     if found is None:
+        alone = not blocks and description.encoding is None
+        known = {"a larger width": width < 64, "a smaller length": length is not None, "a smaller input_range": alone}
+        remedies = [*(remedy for remedy, helps in known.items() if helps), "fewer neurons"]
         raise ExportError(
-            f"the sums do not fit into the {width} bits of width with {digits[-1]} digits: take a larger width, a "
-            "smaller input_range or fewer neurons"
+            f"the sums do not fit into the {width} bits of width, even with numbers rounded to {digits[-1]} bits: take "
+            + " or ".join(remedies)
         )
     samples, network, bounds, smallest = found
     return IntegerModel(samples.description, samples, network, smallest, *map(bounds, samples.errors))
