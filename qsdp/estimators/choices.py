@@ -11,7 +11,7 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.arrays import ON_PROCESSOR
 from qsdp._utils.numeric import ROUNDING
-from qsdp._utils.tuning import SMALL
+from qsdp._utils.tuning import SECOND, SMALL
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
 from qsdp.encoding import Encoding, EncodingRule, TableEncoder
@@ -20,7 +20,7 @@ from qsdp.encoding.fitting import FEW, MOST_BITS, thresholds_of
 from qsdp.encoding.scales import restricted_to, scaled_to_rows
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
+from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_ROWS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
 from qsdp.training_data import quadratic_map
 
 __all__ = ["choose_encoder"]
@@ -243,7 +243,9 @@ def by_correlation(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) 
     An input counts as much as the best of these squared correlations: its own with the targets, and those of its
     products with every input with what a linear regression leaves of the targets; summed over outputs.
     """
-    left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
+    # Products of all columns with all columns, for every output, should take no more than a few seconds.
+    affordable = int(SECOND / (n_inputs**2 * (2 + problem.n_outputs)))
+    left_out = LeftOut.of(problem, rows, trained=min(max(affordable, MOST_ROWS), MOST_TRAINED))
     weights = (left_out.row_weights / left_out.row_weights.sum())[:, None]
 
     def standardised(columns: FloatArray) -> FloatArray:
@@ -253,11 +255,12 @@ def by_correlation(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) 
         return units
 
     X, Y = standardised(problem.X[left_out.samples, :n_inputs]), standardised(left_out.means)
-    alone = np.square(X.T @ (weights * Y)).sum(axis=1)
-    roots = np.sqrt(weights)
-    rest = standardised(Y - X @ np.linalg.lstsq(roots * X, roots * Y, rcond=None)[0])
-    squares = np.square(X)
-    variances = squares.T @ (weights * squares) - np.square(X.T @ (weights * X))
+    gram, right, squares = X.T @ (weights * X), X.T @ (weights * Y), np.square(X)
+    alone = np.square(right).sum(axis=1)
+    # The penalty is the share of a correlation that is noise, summed over columns.
+    penalty = n_inputs / len(X) * np.eye(n_inputs)
+    rest = standardised(Y - X @ np.linalg.solve(gram + penalty, right))
+    variances = squares.T @ (weights * squares) - np.square(gram)
     products = sum(np.square(X.T @ (weights * one[:, None] * X)) for one in rest.T)
     together = products / np.where(variances > SMALL, variances, np.inf)
     return np.argsort(-np.maximum(alone, together.max(axis=1)), kind="stable")
