@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.arrays import ON_PROCESSOR
@@ -198,10 +199,13 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     error of the paired differences. In each of five folds, inputs are ranked on the training part, since a ranking on
     all rows would bias the errors. Equal rows may be in different folds.
 
-    If there are more than a thousand distinct rows, some of them rank the inputs; regressions on all rows then decide
-    how many remain, because more rows benefit from more inputs. If a regression would have more than a thousand
-    functions there, its inputs are ranked by all rows, see `by_correlation`. After a time limit, the best inputs so far
-    are returned.
+    If a regression on all inputs has more than a thousand functions, it may learn its rows by heart, and rank inputs at
+    random. Then the elimination also starts with the inputs that `by_correlation` ranks first, as many as have fewer
+    functions, and this is the choice if its errors are clearly smaller.
+
+    If there are more than a thousand distinct rows, some of them rank the inputs, and regressions on all rows decide
+    how many remain, because more rows benefit from more inputs. After a time limit, the best inputs so far are
+    returned.
 
     Parameters
     ----------
@@ -222,48 +226,21 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     if rows.count < FEW or n_inputs <= 2 or deadline.over():
         return everything
     fit = fit or left_out_fit(problem, rows)
-    wide = [everything]
+    counts = [n_inputs]
+    while counts[-1] * (counts[-1] + 1) > 2 * MOST_FUNCTIONS:
+        counts.append(_fewer(counts[-1]))
+    elimination = _Elimination.of(problem, rows, n_inputs, fit.scale)
     if rows.count > MOST_FUNCTIONS:
-        order = by_correlation(problem, rows, n_inputs)
-        while len(wide[-1]) * (len(wide[-1]) + 1) > 2 * MOST_FUNCTIONS:
-            wide.append(np.sort(order[: _fewer(len(wide[-1]))]))
-    tried = _eliminated(problem, rows, n_inputs, wide.pop(), fit)
-    # From few inputs to all.
-    candidates = [own for own, _ in reversed(tried)]
-    enough = [_as_good(errors, _smallest(tried), _NEGLIGIBLE) for _, errors in reversed(tried)]
-    candidates = [*candidates[enough.index(True) if enough else 0 :], *reversed(wide)] or [everything]
-    return (
-        candidates[0] if rows.count <= MOST_FUNCTIONS else _fewest_of_all_rows(problem, rows, n_inputs, candidates, fit)
-    )
-
-
-def by_correlation(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -> IntArray:
-    """Rank the first `n_inputs` columns of a problem by correlations with the targets, the largest first.
-
-    An input counts as much as the best of these squared correlations: its own with the targets, and those of its
-    products with every input with what a linear regression leaves of the targets; summed over outputs.
-    """
-    # Products of all columns with all columns, for every output, should take no more than a few seconds.
-    affordable = int(SECOND / (n_inputs**2 * (2 + problem.n_outputs)))
-    left_out = LeftOut.of(problem, rows, trained=min(max(affordable, MOST_ROWS), MOST_TRAINED))
-    weights = (left_out.row_weights / left_out.row_weights.sum())[:, None]
-
-    def standardised(columns: FloatArray) -> FloatArray:
-        centred = columns - (weights * columns).sum(axis=0)
-        deviations = np.sqrt((weights * np.square(centred)).sum(axis=0))
-        units: FloatArray = centred / np.where(deviations > 0.0, deviations, 1.0)
-        return units
-
-    X, Y = standardised(problem.X[left_out.samples, :n_inputs]), standardised(left_out.means)
-    gram, right, squares = X.T @ (weights * X), X.T @ (weights * Y), np.square(X)
-    alone = np.square(right).sum(axis=1)
-    # The penalty is the share of a correlation that is noise, summed over columns.
-    penalty = n_inputs / len(X) * np.eye(n_inputs)
-    rest = standardised(Y - X @ np.linalg.solve(gram + penalty, right))
-    variances = squares.T @ (weights * squares) - np.square(gram)
-    products = sum(np.square(X.T @ (weights * one[:, None] * X)) for one in rest.T)
-    together = products / np.where(variances > SMALL, variances, np.inf)
-    return np.argsort(-np.maximum(alone, together.max(axis=1)), kind="stable")
+        order = _order(problem, rows, n_inputs)
+        *wide, start = (np.sort(order[:count]) for count in counts)
+        good = _good_ones(elimination.steps([start] * (1 + _FOLDS), fit.strength))
+        return _fewest_of_all_rows(problem, rows, n_inputs, [*good, *reversed(wide)] or [everything], fit)
+    tried = elimination.steps([everything] * (1 + _FOLDS), fit.strength)
+    if len(counts) > 1 and not deadline.over():
+        others = elimination.steps(elimination.ranked(counts[-1]), fit.strength)
+        before, after = _smallest(tried), _smallest(others)
+        tried = others if is_clear_gain(before - after, before) else tried
+    return next(iter(_good_ones(tried)), everything)
 
 
 def _fewer(count: int) -> int:
@@ -271,22 +248,44 @@ def _fewer(count: int) -> int:
     return max(2, int((1.0 - _ELIMINATED) * count))
 
 
-def _eliminated(
-    problem: TrainingProblem, rows: DistinctRows, n_inputs: int, start: IntArray, fit: RidgeFit
-) -> list[tuple[IntArray, FloatArray]]:
-    """Eliminate inputs of `start` until errors are hopeless; return those of each step and errors on held-out rows."""
-    elimination = _Elimination.of(problem, rows, n_inputs, fit.scale)
-    # Inputs ranked on all rows come first, then those ranked on each training part.
-    inputs, strength = [start] * (1 + _FOLDS), fit.strength
-    tried: list[tuple[IntArray, FloatArray]] = []
-    while not deadline.over():
-        errors, importances, strength = elimination.measure(inputs, strength)
-        tried.append((inputs[0], errors))
-        count = _fewer(len(inputs[0]))
-        if count == len(inputs[0]) or not _as_good(errors, _smallest(tried), _HOPELESS):
-            break
-        inputs = [_largest(own, sizes, count) for own, sizes in zip(inputs, importances, strict=True)]
-    return tried
+def by_correlation(X: FloatArray, Y: FloatArray, weights: FloatArray) -> IntArray:
+    """Rank inputs X (n, N) by correlations with targets Y (n, C) of rows with weights (n,), the largest first.
+
+    An input counts as much as the largest of these squared correlations, summed over outputs: its own with the targets,
+    and those of its products with all inputs with what a linear regression leaves of the targets.
+    """
+    shares = (weights / weights.sum())[:, None]
+
+    def standardised(columns: FloatArray) -> FloatArray:
+        centred = columns - (shares * columns).sum(axis=0)
+        deviations = np.sqrt((shares * np.square(centred)).sum(axis=0))
+        units: FloatArray = centred / np.where(deviations > 0.0, deviations, 1.0)
+        return units
+
+    X, Y = standardised(X), standardised(Y)
+    gram, right, squares = X.T @ (shares * X), X.T @ (shares * Y), np.square(X)
+    alone = np.square(right).sum(axis=1)
+    # The penalty is the share of a correlation that is noise, summed over columns.
+    penalty = X.shape[1] / len(X) * np.eye(X.shape[1])
+    rest = standardised(Y - X @ np.linalg.solve(gram + penalty, right))
+    variances = squares.T @ (shares * squares) - np.square(gram)
+    products = sum(np.square(X.T @ (shares * one[:, None] * X)) for one in rest.T)
+    together = products / np.where(variances > SMALL, variances, np.inf)
+    return np.argsort(-np.maximum(alone, together.max(axis=1)), kind="stable")
+
+
+def _order(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -> IntArray:
+    """Rank the first `n_inputs` columns by correlations on all rows, or as many as take no more than a few seconds."""
+    affordable = int(SECOND / (n_inputs**2 * (2 + problem.n_outputs)))
+    used = LeftOut.of(problem, rows, trained=min(max(affordable, MOST_ROWS), MOST_TRAINED))
+    return by_correlation(problem.X[used.samples, :n_inputs], used.means, used.row_weights)
+
+
+def _good_ones(tried: list[tuple[IntArray, FloatArray]]) -> list[IntArray]:
+    """Return the inputs of the steps of an elimination from few to all, without those whose errors are too large."""
+    inputs = [own for own, _ in reversed(tried)]
+    enough = [_as_good(errors, _smallest(tried), _NEGLIGIBLE) for _, errors in reversed(tried)]
+    return inputs[enough.index(True) if enough else 0 :]
 
 
 def _fewest_of_all_rows(
@@ -368,6 +367,34 @@ class _Elimination:
         held_out = dealt / left_out.counts * left_out.weights
         return cls(left_out, scale * problem.X[left_out.samples], problem.activation, n_inputs, held_out)
 
+    def ranked(self, count: int) -> list[IntArray]:
+        """Return the `count` inputs of largest correlations, on all rows and on each training part."""
+        found = []
+        for weights in (self.left_out.weights, *(self.left_out.weights - self.held_out)):
+            training, of_rows, sums = self._training(weights)
+            order = by_correlation(self.X[training, : self.n_inputs], sums / of_rows[:, None], of_rows)
+            found.append(np.sort(order[:count]))
+        return found
+
+    def steps(self, inputs: list[IntArray], strength: float) -> list[tuple[IntArray, FloatArray]]:
+        """Eliminate inputs until errors are hopeless; return those of each step and their errors on held-out rows.
+
+        Parameters
+        ----------
+        inputs : list of ndarray of int
+            First inputs for all rows, then those for each training part.
+        strength : float
+        """
+        tried: list[tuple[IntArray, FloatArray]] = []
+        while not deadline.over():
+            errors, importances, strength = self.measure(inputs, strength)
+            tried.append((inputs[0], errors))
+            count = _fewer(len(inputs[0]))
+            if count == len(inputs[0]) or not _as_good(errors, _smallest(tried), _HOPELESS):
+                break
+            inputs = [_largest(own, sizes, count) for own, sizes in zip(inputs, importances, strict=True)]
+        return tried
+
     def measure(self, inputs: list[IntArray], strength: float) -> tuple[FloatArray, list[FloatArray], float]:
         """Compute squared errors (k,) on held-out rows, and importances on all rows and each training part.
 
@@ -400,14 +427,11 @@ class _Elimination:
 
     def _fit(self, inputs: IntArray, cell_weights: FloatArray, strengths: FloatArray) -> _Fits:
         """Fit regressions of several strengths on some inputs and weighted cells."""
-        place, count = self.left_out.place, len(self.X)
-        weights = np.bincount(place, cell_weights, minlength=count).astype(float)
-        training = weights > 0.0
-        columns = [np.bincount(place, cell_weights * one, minlength=count) for one in self.left_out.targets.T]
+        training, weights, sums = self._training(cell_weights)
         rows = quadratic_map(np.hstack([self.X[:, inputs], self.X[:, self.n_inputs :]]), self.activation)
-        roots = np.sqrt(weights[training])[:, None]
-        targets = np.stack(columns, axis=1)[training] / roots
-        primal = rows.layout.n_entries < count
+        roots = np.sqrt(weights)[:, None]
+        targets = sums / roots
+        primal = rows.layout.n_entries < len(self.X)
         products = rows.features() if primal else rows.inner_products()[:, training]
         own = roots * products[training]
         gram, right = (own.T @ own, own.T @ targets) if primal else (own * roots.T, targets)
@@ -419,7 +443,15 @@ class _Elimination:
             solution = ON_PROCESSOR.solved(ON_PROCESSOR.factored(shifted), right)
             dual.append(roots * ((targets - own @ solution) / ridge if primal else solution))
             predictions.append(products @ (solution if primal else dual[-1]))
-        return _Fits(np.stack(predictions), np.stack(dual), rows.X[training], weights[training], self.activation)
+        return _Fits(np.stack(predictions), np.stack(dual), rows.X[training], weights, self.activation)
+
+    def _training(self, cell_weights: FloatArray) -> tuple[npt.NDArray[np.bool_], FloatArray, FloatArray]:
+        """Return a mask of the rows of positive weight, their weights, and the weighted sums of their targets."""
+        place, count = self.left_out.place, len(self.X)
+        weights: FloatArray = np.bincount(place, cell_weights, minlength=count).astype(float)
+        columns = [np.bincount(place, cell_weights * one, minlength=count) for one in self.left_out.targets.T]
+        training, sums = weights > 0.0, np.stack(columns, axis=1).astype(float)
+        return training, weights[training], sums[training]
 
 
 @dataclass(frozen=True, eq=False)
