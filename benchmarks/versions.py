@@ -17,7 +17,7 @@ METHODS = {
     "statistics": 1,  # one pass over the rows, in parts or by Dask
     "encoding": 1,
     "estimators": 4,  # what they choose by default
-    "many_rows": 1,  # neurons of default fits to more rows than a few hundred, and the precision of their solves
+    "many_rows": 1,  # inputs, neurons and precision of default fits to more than a thousand rows
     "distillation": 1,
     "time_limits": 1,  # what calls return when their limit ends them
     "export": 2,
@@ -31,21 +31,8 @@ METHODS = {
 #: Methods that the estimators run by default.
 ESTIMATORS = ("relaxation", "sampling", "refinement", "encoding", "estimators")
 
-#: Sets on which default fits have many rows.
-_MANY_ROWS = frozenset(
-    {
-        "pima",
-        "banknote",
-        "credit-approval",
-        "vehicle",
-        "wine-quality-red",
-        "wine-quality-white",
-        "digits",
-        "spambase",
-        "letter",
-        "adult",
-    }
-)
+#: Sets whose default fits have more than a thousand rows.
+_MANY_ROWS = frozenset({"wine-quality-red", "wine-quality-white", "digits", "spambase", "letter", "adult"})
 
 
 def estimators_of(name: str) -> tuple[str, ...]:

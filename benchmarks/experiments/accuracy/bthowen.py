@@ -27,7 +27,7 @@ from benchmarks.machinery.common import TARGET, Records, by, experiment_in, over
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, not_measured, paired_claim
 from benchmarks.methods.equal_bits import rounded
 from benchmarks.methods.models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
-from benchmarks.versions import ESTIMATORS
+from benchmarks.versions import ESTIMATORS, estimators_of
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench.uci.data import LARGE, SETS, load, prepare, split_cases
@@ -141,9 +141,11 @@ def claims(records: Records) -> list[Claim]:
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
+    if case.get("encoding") == "auto":
+        return estimators_of(case["set"])
     return () if case.get("family") == "linear and trees" else ESTIMATORS
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ESTIMATORS
+MEASURED = (*ESTIMATORS, "many_rows")
 EXPERIMENT = experiment_in(__name__, "Networks of the sizes printed for BTHOWeN", SOURCE)

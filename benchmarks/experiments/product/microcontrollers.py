@@ -41,7 +41,7 @@ from benchmarks.data.sets import Split
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, table_row, where
 from benchmarks.machinery.process import installed
 from benchmarks.machinery.verdicts import Claim, exact
-from benchmarks.versions import ESTIMATORS, estimators_of
+from benchmarks.versions import ESTIMATORS
 from qsdp.export import to_c
 
 PROGRAMS = ("avr-gcc", "avr-size", "simavr", "arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")
@@ -303,9 +303,9 @@ def quotes(records: Records) -> dict[str, str]:
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
-    return (*estimators_of(case["set"]), "export") if case["model"].startswith("qsdp") else ()
+    return MEASURED if case["model"].startswith("qsdp") else ()
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = (*ESTIMATORS, "many_rows", "export")
+MEASURED = (*ESTIMATORS, "export")
 EXPERIMENT = experiment_in(__name__, "Code for microcontrollers", "Targets of the package: exported models")
