@@ -171,13 +171,35 @@ def test_inputs_are_ranked_by_correlations_of_products(n_outputs: int) -> None:
     assert order[-1] == 8
 
 
-def test_few_of_many_inputs_are_found_among_many_rows() -> None:
+def test_products_are_ranked_where_columns_are_more_than_rows() -> None:
+    # A regression without a penalty would leave nothing of the targets.
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(80, 120))
+    y = 2.0 * X[:, 10] * X[:, 20] + 0.1 * rng.normal(size=80)
+    order = by_correlation(X, y[:, None], rng.integers(1, 3, 80).astype(float))
+    assert set(order[:2].tolist()) == {10, 20}
+
+
+@pytest.mark.parametrize("n", [300, 1500])
+def test_few_of_many_inputs_are_found(n: int) -> None:
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(1500, 100))
-    y = X[:, 0] * X[:, 1] + X[:, 2] + rng.normal(size=1500)
+    X = rng.normal(size=(n, 100))
+    y = X[:, 0] * X[:, 1] + X[:, 2] + rng.normal(size=n)
     kept = useful_inputs(TrainingProblem(X, y, beta=1.0, activation=RELU), DistinctRows.of(X), 100)
     assert {0, 1, 2} <= set(kept.tolist())
     assert len(kept) <= 10
+
+
+def test_noise_does_not_pass_for_a_clear_gain() -> None:
+    # Correlations on all rows would find inputs whose held-out errors look small.
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(200, 60)), rng.normal(size=200)
+    problem, rows = TrainingProblem(X, y, beta=1.0, activation=RELU), DistinctRows.of(X)
+    elimination = _Elimination.of(problem, rows, 60, 1.0)
+    errors = [errors.mean() for _, errors in elimination.steps(elimination.ranked(44), 1.0)]
+    assert min(errors) > 0.9 * np.var(y)
+    biased = elimination.steps([elimination.ranked(44)[0]] * (1 + _FOLDS), 1.0)
+    assert min(errors.mean() for _, errors in biased) < min(errors)
 
 
 def test_all_inputs_stay_where_a_regression_has_too_few_functions(monkeypatch: pytest.MonkeyPatch) -> None:
