@@ -119,8 +119,8 @@ class TrainingOptions(Options):
         rf"""
         m, the number of sampled neurons. None: for each output, the smallest power of two from {LEAST_NEURONS} to
         {MOST_NEURONS} for which the refined network matches the relaxation, that is, the loss of the difference of
-        their outputs is below 4 % of the objective. The relaxation does not depend on m, see `QSDPResult.resample`;
-        sampling noise falls as :math:`1/\sqrt m`.
+        their outputs is below 4 % of the expected loss, or less where rows are many. The relaxation does not depend on
+        m, see `QSDPResult.resample`; sampling noise falls as :math:`1/\sqrt m`.
         """,
         _check_neurons,
         "Number of neurons; by default as few as match the relaxation. `qsdp resample` changes it later.",

@@ -398,8 +398,8 @@ def sample_from(
 ) -> QSDPResult:
     """Run the steps of `solve_and_sample` after the relaxation, until a time limit.
 
-    `kept` is as in `QSDPResult`. The `choice` of beta, if it was made for these rows, says how many neurons
-    are enough. `timings` are those of earlier stages.
+    `kept` is as in `QSDPResult`. The `choice` of beta holds the expected loss and the resolution that decide how
+    many neurons are enough. `timings` are those of earlier stages.
     """
     problem, verbose = relaxation.problem, options.verbose
     if relaxation.interrupted and options.refine != "none":

@@ -304,7 +304,7 @@ def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | No
 
 @dataclass(frozen=True)
 class BetaChoice:
-    """A beta, and the losses of the regression that it was read off.
+    """A beta, the losses of the regression that it was read off, and the share of a loss that does not matter.
 
     Attributes
     ----------
@@ -379,8 +379,9 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
 def _resolution(fit: RidgeFit, n_rows: int) -> float:
     """Return the share of the expected loss that does not matter on new rows.
 
-    It is the excess of the fit over the best function, which is about half of the excess of its loss on new rows over
-    that on its own, or the standard error of the loss of normal errors on as many rows, if that is smaller.
+    It is the smaller of two: by how much the loss of the fit exceeds that of the best function, about half of the
+    excess of its loss on new rows over that on the training rows; and the standard error of the loss on `n_rows` rows,
+    for normal errors.
     """
     expected = float(fit.errors.sum())
     excess = 0.5 * (1.0 - fit.training_loss / expected) if expected > 0.0 else math.inf

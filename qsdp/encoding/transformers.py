@@ -348,6 +348,8 @@ def _columns_of(X: Any) -> list[Any]:
     """Split an array or a data frame into its columns."""
     if 0 in X.shape:
         raise InvalidInputError(f"X must have at least one row and one column; got shape {X.shape}")
+    if isinstance(X, np.ndarray):
+        return list(X.T)
     return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
 
 

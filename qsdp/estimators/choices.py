@@ -41,6 +41,9 @@ _FOLDS = 5
 #: Fraction of the inputs that one step eliminates; at least two inputs remain.
 _ELIMINATED = 0.25
 
+#: Degrees of freedom, as a fraction of the functions of a regression, above which it is too small to compare inputs.
+_LIMITED = 0.75
+
 #: Factors of the strength of the penalty that each step of the elimination compares.
 _STEPS = 10.0 ** np.array([1.0, 0.5, 0.0, -0.5])
 
@@ -203,9 +206,9 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     random. Then the elimination also starts with the inputs that `by_correlation` ranks first, as many as have fewer
     functions, and this is the choice if its errors are clearly smaller.
 
-    If there are more than a thousand distinct rows, some of them rank the inputs, and regressions on all rows decide
-    how many remain, because more rows benefit from more inputs. After a time limit, the best inputs so far are
-    returned.
+    If there are more than a thousand distinct rows, up to three thousand rank the inputs, and regressions on all decide
+    how many remain, because more rows benefit from more inputs. After a time limit, the best inputs that were compared
+    are returned, or all.
 
     Parameters
     ----------
@@ -231,7 +234,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
         counts.append(_fewer(counts[-1]))
     elimination = _Elimination.of(problem, rows, n_inputs, fit.scale)
     if rows.count > MOST_FUNCTIONS:
-        order = _order(problem, rows, n_inputs)
+        order = _order(problem, rows, n_inputs) if len(counts) > 1 else everything
         *wide, start = (np.sort(order[:count]) for count in counts)
         good = _good_ones(elimination.steps([start] * (1 + _FOLDS), fit.strength))
         return _fewest_of_all_rows(problem, rows, n_inputs, [*good, *reversed(wide)] or [everything], fit)
@@ -251,8 +254,8 @@ def _fewer(count: int) -> int:
 def by_correlation(X: FloatArray, Y: FloatArray, weights: FloatArray) -> IntArray:
     """Rank inputs X (n, N) by correlations with targets Y (n, C) of rows with weights (n,), the largest first.
 
-    An input counts as much as the largest of these squared correlations, summed over outputs: its own with the targets,
-    and those of its products with all inputs with what a linear regression leaves of the targets.
+    An input is ranked by the largest of these squared correlations, summed over outputs: of the input with the targets,
+    and of its product with each input with the residuals of a linear regression.
     """
     shares = (weights / weights.sum())[:, None]
 
@@ -299,9 +302,11 @@ def _fewest_of_all_rows(
         columns = np.hstack([X[:, inputs], X[:, n_inputs:]])
         return left_out.best(quadratic_map(columns, problem.activation))
 
+    if len(candidates) == 1 or deadline.over():
+        return candidates[-1]
     found = fitted(candidates[-1])
-    if found.freedom > (1.0 - _ELIMINATED) * MOST_FUNCTIONS:
-        # All inputs need more functions than a regression has: its errors favour fewer inputs.
+    if found.freedom > _LIMITED * MOST_FUNCTIONS:
+        # The regression on all inputs is limited by its number of functions, so its errors favour fewer inputs.
         return candidates[-1]
     everything = candidates[-1], found.errors
     tried: list[tuple[IntArray, FloatArray]] = []
@@ -310,7 +315,7 @@ def _fewest_of_all_rows(
             break
         tried.append((inputs, fitted(inputs).errors))
         smallest = _smallest([*tried, everything])
-        # Once errors rise, more inputs are better only if all are.
+        # Errors rise with more inputs, so that only all inputs can still be better; they are compared below.
         if smallest is not everything[1] and not _as_good(tried[-1][1], smallest, _HOPELESS):
             break
     tried.append(everything)

@@ -168,10 +168,10 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         self.classes_, codes = np.unique(counting.y, return_inverse=True)
         labels = self.classes_.tolist()
         if len(labels) < 2:
-            held = (
-                f"only {labels[0]!r} among the samples of positive weight" if labels else "no labels, as X has no rows"
+            raise InvalidInputError(
+                f"Classifier can't train when only one class is present; y holds only {labels[0]!r} among the samples "
+                "of positive weight."
             )
-            raise InvalidInputError(f"Classifier can't train when only one class is present; y holds {held}.")
         self._class_factors = class_factors(self.class_weight, labels, codes, counting.weights)
 
     def _coded(self, samples: Rows) -> tuple[FloatArray, FloatArray | None]:

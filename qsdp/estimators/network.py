@@ -195,7 +195,9 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
         raise AttributeError(f"{type(self).__name__!r} object has no attribute 'result_': it is not fitted")
 
     def _expose(self) -> None:
-        self.__dict__.pop("_importances", None)
+        # Those of an earlier fit or file do not belong to this network.
+        for name in ("_importances", "_solution"):
+            self.__dict__.pop(name, None)
         self.network_, self.certificate_ = self.result_.network, self.result_.certificate
         self._trained_beta, self._refined = self.result_.problem.beta, self.result_.refine
 
@@ -243,6 +245,8 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
     @property
     def refined_(self) -> str:
         """How the network was refined after sampling, as `refine`; "none" after a `resample` without training data."""
+        if "_refined" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute 'refined_': it is not fitted")
         return self._refined
 
     def _solution_of_relaxation(self) -> Solution | None:

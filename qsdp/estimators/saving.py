@@ -142,7 +142,10 @@ def _labels_state(classes: Any) -> dict[str, Any] | None:
 
 
 def _certificate_state(certificate: Certificate) -> dict[str, Any]:
-    numbers = {name: float(getattr(certificate, name)) for name in ("lower_bound", "objective")}
-    # The objective of a network that was sampled without the data is not known.
-    known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
-    return {"bound_type": certificate.bound_type, "arithmetic": certificate.arithmetic, **known}
+    return {
+        "bound_type": certificate.bound_type,
+        "arithmetic": certificate.arithmetic,
+        "lower_bound": float(certificate.lower_bound),
+        # The objective of a network that was sampled without the data is not known.
+        "objective": float(certificate.objective) if math.isfinite(certificate.objective) else None,
+    }

@@ -168,6 +168,8 @@ class SufficientStatistics:
         """
         self._check_whole()
         if is_empty(X):
+            if len(y):
+                raise InvalidInputError(f"y must have no rows, as X has none; got {len(y)}")
             return self
         columns = getattr(X, "columns", None)
         names = None if columns is None else tuple(map(str, columns))

@@ -203,11 +203,15 @@ def test_noise_does_not_pass_for_a_clear_gain() -> None:
 
 
 def test_all_inputs_stay_where_a_regression_has_too_few_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(400, 12))
-    y = np.square(X @ rng.normal(size=(12, 3))).sum(axis=1)
-    monkeypatch.setattr(choices, "MOST_FUNCTIONS", 40)
-    assert len(useful_inputs(TrainingProblem(X, y, beta=1.0), DistinctRows.of(X), 12)) == 12
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 5))
+    problem = TrainingProblem(X, X[:, 0] + rng.normal(size=2000), beta=1.0, activation=RELU)
+    rows = DistinctRows.of(X)
+    known = problem, rows, 5, [np.arange(k) for k in (1, 2, 3, 5)], left_out_fit(problem, rows)
+    assert _fewest_of_all_rows(*known).tolist() == [0]
+    # It has more degrees of freedom than this.
+    monkeypatch.setattr(choices, "_LIMITED", 1e-3)
+    assert _fewest_of_all_rows(*known).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_columns_after_the_inputs_stay() -> None:

@@ -751,7 +751,7 @@ def test_classes_without_weight_are_left_out() -> None:
     assert model.decision_function(X).shape == (60,)
     with pytest.raises(InvalidInputError, match="only one class is present; y holds only 1 among the samples of pos"):
         Classifier().fit(X, CODES, CODES)
-    with pytest.raises(InvalidInputError, match="y holds no labels, as X has no rows"):
+    with pytest.raises(InvalidInputError, match="X must have at least one row"):
         Classifier().fit(pd.DataFrame({"town": ["Oslo"]})[:0], [])
 
 

@@ -98,7 +98,9 @@ class RelaxationClassifierCV(WideClassifierCV):
     """Classifier that predicts by the relaxation itself, a quadratic function with real coefficients."""
 
     def _output(self, X: Any) -> FloatArray:
-        outputs = self.result_.relaxation.outputs(self._inputs(np.asarray(X, dtype=np.float64)))
+        # While folds are scored, a relaxation takes the place of the network.
+        relaxation = self.result_.relaxation if "_result" in vars(self) else self.network_
+        outputs = relaxation.outputs(self._inputs(np.asarray(X, dtype=np.float64)))
         return self.target_scaling_.decode(outputs)
 
 

@@ -225,7 +225,7 @@ def operations(instance: Instance, tol: float) -> float:
 
 def choose_step(instance: Instance, tol: float) -> str:
     """Choose "kernel", "gram" or "iterative", whichever takes the fewest operations and fits into memory."""
-    # Convergence is linear, and coarse tolerances are half of the way.
+    # Convergence is linear, so that a coarse tolerance takes about half of the iterations.
     costs = _costs(instance, tol, _ITERATIONS if tol < SMALL else _ITERATIONS // 2)
     return min(costs, key=costs.__getitem__)
 

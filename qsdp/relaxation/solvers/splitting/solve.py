@@ -76,6 +76,9 @@ __all__ = ["solve_splitting"]
 #: Over-relaxation, between 0 and 2.
 _RELAXATION = 1.7
 
+#: Creates a data step and the evaluation that shares its products.
+_Maker = Callable[[], tuple[DataStep, Evaluation]]
+
 
 def solve_splitting(instance: Instance, settings: Settings, *, step: str = "auto") -> RawSolution:
     """Solve a normalised instance by operator splitting, all outputs together, and return the best certified pair.
@@ -117,7 +120,7 @@ def _run(iteration: _Iteration, incumbent: Incumbent, settings: Settings, double
 
     At first all outputs share a metric and its factorisations. Outputs that converge slowly in it are restarted, each
     in its own metric. `doubled` makes the data step in double precision if the first one is in single precision, whose
-    rounding errors may be all that is left of a gap: outputs that converge slowly continue in double precision first.
+    rounding errors may keep the gap from closing: outputs that converge slowly continue in double precision first.
     """
     if (status := incumbent.stop(0)) is not None:
         return status
@@ -153,10 +156,6 @@ def _iterate(
                 return k, None
         iteration.renew_if_due()
     return k, None
-
-
-#: Creates a data step and the evaluation that shares its products.
-_Maker = Callable[[], tuple[DataStep, Evaluation]]
 
 
 def _make_steps(
@@ -272,26 +271,28 @@ class _Iteration:
 
     def _set_metric(self, delta: FloatArray, w: float) -> None:
         """Transform the iterates from unscaled coordinates to those of the metric `delta` of the used coordinates."""
-        scales = np.ones(self._used.shape)
-        scales[self._used] = delta
+        self._delta, self._w = delta, w
+        scales = self._prepare()
         factors = outer(scales)
         self.A, self.B, self._T = self.A * factors, self.B * factors, self._T * factors
         self._UA, self._UB = self._UA / factors, self._UB / factors
-        self._delta, self._outer, self._w = delta, factors, w
-        self._squares = scales**2 * self._used
-        self._acceleration = Anderson()
-        self._step.prepare(scales, w)
+        self._outer, self._squares = factors, scales**2 * self._used
 
     def adopt(self, maker: _Maker) -> Evaluation:
         """Continue with the data step that `maker` creates, and return its evaluation."""
-        # Free the memory of the last one first.
+        # Free the memory of its factor first.
         del self._step, self._evaluation
         self._step, self._evaluation = maker()
-        self._acceleration = Anderson()
+        self._prepare()
+        return self._evaluation
+
+    def _prepare(self) -> FloatArray:
+        """Prepare the data step and the acceleration for the current metric, and return the scales of coordinates."""
         scales = np.ones(self._used.shape)
         scales[self._used] = self._delta
+        self._acceleration = Anderson()
         self._step.prepare(scales, self._w)
-        return self._evaluation
+        return scales
 
     # -- one iteration -------------------------------------------------------------------------------
 
