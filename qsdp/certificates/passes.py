@@ -34,7 +34,7 @@ from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.bounds import spectral_bound
-from qsdp.statistics.batches import counts, naming, numbered, require_rows
+from qsdp.statistics.batches import has_weight, naming, numbered, require_rows
 
 __all__ = ["RowsProof", "bound_over_rows", "proportional_beta"]
 
@@ -177,7 +177,7 @@ def _take(
 ) -> None:
     row = 0
     for number, parts in numbered(stream):
-        if counts(*parts):
+        if has_weight(*parts):
             with naming(f"batch {number}, which begins at row {row}"):
                 sums.add(*read_rows(network, loss, *parts))
         row += len(parts[0])

@@ -239,10 +239,9 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
         good = _good_ones(elimination.steps([start] * (1 + _FOLDS), fit.strength))
         return _fewest_of_all_rows(problem, rows, n_inputs, [*good, *reversed(wide)] or [everything], fit)
     tried = elimination.steps([everything] * (1 + _FOLDS), fit.strength)
-    if len(counts) > 1 and not deadline.over():
-        others = elimination.steps(elimination.ranked(counts[-1]), fit.strength)
-        before, after = _smallest(tried), _smallest(others)
-        tried = others if is_clear_gain(before - after, before) else tried
+    others = elimination.steps(elimination.ranked(counts[-1]), fit.strength) if len(counts) > 1 else []
+    if tried and others and is_clear_gain(_smallest(tried) - _smallest(others), _smallest(tried)):
+        tried = others
     return next(iter(_good_ones(tried)), everything)
 
 
@@ -295,6 +294,8 @@ def _fewest_of_all_rows(
     problem: TrainingProblem, rows: DistinctRows, n_inputs: int, candidates: list[IntArray], fit: RidgeFit
 ) -> IntArray:
     """Select the first of nested candidates, from few inputs to all, whose errors are as good as the smallest."""
+    if len(candidates) == 1 or deadline.over():
+        return candidates[-1]
     left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
     X = fit.scale * problem.X[left_out.samples]
 
@@ -302,8 +303,6 @@ def _fewest_of_all_rows(
         columns = np.hstack([X[:, inputs], X[:, n_inputs:]])
         return left_out.best(quadratic_map(columns, problem.activation))
 
-    if len(candidates) == 1 or deadline.over():
-        return candidates[-1]
     found = fitted(candidates[-1])
     if found.freedom > _LIMITED * MOST_FUNCTIONS:
         # The regression on all inputs is limited by its number of functions, so its errors favour fewer inputs.

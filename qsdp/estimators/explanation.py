@@ -149,8 +149,8 @@ class Explained(_QuantizedNetwork):
         outputs = None
         if is_classifier(self):
             # A single output is that of the second class.
-            kind, names = "label" if self._several else "class", self.classes_.tolist()[-form.n_outputs :]
-            outputs = [f"{kind} {label}" for label in names]
+            kind, labels = "label" if self._several else "class", self.classes_.tolist()[-form.n_outputs :]
+            outputs = [f"{kind} {label}" for label in labels]
         return Effects.of(form, data, sample_weight=sample_weight, columns=columns, groups=groups, outputs=outputs)
 
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:

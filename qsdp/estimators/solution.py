@@ -181,7 +181,7 @@ class Solution(ReadOnlyArrays):
         return (1.0 - ROUNDING) * max(share * self.lower_bound, least * self.best_bound)
 
     def bound_with(self, problem: TrainingProblem) -> float:
-        """Return a lower bound on the optimum of a `problem` with the same data, loss and beta, and any levels.
+        """Return a lower bound on the optimum of a `problem` with the same data, loss and beta, for its levels.
 
         Candidates for the dual vector are minus the gradients of the loss at the predictions and at their best
         multiple.

@@ -14,7 +14,7 @@ from qsdp._utils.summary import first_few
 from qsdp._utils.validation import check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["accumulate", "check_finite", "counts", "is_empty", "naming", "numbered", "require_rows", "row_batches"]
+__all__ = ["accumulate", "check_finite", "has_weight", "is_empty", "naming", "numbered", "require_rows", "row_batches"]
 
 
 def accumulate(
@@ -72,7 +72,7 @@ def is_empty(X: Any) -> bool:
     return hasattr(X, "__len__") and not len(X)
 
 
-def counts(X: Any, y: Any, sample_weight: Any = None) -> bool:
+def has_weight(X: Any, y: Any, sample_weight: Any = None) -> bool:
     """Whether a batch has rows whose weight is not zero."""
     return not is_empty(X) and (sample_weight is None or bool(np.any(np.asarray(sample_weight) != 0)))
 

@@ -33,7 +33,7 @@ class ScoredRows:
         Name of the rows, such as "test rows".
     model : estimator
     table : data frame or array
-        Columns of the model.
+        Rows as `model.predict` takes them.
     X : ndarray
         Inputs of networks.
     truth : ndarray of shape (n,)

@@ -58,8 +58,8 @@ _MOST_CLASSES = 100
 #: Number of rows that show how a file writes numbers and dates.
 _SHOWN = 1000
 
-#: Patterns of labels that are integers, and of numbers, which are equal regardless of trailing zeros; labels with
-#: leading zeros are names.
+#: Patterns of labels that are integers, of numbers, which are equal regardless of trailing zeros (labels with leading
+#: zeros are names), and of integers with leading zeros, which make a target of few values one of classes.
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
 _CODE = re.compile(r"0\d+")
