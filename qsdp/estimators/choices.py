@@ -19,9 +19,10 @@ from qsdp.encoding import Encoding, EncodingRule, TableEncoder
 from qsdp.encoding.cuts import Distribution
 from qsdp.encoding.fitting import FEW, MOST_BITS, thresholds_of
 from qsdp.encoding.scales import restricted_to, scaled_to_rows
+from qsdp.estimators.correlations import by_correlation
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_ROWS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
+from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
 from qsdp.training_data import quadratic_map
 
 __all__ = ["choose_encoder"]
@@ -204,7 +205,8 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
 
     If a regression on all inputs has more than a thousand functions, it may learn its rows by heart, and rank inputs at
     random. Then the elimination also starts with the inputs that `by_correlation` ranks first, as many as have fewer
-    functions, and this is the choice if its errors are clearly smaller.
+    functions, and this is the choice if its errors are clearly smaller. Thousands of inputs, whose products would take
+    seconds, are not ranked so; of more than a thousand rows, all of these remain.
 
     If there are more than a thousand distinct rows, up to three thousand rank the inputs, and regressions on all decide
     how many remain, because more rows benefit from more inputs. After a time limit, the best inputs that were compared
@@ -226,11 +228,13 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
         Indices of the columns, ascending.
     """
     everything = np.arange(n_inputs)
-    if rows.count < FEW or n_inputs <= 2 or deadline.over():
+    passed = MOST_FUNCTIONS if rows.count > MOST_FUNCTIONS else (1 + _FOLDS) * rows.count
+    ranks = passed * _pair_operations(problem, n_inputs) <= SECOND
+    if rows.count < FEW or n_inputs <= 2 or deadline.over() or (rows.count > MOST_FUNCTIONS and not ranks):
         return everything
     fit = fit or left_out_fit(problem, rows)
     counts = [n_inputs]
-    while counts[-1] * (counts[-1] + 1) > 2 * MOST_FUNCTIONS:
+    while ranks and counts[-1] * (counts[-1] + 1) > 2 * MOST_FUNCTIONS:
         counts.append(_fewer(counts[-1]))
     elimination = _Elimination.of(problem, rows, n_inputs, fit.scale)
     if rows.count > MOST_FUNCTIONS:
@@ -250,37 +254,16 @@ def _fewer(count: int) -> int:
     return max(2, int((1.0 - _ELIMINATED) * count))
 
 
-def by_correlation(X: FloatArray, Y: FloatArray, weights: FloatArray) -> IntArray:
-    """Rank inputs X (n, N) by correlations with targets Y (n, C) of rows with weights (n,), the largest first.
-
-    An input is ranked by the largest of these squared correlations, summed over outputs: of the input with the targets,
-    and of its product with each input with the residuals of a linear regression.
-    """
-    shares = (weights / weights.sum())[:, None]
-
-    def standardised(columns: FloatArray) -> FloatArray:
-        centred = columns - (shares * columns).sum(axis=0)
-        deviations = np.sqrt((shares * np.square(centred)).sum(axis=0))
-        units: FloatArray = centred / np.where(deviations > 0.0, deviations, 1.0)
-        return units
-
-    X, Y = standardised(X), standardised(Y)
-    gram, right, squares = X.T @ (shares * X), X.T @ (shares * Y), np.square(X)
-    alone = np.square(right).sum(axis=1)
-    # The penalty is the share of a correlation that is noise, summed over columns.
-    penalty = X.shape[1] / len(X) * np.eye(X.shape[1])
-    rest = standardised(Y - X @ np.linalg.solve(gram + penalty, right))
-    variances = squares.T @ (shares * squares) - np.square(gram)
-    products = sum(np.square(X.T @ (shares * one[:, None] * X)) for one in rest.T)
-    together = products / np.where(variances > SMALL, variances, np.inf)
-    return np.argsort(-np.maximum(alone, together.max(axis=1)), kind="stable")
-
-
 def _order(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -> IntArray:
-    """Rank the first `n_inputs` columns by correlations on all rows, or as many as take no more than a few seconds."""
-    affordable = int(SECOND / (n_inputs**2 * (2 + problem.n_outputs)))
-    used = LeftOut.of(problem, rows, trained=min(max(affordable, MOST_ROWS), MOST_TRAINED))
+    """Rank the first `n_inputs` columns by correlations on all rows, or as many as take about a second."""
+    affordable = int(SECOND / _pair_operations(problem, n_inputs))
+    used = LeftOut.of(problem, rows, trained=min(affordable, MOST_TRAINED))
     return by_correlation(problem.X[used.samples, :n_inputs], used.means, used.row_weights)
+
+
+def _pair_operations(problem: TrainingProblem, n_inputs: int) -> float:
+    """Return the number of operations for each row of the correlations of all products."""
+    return 2.0 * n_inputs**2 * (2 + problem.n_outputs)
 
 
 def _good_ones(tried: list[tuple[IntArray, FloatArray]]) -> list[IntArray]:

@@ -23,7 +23,6 @@ from qsdp.estimators.choices import (
     _Elimination,
     _fewest_of_all_rows,
     affordable_thresholds,
-    by_correlation,
     choose_encoder,
     first_clear_best,
     is_clear_gain,
@@ -151,33 +150,6 @@ def test_all_rows_decide_how_many_inputs_remain(
     # A few rows rank the inputs; too few to see the second one.
     monkeypatch.setattr(choices, "MOST_FUNCTIONS", 40)
     assert expected <= set(useful_inputs(problem, rows, 5).tolist())
-
-
-@pytest.mark.parametrize("n_outputs", [1, 2])
-def test_inputs_are_ranked_by_correlations_of_products(n_outputs: int) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 60)) * rng.uniform(0.1, 10.0, 60) + rng.normal(size=60)
-    X[:, 7], X[:, 8] = rng.random(2000) < 0.1, 3.0
-    centred = X - X.mean(axis=0)
-    Z = centred / np.where(centred.std(axis=0) > 0.0, centred.std(axis=0), 1.0)
-    y = Z[:, 1] * Z[:, 2] + 0.5 * Z[:, 3] + 0.5 * Z[:, 4] ** 2 + 0.5 * Z[:, 7] * Z[:, 5]
-    Y = np.stack([y, Z[:, 6]], axis=1) if n_outputs == 2 else y
-    Y += rng.normal(size=Y.shape)
-    order = by_correlation(X, Y.reshape(2000, -1), np.ones(2000))
-    assert sorted(order.tolist()) == list(range(60))
-    best = {1, 2, 3, 4, 5, 7} | ({6} if n_outputs == 2 else set())
-    assert set(order[: len(best)].tolist()) == best
-    # A constant column says nothing.
-    assert order[-1] == 8
-
-
-def test_products_are_ranked_where_columns_are_more_than_rows() -> None:
-    # A regression without a penalty would leave nothing of the targets.
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(80, 120))
-    y = 2.0 * X[:, 10] * X[:, 20] + 0.1 * rng.normal(size=80)
-    order = by_correlation(X, y[:, None], rng.integers(1, 3, 80).astype(float))
-    assert set(order[:2].tolist()) == {10, 20}
 
 
 @pytest.mark.parametrize("n", [300, 1500])
