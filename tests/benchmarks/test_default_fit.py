@@ -39,11 +39,35 @@ def test_tables_of_numbers_have_the_shapes_of_their_names() -> None:
         assert name.startswith(f"{n} x {d}, {n_classes} ")
 
 
+@pytest.mark.parametrize("table", study.SCORES)
+def test_few_of_many_columns_decide_the_class(table: str) -> None:
+    X, y, X_test, y_test = study.split_of({"kind": "wide", "table": table, "rows": 300, "seed": 1})
+    assert X.shape == (300, study.WIDE)
+    assert len(X_test) == len(y_test) == 3000
+    X, y = X_test.to_numpy(), y_test
+    # The noise turns some classes; another score would be right in half of the rows, or less.
+    assert 0.8 < np.mean((study.SCORES[table](X) > 0.0) == y) < 0.99
+    others = X.copy()
+    others[:, 6:] = 0.0
+    assert np.array_equal(study.SCORES[table](others), study.SCORES[table](X))
+
+
+def test_verdicts_on_wide_tables_turn_with_the_difference() -> None:
+    def verdicts(gain: float) -> set[str]:
+        wide = [case for case in study.cases(False) if case["kind"] == "wide"]
+        scores = {"default": 0.7 + gain, "boosting": 0.7, "logistic": 0.6}
+        records = [Record(case, {"accuracy": scores[case["model"]] + 1e-3 * case["seed"]}, 1.0) for case in wide]
+        return {claim.verdict for claim in study.claims(records) if "Wide" in claim.statement}
+
+    assert verdicts(0.02) == {"supported"}
+    assert verdicts(-0.02) == {"contradicted"}
+
+
 def made(deviation: float, mean: float) -> list[Record]:
-    """Return records of all cases: logistic regression has 80 +- 1 %, the default another mean and deviation."""
+    """Return records of halves and times: logistic regression has 80 +- 1 %, the default another mean and deviation."""
     signs = np.tile([-1.0, 1.0], study.HALVES // 2) * np.sqrt((study.HALVES - 1) / study.HALVES)
     records = []
-    for case in study.cases(False):
+    for case in (case for case in study.cases(False) if case["kind"] != "wide"):
         middle, spread = (mean, deviation) if case["model"] == "default" else (80.0, 1.0)
         score = 0.01 * (middle + spread * signs[case["seed"]])
         records.append(Record(case, {"accuracy": score, "area": score, "seconds": 1.0}, 1.0))
@@ -60,7 +84,7 @@ def made(deviation: float, mean: float) -> list[Record]:
     ],
 )
 def test_verdicts_turn_with_deviation_and_mean(deviation: float, mean: float, verdicts: set[str]) -> None:
-    claims = study.claims(made(deviation, mean))
+    claims = [claim for claim in study.claims(made(deviation, mean)) if "Wide" not in claim.statement]
     assert {claim.verdict for claim in claims} == verdicts
     assert len({claim.statement for claim in claims}) == len(claims) == 8
     steady = {claim.verdict for claim in claims if "deviation" in claim.statement}

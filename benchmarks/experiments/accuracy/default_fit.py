@@ -36,6 +36,7 @@ from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.datasets import load_uci
 
+#: Repetitions.
 HALVES = 10
 #: Rows of a half of the generated table, numbers of categories of its columns, and rows of a half of a quick run.
 HALF, CATEGORIES, FEW = 16_000, (2, 3, 4, 5, 6, 8, 10, 12, 15, 20), 300
@@ -58,8 +59,8 @@ SHAPES = {
 }
 #: Multiple of the deviation of logistic regression, and points more, that are allowed.
 MULTIPLE, POINTS = 1.3, 0.5
-#: Columns, rows and repetitions of wide tables, and scores of rows without noise by the name of the table.
-WIDE, WIDE_ROWS, WIDE_SEEDS = 200, (300, 1000, 3000), 5
+#: Columns and rows of wide tables, and scores of rows without noise by the name of the table.
+WIDE, WIDE_ROWS = 200, (300, 1000, 3000)
 SCORES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "products": lambda X: X[:, 0] * X[:, 1] - X[:, 2] * X[:, 3] + 0.7 * (X[:, 4] ** 2 - X[:, 5] ** 2),
     "steps": lambda X: 4.0 * sum((X[:, 2 * k] > 0.0) & (X[:, 2 * k + 1] > 0.0) for k in range(3)) - 3.0,
@@ -74,7 +75,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     if quick:
         return grid(kind="half", table="generated", rows=FEW, seed=range(2), model=("default", "logistic"))
     halves = grid(kind="half", table=("generated", "adult"), rows=HALF, seed=range(HALVES), model=MODELS)
-    wide = grid(kind="wide", seed=range(WIDE_SEEDS), rows=WIDE_ROWS, table=SCORES, model=MODELS)
+    wide = grid(kind="wide", seed=range(HALVES), rows=WIDE_ROWS, table=SCORES, model=MODELS)
     return (
         wide
         + halves
@@ -101,7 +102,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 def split_of(case: dict[str, Any]) -> Split:
     if case["table"] in SHAPES:
         return numbers(*SHAPES[case["table"]])
-    if case["kind"] == "wide":
+    if case["table"] in SCORES:
         return few_of_many(case["table"], case["rows"], case["seed"])
     table, y = generated(2 * case["rows"]) if case["table"] == "generated" else adult()
     order = np.random.default_rng(case["seed"]).permutation(len(y))
