@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray, IntArray, check_matrix, check_real, check_sample_weight
+from qsdp._utils.validation import FloatArray, check_matrix, check_real, check_sample_weight
 from qsdp.encoding.encoding import Encoding
 from qsdp.lifting import power_of_two
 
-__all__ = ["restricted_to", "row_scale", "scaled_to_rows"]
+__all__ = ["NO_GAIN", "row_scale", "scaled_to_rows"]
 
 #: Reason why a column has no input if its inputs do not help.
 NO_GAIN = "no gain"
@@ -54,12 +54,3 @@ def scaled_to_rows(
     """Multiply all inputs of an encoding by the `row_scale` of the training inputs; also return these."""
     scale = row_scale(inputs, sample_weight=sample_weight)
     return encoding.scaled(np.full(encoding.width, scale)), scale * inputs
-
-
-def restricted_to(
-    encoding: Encoding, inputs: FloatArray, kept: IntArray, sample_weight: FloatArray | None = None
-) -> tuple[Encoding, dict[str, str]]:
-    """Restrict an encoding to the inputs `kept` and rescale it; also return columns without inputs, with reasons."""
-    few, _ = scaled_to_rows(encoding.restricted(kept), inputs[:, kept], sample_weight)
-    unused = sorted(set(encoding.used) - set(few.used))
-    return few, {encoding.columns[position].name: NO_GAIN for position in unused}

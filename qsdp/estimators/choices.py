@@ -18,7 +18,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.encoding import Encoding, EncodingRule, TableEncoder
 from qsdp.encoding.cuts import Distribution
 from qsdp.encoding.fitting import FEW, MOST_BITS, thresholds_of
-from qsdp.encoding.scales import restricted_to, scaled_to_rows
+from qsdp.encoding.scales import NO_GAIN, scaled_to_rows
 from qsdp.estimators.correlations import by_correlation
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
@@ -62,8 +62,8 @@ def choose_encoder(
     """Fit the encoder of a table whose inputs have the smallest errors on held-out rows.
 
     The encoder standardises numbers, adds 5, then 20 thresholds per column as long as the errors decrease
-    significantly, and eliminates inputs as long as the errors do not increase. After a time limit, the best encoding so
-    far is returned.
+    significantly, and eliminates inputs as long as the errors do not increase. If the columns are too many for thresholds,
+    these are added to the columns that remain. After a time limit, the best encoding so far is returned.
 
     Parameters
     ----------
@@ -77,19 +77,32 @@ def choose_encoder(
     """
     rule = EncodingRule.recommended("standard", X.shape[1], max_categories)
     encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
-    table = encoder._table(X)
-    columns = encoder.encoding_.encode(table)
+    table, standard = encoder._table(X), encoder.encoding_
+    columns = standard.encode(table)
     rows = DistinctRows.of(columns)
-    best = first_clear_best(_candidates(encoder.encoding_, table, columns, weights, problem_of, rows.count), rows)
+    while True:
+        best = first_clear_best(_candidates(standard, table, columns, weights, problem_of, rows.count), rows)
+        kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
+        if best.n_thresholds or len(kept) == standard.width or not _too_many(standard, best.problem, rows.count):
+            break
+        # The columns that remain may have as many thresholds as they need.
+        standard, columns = standard.restricted(kept), columns[:, kept]
     if best.n_thresholds:
         encoder.set_params(encoding="both", n_thresholds=best.n_thresholds)
-    kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
-    encoder.encoding_ = best.encoding
-    if len(kept) < best.encoding.width:
-        inputs = best.problem.X[:, : best.encoding.width]
-        encoder.encoding_, unused = restricted_to(best.encoding, inputs, kept, weights)
-        encoder.dropped_ = {**encoder.dropped_, **unused}
+    found = best.encoding
+    if len(kept) < found.width:
+        found, _ = scaled_to_rows(found.restricted(kept), best.problem.X[:, kept], weights)
+    unused = sorted(set(encoder.encoding_.used) - set(found.used))
+    encoder.dropped_ = {**encoder.dropped_, **{found.columns[position].name: NO_GAIN for position in unused}}
+    encoder.encoding_ = found
     return encoder
+
+
+def _too_many(encoding: Encoding, problem: TrainingProblem, n_distinct: int) -> bool:
+    """Whether an encoding has too many numbers for the usual thresholds of each."""
+    numbers = sum(one.kind == "value" for one in encoding.expressions)
+    affordable = affordable_thresholds(numbers, encoding.width, problem.n_outputs, n_distinct)
+    return max(affordable, default=0) < _THRESHOLDS[0]
 
 
 # -- encodings ----------------------------------------------------------------------------------------------------

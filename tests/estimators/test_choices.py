@@ -267,6 +267,19 @@ def test_no_time_and_few_rows_leave_the_first() -> None:
     assert chosen(x[:7], y[:7]) == "numbers"
 
 
+def test_columns_that_remain_of_many_have_thresholds() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(600, 80))
+    y = ((X[:, 3] > 0.0) & (X[:, 5] > 0.0)).astype(int)
+    model = qsdp.QuantizedNetworkClassifier(random_state=0).fit(X[:400], y[:400])
+    assert model.encoder_.encoding == "both"
+    used = set(model.encoder_.encoding_.used)
+    assert {3, 5} <= used
+    assert model.encoder_.dropped_ == {f"x{k}": NO_GAIN for k in range(80) if k not in used}
+    # Numbers alone are right on less than nine of ten new rows.
+    assert model.score(X[400:], y[400:]) > 0.93
+
+
 def test_as_many_inputs_are_no_candidate() -> None:
     rng = np.random.default_rng(2)
     x = rng.normal(size=(50, 2))
