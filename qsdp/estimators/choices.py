@@ -62,8 +62,8 @@ def choose_encoder(
     """Fit the encoder of a table whose inputs have the smallest errors on held-out rows.
 
     The encoder standardises numbers, adds 5, then 20 thresholds per column as long as the errors decrease
-    significantly, and eliminates inputs as long as the errors do not increase. If the columns are too many for thresholds,
-    these are added to the columns that remain. After a time limit, the best encoding so far is returned.
+    significantly, and eliminates inputs as long as the errors do not increase. If the columns are too many for
+    thresholds, these are added to the columns that remain. After a time limit, the best encoding so far is returned.
 
     Parameters
     ----------
