@@ -224,6 +224,8 @@ def test_batches_without_weight_or_rows_add_nothing(kind, place, tmp_path):
     network = qsdp.sample_network(qsdp.shape_covariance(qsdp.solve_relaxation(problems[0])), 20, random_state=0)
     expected, *others = (problem.objective(network) for problem in problems)
     assert others == pytest.approx([expected] * 3, rel=1e-11)
+    with pytest.raises(InvalidInputError, match="y must have no rows, as X has none; got 80"):
+        SufficientStatistics().partial_fit(data[:0], y[:80])
     with pytest.raises(InvalidInputError, match="must have at least one row to have a problem; all have weight zero"):
         TrainingProblem.from_statistics(empty, beta=5.0)
 

@@ -177,8 +177,8 @@ def _take(
 ) -> None:
     row = 0
     for number, parts in numbered(stream):
-        if has_weight(*parts):
-            with naming(f"batch {number}, which begins at row {row}"):
+        with naming(f"batch {number}, which begins at row {row}"):
+            if has_weight(*parts):
                 sums.add(*read_rows(network, loss, *parts))
         row += len(parts[0])
         bar.count(row, None, ", ".join(part for part in (name, f"{row:,} rows") if part))

@@ -67,14 +67,18 @@ def numbered(batches: Iterable[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
         yield number, parts
 
 
-def is_empty(X: Any) -> bool:
-    """Whether data have no rows, as a chunk of a table of which a filter kept none."""
-    return hasattr(X, "__len__") and not len(X)
+def is_empty(X: Any, y: Any) -> bool:
+    """Whether a batch has no rows, as a chunk of which a filter kept none; raise if it has targets nevertheless."""
+    if not hasattr(X, "__len__") or len(X):
+        return False
+    if len(y):
+        raise InvalidInputError(f"y must have no rows, as X has none; got {len(y)}")
+    return True
 
 
 def has_weight(X: Any, y: Any, sample_weight: Any = None) -> bool:
     """Whether a batch has rows whose weight is not zero."""
-    return not is_empty(X) and (sample_weight is None or bool(np.any(np.asarray(sample_weight) != 0)))
+    return not is_empty(X, y) and (sample_weight is None or bool(np.any(np.asarray(sample_weight) != 0)))
 
 
 @contextmanager

@@ -167,9 +167,7 @@ class SufficientStatistics:
             take more than `max_memory`.
         """
         self._check_whole()
-        if is_empty(X):
-            if len(y):
-                raise InvalidInputError(f"y must have no rows, as X has none; got {len(y)}")
+        if is_empty(X, y):
             return self
         columns = getattr(X, "columns", None)
         names = None if columns is None else tuple(map(str, columns))

@@ -187,6 +187,10 @@ def test_batches_without_weight_or_rows_change_nothing() -> None:
     assert found == certify(network, batches, relaxation, passes=2)
     with pytest.raises(InvalidInputError, match="an empty stream"):
         certify(network, more, relaxation)
+    with pytest.raises(
+        InvalidInputError, match="batch 0, which begins at row 0: y must have no rows, as X has none; got"
+    ):
+        certify(network, [(full.X[:0], full.y), *batches], relaxation)
 
 
 def test_arguments_are_checked() -> None:
