@@ -23,7 +23,7 @@ from qsdp.refinement import Trial, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance
-from qsdp.width import ENOUGH, deviation, least_deviation, more_neurons
+from qsdp.width import deviation, least_deviation, more_neurons
 
 __all__ = ["Drawing", "refined", "timed_stage"]
 
@@ -57,8 +57,8 @@ class Drawing:
     rng: np.random.Generator
     timings: dict[str, float]
     kept: TrainingProblem | None
-    expected_loss: float = 0.0
-    enough: float = ENOUGH
+    expected_loss: float
+    enough: float
     networks: list[BilinearNetwork] = field(default_factory=list)
 
     def network(self) -> BilinearNetwork:

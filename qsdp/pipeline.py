@@ -411,8 +411,9 @@ def sample_from(
     with progress(verbose):
         with timed_stage(timings, "shape"):
             covariance = _shaped(relaxation, options)
-        found = () if choice is None else (choice.loss_of(relaxation), min(ENOUGH, choice.resolution))
-        sampling = Drawing(relaxation, covariance, options, rng, timings, kept, *found)
+        choice = choice or BetaChoice(problem.beta)
+        known = choice.loss_of(relaxation), min(ENOUGH, choice.resolution)
+        sampling = Drawing(relaxation, covariance, options, rng, timings, kept, *known)
         try:
             with options.refining():
                 network = sampling.network()

@@ -280,10 +280,15 @@ def _pair_operations(problem: TrainingProblem, n_inputs: int) -> float:
 
 
 def _good_ones(tried: list[tuple[IntArray, FloatArray]]) -> list[IntArray]:
-    """Return the inputs of the steps of an elimination from few to all, without those whose errors are too large."""
-    inputs = [own for own, _ in reversed(tried)]
-    enough = [_as_good(errors, _smallest(tried), _NEGLIGIBLE) for _, errors in reversed(tried)]
-    return inputs[enough.index(True) if enough else 0 :]
+    """Return the inputs of steps from few to all, from the first on whose errors are as good as the smallest.
+
+    The steps are those of an elimination, from all inputs to few.
+    """
+    if not tried:
+        return []
+    steps, smallest = tried[::-1], _smallest(tried)
+    first = [_as_good(errors, smallest, _NEGLIGIBLE) for _, errors in steps].index(True)
+    return [own for own, _ in steps[first:]]
 
 
 def _fewest_of_all_rows(
@@ -313,8 +318,7 @@ def _fewest_of_all_rows(
         # Errors rise with more inputs, so that only all inputs can still be better; they are compared below.
         if smallest is not everything[1] and not _as_good(tried[-1][1], smallest, _HOPELESS):
             break
-    tried.append(everything)
-    return next(inputs for inputs, own in tried if _as_good(own, _smallest(tried), _NEGLIGIBLE))
+    return _good_ones([everything, *reversed(tried)])[0]
 
 
 def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:

@@ -36,8 +36,9 @@ def by_correlation(X: FloatArray, Y: FloatArray, weights: FloatArray) -> IntArra
         coefficients = np.linalg.solve(rows.T @ rows + N / n * np.eye(N), rows.T @ targets)
     residuals = standardised(Y - X @ coefficients)
     largest = np.square(rows.T @ targets).sum(axis=1)
+    weighted = shares * squares
     for own in chunks(N, N):
-        variances = squares[:, own].T @ (shares * squares) - np.square(rows[:, own].T @ rows)
+        variances = squares[:, own].T @ weighted - np.square(rows[:, own].T @ rows)
         products = sum(np.square(X[:, own].T @ (shares * one[:, None] * X)) for one in residuals.T)
         of_products = products / np.where(variances > SMALL, variances, np.inf)
         largest[own] = np.maximum(largest[own], of_products.max(axis=1))
