@@ -19,11 +19,11 @@ from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.options import TrainingOptions
 from qsdp.problem import TrainingProblem
-from qsdp.refinement import Trial, improve, refit, suits_statistics
+from qsdp.refinement import AnyData, Trial, descent_data, improve, refit, suits_statistics
 from qsdp.relaxation import Relaxation
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance
-from qsdp.width import deviation, least_deviation, more_neurons
+from qsdp.width import MOST_NEURONS, deviation, least_deviation, more_neurons
 
 __all__ = ["Drawing", "refined", "timed_stage"]
 
@@ -89,6 +89,12 @@ class Drawing:
         """Outputs of the relaxation on the rows of the problem."""
         return self.relaxation.problem.relaxed_predictions(self.relaxation.Z_stack)
 
+    @cached_property
+    def _data(self) -> AnyData:
+        """Data of the polishes of all numbers of neurons."""
+        problem = _polished_problem(self.relaxation.problem, self.kept)
+        return descent_data(problem, MOST_NEURONS // 2 * problem.n_outputs, self.options.device)
+
     def _compared(self, network: BilinearNetwork) -> tuple[float, float]:
         """Return the deviation of a network from the relaxation, and its excess over the relaxation's objective."""
         problem = self.relaxation.problem
@@ -124,7 +130,8 @@ class Drawing:
         if options.refine not in {"none", "exact"}:
             with timed_stage(self.timings, "refine"):
                 trial = Trial(_TRIED_SWEEPS, continues) if tries else None
-                network = refined(network, self.relaxation.problem, options, self.rng, self.kept, trial)
+                data = self._data if tries else None
+                network = refined(network, self.relaxation.problem, options, self.rng, self.kept, trial, data)
             self.networks.append(network)
         return network, last[0] if network is checked else None
 
@@ -136,10 +143,12 @@ def refined(
     rng: np.random.Generator,
     kept: TrainingProblem | None,
     trial: Trial | None = None,
+    data: AnyData | None = None,
 ) -> Any:
     """Refine a network; it is polished on the kept rows if polishing on statistics would be too slow.
 
-    A network polished on the kept rows is returned only if it is better on all rows. `trial` is passed to the polish.
+    A network polished on the kept rows is returned only if it is better on all rows. `trial` and `data` are passed to
+    the polish.
 
     Raises
     ------
@@ -148,18 +157,23 @@ def refined(
     """
     if options.refine == "refit":
         return refit(network, problem, verbose=options.verbose)
-    if kept is not None and suits_statistics(problem):
-        kept = None
+    used = _polished_problem(problem, kept)
     polished: BilinearNetwork = improve(
         network,
-        problem if kept is None else kept,
+        used,
         trial=trial,
+        data=data,
         random_state=rng,
         n_jobs=options.n_jobs,
         verbose=options.verbose,
         device=options.device,
     )
-    return polished if kept is None else min(polished, network, key=problem.objective)
+    return polished if used is problem else min(polished, network, key=problem.objective)
+
+
+def _polished_problem(problem: TrainingProblem, kept: TrainingProblem | None) -> TrainingProblem:
+    """Return the problem itself, or that of the kept rows if polishing on statistics would be too slow."""
+    return problem if kept is None or suits_statistics(problem) else kept
 
 
 @contextmanager

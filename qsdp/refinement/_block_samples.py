@@ -34,6 +34,7 @@ class BlockSamples(DescentData):
     width = 1.0
 
     def __init__(self, problem: TrainingProblem, device: str | None = None) -> None:
+        self.problem = problem
         data: Any = problem.weight_map
         layout, (n, P) = data.layout, data.rows.shape
         unit = power_of_two(data.largest_entry)

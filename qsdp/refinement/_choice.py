@@ -18,19 +18,20 @@ __all__ = ["AnyData", "descent_data", "descent_of", "suits_statistics"]
 
 AnyData = Samples | BlockSamples | Moments
 
-#: Moments are used up to this side N, and while N^3 is at most four times the number of rows.
-_LARGEST = 64
+#: Moments of statistics are used up to this side N.
+_LARGEST = 80
+
+#: Sweeps of a polish, and operations of a sweep on samples per entry of the data and neuron, and on moments per neuron
+#: (and N more) times N^3, by which the time of both is compared.
+_SWEEPS, _SAMPLE_WORK, _MOMENT_WORK = 20.0, 16.0, 8.0
 
 
 def suits_statistics(problem: TrainingProblem) -> bool:
-    """Whether coordinate descent on statistics is about as fast as on some thousand rows.
-
-    A sweep over 32 neurons takes 0.4 s with 64 entries and 2 s with 101 entries; on 20000 rows it takes 0.1 and 0.2 s.
-    """
+    """Whether coordinate descent on statistics is about as fast as on some thousand rows."""
     return problem.blocks is None and problem.size <= _LARGEST
 
 
-def descent_data(problem: TrainingProblem, device: str | None = None) -> AnyData:
+def descent_data(problem: TrainingProblem, n_neurons: int, device: str | None = None) -> AnyData:
     """Prepare the data of coordinate descent for all outputs of a problem, on a torch device or in NumPy.
 
     If the moments would take more than half of the time limit, samples are used, which need no preparation.
@@ -39,13 +40,19 @@ def descent_data(problem: TrainingProblem, device: str | None = None) -> AnyData
         problem.require_rows("polish on blocks")
         return BlockSamples(problem, device)
     if not problem.weight_map.has_rows:
-        return Moments.of(problem, device)
-    # Count rows by weight, so that a row of weight two is the same as two equal rows.
-    many = problem.size**3 <= 4.0 * problem.data_fit.total_weight
-    if problem.loss.quadratic and suits_statistics(problem) and many:
+        return Moments(problem, device)
+    if problem.loss.quadratic and suits_statistics(problem) and _favours_moments(problem, n_neurons):
         with suppress(TimeOver), deadline.fraction(0.5):
-            return Moments.of(problem, device)
+            return Moments(problem, device)
     return Samples(problem, device)
+
+
+def _favours_moments(problem: TrainingProblem, n_neurons: int) -> bool:
+    """Whether moments take less time than samples, together with computing and factoring the Gram matrix."""
+    # Count rows by weight, so that a row of weight two is the same as two equal rows.
+    n, N = problem.data_fit.total_weight, float(problem.size)
+    samples = _SWEEPS * _SAMPLE_WORK * n * N * n_neurons
+    return n * N**4 / 4.0 + N**6 / 24.0 + _SWEEPS * _MOMENT_WORK * N**3 * (n_neurons + N) < samples
 
 
 def descent_of(problem: TrainingProblem, network: Neurons, data: AnyData) -> CoordinateDescent:

@@ -34,6 +34,8 @@ class DescentData:
 
     Attributes
     ----------
+    problem : TrainingProblem
+        The problem, or one without rows that has the same loss, on which the descents run.
     map : QuadraticMap or FormMap
         The data, in units in which no entry or coefficient is large.
     unit : float
@@ -48,6 +50,7 @@ class DescentData:
         Library for the batched products.
     """
 
+    problem: TrainingProblem
     map: DataMap
     unit: float
     large: bool
@@ -65,7 +68,7 @@ class DescentData:
             return self.map.samples.combinations(
                 network.U.astype(np.float64), network.V.astype(np.float64), network.alpha
             )
-        return np.stack([self.map.forward(S) for S in network.quadratic_form], axis=1)
+        return self.map.forwards(network.forms)
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i` of shape (N, N), or (R, N, N) for several blocks."""

@@ -46,7 +46,7 @@ def greedy_network(
     All neurons of an output share one weight, the best at every step. After a time limit, the rest are random.
     """
     empty = random_network(problem, owners, rng)
-    descent = descent_of(problem, empty, data)
+    descent = descent_of(data.problem, empty, data)
     sums = np.zeros_like(descent.f)
     magnitudes = np.zeros(descent.f.shape[1])
     counts = np.zeros(descent.f.shape[1])

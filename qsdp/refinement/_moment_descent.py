@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
+from qsdp._utils import deadline
 from qsdp._utils.numeric import CANCELLED, ROUNDING
 from qsdp._utils.validation import FloatArray
+from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import CoordinateDescent, IntArray, Neurons
 from qsdp.refinement._moments import Moments
 
 __all__ = ["MomentDescent"]
 
-#: Largest batch of neurons, whose curvature is one matrix; half or twice costs time.
+#: Largest batch of neurons whose second-layer weights move together; half or twice costs time.
 _LARGEST_BATCH = 32
 
-#: Number of weights of a batch that are tried in pairs.
+#: Number of moves that are tried in pairs.
 _PAIRED = 128
 
 
 class MomentDescent(CoordinateDescent):
     r"""Coordinate descent for a squared loss by second moments, at a cost independent of the number of rows.
 
-    With the other sides of some neurons fixed, the loss is quadratic in all entries of the sides that move. Let
-    :math:`p_{ij} = \mathcal{X}_i v_j`, and let g be the loss gradient. The gradient in :math:`u_j` is
-    :math:`\sum_c \alpha_{jc} M_c v_j` for :math:`M_c = \sum_i g_{ic} \mathcal{X}_i`, and the second derivative in
-    :math:`u_j, u_l` is :math:`2\, \alpha_j^T \alpha_l \sum_i w_i\, p_{ij} p_{il}^T`. So the effect of every move of a
-    batch is known exactly, and the best move is made until none helps. A sweep computes gradients from the data once.
+    With one side of all neurons fixed, the loss is quadratic in the other one. Let g be the loss gradient,
+    :math:`M_c = \sum_i g_{ic} \mathcal{X}_i`, and :math:`H_k` the sum of the outer products of the k-th rows of
+    :math:`\mathcal{X}_i` with themselves. The derivative in :math:`u_{jk}` is :math:`\sum_c \alpha_{jc} (M_c v_j)_k`,
+    and the second derivative in :math:`u_{jk}` and :math:`u_{lk}` is :math:`2\, \alpha_j^T \alpha_l\, v_j^T H_k v_l`.
+    So the effect of every move of the entries k of the sides is known exactly, and the best move is made until none
+    helps, separately for neurons of different outputs. :math:`M_c` then changes by one product with the Gram matrix.
     """
 
     def __init__(self, problem: TrainingProblem, network: Neurons, data: Moments) -> None:
@@ -39,100 +43,129 @@ class MomentDescent(CoordinateDescent):
 
     @property
     def batch_size(self) -> int:
-        """Number of neurons whose moves are computed together, limited by the size of their curvature matrix."""
-        return self.moments.sides_at_once(_LARGEST_BATCH)
+        """Number of neurons whose second-layer weights move together."""
+        return _LARGEST_BATCH
 
     def sweep(self, *, thorough: bool) -> int:
         """Try moves of both sides of every neuron, and return how many were accepted.
 
-        A cheap sweep skips neurons for which no single move would help. A thorough sweep also moves pairs of weights of
-        a batch once no single move helps.
+        A cheap sweep moves the entries k of all neurons, for one k after the other. A thorough sweep makes the best of
+        all moves of one side, and pairs of moves once no single one helps.
         """
-        slopes = np.stack([self.moments.adjoint(column) for column in self.gradient.T])
-        accepted = 0
-        for rows in self.batches():
-            accepted += self._move(self.U, self.V, rows, slopes, thorough)
-            accepted += self._move(self.V, self.U, rows, slopes, thorough)
-        return accepted
+        slopes = self.moments.map.adjoints(self.gradient)
+        return self._move(self.U, self.V, slopes, thorough) + self._move(self.V, self.U, slopes, thorough)
 
-    def _move(self, moving: IntArray, other: IntArray, rows: slice, slopes: FloatArray, thorough: bool) -> int:
-        """Make moves of one side of a batch until none helps, and update the slopes (C, N, N) of the loss."""
-        sides, others, alpha = moving[rows].astype(np.float64), other[rows].astype(np.float64), self.alpha[rows]
-        gradient = np.einsum("jc,cab,jb->ja", alpha, slopes, others, optimize=True)
-        places = np.arange(len(moving))[rows]
-        if not thorough:
-            own = 2.0 * (alpha**2).sum(axis=1)[:, None] * self.moments.own_curvature(others)
-            helpful = np.any(moves(sides, gradient, own, self.largest)[1] > self.tolerance, axis=1)
-            if not helpful.any():
-                return 0
-            places, sides, others = places[helpful], sides[helpful], others[helpful]
-            alpha, gradient = alpha[helpful], gradient[helpful]
-        curvature = self.moments.curvature(others)
-        curvature *= 2.0 * (alpha @ alpha.T)[:, None, :, None]
-        before = sides.copy()
-        count, fall = best_moves(
-            sides.reshape(-1),
-            gradient.reshape(-1),
-            curvature.reshape(gradient.size, -1),
-            np.tile(self.largest, len(sides)),
-            self.tolerance,
-            pairs=thorough,
-        )
-        if count:
-            self.value -= fall
-            moving[places] = sides.astype(np.int8)
-            for k, weights in enumerate(alpha.T):
-                slopes[k] += 2.0 * self.moments.image(((sides - before) * weights[:, None]).T @ others)
-        return count
+    def _move(self, moving: IntArray, other: IntArray, slopes: FloatArray, thorough: bool) -> int:
+        """Move entries of one side until none helps, and update the slopes (C, N, N) of the loss."""
+        sides = [_Side(self, members, moving, other) for members in self._groups()]
+        if thorough:
+            for side in sides:
+                side.move(slopes)
+        else:
+            for k in deadline.in_time(range(self.moments.size)):
+                curvature, changes = self.moments.row_curvatures[k], np.zeros(slopes.shape[:2])
+                for side in sides:
+                    changes[side.outputs] += side.move_row(k, curvature, slopes)
+                moved = np.any(changes, axis=1)
+                if np.any(moved):
+                    slopes[moved] += 2.0 * self.moments.images_of_row(k, changes[moved])
+        for side in sides:
+            moving[side.members] = side.weights.astype(np.int8)
+            self.value -= side.fall
+        return sum(side.moves for side in sides)
+
+    def _groups(self) -> list[npt.NDArray[np.intp]]:
+        """Divide the neurons into groups that do not interact, since they have no output in common."""
+        if np.any(np.count_nonzero(self.alpha, axis=1) > 1):
+            return [np.arange(len(self.alpha))]
+        owners = owners_of(self.alpha)
+        return [np.flatnonzero(owners == k) for k in np.unique(owners)]
 
 
-def best_moves(
-    weights: FloatArray,
-    gradient: FloatArray,
-    curvature: FloatArray,
-    largest: FloatArray,
-    tolerance: float,
-    *,
-    pairs: bool = True,
-) -> tuple[int, float]:
-    r"""Minimise a quadratic function by greedy moves of :math:`\pm 2`; return the number of moves and the decrease.
+class _Side:
+    """One side of neurons that interact, whose weights move by two while the other side is fixed.
 
-    Parameters
+    Attributes
     ----------
-    weights, gradient : ndarray of shape (k,)
-        Start and the gradient there; both are changed in place.
-    curvature : ndarray of shape (k, k)
-        Second derivatives, symmetric.
-    largest : ndarray of shape (k,)
-        Largest magnitudes allowed for the weights.
-    tolerance : float
-        Smaller decreases do not count, nor do decreases that may be rounding errors.
-    pairs : bool
-        Whether to try pairs of weights when no single move helps, among those whose single moves increase it least.
+    members, outputs : ndarray of int
+        The neurons, and the outputs that they serve.
+    weights : ndarray of shape (m, N)
+    moves : int
+        Number of moves so far.
+    fall : float
+        Their decrease of the loss.
     """
-    own = curvature.diagonal().copy()
-    tolerance = max(tolerance, CANCELLED * float(own.max() + np.abs(gradient).max()))
-    count, total = 0, 0.0
-    while True:
-        steps, falls = moves(weights, gradient, own, largest)
-        chosen = [_first_of_best(falls, tolerance)]
-        fall = float(falls[chosen[0]])
-        if pairs and not fall > tolerance:
-            chosen, fall = _best_pair(steps, falls, curvature, tolerance)
-        if not fall > tolerance:
-            return count, total
-        for one in chosen:
-            weights[one] += steps[one]
-            gradient += steps[one] * curvature[one]
-        count, total = count + 1, total + fall
+
+    def __init__(
+        self, descent: MomentDescent, members: npt.NDArray[np.intp], moving: IntArray, other: IntArray
+    ) -> None:
+        self.members, self.moments, self.largest = members, descent.moments, descent.largest
+        alpha = descent.alpha[members]
+        self.outputs = np.flatnonzero(np.any(alpha, axis=0))
+        self._alpha = alpha[:, self.outputs]
+        self.weights, self._other = moving[members].astype(np.float64), other[members].astype(np.float64)
+        self._own = 2.0 * np.square(alpha).sum(axis=1)[:, None] * self.moments.own_curvatures(self._other)
+        self._tolerance = max(descent.tolerance, CANCELLED * float(self._own.max(initial=0.0)))
+        self.moves, self.fall = 0, 0.0
+
+    def move_row(self, k: int, curvature: FloatArray, slopes: FloatArray) -> FloatArray:
+        """Make the best moves of the entries k until none helps.
+
+        `curvature` is that of rows k. Returns the changes (c, N) of rows k of the forms of the outputs.
+        """
+        alpha, other, before = self._alpha, self._other, self.weights[:, k]
+        weights, own = before.copy(), self._own[:, k]
+        gradient = np.einsum("jc,jc->j", alpha, other @ slopes[self.outputs, k].T)
+        tolerance = max(self._tolerance, CANCELLED * float(np.abs(gradient).max()))
+        while True:
+            steps, falls = _moves(weights, gradient, own, self.largest[k])
+            j = _first_of_best(falls, tolerance)
+            if not falls[j] > tolerance:
+                break
+            weights[j] += steps[j]
+            gradient += 2.0 * steps[j] * (alpha @ alpha[j]) * (other @ (curvature @ other[j]))
+            self.moves, self.fall = self.moves + 1, self.fall + float(falls[j])
+        changes: FloatArray = (alpha * (weights - before)[:, None]).T @ other
+        self.weights[:, k] = weights
+        return changes
+
+    def move(self, slopes: FloatArray) -> None:
+        """Make the best of all moves, or of pairs if no single one helps, until none does; update the slopes."""
+        while not deadline.over():
+            gradient = np.einsum("jc,cja->ja", self._alpha, self._other @ slopes[self.outputs])
+            tolerance = max(self._tolerance, CANCELLED * float(np.abs(gradient).max()))
+            steps, falls = _moves(self.weights, gradient, self._own, self.largest)
+            best = _first_of_best(falls.ravel(), tolerance)
+            chosen, fall = [best], float(falls.flat[best])
+            if not fall > tolerance:
+                chosen, fall = self._best_pair(steps, falls, tolerance)
+            if not fall > tolerance:
+                return
+            for j, k in zip(*np.unravel_index(chosen, falls.shape), strict=True):
+                self.weights[j, k] += steps[j, k]
+                change = steps[j, k] * np.multiply.outer(self._alpha[j], self._other[j])
+                slopes[self.outputs] += 2.0 * self.moments.images_of_row(k, change)
+            self.moves, self.fall = self.moves + 1, self.fall + fall
+
+    def _best_pair(self, steps: FloatArray, falls: FloatArray, tolerance: float) -> tuple[list[int], float]:
+        """Find the best pair among the moves that increase the loss least alone; return its indices and decrease."""
+        least = np.sort(np.argsort(-falls, axis=None, kind="stable")[:_PAIRED])
+        j, k = np.unravel_index(least, falls.shape)
+        alpha, other = self._alpha[j], self._other[j]
+        images = np.concatenate([self.moments.images_of_row(a, other[i : i + 1]) for i, a in enumerate(k)])
+        cross = 2.0 * (alpha @ alpha.T) * np.einsum("pqb,qb->pq", images[:, k], other)
+        both = falls[j, k][:, None] + falls[j, k] - np.multiply.outer(steps[j, k], steps[j, k]) * cross
+        np.fill_diagonal(both, -np.inf)
+        first, second = divmod(_first_of_best(both.ravel(), tolerance), len(least))
+        return [int(least[first]), int(least[second])], float(both[first, second])
 
 
-def moves(
+def _moves(
     weights: FloatArray, gradient: FloatArray, own: FloatArray, largest: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     r"""Compute a move of each weight by :math:`\pm 2`, downhill if allowed, and the decrease of a quadratic function.
 
-    `own` holds the second derivative in each weight. All have the same shape, but `largest` has only the last axis.
+    `own` holds the second derivative in each weight.
     """
     steps = -np.copysign(2.0, gradient)
     steps = np.where(np.abs(weights + steps) <= largest, steps, -steps)
@@ -143,17 +176,3 @@ def _first_of_best(falls: FloatArray, tolerance: float) -> int:
     """Return the first index of the largest decrease; decreases that differ only by rounding count as equal."""
     top = float(falls.max())
     return int(np.argmax(falls >= top - max(tolerance, ROUNDING * abs(top))))
-
-
-def _best_pair(
-    steps: FloatArray, falls: FloatArray, curvature: FloatArray, tolerance: float
-) -> tuple[list[int], float]:
-    """Find the best pair among the moves that increase the function least alone; return its indices and decrease."""
-    if len(falls) < 2:
-        return [0], -np.inf
-    least = np.sort(np.argsort(-falls, kind="stable")[:_PAIRED])
-    both = falls[least, None] + falls[least]
-    both -= steps[least, None] * steps[least] * curvature[np.ix_(least, least)]
-    np.fill_diagonal(both, -np.inf)
-    first, second = divmod(_first_of_best(both.ravel(), tolerance), len(least))
-    return [int(least[first]), int(least[second])], float(both[first, second])

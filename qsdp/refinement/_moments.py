@@ -2,102 +2,86 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from qsdp._utils.arrays import library_of
-from qsdp._utils.parallel import LARGE_FLOATS
+from qsdp._utils.arrays import ON_PROCESSOR
 from qsdp._utils.validation import FloatArray
+from qsdp.forms import FormMap
 from qsdp.gram import pair_places
 from qsdp.lifting import power_of_two
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import DescentData
-from qsdp.refinement._samples import Samples
+from qsdp.statistics import SufficientStatistics
 
 __all__ = ["Moments"]
 
 
-@dataclass(eq=False, repr=False)
 class Moments(DescentData):
-    r"""Sums over all rows of products of two entries of :math:`\mathcal{X}_i`.
+    r"""Sums over all rows of products of two entries of :math:`\mathcal{X}_i`, shared by the descents for all outputs.
+
+    The descents run on a problem without rows, whose targets and predictions are at most p + C numbers.
 
     Attributes
     ----------
     gram : ndarray of shape (p, p)
         :math:`\sum_i w_i (\mathcal{X}_i)_{ab} (\mathcal{X}_i)_{cd}` for pairs of the upper triangle, p = N(N+1)/2.
+
+    Raises
+    ------
+    TimeOver
+        A time limit passed between chunks of rows.
     """
 
-    gram: FloatArray
+    map: FormMap
 
-    @classmethod
-    def of(cls, problem: TrainingProblem, device: str | None = None) -> Moments:
-        """Compute the moments of a problem's rows or statistics, on a torch device or in NumPy.
+    #: The problem has few rows, all of weight one, in double precision.
+    large = False
+    weights = None
+    library = ON_PROCESSOR
 
-        Raises
-        ------
-        TimeOver
-            A time limit passed between chunks of rows.
-        """
-        data = problem.weight_map
-        if data.has_rows:
-            samples, weights = Samples(problem), problem.sample_weight
-            gram = samples.map.pair_sums(weights, device=device)
-            own = samples.map, samples.unit, samples.large, samples.largest_image, weights
-            return cls(*own, library_of(device), gram)
-        unit = power_of_two(data.largest_entry)
-        data = data.scaled(1.0 / unit)
-        gram = data.pair_sums(device=device)
-        largest = data.of_scaled_data(problem.levels - 1.0).absolute_sums.max(initial=0.0)
-        return cls(data, unit, False, float(largest), None, library_of(device), gram)
+    def __init__(self, problem: TrainingProblem, device: str | None = None) -> None:
+        self.problem = _without_rows(problem, device) if problem.weight_map.has_rows else problem
+        data: Any = self.problem.weight_map
+        self.unit = power_of_two(data.largest_entry)
+        self.map = data.scaled(1.0 / self.unit)
+        self.gram = self.map.pair_sums(device=device)
+        self.largest_image = float(self.map.of_scaled_data(problem.levels - 1.0).absolute_sums.max(initial=0.0))
 
     @property
     def size(self) -> int:
         """Side N of the matrices."""
         return self.map.size
 
-    def sides_at_once(self, most: int) -> int:
-        """Return how many sides (at most `most`) to pass to `curvature` at once, to limit temporary arrays."""
-        return max(1, min(most, LARGE_FLOATS // self.size**3, int(LARGE_FLOATS**0.5) // self.size))
+    @cached_property
+    def row_curvatures(self) -> FloatArray:
+        r"""Sums :math:`H_k = \sum_i w_i (\mathcal{X}_i)_k (\mathcal{X}_i)_k^T` over k-th rows, of shape (N, N, N)."""
+        return np.stack([self.gram[np.ix_(row, row)] for row in pair_places(self.size)])
 
-    def curvature(self, others: FloatArray) -> FloatArray:
-        r"""Compute :math:`\sum_i w_i (\mathcal{X}_i v_j) (\mathcal{X}_i v_l)^T` for all pairs of rows v of `others`.
+    def own_curvatures(self, others: FloatArray) -> FloatArray:
+        r"""Compute :math:`v^T H_k v` for rows v of `others` and all k, shape (B, N)."""
+        curvatures = np.empty_like(others)
+        for k, H in enumerate(self.row_curvatures):
+            curvatures[:, k] = np.einsum("jb,jb->j", others @ H, others)
+        return curvatures
 
-        Maps shape (B, N) to (B, N, B, N): second moments of the outputs of neurons with these other sides.
+    def images_of_row(self, k: int, sides: FloatArray) -> FloatArray:
+        r"""Compute :math:`\sum_i w_i \langle (\mathcal{X}_i)_k, v \rangle \mathcal{X}_i` for rows v of `sides`.
+
+        Maps shape (B, N) to (B, N, N).
         """
-        # torch warns about an index array that is not writeable.
-        place, library = pair_places(self.size).copy(), self.library
-        sides = library.take(others)
-        halves = library.zeros((len(others), self.size, len(self.gram)))
-        for entry, rows in enumerate(place):
-            halves[:, entry] = sides @ self._taken[rows]
-        curvature: FloatArray = np.ascontiguousarray(library.give((halves[:, :, place] @ sides.T).swapaxes(2, 3)))
-        return curvature
+        places = pair_places(self.size)
+        images: FloatArray = (sides @ self.gram[places[k]])[:, places]
+        return images
 
-    @cached_property
-    def _taken(self) -> Any:
-        """Gram matrix as an array of the library."""
-        return self.library.take(self.gram)
 
-    def own_curvature(self, others: FloatArray) -> FloatArray:
-        r"""Compute :math:`\sum_i w_i (\mathcal{X}_i v)_a^2` for rows v of `others` and all a, shape (B, N)."""
-        outer = others[:, :, None] * others[:, None, :]
-        curvature: FloatArray = outer.reshape(len(others), -1) @ self._own.T
-        return curvature
-
-    @cached_property
-    def _own(self) -> FloatArray:
-        r"""Products :math:`\sum_i w_i (\mathcal{X}_i)_{ab} (\mathcal{X}_i)_{ac}` of shape (N, N^2)."""
-        place = pair_places(self.size)
-        return np.stack([self.gram[np.ix_(rows, rows)].ravel() for rows in place])
-
-    def image(self, S: FloatArray) -> FloatArray:
-        r"""Compute :math:`\sum_i w_i \langle \mathcal{X}_i, S \rangle \mathcal{X}_i` for any matrix S."""
-        first, second = np.triu_indices(self.size)
-        entries = S[first, second] + S[second, first]
-        entries[first == second] *= 0.5
-        values = self.library.give(self._taken @ self.library.take(entries))
-        matrix: FloatArray = values[pair_places(self.size)]
-        return matrix
+def _without_rows(problem: TrainingProblem, device: str | None) -> TrainingProblem:
+    """Return the problem of the statistics of a problem's rows."""
+    statistics = SufficientStatistics(max_memory=sys.maxsize, device=device)
+    statistics.partial_fit(problem.X, problem.y, problem.sample_weight)
+    return TrainingProblem.from_statistics(
+        statistics, beta=problem.beta, activation=problem.activation, levels=problem.levels
+    )

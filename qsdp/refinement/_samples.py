@@ -45,6 +45,7 @@ class Samples(DescentData):
     held = 1
 
     def __init__(self, problem: TrainingProblem, device: str | None = None) -> None:
+        self.problem = problem
         X = problem.X
         map_ = quadratic_map(X, problem.activation).in_units(power_of_two(largest_magnitude(X)))
         self.unit = power_of_two(max(abs(value) for value in map_.coefficients))

@@ -173,7 +173,7 @@ def train_fixed_width(
         C = problem.n_outputs
         owners = np.repeat(np.arange(C), allocate(m, [1.0] * C)).tolist() if m >= C else list(range(m))
         with few_threads(small=is_small(problem)), stages.stage("search") as bar:
-            search = _FixedWidthSearch(problem, owners, shared, descent_data(problem), rng)
+            search = _FixedWidthSearch(problem, owners, shared, descent_data(problem, m), rng)
             network, objective, polished = search.run(given, restarts, relaxation, bar)
     return FixedWidthResult(network, objective, relaxation.lower_bound, polished)
 
@@ -259,7 +259,7 @@ class _FixedWidthSearch:
         return random_network(self.problem, self.owners, self.rng)
 
     def _descent(self, start: BilinearNetwork) -> Run:
-        return Run(self.problem, start, self.rng, self.shared, self.data)
+        return Run(start, self.rng, self.data, self.shared)
 
     def _exchange_all(self, run: Run) -> None:
         for part in run.parts:

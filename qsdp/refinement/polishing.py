@@ -20,10 +20,11 @@ from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
+from qsdp.refinement._block_samples import BlockSamples
 from qsdp.refinement._choice import AnyData, descent_data, descent_of
 from qsdp.refinement._descent import CoordinateDescent, Neurons, largest_weights
 from qsdp.refinement._models import check_descends
-from qsdp.refinement._samples import SMALL, Samples
+from qsdp.refinement._samples import SMALL
 from qsdp.refinement._second_layer import rescale, resolve, revive, reweight
 
 __all__ = ["MOST_SWEEPS", "Interrupted", "Trial", "best_at_interrupt", "improve", "polish"]
@@ -98,11 +99,11 @@ def polish(
         Called as ``callback(sweep, objective)`` after every sweep, numbered from 1 over all starts.
     n_jobs : int, optional
         Threads for outputs that do not interact (one magnitude per output, and a loss that adds up over outputs, but
-        not a squared loss on samples, whose outputs share products), as in joblib; None means one. Without a time
-        limit, the result does not depend on it.
+        not a squared loss, whose outputs share products), as in joblib; None means one. Without a time limit, the
+        result does not depend on it.
     device : str, optional
-        Torch device for the products of batches of neurons with the data or with their Gram matrix, such as "cuda";
-        None means NumPy on the CPU. The network is usually the same, but moves decided by rounding may differ.
+        Torch device for the products of batches of neurons with the data, or for the Gram matrix of the data, such as
+        "cuda"; None means NumPy on the CPU. The network is usually the same, but moves decided by rounding may differ.
     verbose : bool or int, default=False
         Show objective and sweeps on standard error, or in the notebook.
 
@@ -188,10 +189,12 @@ def improve(
     device: str | None = None,
     verbose: bool | int = False,
     trial: Trial | None = None,
+    data: AnyData | None = None,
 ) -> Any:
     """Run `polish` for callers that handle keyboard interrupts, with an optional early-stopping test.
 
-    The test `trial` decides after every so many sweeps whether to continue.
+    The test `trial` decides after every so many sweeps whether to continue. Several polishes of a problem can share the
+    `data` of their descents, see `descent_data`.
 
     Raises
     ------
@@ -211,15 +214,15 @@ def improve(
     with deadline.after(time_limit):
         best = BestNetwork(problem, network)
         count = 0
-        data = descent_data(problem, device)
-        run = Run(problem, network, rng, data=data, joint=True)
+        data = descent_data(problem, network.n_neurons, device) if data is None else data
+        run = Run(network, rng, data, joint=True)
         try:
             with few_threads(small=is_small(problem)), progress(verbose) as stages, stages.stage("polish") as bar:
                 for start in range(starts):
                     if start:
                         if deadline.over():
                             break
-                        run = Run(problem, perturbed(best.network, problem, rng), rng, data=data, joint=True)
+                        run = Run(perturbed(best.network, problem, rng), rng, data, joint=True)
                     for value in run.sweeps(sweeps, jobs):
                         count += 1
                         bar.sweep(count, value)
@@ -263,21 +266,20 @@ class Run:
     """Polishing from one start: a single coordinate descent, or one per output if outputs do not interact.
 
     Outputs are separate scalar problems if they have their own neurons and the loss adds up over outputs. With `joint`,
-    those of a squared loss on samples share one descent nevertheless, whose batches hold neurons of all outputs: moves
-    of different outputs do not conflict, and products of the data with few neurons take as long as those with many.
+    those of a squared loss share one descent nevertheless: moves of different outputs do not conflict, and products of
+    the data with few neurons take as long as those with many.
     """
 
     def __init__(
         self,
-        problem: TrainingProblem,
         network: Neurons,
         rng: np.random.Generator,
+        data: AnyData,
         shared: bool | None = None,
-        data: AnyData | None = None,
         *,
         joint: bool = False,
     ) -> None:
-        data = descent_data(problem) if data is None else data
+        problem = data.problem
         self.origin, self.rng = network, rng
         self.shared = network.shared_alpha if shared is None else shared
         self.rows: list[Any] = [slice(None)]
@@ -286,7 +288,7 @@ class Run:
             self.parts = [descent_of(problem, network, data)]
             return
         owners = owners_of(network.alpha)
-        if joint and isinstance(data, Samples) and _comparable(network, problem):
+        if joint and not isinstance(data, BlockSamples) and _comparable(network, problem):
             order = _in_turn(owners)
             turned = network.with_weights(network.U[order], network.V[order], network.alpha[order], order)
             self.rows, self.parts = [order], [descent_of(problem, turned, data)]

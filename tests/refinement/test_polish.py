@@ -577,7 +577,7 @@ def test_moments_where_they_are_cheaper():
 @pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_moments_are_sums_over_samples(activation):
     problem = tall_problem(1, activation=activation, weighted=True)
-    data, rng = Moments.of(problem), np.random.default_rng(0)
+    data, rng = Moments(problem), np.random.default_rng(0)
     V, S = rng.standard_normal((3, problem.size)), rng.standard_normal((problem.size, problem.size))
     forms = np.stack([data.map.adjoint(row) for row in np.eye(problem.n_samples)])
     p = np.einsum("iab,jb->ija", forms, V)
@@ -598,7 +598,7 @@ def test_no_single_move_helps_by_moments(free, weighted, n_outputs, levels, acti
 def test_sweeps_by_moments_know_their_loss():
     problem = tall_problem(3)
     network = random_network(problem, 40, 0, free=True)
-    descent = descent_of(problem, network, Moments.of(problem))
+    descent = descent_of(problem, network, Moments(problem))
     before = descent.value
     assert descent.sweep(thorough=False) > 0
     value = descent.value
@@ -610,7 +610,7 @@ def test_sweeps_by_moments_know_their_loss():
 def test_batches_of_any_size_know_their_loss(monkeypatch):
     problem = tall_problem(2)
     monkeypatch.setattr("qsdp.refinement._moments.LARGE_FLOATS", 6**3 * 4)
-    descent = MomentDescent(problem, random_network(problem, 10, 0), Moments.of(problem))
+    descent = MomentDescent(problem, random_network(problem, 10, 0), Moments(problem))
     assert [rows.stop - rows.start for rows in descent.batches()] == [4, 4, 4]
     descent.sweep(thorough=False)
     value = descent.value
