@@ -158,7 +158,7 @@ def test_images_are_the_derivatives_of_outputs(single_precision: bool, monkeypat
     monkeypatch.setattr("qsdp.refinement._samples.SMALL", 0 if single_precision else 2**17)
     monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
     problem = random_problem(3, n=20)
-    network, data = random_network(problem, 9, 0), descent_data(problem)
+    network, data = random_network(problem, 9, 0), descent_data(problem, 9)
     assert isinstance(data, BlockSamples)
     tolerance = 1e-5 if single_precision else 1e-12
     images = data.images(network.V, network.block)

@@ -14,10 +14,9 @@ from qsdp._utils import deadline, parallel
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
 from qsdp.networks.weights import owners_of
-from qsdp.refinement import _moment_descent
 from qsdp.refinement._choice import descent_data, descent_of
 from qsdp.refinement._models import agreeing, block_minimum, cross_changes, cross_curvatures
-from qsdp.refinement._moment_descent import MomentDescent, best_moves, moves
+from qsdp.refinement._moment_descent import MomentDescent
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._sample_descent import SampleDescent
 from qsdp.refinement._samples import Samples
@@ -212,9 +211,9 @@ def test_outputs_of_a_squared_loss_share_products_of_samples():
     drawn = random_vector_problem(2, 9, 60, 3)
     problem = qsdp.TrainingProblem(drawn.X, drawn.y / np.linalg.norm(drawn.y, axis=0), beta=1e-4)
     network = random_network(problem, 24, 0)
-    assert isinstance(descent_data(problem), Samples)
-    joint = Run(problem, network, np.random.default_rng(0), joint=True)
-    apart = Run(problem, network, np.random.default_rng(0))
+    data = Samples(problem)
+    joint = Run(network, np.random.default_rng(0), data, joint=True)
+    apart = Run(network, np.random.default_rng(0), data)
     assert (len(joint.parts), len(apart.parts)) == (1, 3)
     # Outputs take turns, so that every batch has neurons of all of them.
     assert owners_of(joint.parts[0].origin.alpha).tolist() == [0, 1, 2] * 8
@@ -228,16 +227,16 @@ def test_outputs_of_a_squared_loss_share_products_of_samples():
         assert best_move(polished, problem) >= run.objective - 1e-9 * scale_of(problem)
     # An output that is tiny beside the others, or has no weight, would never move among them.
     tiny = qsdp.TrainingProblem(problem.X, problem.y * [1.0, 1.0, 1e-3], beta=1e-4)
-    assert len(Run(tiny, network, np.random.default_rng(0), joint=True).parts) == 3
+    assert len(Run(network, np.random.default_rng(0), Samples(tiny), joint=True).parts) == 3
     without = network.with_weights(network.U, network.V, network.alpha * [1.0, 0.0, 1.0])
-    assert len(Run(problem, without, np.random.default_rng(0), joint=True).parts) == 3
+    assert len(Run(without, np.random.default_rng(0), data, joint=True).parts) == 3
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "cross_entropy"])
 def test_each_output_gets_its_best_magnitude(loss):
     problem = random_vector_problem(2, 9, 60, 3, loss, beta=1e-3)
     network = random_network(problem, 24, 0)
-    descent = descent_of(problem, network, descent_data(problem))
+    descent = descent_of(problem, network, Samples(problem))
     rescale(descent)
     scales = np.sum(descent.alpha * network.alpha, axis=0) / np.sum(network.alpha**2, axis=0) / descent.unit
     rescaled = network.with_weights(network.U, network.V, network.alpha * scales)
@@ -388,6 +387,7 @@ def test_networks_of_other_problems():
 def large(monkeypatch):
     """Make the data of small problems count as large."""
     monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
+    monkeypatch.setattr("qsdp.refinement._choice._LARGEST", 0)
 
 
 @pytest.mark.parametrize("free", [False, True])
@@ -475,6 +475,7 @@ def test_memory_on_large_data(loss, free, monkeypatch):
 def single(monkeypatch):
     """Make products with the data of small problems run in single precision."""
     monkeypatch.setattr("qsdp.refinement._samples.SMALL", 0)
+    monkeypatch.setattr("qsdp.refinement._choice._LARGEST", 0)
 
 
 @pytest.mark.parametrize("free", [False, True])
@@ -506,8 +507,7 @@ def test_single_precision_finds_the_same_network(monkeypatch):
 def test_targets_of_any_size_are_learned_on_large_data(scale, dtype, single):
     problem = random_problem(4, 6, 40, beta=0.01)
     scaled = qsdp.TrainingProblem(problem.X, scale * problem.y, beta=0.01 * scale)
-    data = descent_data(scaled)
-    assert isinstance(data, Samples)
+    data = Samples(scaled)
     assert data.library.dtype == dtype
     objectives = [one.objective(polish(random_network(one, 15, 0), one)) for one in (problem, scaled)]
     assert objectives[1] == pytest.approx(scale**2 * objectives[0], rel=1e-6)
@@ -564,27 +564,36 @@ def tall_problem(n_outputs, levels=2, activation=None, weighted=False, beta=0.02
 
 
 def test_moments_where_they_are_cheaper():
-    assert isinstance(descent_data(tall_problem(2)), Moments)
-    assert isinstance(descent_data(random_problem(0, 11, 300)), Samples)
-    assert isinstance(descent_data(random_problem(0, 4, 300, "huber")), Samples)
+    assert isinstance(descent_data(tall_problem(2), 10), Moments)
+    assert isinstance(descent_data(random_problem(0, 11, 40), 100), Samples)
+    assert isinstance(descent_data(random_problem(0, 11, 100), 10), Samples)
+    assert isinstance(descent_data(random_problem(0, 11, 100), 100), Moments)
+    assert isinstance(descent_data(random_problem(0, 4, 300, "huber"), 100), Samples)
     problem = tall_problem(1)
     with deadline.within(0.0):
-        assert isinstance(descent_data(problem), Samples)
-    heavy = qsdp.TrainingProblem(problem.X[:40], problem.y[:40], beta=0.1, sample_weight=np.full(40, 10.0))
-    assert isinstance(descent_data(heavy), Moments)
+        assert isinstance(descent_data(problem, 10), Samples)
+    heavy = qsdp.TrainingProblem(problem.X[:20], problem.y[:20], beta=0.1, sample_weight=np.full(20, 10.0))
+    assert isinstance(descent_data(heavy, 5), Moments)
+    assert isinstance(descent_data(heavy.reweighted(np.ones(20)), 5), Samples)
 
 
 @pytest.mark.parametrize("activation", [None, "relu_like"])
-def test_moments_are_sums_over_samples(activation):
-    problem = tall_problem(1, activation=activation, weighted=True)
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_moments_are_sums_over_samples(activation, n_outputs):
+    problem = tall_problem(n_outputs, activation=activation, weighted=True)
     data, rng = Moments(problem), np.random.default_rng(0)
-    V, S = rng.standard_normal((3, problem.size)), rng.standard_normal((problem.size, problem.size))
-    forms = np.stack([data.map.adjoint(row) for row in np.eye(problem.n_samples)])
+    V = rng.standard_normal((3, problem.size))
+    forms = np.stack([problem.map.adjoint(row) for row in np.eye(problem.n_samples)]) / data.unit
     p = np.einsum("iab,jb->ija", forms, V)
-    expected = np.einsum("i,ija,ilb->jalb", problem.sample_weight, p, p)
-    np.testing.assert_allclose(data.curvature(V), expected, atol=1e-10 * np.abs(expected).max())
-    expected = data.map.adjoint(problem.sample_weight * data.map.forward(S))
-    np.testing.assert_allclose(data.image(S), expected, atol=1e-10 * np.abs(expected).max())
+    expected = np.einsum("i,ija->ja", problem.sample_weight, p**2)
+    np.testing.assert_allclose(data.own_curvatures(V), expected, rtol=1e-10)
+    for k in (0, problem.size - 1):
+        values = np.einsum("iab,jb->ija", forms, V)[:, :, k]
+        expected = np.einsum("i,ij,iab->jab", problem.sample_weight, values, forms)
+        np.testing.assert_allclose(data.images_of_row(k, V), expected, atol=1e-10 * np.abs(expected).max())
+    network = random_network(problem, 9, 2)
+    assert data.problem.objective(network) == pytest.approx(problem.objective(network), rel=1e-12)
+    assert len(data.problem.targets) < problem.n_samples
 
 
 @pytest.mark.parametrize("free", [False, True])
@@ -595,69 +604,47 @@ def test_no_single_move_helps_by_moments(free, weighted, n_outputs, levels, acti
     check_locally_optimal(random_network(problem, 9, 2, free=free), problem)
 
 
-def test_sweeps_by_moments_know_their_loss():
-    problem = tall_problem(3)
-    network = random_network(problem, 40, 0, free=True)
-    descent = descent_of(problem, network, Moments(problem))
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("thorough", [False, True])
+def test_sweeps_by_moments_know_their_loss(free, thorough):
+    problem = tall_problem(3, activation="relu_like")
+    network, data = random_network(problem, 40, 0, free=free), Moments(problem)
+    descent = MomentDescent(data.problem, network, data)
     before = descent.value
-    assert descent.sweep(thorough=False) > 0
+    assert descent.value == pytest.approx(problem.data_fit.value(problem.outputs(network)), rel=1e-12)
+    assert descent.sweep(thorough=thorough) > 0
     value = descent.value
     descent.refresh()
     assert value < before
     assert value == pytest.approx(descent.value, rel=1e-12)
+    assert value == pytest.approx(problem.data_fit.value(problem.outputs(descent.network())), rel=1e-12)
 
 
-def test_batches_of_any_size_know_their_loss(monkeypatch):
-    problem = tall_problem(2)
-    monkeypatch.setattr("qsdp.refinement._moments.LARGE_FLOATS", 6**3 * 4)
-    descent = MomentDescent(problem, random_network(problem, 10, 0), Moments(problem))
-    assert [rows.stop - rows.start for rows in descent.batches()] == [4, 4, 4]
-    descent.sweep(thorough=False)
-    value = descent.value
-    descent.refresh()
-    assert value == pytest.approx(descent.value, rel=1e-12)
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 3))
-@settings(max_examples=30)
-def test_best_moves_end_where_none_helps(seed, k, largest):
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(2, 4), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_no_pair_of_moves_helps_by_moments(seed, n_neurons, levels, free):
     rng = np.random.default_rng(seed)
-    factor = rng.standard_normal((k, k))
-    curvature, slope = factor @ factor.T, 5.0 * rng.standard_normal(k)
-    start = 2.0 * rng.integers(0, largest + 1, k) - largest
-    weights, gradient = start.copy(), slope + curvature @ start
-
-    def value(w):
-        return slope @ w + 0.5 * w @ curvature @ w
-
-    _, fall = best_moves(weights, gradient, curvature, np.full(k, largest), 1e-9)
-    assert fall == pytest.approx(value(start) - value(weights), abs=1e-8)
-    for step in (-2.0, 2.0):
-        for moved in weights + step * np.eye(k):
-            assert np.abs(moved).max() > largest or value(moved) >= value(weights) - 1e-8
-    # With so few weights all pairs are tried: of each its own move, downhill where it may.
-    steps, _ = moves(weights, slope + curvature @ weights, curvature.diagonal(), np.full(k, largest))
-    for first, second in itertools.combinations(range(k), 2):
-        moved = weights.copy()
-        moved[[first, second]] += steps[[first, second]]
-        assert value(moved) >= value(weights) - 1e-8
-
-
-def test_falls_that_are_rounding_do_not_count(monkeypatch):
-    # Of a curvature that is symmetric but for rounding, both a pair of moves and the pair back seem to fall.
-    rounding = 2.0**-50
-    curvature = np.array([[1.5, 0.5 + rounding], [0.5, 1.5]])
-    pair, tried = _moment_descent._best_pair, []
-
-    def counted(*args):
-        tried.append(1)
-        assert len(tried) < 10, "moves follow one another for ever"
-        return pair(*args)
-
-    monkeypatch.setattr(_moment_descent, "_best_pair", counted)
-    weights, gradient = np.array([1.0, -1.0]), np.array([1.0 - rounding, -1.0])
-    assert best_moves(weights, gradient, curvature, np.ones(2), 1e-16) == (0, 0.0)
-    np.testing.assert_array_equal(weights, [1.0, -1.0])
+    problem = qsdp.TrainingProblem(
+        rng.standard_normal((12, 3)), rng.standard_normal((12, 1 + free)), beta=0.01, levels=levels
+    )
+    network, data = random_network(problem, n_neurons + free, seed, free=free), Moments(problem)
+    descent = MomentDescent(data.problem, network, data)
+    slopes = data.map.adjoints(descent.gradient)
+    descent._move(descent.U, descent.V, slopes, thorough=True)
+    descent.refresh()
+    np.testing.assert_allclose(slopes, data.map.adjoints(descent.gradient), atol=1e-9 * np.abs(data.gram).max())
+    polished = descent.network()
+    value = problem.objective(polished)
+    # So few moves are all tried in pairs: downhill each, where that is allowed, else uphill.
+    gradient = np.einsum("jc,cja->ja", descent.alpha, descent.V @ slopes)
+    steps = -np.copysign(2.0, gradient)
+    steps = np.where(np.abs(polished.U + steps) < levels, steps, -steps)
+    for first, second in itertools.combinations_with_replacement(range(steps.size), 2):
+        moved = polished.U.astype(float)
+        moved.flat[[first, second]] += steps.flat[[first, second]]
+        if first == second or np.count_nonzero(np.isclose(gradient, 0.0)) == 0:
+            other = polished.with_weights(moved.astype(np.int8), polished.V, polished.alpha)
+            assert problem.objective(other) >= value - 1e-9 * scale_of(problem)
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])

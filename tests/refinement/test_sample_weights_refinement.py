@@ -125,7 +125,7 @@ def test_starts(loss: str) -> None:
     owners = [0, 0, 0, 1, 1, 2] if not both[0].scalar else [0] * 6
     starts = {
         "random": lambda problem, rng: random_network(problem, owners, rng),
-        "greedy": lambda problem, rng: greedy_network(problem, owners, rng, descent_data(problem)),
+        "greedy": lambda problem, rng: greedy_network(problem, owners, rng, descent_data(problem, 6)),
     }
     for start in starts.values():
         # Sides may come in another order.
@@ -138,7 +138,7 @@ def test_exchanges(loss: str) -> None:
     values = []
     for problem in problems(loss):
         rng = np.random.default_rng(0)
-        run = Run(problem, network_for(problem, 4, free=False), rng)
+        run = Run(network_for(problem, 4, free=False), rng, descent_data(problem, 4))
         for part in run.parts:
             exchange(part, True, rng)
         values.append(problem.objective(run.network()))
