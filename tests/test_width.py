@@ -150,13 +150,13 @@ def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
     monkeypatch.setattr(drawing, "more_neurons", lambda *_: 4 * LEAST_NEURONS)
     refine, sizes = drawing.refined, []
 
-    def ended(network: Any, problem: Any, options: Any, rng: Any, kept: Any, trial: Any) -> Any:
+    def ended(network: Any, problem: Any, options: Any, rng: Any, kept: Any, *rest: Any) -> Any:
         sizes.append(network.n_neurons)
         if len(sizes) == 2:
             # The limit has passed; the larger network is as sampled, if it is to be the worse one.
             monkeypatch.setattr(drawing, "deadline", SimpleNamespace(**{**vars(deadline), "over": lambda: True}))
             return refine(network, problem, options, rng, kept) if better else network
-        return refine(network, problem, options, rng, kept, trial)
+        return refine(network, problem, options, rng, kept, *rest)
 
     monkeypatch.setattr(drawing, "refined", ended)
     result = fitted(PLANTED)
@@ -168,7 +168,7 @@ def decisions(deviations: list[float], monkeypatch: pytest.MonkeyPatch, **option
     """Return for each size whether its polish goes on, if checks find these deviations and an equal objective."""
     found: list[list[bool]] = []
 
-    def checked(network: Any, _problem: Any, _options: Any, _rng: Any, _kept: Any, trial: Any) -> Any:
+    def checked(network: Any, _problem: Any, _options: Any, _rng: Any, _kept: Any, trial: Any, _data: Any) -> Any:
         remaining = iter(deviations)
         monkeypatch.setattr(drawing, "deviation", lambda *_: next(remaining, deviations[-1]))
         found.append([trial.continues(network) for _ in deviations])
@@ -214,21 +214,21 @@ def test_sizes_that_are_too_small_are_not_polished_to_the_end(monkeypatch: pytes
     refine, sweeps = drawing.refined, {}
 
     def counted(network: Any, *rest: Any) -> Any:
-        *others, trial = rest
+        *others, trial, data = rest
         checks = []
 
         def goes_on(tried: Any) -> bool:
             checks.append(trial.continues(tried))
             return checks[-1]
 
-        made = refine(network, *others, Trial(trial.sweeps, goes_on))
+        made = refine(network, *others, Trial(trial.sweeps, goes_on), data)
         sweeps[network.n_neurons] = checks
         return made
 
     monkeypatch.setattr(drawing, "refined", counted)
     # Small networks need no more than a few sweeps in all.
     monkeypatch.setattr(drawing, "_TRIED_SWEEPS", 2)
-    grown = fitted(PLANTED, beta="0.1%")
+    grown = fitted(PLANTED, beta="0.3%")
     assert sweeps[LEAST_NEURONS][-1] is False
     assert list(sweeps) == [LEAST_NEURONS * 2**k for k in range(len(sweeps))]
     assert list(sweeps)[-1] == grown.network.n_neurons

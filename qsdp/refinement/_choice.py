@@ -21,9 +21,8 @@ AnyData = Samples | BlockSamples | Moments
 #: Moments of statistics are used up to this side N.
 _LARGEST = 80
 
-#: Sweeps of a polish, and operations of a sweep on samples per entry of the data and neuron, and on moments per neuron
-#: (and N more) times N^3, by which the time of both is compared.
-_SWEEPS, _SAMPLE_WORK, _MOMENT_WORK = 20.0, 16.0, 8.0
+#: Operations of a polish for each entry of a row of the data (or of the data map, on moments) and neuron.
+_OPERATIONS = 320.0
 
 
 def suits_statistics(problem: TrainingProblem) -> bool:
@@ -50,9 +49,10 @@ def descent_data(problem: TrainingProblem, n_neurons: int, device: str | None = 
 def _favours_moments(problem: TrainingProblem, n_neurons: int) -> bool:
     """Whether moments take less time than samples, together with computing and factoring the Gram matrix."""
     # Count rows by weight, so that a row of weight two is the same as two equal rows.
-    n, N = problem.data_fit.total_weight, float(problem.size)
-    samples = _SWEEPS * _SAMPLE_WORK * n * N * n_neurons
-    return n * N**4 / 4.0 + N**6 / 24.0 + _SWEEPS * _MOMENT_WORK * N**3 * (n_neurons + N) < samples
+    n, N = problem.data_fit.total_weight, problem.size
+    p = N * (N + 1) // 2
+    gram = n * p**2 + p**3 / 3.0
+    return gram + _OPERATIONS * N * p * (n_neurons + N) < _OPERATIONS * N * n * n_neurons
 
 
 def descent_of(problem: TrainingProblem, network: Neurons, data: AnyData) -> CoordinateDescent:

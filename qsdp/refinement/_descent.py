@@ -18,11 +18,14 @@ from qsdp.lifting import DataMap
 from qsdp.networks import BilinearNetwork, BlockNetwork, is_narrow
 from qsdp.problem import TrainingProblem
 
-__all__ = ["CoordinateDescent", "DescentData", "IntArray", "Neurons", "largest_weights"]
+__all__ = ["LARGEST_BATCH", "CoordinateDescent", "DescentData", "IntArray", "Neurons", "largest_weights"]
 
 IntArray = npt.NDArray[np.int8]
 
 Neurons = BilinearNetwork | BlockNetwork
+
+#: Largest batch of neurons, which share one gradient; half or twice costs time.
+LARGEST_BATCH = 64
 
 #: Relative decreases of the loss below this count as rounding errors, by the precision of the products.
 ROUNDING = {"float64": NEGLIGIBLE, "float32": numeric.ROUNDING}

@@ -10,13 +10,10 @@ from qsdp._utils.numeric import CANCELLED, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._descent import CoordinateDescent, IntArray, Neurons
+from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray, Neurons
 from qsdp.refinement._moments import Moments
 
 __all__ = ["MomentDescent"]
-
-#: Largest batch of neurons whose second-layer weights move together; half or twice costs time.
-_LARGEST_BATCH = 32
 
 #: Number of moves that are tried in pairs.
 _PAIRED = 128
@@ -44,7 +41,7 @@ class MomentDescent(CoordinateDescent):
     @property
     def batch_size(self) -> int:
         """Number of neurons whose second-layer weights move together."""
-        return _LARGEST_BATCH
+        return LARGEST_BATCH
 
     def sweep(self, *, thorough: bool) -> int:
         """Try moves of both sides of every neuron, and return how many were accepted.

@@ -13,7 +13,7 @@ from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._block_samples import BlockImages, BlockSamples
-from qsdp.refinement._descent import CoordinateDescent, IntArray, Neurons
+from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray, Neurons
 from qsdp.refinement._models import (
     AGREEMENT,
     agreeing,
@@ -25,9 +25,6 @@ from qsdp.refinement._models import (
 from qsdp.refinement._samples import Images, Samples
 
 __all__ = ["SampleDescent"]
-
-#: Largest batch of neurons, which share one gradient; half or twice costs time.
-_LARGEST_BATCH = 64
 
 #: Divisor of the neurons of a network that form a batch, and of the entries of a side that move at once; half or twice
 #: changes objectives by up to 1.6 % either way.
@@ -67,7 +64,7 @@ class SampleDescent(CoordinateDescent):
         # On large data a model selects joint moves of a batch, and small batches would leave the processor idle.
         share = 2 if self.samples.large else _SHARE
         held = len(self.f) * self.samples.held
-        return min(max(1, len(self.U) // share), _LARGEST_BATCH, max(1, LARGE_FLOATS // held))
+        return min(max(1, len(self.U) // share), LARGEST_BATCH, max(1, LARGE_FLOATS // held))
 
     def sweep(self, *, thorough: bool) -> int:
         """Try moves of both sides of every neuron, and return how many were accepted.

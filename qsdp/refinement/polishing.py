@@ -141,8 +141,9 @@ def polish(
     Rows of data in blocks are converted in chunks, and no copy of them is kept. The derivatives of the outputs of a
     batch in all entries of a side are one array of at most 32 MiB, unless those of a single neuron take more.
 
-    For problems from statistics, and for a squared loss with N up to 64 and at least :math:`N^3 / 4` samples, moves are
+    For problems from statistics, and for a squared loss with N up to 80 if this is estimated to be faster, moves are
     computed from the :math:`N(N+1)/2`-sided Gram matrix of the data, at a cost independent of the number of samples.
+    One entry of the sides of all neurons is moved after the other; if no single move helps, pairs of moves are tried.
 
     Examples
     --------
