@@ -12,6 +12,7 @@ from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray, Neurons
 from qsdp.refinement._moments import Moments
+from qsdp.refinement._samples import SMALL
 
 __all__ = ["MomentDescent"]
 
@@ -46,8 +47,8 @@ class MomentDescent(CoordinateDescent):
     def sweep(self, *, thorough: bool) -> int:
         """Try moves of both sides of every neuron, and return how many were accepted.
 
-        A cheap sweep moves the entries k of all neurons, for one k after the other. A thorough sweep makes the best of
-        all moves of one side, and pairs of moves once no single one helps.
+        A cheap sweep makes the best of all moves of one side, or, if there are many, moves the entries k of all
+        neurons, for one k after the other. A thorough sweep also makes pairs of moves once no single one helps.
         """
         slopes = self.moments.map.adjoints(self.gradient)
         return self._move(self.U, self.V, slopes, thorough) + self._move(self.V, self.U, slopes, thorough)
@@ -55,9 +56,11 @@ class MomentDescent(CoordinateDescent):
     def _move(self, moving: IntArray, other: IntArray, slopes: FloatArray, thorough: bool) -> int:
         """Move entries of one side until none helps, and update the slopes (C, N, N) of the loss."""
         sides = [_Side(self, members, moving, other) for members in self._groups()]
-        if thorough:
+        # The best of all moves takes a product of these sizes.
+        few = self.moments.size * max(len(self.moments.gram), *(side.weights.size for side in sides)) <= SMALL
+        if thorough or few:
             for side in sides:
-                side.move(slopes)
+                side.move(slopes, pairs=thorough)
         else:
             for k in deadline.in_time(range(self.moments.size)):
                 curvature, changes = self.moments.row_curvatures[k], np.zeros(slopes.shape[:2])
@@ -126,15 +129,15 @@ class _Side:
         self.weights[:, k] = weights
         return changes
 
-    def move(self, slopes: FloatArray) -> None:
-        """Make the best of all moves, or of pairs if no single one helps, until none does; update the slopes."""
+    def move(self, slopes: FloatArray, *, pairs: bool) -> None:
+        """Make the best of all moves, or of `pairs` if no single one helps, until none does; update the slopes."""
         while not deadline.over():
             gradient = np.einsum("jc,cja->ja", self._alpha, self._other @ slopes[self.outputs])
             tolerance = max(self._tolerance, CANCELLED * float(np.abs(gradient).max()))
             steps, falls = _moves(self.weights, gradient, self._own, self.largest)
             best = _first_of_best(falls.ravel(), tolerance)
             chosen, fall = [best], float(falls.flat[best])
-            if not fall > tolerance:
+            if pairs and not fall > tolerance:
                 chosen, fall = self._best_pair(steps, falls, tolerance)
             if not fall > tolerance:
                 return

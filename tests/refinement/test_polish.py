@@ -197,7 +197,7 @@ def test_output_without_neurons():
 
 
 def test_outputs_of_a_separable_loss_are_polished_apart():
-    problem = random_vector_problem(8, 5, 30, 2)
+    problem = random_vector_problem(8, 5, 30, 2, "huber")
     network = random_network(problem, 10, 0)
     together = polish(network, problem)
     for k, rows in enumerate((slice(0, 5), slice(5, 10))):
