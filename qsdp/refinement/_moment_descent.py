@@ -65,7 +65,7 @@ class MomentDescent(CoordinateDescent):
             for k in deadline.in_time(range(self.moments.size)):
                 curvature, changes = self.moments.row_curvatures[k], np.zeros(slopes.shape[:2])
                 for side in sides:
-                    changes[side.outputs] += side.move_row(k, curvature, slopes)
+                    side.move_row(k, curvature, slopes, changes)
                 moved = np.any(changes, axis=1)
                 if np.any(moved):
                     slopes[moved] += 2.0 * self.moments.images_of_row(k, changes[moved])
@@ -108,26 +108,24 @@ class _Side:
         self._tolerance = max(descent.tolerance, CANCELLED * float(self._own.max(initial=0.0)))
         self.moves, self.fall = 0, 0.0
 
-    def move_row(self, k: int, curvature: FloatArray, slopes: FloatArray) -> FloatArray:
-        """Make the best moves of the entries k until none helps.
+    def move_row(self, k: int, curvature: FloatArray, slopes: FloatArray, changes: FloatArray) -> None:
+        """Make the best moves of the entries k until none helps, and add to the changes (C, N) of rows k of the forms.
 
-        `curvature` is that of rows k. Returns the changes (c, N) of rows k of the forms of the outputs.
+        `curvature` is that of rows k.
         """
-        alpha, other, before = self._alpha, self._other, self.weights[:, k]
-        weights, own = before.copy(), self._own[:, k]
-        gradient = np.einsum("jc,jc->j", alpha, other @ slopes[self.outputs, k].T)
+        alpha, other, weights, own = self._alpha, self._other, self.weights[:, k], self._own[:, k]
+        gradient = (alpha * (other @ slopes[self.outputs, k].T)).sum(axis=1)
         tolerance = max(self._tolerance, CANCELLED * float(np.abs(gradient).max()))
         while True:
             steps, falls = _moves(weights, gradient, own, self.largest[k])
             j = _first_of_best(falls, tolerance)
             if not falls[j] > tolerance:
-                break
+                return
             weights[j] += steps[j]
-            gradient += 2.0 * steps[j] * (alpha @ alpha[j]) * (other @ (curvature @ other[j]))
+            change = steps[j] * alpha[j]
+            gradient += 2.0 * (alpha @ change) * (other @ (curvature @ other[j]))
+            changes[self.outputs] += np.multiply.outer(change, other[j])
             self.moves, self.fall = self.moves + 1, self.fall + float(falls[j])
-        changes: FloatArray = (alpha * (weights - before)[:, None]).T @ other
-        self.weights[:, k] = weights
-        return changes
 
     def move(self, slopes: FloatArray, *, pairs: bool) -> None:
         """Make the best of all moves, or of `pairs` if no single one helps, until none does; update the slopes."""
