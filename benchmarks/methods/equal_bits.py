@@ -7,7 +7,6 @@ hyper-parameters are chosen on the folds of the sample; the networks choose thei
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +25,6 @@ from benchmarks.methods.models import (
     trees,
 )
 from benchmarks.methods.rounding import PRECISIONS
-from benchmarks.versions import ESTIMATORS
 from qsdp import QuantizedNetworkClassifier
 from qsdp.baselines._budget import BUDGET, InteriorSearch
 from qsdp.bench import Table
@@ -50,35 +48,16 @@ RIVALS: dict[str, tuple[str, ...]] = {
 NAMES = (DEFAULT, TRAINED, *rounded(f"{DEFAULT} relaxed"), "logistic", *rounded("logistic"), "tree")
 
 
-def solved(sample: Sample) -> Measured:
-    """Yield the default network, the forms of its relaxation, and the rivals that take only seconds."""
-    model, seconds = fitted(sample)
-    yield DEFAULT, {**measured_network(sample, model), "inputs": model.network_.n_inputs, "seconds": seconds}
+def models(sample: Sample) -> Measured:
+    """Yield the default network, the forms of its relaxation, and the rivals, one of them of the network's bits."""
+    model = QuantizedNetworkClassifier(random_state=sample.seed)
+    _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
+    default = {**measured_network(sample, model), "inputs": model.network_.n_inputs, "seconds": seconds}
+    yield DEFAULT, default
     yield from relaxed_forms(sample, model, DEFAULT)
     yield from logistic_of_columns(sample)
     yield from trees(sample)
-
-
-def trained(sample: Sample) -> Measured:
-    """Yield a network trained straight-through on the inputs of the default network, with no more bits."""
-    model, _ = fitted(sample)
-    yield TRAINED, straight_through(sample, model.encoder_, measured_network(sample, model)["bits"])
-
-
-#: Families of models by name; "trained" takes minutes.
-FAMILIES: dict[str, Callable[[Sample], Measured]] = {"solved": solved, "trained": trained}
-
-
-def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
-    """Return the methods that a case of a family depends on."""
-    return (*ESTIMATORS, "backprop") if case["family"] == "trained" else ESTIMATORS
-
-
-def fitted(sample: Sample) -> tuple[QuantizedNetworkClassifier, float]:
-    """Return the default classifier fitted to a sample, and the CPU time."""
-    model = QuantizedNetworkClassifier(random_state=sample.seed)
-    _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
-    return model, seconds
+    yield TRAINED, straight_through(sample, model.encoder_, default["bits"])
 
 
 def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any]:

@@ -43,9 +43,7 @@ def made(study: ModuleType, default: float, bits: int = 1000) -> list[Record]:
             )
         }
         found["default"] = {"test": test, "bits": bits, "seconds": 1.0, "gap": 0.1}
-        own = {equal_bits.TRAINED} if case["family"] == "trained" else set(found) - {equal_bits.TRAINED}
-        models = {name: one for name, one in found.items() if name in own}
-        records.append(Record(case, {"models": models, "most": 0.6}, 1.0))
+        records.append(Record(case, {"models": found, "most": 0.6}, 1.0))
     return records
 
 
@@ -61,11 +59,3 @@ def test_verdicts_turn_with_the_records(study: ModuleType, default: float, verdi
 def test_larger_rivals_are_not_compared(study: ModuleType) -> None:
     rivals = study.claims(made(study, 0.9, bits=100))[-len(equal_bits.RIVALS) :]
     assert {claim.verdict for claim in rivals} == {"not measured"}
-
-
-@pytest.mark.parametrize("study", [few_shot, mixed_integer])
-def test_without_the_slow_family_only_its_rival_is_not_measured(study: ModuleType) -> None:
-    records = [record for record in made(study, 0.9) if record.case["family"] == "solved"]
-    missing = [claim for claim in study.claims(records) if claim.verdict == "not measured"]
-    assert len(missing) == 1
-    assert "straight-through" in missing[0].statement

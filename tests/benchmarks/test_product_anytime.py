@@ -78,7 +78,7 @@ def test_each_verdict_turns_with_one_record() -> None:
     assert verdicts(changed(case, relaxed=[60.0, 50.0, 50.0]))[2] == "contradicted"
     late = [(0.5, 10.0, 1.0), (9.0, 9.0, 3.0)]
     assert verdicts(changed({"problem": PROBLEM, "solver": "auto"}, curve=late))[3] == "contradicted"
-    for case, gap, number in (({"cuts": True}, 0.02, 4), ({"cuts": True}, 0.051, 5), ({"limit": 600.0}, 0.021, 6)):
+    for case, gap, number in (({"cuts": True}, 0.02, 4), ({"cuts": True}, 0.051, 5), ({"limit": study.LONG}, 0.021, 6)):
         changed_ones = copy.deepcopy(made())
         next(r for r in changed_ones if case.items() <= r.case.items()).measured["gap"] = gap
         assert verdicts(changed_ones)[number] == "contradicted"

@@ -292,6 +292,28 @@ def test_outputs_of_different_sizes():
         assert ours == pytest.approx(alone.objective, rel=2e-5, abs=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*globally optimal")
+def test_outputs_share_a_metric_for_longer_where_its_factorisation_is_larger(monkeypatch):
+    # A metric for each output takes factorisations of its own.
+    X, y = data(60, 5, "squared")
+    problem = qsdp.TrainingProblem(X, np.stack([y, 1e-3 * y**2], axis=1), beta=0.5)
+    shared: list[int] = []
+    begin = splitting._Iteration.begin
+
+    def counted(self, outputs, start=None):
+        shared.append(len(outputs))
+        begin(self, outputs, start)
+
+    monkeypatch.setattr(splitting._Iteration, "begin", counted)
+    monkeypatch.setattr(splitting, "MOST_STEPS", 5)
+    for together, apart in ((0.0, True), (1e6, False)):
+        monkeypatch.setattr(splitting, "_TOGETHER", together)
+        shared.clear()
+        assert raw_solution(problem, 1e-5, "gram", max_iter=1000)[0].status == "optimal"
+        assert shared[0] == 2
+        assert (1 in shared) == apart
+
+
 def test_more_levels():
     X, y = data(30, 3, "squared")
     problem = qsdp.TrainingProblem(X, y, beta=0.3, levels=4, activation="relu_like")

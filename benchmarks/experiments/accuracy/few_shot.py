@@ -11,10 +11,9 @@ of the better of both ensembles in Figure 3, read from the coordinates of its dr
 Pixels are in [0, 1], either all 784 or means over blocks of 4 x 4. All hyper-parameters are chosen inside the training
 images: the network chooses its own, those of the rivals are chosen on one stratified held-out fifth.
 
-The family "solved" contains this package's classifiers and the quadratic forms of their relaxations; the family
-"trained" contains the rivals. No constant column is appended to the inputs of our classifiers, since their default
-activation has a constant part. Betas are "auto", chosen inside the training images. There are ten draws. Seconds are
-CPU time of one thread.
+The series "default" is this package's classifier; "relaxed" are the quadratic forms of its relaxation. No constant
+column is appended to the inputs of our classifiers, since their default activation has a constant part. Betas are
+"auto", chosen inside the training images. There are ten draws. Seconds are CPU time of one thread.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from benchmarks.data.sets import images, pooled
 from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, where
 from benchmarks.machinery.verdicts import Claim
-from benchmarks.methods.equal_bits import FAMILIES, methods_of, printed_claim, rival_claims, tables
+from benchmarks.methods.equal_bits import models, printed_claim, rival_claims, tables
 from benchmarks.methods.models import Sample
 from benchmarks.versions import ESTIMATORS
 from qsdp.bench.uci.data import Split
@@ -43,8 +42,8 @@ PRINTED = {("mnist", 10): 0.704, ("mnist", 40): 0.818, ("fashion_mnist", 10): 0.
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     if quick:
-        return grid(family="solved", side=4, set="mnist", images=5, seed=0)
-    return grid(family=FAMILIES, side=SIDES, set=SETS, images=COUNTS, seed=range(DRAWS))
+        return grid(side=4, set="mnist", images=5, seed=0)
+    return grid(side=SIDES, set=SETS, images=COUNTS, seed=range(DRAWS))
 
 
 def drawn(y: np.ndarray, count: int, number: int = 0) -> np.ndarray:
@@ -59,7 +58,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     split = Split(inputs, tests, y[rows], y_test[tested], 10)
     fifth = StratifiedShuffleSplit(1, test_size=0.2, random_state=case["seed"])
     folds = list(fifth.split(split.X, split.y))
-    return {"models": Sample(split, folds, case["seed"]).models_of(FAMILIES[case["family"]])}
+    return {"models": Sample(split, folds, case["seed"]).models_of(models)}
 
 
 def claims(records: Records) -> list[Claim]:
@@ -80,5 +79,4 @@ EXPERIMENT = experiment_in(
     "Few images: beside networks trained by mixed-integer programming",
     TARGET,
     tables=tables,
-    methods_of=methods_of,
 )

@@ -13,10 +13,10 @@ Their accuracies on "adult" are second-hand: means over five draws from the reco
 as exact. For "heart", their figures are not available; their set is the 303 rows of Cleveland, ours the 270 of Statlog.
 Both sets are drawn with our seeds.
 
-The family "solved" contains this package's classifiers and the quadratic forms of their relaxations; the family
-"trained" contains the rivals. No constant column is appended to the inputs of our classifiers, since their default
-activation has a constant part. Betas are "auto", chosen on three folds of the n rows, as are the hyper-parameters of
-the rivals. There are ten draws. Seconds are CPU time of one thread.
+The series "default" is this package's classifier; "relaxed" are the quadratic forms of its relaxation. No constant
+column is appended to the inputs of our classifiers, since their default activation has a constant part. Betas are
+"auto", chosen on three folds of the n rows, as are the hyper-parameters of the rivals. There are ten draws. Seconds are
+CPU time of one thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.machinery.common import TARGET, Records, experiment_in, where
 from benchmarks.machinery.verdicts import Claim
-from benchmarks.methods.equal_bits import FAMILIES, methods_of, printed_claim, rival_claims, tables
+from benchmarks.methods.equal_bits import models, printed_claim, rival_claims, tables
 from benchmarks.methods.models import Sample
 from benchmarks.versions import ESTIMATORS
 from qsdp.bench.uci.data import Split, load
@@ -43,13 +43,7 @@ PRINTED = {"mixed-integer programs": PROGRAMS, "gradients, rounded": GRADIENTS}
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     rows, draws = ({"heart": (40,)}, 1) if quick else (ROWS, DRAWS)
-    return [
-        {"set": name, "rows": n, "seed": seed, "family": family}
-        for family in (("solved",) if quick else FAMILIES)
-        for seed in range(draws)
-        for name in rows
-        for n in rows[name]
-    ]
+    return [{"set": name, "rows": n, "seed": seed} for seed in range(draws) for name in rows for n in rows[name]]
 
 
 def drawn(name: str, n: int, seed: int) -> Split:
@@ -71,7 +65,7 @@ def drawn(name: str, n: int, seed: int) -> Split:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     split = drawn(case["set"], case["rows"], case["seed"])
     folds = list(StratifiedKFold(3, shuffle=True, random_state=case["seed"]).split(split.X, split.y))
-    found = Sample(split, folds, case["seed"]).models_of(FAMILIES[case["family"]])
+    found = Sample(split, folds, case["seed"]).models_of(models)
     return {"models": found, "most": float(np.bincount(split.y_test).max() / len(split.y_test))}
 
 
@@ -92,5 +86,4 @@ EXPERIMENT = experiment_in(
     "Few rows: beside networks trained by mixed-integer programming",
     TARGET,
     tables=tables,
-    methods_of=methods_of,
 )

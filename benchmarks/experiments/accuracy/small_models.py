@@ -184,7 +184,10 @@ def quotes(records: Records) -> dict[str, str]:
     short = table_row(
         f"**{100 * points[DEFAULT][1]:.1f} %**", f"{mean_of}; boosted trees reach {_in_words(texts['boosting'])}"
     )
-    found = {"readme": readme, "short": short}
+    means = (
+        f"{_in_words(texts[DEFAULT])} (boosted trees: {_in_words(texts['boosting'])}), on average over {len(grid)} sets"
+    )
+    found = {"readme": readme, "short": short, "means": means}
     if (whole := "breast-cancer-wisconsin") in grid:
         found |= {"form": _form_rows(grid[whole]), "linear": _better_linear(grid[whole], texts)}
     return found

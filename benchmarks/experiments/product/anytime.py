@@ -12,6 +12,8 @@ column and 26 outputs; and MNIST pooled to 14 x 14 pixels, ten outputs. Betas ar
 Cutting planes: column generation with default settings, and without cuts, on problems whose relaxation is far below
 every network: planted targets with noise, labels of smooth curves (neighbouring inputs are correlated, as in sonar
 echoes), ionosphere and spambase. A curve's bounds are proven at their times; objectives are of the restricted problem.
+Problems that are not proven in a minute get three minutes, too. Ten minutes, which were measured once, made their gaps
+smaller by less than a tenth.
 
 The series are the solvers "auto", "interior", "splitting" and "low-rank", the networks, and column generation with and
 without cuts. Letters, pooled images and the problems of cutting planes have a constant column. All rows are used for
@@ -39,15 +41,15 @@ from qsdp.encoding import ThresholdEncoder
 from qsdp.relaxation.cuts import CuttingPlanes
 
 SOLVERS = ("auto", "interior", "splitting", "low-rank")
-LIMITS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+LIMITS = (0.1, 0.3, 1.0, 3.0, 10.0)
 CURVE, SEEDS, ROWS = 10.0, 3, 5000
 #: Time limits of column generation in seconds, samples and inputs of generated data, and target gaps for each limit.
-MINUTE, LONG, SIZE = 60.0, 600.0, (208, 60)
+MINUTE, LONG, SIZE = 60.0, 180.0, (208, 60)
 AIMS = {MINUTE: 0.05, LONG: 0.02}
 
 BETTER = (TARGET, "The network of a time limit is no worse than that of a tenth of it, but for the scatter of seeds.")
 TIGHTER = (TARGET, "The relaxation's certified gap with a time limit is no larger than with a tenth of it.")
-JOINED = (TARGET, "From limits of 10 s on, the relaxed point is never worse than the network.")
+JOINED = (TARGET, "With a limit of 10 s, the relaxed point is never worse than the network.")
 AUTO = (TARGET, "After 1 and 10 s the certified gap of 'auto' is at most twice that of the best method.")
 CUTS = (TARGET, "With cutting planes the certified gap after a minute is smaller on every problem that is not proven.")
 REACHED = {
@@ -278,7 +280,7 @@ WORDS = {
     "low-rank": "low-rank method",
     "with cuts, 60 s": "column generation with cutting planes, limit 60 s",
     "without cuts, 60 s": "column generation without cutting planes, limit 60 s",
-    "with cuts, 600 s": "column generation with cutting planes, limit 600 s",
+    "with cuts, 180 s": "column generation with cutting planes, limit 180 s",
 }
 
 

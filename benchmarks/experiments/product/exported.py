@@ -40,7 +40,6 @@ from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, ti
 from benchmarks.machinery.process import installed
 from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.versions import ESTIMATORS
-from qsdp.export import EncryptedClient, encrypted, onnx_inputs, to_onnx, to_qonnx
 
 COLUMNS, NEURONS = 30, (100, 500, 2500)
 #: Number of rows that models are fitted to, and divisor of the number of rows for files.
@@ -182,7 +181,10 @@ def of_network(case: dict[str, Any]) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     network, low, high = network_of(rng, case), case["low"], case["high"]
     X = rng.integers(low, high, (case["rows"], case["inputs"]), endpoint=True)
-    model, feed = to_onnx(network, input_range=(low, high)), onnx_inputs(network, X, input_range=(low, high))
+    model, feed = (
+        qsdp.export.to_onnx(network, input_range=(low, high)),
+        qsdp.export.onnx_inputs(network, X, input_range=(low, high)),
+    )
     values = (X @ network.U.T.astype(np.int64)) * (X @ network.V.T.astype(np.int64))
     integers = values @ (network.alpha.reshape(len(network.alpha), -1) != 0.0).astype(np.int64)
     return in_onnxruntime(model, feed, "outputs", integers, network.predict, X.astype(float))
@@ -193,7 +195,12 @@ def of_classifier(case: dict[str, Any]) -> dict[str, Any]:
     fitted = qsdp.QuantizedNetworkClassifier(encoding=case["encoding"], loss="logistic", random_state=0).fit(X, y)
     many = np.resize(X, (case["rows"], X.shape[1]))
     return in_onnxruntime(
-        to_onnx(fitted), onnx_inputs(fitted, many), "label", fitted.predict(many), fitted.predict, many
+        qsdp.export.to_onnx(fitted),
+        qsdp.export.onnx_inputs(fitted, many),
+        "label",
+        fitted.predict(many),
+        fitted.predict,
+        many,
     )
 
 
@@ -226,7 +233,7 @@ def of_circuit(case: dict[str, Any]) -> dict[str, Any]:
 
     rng = np.random.default_rng(0)
     network, d = network_of(rng, case), case["inputs"]
-    model = to_qonnx(network, input_range=(-8, 7))
+    model = qsdp.export.to_qonnx(network, input_range=(-8, 7))
     about = {entry.key: json.loads(entry.value) for entry in model.metadata_props}
     bits = about["bound"].bit_length() + 1
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
@@ -251,8 +258,8 @@ def of_encrypted(case: dict[str, Any]) -> dict[str, Any]:
     U, V = rng.choice([-1, 1], size=(2, m, case["inputs"]))
     alpha = 0.1 * np.eye(outputs)[np.arange(m) % outputs]
     network = qsdp.BilinearNetwork(U, V, alpha if outputs > 1 else alpha[:, 0])
-    evaluated = encrypted(network, bound=BOUND)
-    client, keys_seconds = timed(lambda: EncryptedClient(evaluated.parameters))
+    evaluated = qsdp.export.encrypted(network, bound=BOUND)
+    client, keys_seconds = timed(lambda: qsdp.export.EncryptedClient(evaluated.parameters))
     seconds, errors = [], []
     for row in rng.uniform(-BOUND, BOUND, size=(case["rows"], 1, case["inputs"])):
         cipher, encrypting = timed(partial(client.encrypt, row))

@@ -42,7 +42,6 @@ from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid
 from benchmarks.machinery.process import installed
 from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.versions import ESTIMATORS
-from qsdp.export import to_c
 
 PROGRAMS = ("avr-gcc", "avr-size", "simavr", "arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")
 FIRMWARE = FOLDER / "firmware"
@@ -77,7 +76,7 @@ class Code:
 def network(encoding: str, column_width: int, split: Split, *, packed: bool = True) -> Code:
     X, X_test, y, y_test = split
     model = qsdp.QuantizedNetworkClassifier(encoding=encoding, random_state=0).fit(X, y)
-    exported = to_c(model, name="model", width=32, packed=packed, column_width=column_width)
+    exported = qsdp.export.to_c(model, name="model", width=32, packed=packed, column_width=column_width)
     columns = exported.model.columns(X_test)
     decided = exported.model.description.decide(exported.model.outputs(columns))
     files = exported.files()
@@ -158,7 +157,7 @@ def of_images() -> Code:
     network = qsdp.load_network(PLAYGROUND / "data" / facts["networks"][-1]["file"])
     X, y = qsdp.datasets.load_mnist("test")
     encoder = qsdp.encoding.Patches(**facts["encoder"]).fit(np.full((1, *X.shape[1:]), 255, dtype=np.uint8))
-    exported = to_c(network, name="model", encoder=encoder)
+    exported = qsdp.export.to_c(network, name="model", encoder=encoder)
     columns = exported.model.columns(X)
     decided = exported.model.description.decide(exported.model.outputs(columns))
     files = exported.files()

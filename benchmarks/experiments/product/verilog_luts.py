@@ -28,7 +28,6 @@ from benchmarks.machinery.process import installed
 from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.versions import ESTIMATORS
 from qsdp.encoding import ThresholdEncoder
-from qsdp.export import to_verilog
 
 #: Published test accuracies and six-input tables, after placing and routing for a Virtex UltraScale+.
 PRINTED = (
@@ -59,7 +58,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         _, seconds = timed(lambda: model.fit(X, y[:n]))
         # Thresholds lie half-way between two integers.
         halves = {f"x{j}": 2 for j in range(X.shape[1])}
-        verilog = to_verilog(model, name="mnist", digits=case["digits"], scales=halves)
+        verilog = qsdp.export.to_verilog(model, name="mnist", digits=case["digits"], scales=halves)
     words = verilog.words.columns(X_test)
     bits = verilog.model.bits(X_test)
     decided = verilog.model.description.decide(verilog.model.outputs(bits))
