@@ -81,9 +81,10 @@ class Results:
         self.records = [*(one for one in self.records if key_of(one.case) not in new), *records]
 
     def state(self, experiment: Experiment) -> str:
-        """Return a text about stale records: their number, "current", or "" without any records."""
+        """Return a text about stale records of the cases: their number, "current", or "" without any records."""
         stale = len(self.stale(experiment))
-        return f"{stale} of {len(self.records)} stale" if stale else "current" if self.records else ""
+        known = len(self.of(list(experiment.cases(self.quick))))
+        return f"{stale} of {known} stale" if stale else "current" if self.records else ""
 
     def stale(self, experiment: Experiment) -> list[Record]:
         """Return the records of the experiment's cases that name other versions of its methods."""
