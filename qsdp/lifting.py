@@ -222,11 +222,16 @@ class QuadraticMap(ReadOnlyArrays):
     def inner_products(self, other: QuadraticMap | None = None) -> FloatArray:
         r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` for rows i and rows j, maybe of another map."""
         a, b, c = self.coefficients
-        products = self.X @ (self if other is None else other).X.T
-        values: FloatArray = np.square(a * products)
-        if self.lifted:
-            values += 0.5 * b * b * products + c * c
-        return values
+        products: FloatArray = self.X @ (self if other is None else other).X.T
+        if not self.lifted:
+            products *= a
+            products *= products
+            return products
+        slopes = products * (a * a)
+        slopes += 0.5 * b * b
+        products *= slopes
+        products += c * c
+        return products
 
     def features(self) -> FloatArray:
         r"""Compute feature vectors (n, p), p = N(N+1)/2, whose inner products are `inner_products`."""

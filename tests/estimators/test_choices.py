@@ -29,8 +29,9 @@ from qsdp.estimators.choices import (
     standard_error,
     useful_inputs,
 )
+from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import left_out_fit
+from qsdp.ridge import LeftOut, RidgeFit, left_out_fit
 
 RELU = (0.0937, 0.5, 0.4688)
 
@@ -150,6 +151,23 @@ def test_all_rows_decide_how_many_inputs_remain(
     # A few rows rank the inputs; too few to see the second one.
     monkeypatch.setattr(choices, "MOST_FUNCTIONS", 40)
     assert expected <= set(useful_inputs(problem, rows, 5).tolist())
+
+
+def test_fewer_inputs_are_not_tried_where_more_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 6))
+    problem = TrainingProblem(X, X.sum(axis=1) + rng.normal(size=2000), beta=1.0, activation=RELU)
+    rows = DistinctRows.of(X)
+    fit, tried, best = left_out_fit(problem, rows), [], LeftOut.best
+
+    def counted(left_out: LeftOut, data: QuadraticMap) -> RidgeFit:
+        tried.append(data.n_features)
+        return best(left_out, data)
+
+    monkeypatch.setattr(LeftOut, "best", counted)
+    candidates = [np.arange(k) for k in range(1, 7)]
+    assert len(_fewest_of_all_rows(problem, rows, 6, candidates, fit)) == 6
+    assert tried == [1, 5]
 
 
 @pytest.mark.parametrize("n", [300, 1500])
