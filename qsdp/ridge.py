@@ -66,6 +66,8 @@ class RidgeFit:
         Degrees of freedom: trace of the matrix that maps targets to predictions.
     functions : Functions
         Space of the fit.
+    left_out : LeftOut
+        Rows and targets that it was fitted to.
     """
 
     scale: float
@@ -75,6 +77,7 @@ class RidgeFit:
     coefficients: FloatArray
     freedom: float
     functions: Functions
+    left_out: LeftOut
 
 
 def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
@@ -95,18 +98,11 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
     rows : DistinctRows
         Distinct rows of the problem's samples, in these or other inputs.
     """
-    return _left_out_fit(problem, rows)[0]
-
-
-def _left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> tuple[RidgeFit, LeftOut]:
-    """Return the fit of `left_out_fit`, and the rows and targets that it was fitted to."""
     left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
     few = left_out if rows.count <= MOST_FUNCTIONS else LeftOut.of(problem, rows, trained=MOST_FUNCTIONS // 2)
     fits = (few.best(few.data(problem, scale), scale) for scale in _SCALES)
     best = min(fits, key=lambda fit: float(fit.errors.sum()))
-    if few is not left_out:
-        best = left_out.best(left_out.data(problem, best.scale), best.scale)
-    return best, left_out
+    return best if few is left_out else left_out.best(left_out.data(problem, best.scale), best.scale)
 
 
 class Functions:
@@ -310,6 +306,7 @@ class LeftOut:
                 coefficients=found.axes @ solutions[number],
                 freedom=float(eigenvalues @ inverses[:, number]),
                 functions=functions,
+                left_out=self,
             )
 
         return min(map(fit, range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
@@ -367,7 +364,7 @@ class BetaChoice:
         return self.expected_loss * min(1.0, loss / self.training_loss)
 
 
-def choose_beta(problem: TrainingProblem) -> BetaChoice:
+def choose_beta(problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaChoice:
     r"""Choose the beta for which the relaxation is as flexible as the best quadratic ridge regression.
 
     At the solution of a relaxation, minus the gradient of the loss :math:`\nu` reaches the bound of the dual,
@@ -385,6 +382,8 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     ----------
     problem : TrainingProblem
         Training problem; its beta is ignored.
+    fit : RidgeFit, optional
+        `left_out_fit` of the problem, if already computed.
     """
     with deadline.fraction(FIRST_TRY):
         largest = useful_beta_max(problem)
@@ -393,7 +392,8 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     rows = DistinctRows.of(problem.X)
     if rows.count < LEAST_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
-    fit, left_out = _left_out_fit(problem, rows)
+    fit = fit or left_out_fit(problem, rows)
+    left_out = fit.left_out
     residuals = left_out.means - fit.functions.values(left_out.data(problem, fit.scale), fit.coefficients)
     sizes = _sizes(problem, left_out, residuals)
     # Outputs have one beta. A class whose output it shrinks more than its regression would hardly be predicted.

@@ -59,7 +59,7 @@ def choose_encoder(
     weights: FloatArray | None,
     problem_of: Callable[[FloatArray], TrainingProblem],
     max_categories: int = EncodingRule.max_categories,
-) -> TableEncoder:
+) -> tuple[TableEncoder, RidgeFit | None]:
     """Fit the encoder of a table whose inputs have the smallest errors on held-out rows.
 
     The encoder standardises numbers, adds 5, then 20 thresholds per column as long as the errors decrease
@@ -75,6 +75,12 @@ def choose_encoder(
         Returns the training problem of inputs of shape (n, width).
     max_categories : int, default=50
         Largest number of categories of a column that have bits.
+
+    Returns
+    -------
+    encoder : TableEncoder
+    fit : RidgeFit or None
+        Regression on its inputs, if it was computed.
     """
     rule = EncodingRule.recommended("standard", X.shape[1], max_categories)
     encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
@@ -105,7 +111,7 @@ def choose_encoder(
     unused = sorted(set(encoder.encoding_.used) - set(found.used))
     encoder.dropped_ = {**encoder.dropped_, **{found.columns[position].name: NO_GAIN for position in unused}}
     encoder.encoding_ = found
-    return encoder
+    return encoder, best.fit if found is best.encoding else None
 
 
 # -- encodings ----------------------------------------------------------------------------------------------------
@@ -248,7 +254,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
         order = _order(problem, rows, n_inputs) if len(counts) > 1 else everything
         *wide, start = (np.sort(order[:count]) for count in counts)
         good = _good_ones(elimination.steps([start] * (1 + _FOLDS), fit.strength))
-        return _fewest_of_all_rows(problem, rows, n_inputs, [*good, *reversed(wide)] or [everything], fit)
+        return _fewest_of_all_rows(problem, n_inputs, [*good, *reversed(wide)] or [everything], fit)
     tried = elimination.steps([everything] * (1 + _FOLDS), fit.strength)
     others = elimination.steps(elimination.ranked(counts[-1]), fit.strength) if len(counts) > 1 else []
     if tried and others and is_clear_gain(_smallest(tried) - _smallest(others), _smallest(tried)):
@@ -285,9 +291,7 @@ def _good_ones(tried: list[tuple[IntArray, FloatArray]]) -> list[IntArray]:
     return [own for own, _ in steps[first:]]
 
 
-def _fewest_of_all_rows(
-    problem: TrainingProblem, rows: DistinctRows, n_inputs: int, candidates: list[IntArray], fit: RidgeFit
-) -> IntArray:
+def _fewest_of_all_rows(problem: TrainingProblem, n_inputs: int, candidates: list[IntArray], fit: RidgeFit) -> IntArray:
     """Select the first of nested candidates, from few inputs to all, whose errors are as good as the smallest.
 
     Errors fall with more inputs, then rise, so that not all candidates are compared.
@@ -296,7 +300,7 @@ def _fewest_of_all_rows(
     # A regression on all inputs that is limited by its number of functions has errors that favour fewer inputs.
     if len(candidates) == 1 or deadline.over() or fit.freedom > _LIMITED * MOST_FUNCTIONS:
         return everything
-    left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
+    left_out = fit.left_out
     X = fit.scale * problem.X[left_out.samples]
 
     def tried(inputs: IntArray) -> tuple[IntArray, FloatArray]:
