@@ -146,6 +146,8 @@ class SharedGram:
         known = self._known
         # A solver may drop columns of zeros; the sums of folds have them.
         if known is None or known.layout != data.layout or not np.can_cast(dtype, known.matrix.dtype):
+            # Free the memory of one in single precision first.
+            known = self._known = None
             known = self._known = Gram.of(data, targets, weights, dtype, device)
         return known.in_units(data.scale, dtype)
 

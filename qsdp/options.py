@@ -31,7 +31,7 @@ from qsdp.losses import LOSSES, Loss, get_loss
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.relaxation.largest_beta import useful_beta_max
-from qsdp.ridge import BetaChoice, choose_beta
+from qsdp.ridge import BetaChoice, RidgeFit, choose_beta
 from qsdp.sampling import ALLOCATIONS, check_neurons
 from qsdp.shaping import SHAPINGS
 from qsdp.training_data import check_levels
@@ -315,13 +315,13 @@ class TrainingOptions(Options):
         """Return the initial number of neurons for this number of outputs."""
         return LEAST_NEURONS * n_outputs if self.n_neurons is None else self.n_neurons
 
-    def beta_choice(self, problem: TrainingProblem) -> BetaChoice:
+    def beta_choice(self, problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaChoice:
         """Resolve the option `beta` for a problem; a share of `beta_max` and "auto" are computed from the problem."""
         if not isinstance(self.beta, str):
             return BetaChoice(self.beta)
         with self.choosing("beta"):
             if self.beta == AUTO:
-                return choose_beta(problem)
+                return choose_beta(problem, fit)
             # If zero is optimal for every beta, any value works.
             largest = useful_beta_max(problem) or 1.0
         return BetaChoice(share_of_beta_max("beta", self.beta) * largest)

@@ -28,7 +28,7 @@ from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.joining import relaxation_of, with_network
 from qsdp.relaxation.shortfall import warn_of_choices
-from qsdp.ridge import BetaChoice
+from qsdp.ridge import BetaChoice, RidgeFit
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
@@ -288,6 +288,7 @@ def run_pipeline(
     start: Relaxation | None = None,
     statistics: SufficientStatistics | None = None,
     *,
+    fit: RidgeFit | None = None,
     regularization: str = "tight",
     form: str = "two-block",
 ) -> QSDPResult:
@@ -295,7 +296,8 @@ def run_pipeline(
 
     With `statistics`, train on them; the rows of `problem` are then a sample, weighted to stand for all rows, which
     determines beta, and on which networks with many inputs are polished. The solver starts from the relaxation
-    `start`, for example of other data, if it has the same shape and is not zero.
+    `start`, for example of other data, if it has the same shape and is not zero. `fit` is a regression that determines
+    beta, if already computed; see `choose_beta`.
     """
     rng = check_random_state(options.random_state)
     timings: dict[str, float] = {}
@@ -303,7 +305,7 @@ def run_pipeline(
     with options.limit(), progress(options.verbose) as stages:
         if isinstance(options.beta, str):
             with timed_stage(timings, "beta"), stages.stage("beta"):
-                choice = options.beta_choice(problem)
+                choice = options.beta_choice(problem, fit)
             problem = problem.with_beta(choice.beta)
         if statistics is not None:
             kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}

@@ -61,11 +61,13 @@ class RidgeFit:
     training_loss : float
         Weighted sum of the squared errors of the fit to all rows, at the same rows.
     coefficients : ndarray of shape (r, C)
-        Coefficients of the fit to all rows, in the features of `Functions`.
+        Coefficients of the fit to all rows, of the spanning functions of `Functions`.
     freedom : float
         Degrees of freedom: trace of the matrix that maps targets to predictions.
     functions : Functions
         Space of the fit.
+    left_out : LeftOut
+        Rows and targets that it was fitted to.
     """
 
     scale: float
@@ -75,9 +77,10 @@ class RidgeFit:
     coefficients: FloatArray
     freedom: float
     functions: Functions
+    left_out: LeftOut
 
 
-def left_out_fit(problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS) -> RidgeFit:
+def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
     r"""Fit the quadratic ridge regression with the smallest squared leave-one-out errors.
 
     The regression minimises :math:`\sum_i w_i \|y_i - \langle \mathcal{X}_i, S \rangle\|^2 + \lambda \|S\|_F^2` over
@@ -85,8 +88,8 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows, *, trained: int =
     :math:`K_{ij} = \sqrt{w_i w_j} \langle \mathcal{X}_i, \mathcal{X}_j \rangle` and
     :math:`H = K (K + \lambda I)^{-1}` over distinct rows. The error at a left-out row with a fraction s of the weight
     of its distinct row is the error of the fit to all rows, divided by :math:`1 - s H_{ii}`. One decomposition thus
-    gives the errors for every :math:`\lambda`, of which the best is used. The scale of X is the better of two on the
-    first thousand distinct rows.
+    gives the errors for every :math:`\lambda`, of which the best is used. The scale of X is the better of two, on a few
+    hundred distinct rows if these are more than a thousand.
 
     Parameters
     ----------
@@ -94,69 +97,100 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows, *, trained: int =
         Training problem; its beta is ignored.
     rows : DistinctRows
         Distinct rows of the problem's samples, in these or other inputs.
-    trained : int
-        Maximum number of distinct rows that train.
     """
-    return _left_out_fit(problem, rows, trained)[0]
-
-
-def _left_out_fit(problem: TrainingProblem, rows: DistinctRows, trained: int) -> tuple[RidgeFit, LeftOut]:
-    """Return the fit of `left_out_fit`, and the rows and targets that it was fitted to."""
-    few = LeftOut.of(problem, rows, trained=MOST_FUNCTIONS)
+    left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
+    few = left_out if rows.count <= MOST_FUNCTIONS else LeftOut.of(problem, rows, trained=MOST_FUNCTIONS // 2)
     fits = (few.best(few.data(problem, scale), scale) for scale in _SCALES)
     best = min(fits, key=lambda fit: float(fit.errors.sum()))
-    if rows.count <= MOST_FUNCTIONS:
-        return best, few
-    left_out = LeftOut.of(problem, rows, trained=trained)
-    return left_out.best(left_out.data(problem, best.scale), best.scale), left_out
+    return best if few is left_out else left_out.best(left_out.data(problem, best.scale), best.scale)
 
 
 class Functions:
-    r"""Space of quadratic functions, with features in which the norm of a function is that of its coefficients.
+    r"""Space of quadratic functions, and functions that span it.
 
     It contains all functions of the rows :math:`\mathcal{X}_i`, or only the combinations of the first `most` rows, if
-    there are more rows and more entries than these.
+    there are more rows and more entries than these. It is spanned by the entries, or else by the inner products with
+    these rows.
 
     Parameters
     ----------
     rows : DataMap
-    weights : ndarray of shape (n,)
-        Positive weights of the rows.
     most : int
     """
 
-    def __init__(self, rows: DataMap, weights: FloatArray, most: int = MOST_FUNCTIONS) -> None:
-        #: Eigenvalues of the weighted inner products of all rows, if these span the functions.
-        self.eigenvalues: FloatArray | None = None
+    def __init__(self, rows: DataMap, most: int = MOST_FUNCTIONS) -> None:
         self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
-        if self._few is not None:
-            roots = np.sqrt(weights[:most])[:, None]
-            products = roots * self._products(self._few) * roots.T
-            if rows.n_rows <= most:
-                eigenvalues, axes = _eigenvectors(products)
-                self._axes, self.eigenvalues = roots * axes / np.sqrt(eigenvalues), eigenvalues
-            else:
-                # Far above rounding errors, since the rows may be dependent.
-                products.flat[:: most + 1] += NEGLIGIBLE * np.trace(products)
-                factor = np.linalg.cholesky(products)
-                self._axes = roots * scipy.linalg.solve_triangular(factor, np.eye(most), lower=True).T
 
-    def features(self, rows: DataMap) -> FloatArray:
-        """Return the features (n, r) of rows."""
-        return rows.features() if self._few is None else self._products(rows) @ self._axes
-
-    def values(self, rows: DataMap, coefficients: FloatArray) -> FloatArray:
-        """Return the values (n, C) of functions with coefficients (r, C)."""
-        features = rows.features() if self._few is None else self._products(rows)
-        values: FloatArray = features @ (coefficients if self._few is None else self._axes @ coefficients)
-        return values
-
-    def _products(self, rows: DataMap) -> FloatArray:
-        """Return the inner products of rows with those that span the functions."""
+    def spanning(self, rows: DataMap) -> FloatArray:
+        """Return the values (n, r) of the spanning functions."""
+        if self._few is None:
+            return rows.features()
         # Of the kind of `rows`.
         few: Any = self._few
         products: FloatArray = rows.inner_products(few)
         return products
+
+    def values(self, rows: DataMap, coefficients: FloatArray) -> FloatArray:
+        """Return the values (n, C) of combinations (r, C) of the spanning functions."""
+        return np.concatenate([self.spanning(rows.take(part)) @ coefficients for part in _parts(rows.n_rows)])
+
+    def decomposed(self, rows: DataMap, weights: FloatArray, targets: FloatArray) -> _Decomposition:
+        """Find orthonormal functions whose values at the weighted rows are orthogonal."""
+        roots, few = np.sqrt(weights)[:, None], self._few
+
+        def weighted(part: slice) -> FloatArray:
+            return roots[part] * self.spanning(rows.take(part))
+
+        if few is not None and few.n_rows == rows.n_rows:
+            eigenvalues, vectors = _eigenvectors(weighted(slice(None)) * roots.T)
+            values, axes = vectors * np.sqrt(eigenvalues), roots * vectors / np.sqrt(eigenvalues)
+            return _Decomposition(eigenvalues, axes, values, values.T @ (roots * targets))
+        parts, targets = _parts(rows.n_rows), roots * targets
+        first = weighted(parts[0])
+        gram, products = first.T @ first, first.T @ targets[parts[0]]
+        for part in parts[1:]:
+            own = weighted(part)
+            gram += own.T @ own
+            products += own.T @ targets[part]
+        if few is None:
+            eigenvalues, axes = _eigenvectors(gram)
+        else:
+            scales = roots[: few.n_rows]
+            inner = scales * self.spanning(few) * scales.T
+            # Rows may be dependent, and the Gram matrix has the squares of their inner products.
+            inner.flat[:: len(inner) + 1] += ROUNDING * np.trace(inner)
+            factor = np.linalg.cholesky(inner)
+            orthonormal = scales * scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True).T
+            eigenvalues, axes = _eigenvectors(orthonormal.T @ gram @ orthonormal)
+            axes = orthonormal @ axes
+        return _Decomposition(eigenvalues, axes, first @ axes, axes.T @ products)
+
+
+def _parts(n: int) -> list[slice]:
+    """Split rows, since the values of spanning functions at all rows may be most of the memory."""
+    return [slice(start, start + MOST_ROWS) for start in range(0, n, MOST_ROWS)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Decomposition:
+    """Orthonormal functions whose values at weighted rows are orthogonal.
+
+    Attributes
+    ----------
+    eigenvalues : ndarray of shape (s,)
+        Weighted sums of the squares of the values.
+    axes : ndarray of shape (r, s)
+        Coefficients of the spanning functions.
+    values : ndarray of shape (k, s)
+        Values at the first `MOST_ROWS` rows, times the square roots of the weights.
+    products : ndarray of shape (s, C)
+        Weighted sums of products of values and targets.
+    """
+
+    eigenvalues: FloatArray
+    axes: FloatArray
+    values: FloatArray
+    products: FloatArray
 
 
 def _eigenvectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -248,37 +282,31 @@ class LeftOut:
         scale : float
             Factor by which the inputs of `rows` were multiplied.
         """
-        k, roots = int(self.place.max()) + 1, np.sqrt(self.row_weights)[:, None]
-        functions = Functions(rows, self.row_weights)
-        parts = [slice(start, start + MOST_ROWS) for start in range(0, len(roots), MOST_ROWS)]
-        # One part at a time: features of all rows may be most of the memory.
-        basis = roots[parts[0]] * functions.features(rows.take(parts[0]))
-        coordinates = basis.T @ (roots[parts[0]] * self.means[parts[0]])
-        if functions.eigenvalues is not None:
-            eigenvalues, axes = functions.eigenvalues, None
-        else:
-            gram = basis.T @ basis
-            for part in parts[1:]:
-                own = roots[part] * functions.features(rows.take(part))
-                gram += own.T @ own
-                coordinates += own.T @ (roots[part] * self.means[part])
-            eigenvalues, axes = _eigenvectors(gram)
-            basis, coordinates = basis @ axes, axes.T @ coordinates
-        unit = float(eigenvalues.sum()) / len(roots) or 1.0
-        squares = np.square(basis) @ (1.0 / (eigenvalues[:, None] + unit * _STRENGTHS))
-        solutions = coordinates / (eigenvalues[:, None] + unit * _STRENGTHS[:, None, None])
-        fitted = basis @ np.hstack(list(solutions)) / roots[:k]
+        k = int(self.place.max()) + 1
+        functions = Functions(rows)
+        found = functions.decomposed(rows, self.row_weights, self.means)
+        eigenvalues = found.eigenvalues
+        unit = float(eigenvalues.sum()) / rows.n_rows or 1.0
+        inverses = 1.0 / (eigenvalues[:, None] + unit * _STRENGTHS)
+        squares = np.square(found.values) @ inverses
+        solutions = found.products * inverses.T[:, :, None]
+        fitted = found.values @ np.hstack(list(solutions)) / np.sqrt(self.row_weights[:k, None])
         predictions = np.split(fitted, len(_STRENGTHS), axis=1)
 
         def fit(number: int) -> RidgeFit:
-            solution, residuals = solutions[number], self.means[:k] - predictions[number]
+            residuals = self.means[:k] - predictions[number]
             own = np.maximum(1.0 - self.shares * squares[self.place, number], ROUNDING)
             losses = self.weights * np.square(self.deviations + residuals[self.place]).sum(axis=1)
             summed = np.bincount(self.place, losses / np.square(own)).astype(float)
-            coefficients = solution if axes is None else axes @ solution
-            freedom = float(np.sum(eigenvalues / (eigenvalues + unit * _STRENGTHS[number])))
             return RidgeFit(
-                scale, float(_STRENGTHS[number]), summed, float(losses.sum()), coefficients, freedom, functions
+                scale=scale,
+                strength=float(_STRENGTHS[number]),
+                errors=summed,
+                training_loss=float(losses.sum()),
+                coefficients=found.axes @ solutions[number],
+                freedom=float(eigenvalues @ inverses[:, number]),
+                functions=functions,
+                left_out=self,
             )
 
         return min(map(fit, range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
@@ -336,7 +364,7 @@ class BetaChoice:
         return self.expected_loss * min(1.0, loss / self.training_loss)
 
 
-def choose_beta(problem: TrainingProblem) -> BetaChoice:
+def choose_beta(problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaChoice:
     r"""Choose the beta for which the relaxation is as flexible as the best quadratic ridge regression.
 
     At the solution of a relaxation, minus the gradient of the loss :math:`\nu` reaches the bound of the dual,
@@ -354,6 +382,8 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     ----------
     problem : TrainingProblem
         Training problem; its beta is ignored.
+    fit : RidgeFit, optional
+        `left_out_fit` of the problem, if already computed.
     """
     with deadline.fraction(FIRST_TRY):
         largest = useful_beta_max(problem)
@@ -362,7 +392,8 @@ def choose_beta(problem: TrainingProblem) -> BetaChoice:
     rows = DistinctRows.of(problem.X)
     if rows.count < LEAST_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
-    fit, left_out = _left_out_fit(problem, rows, MOST_TRAINED)
+    fit = fit or left_out_fit(problem, rows)
+    left_out = fit.left_out
     residuals = left_out.means - fit.functions.values(left_out.data(problem, fit.scale), fit.coefficients)
     sizes = _sizes(problem, left_out, residuals)
     # Outputs have one beta. A class whose output it shrinks more than its regression would hardly be predicted.

@@ -153,6 +153,8 @@ def test_a_shared_one_is_computed_once_for_each_precision_that_does_not_suffice(
 
     def counted(self: QuadraticMap, *arguments: Any) -> np.ndarray:
         types.append(arguments[1])
+        # That in single precision is free before.
+        assert shared._known is None
         return original(self, *arguments)
 
     monkeypatch.setattr(QuadraticMap, "pair_sums", counted)

@@ -118,21 +118,23 @@ def test_weights_are_repetitions_for_outliers() -> None:
 
 
 @pytest.mark.parametrize("most", [5, 12, 40])
-def test_features_are_projections_on_the_first_rows(most: int) -> None:
+def test_orthonormal_functions_are_projections_on_the_first_rows(most: int) -> None:
     rng = np.random.default_rng(0)
     data = TrainingProblem(rng.normal(size=(40, 6)), np.zeros(40), beta=1.0, activation="relu_like").weight_map
     weights = rng.uniform(0.5, 2.0, size=40)
-    functions, entries = Functions(data, weights, most), data.features()
+    targets = rng.normal(size=(40, 2))
+    functions, entries = Functions(data, most), data.features()
     basis = np.linalg.qr(entries[:most].T)[0]
     projected = entries @ basis @ basis.T
-    features = functions.features(data)
-    np.testing.assert_allclose(features @ features.T, projected @ projected.T, rtol=1e-7, atol=1e-9)
-    coefficients = rng.normal(size=(features.shape[1], 2))
-    np.testing.assert_allclose(functions.values(data, coefficients), features @ coefficients, rtol=1e-8, atol=1e-10)
+    found, roots = functions.decomposed(data, weights, targets), np.sqrt(weights)[:, None]
+    values = roots * functions.values(data, found.axes)
+    np.testing.assert_allclose(values @ values.T, roots * (projected @ projected.T) * roots.T, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(values.T @ values, np.diag(found.eigenvalues), atol=1e-6)
+    np.testing.assert_allclose(found.values, values, atol=1e-8)
+    np.testing.assert_allclose(found.products, values.T @ (roots * targets), atol=1e-8)
     if most == 40:
         # There are 28 entries, so that no rows are needed.
-        assert functions.eigenvalues is None
-        np.testing.assert_array_equal(features, entries)
+        np.testing.assert_array_equal(functions.spanning(data), entries)
 
 
 def test_rows_that_are_not_left_out_train_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +158,7 @@ def test_the_first_rows_choose_the_scale_and_all_the_strength(monkeypatch: pytes
     X = rng.normal(size=(60, 3))
     problem, rows = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.normal(size=60), beta=1.0), DistinctRows.of(X)
     monkeypatch.setattr(ridge, "MOST_FUNCTIONS", 20)
-    few, many = LeftOut.of(problem, rows, trained=20), LeftOut.of(problem, rows)
+    few, many = LeftOut.of(problem, rows, trained=10), LeftOut.of(problem, rows)
     best = min((few.best(few.data(problem, scale), scale) for scale in _SCALES), key=lambda fit: fit.errors.sum())
     found = left_out_fit(problem, rows)
     assert found.scale == best.scale

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import chain, starmap
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def choose_encoder(
     weights: FloatArray | None,
     problem_of: Callable[[FloatArray], TrainingProblem],
     max_categories: int = EncodingRule.max_categories,
-) -> TableEncoder:
+) -> tuple[TableEncoder, RidgeFit | None]:
     """Fit the encoder of a table whose inputs have the smallest errors on held-out rows.
 
     The encoder standardises numbers, adds 5, then 20 thresholds per column as long as the errors decrease
@@ -74,16 +75,31 @@ def choose_encoder(
         Returns the training problem of inputs of shape (n, width).
     max_categories : int, default=50
         Largest number of categories of a column that have bits.
+
+    Returns
+    -------
+    encoder : TableEncoder
+    fit : RidgeFit or None
+        Regression on its inputs, if it was computed.
     """
     rule = EncodingRule.recommended("standard", X.shape[1], max_categories)
     encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
     table, standard = encoder._table(X), encoder.encoding_
     columns = standard.encode(table)
     rows = DistinctRows.of(columns)
+
+    def candidate(encoding: Encoding, columns: FloatArray, n_thresholds: int = 0) -> Candidate:
+        scaled, inputs = scaled_to_rows(encoding, columns, weights)
+        return Candidate(scaled, n_thresholds, problem_of(inputs))
+
     while True:
-        best = first_clear_best(_candidates(standard, table, columns, weights, problem_of, rows.count), rows)
+        first, spread = candidate(standard, columns), _spread(standard, table, weights)
+        counts = affordable_thresholds(len(spread), standard.width, first.problem.n_outputs, rows.count)
+        others = _with_thresholds(standard, table, columns, spread, counts)
+        best = first_clear_best(chain([first], starmap(candidate, others)), rows)
         kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
-        if best.n_thresholds or len(kept) == standard.width or not _too_many(standard, best.problem, rows.count):
+        too_many = bool(spread) and max(counts, default=0) < _THRESHOLDS[0]
+        if best.n_thresholds or len(kept) == standard.width or not too_many:
             break
         # The columns that remain may have as many thresholds as they need.
         standard, columns = standard.restricted(kept), columns[:, kept]
@@ -95,14 +111,7 @@ def choose_encoder(
     unused = sorted(set(encoder.encoding_.used) - set(found.used))
     encoder.dropped_ = {**encoder.dropped_, **{found.columns[position].name: NO_GAIN for position in unused}}
     encoder.encoding_ = found
-    return encoder
-
-
-def _too_many(encoding: Encoding, problem: TrainingProblem, n_distinct: int) -> bool:
-    """Whether an encoding has too many numbers for the usual thresholds of each."""
-    numbers = sum(one.kind == "value" for one in encoding.expressions)
-    affordable = affordable_thresholds(numbers, encoding.width, problem.n_outputs, n_distinct)
-    return max(affordable, default=0) < _THRESHOLDS[0]
+    return encoder, best.fit if found is best.encoding else None
 
 
 # -- encodings ----------------------------------------------------------------------------------------------------
@@ -118,27 +127,18 @@ class Candidate:
     fit: RidgeFit | None = None
 
 
-def _candidates(
+def _with_thresholds(
     standard: Encoding,
     table: list[Any],
     columns: FloatArray,
-    weights: FloatArray | None,
-    problem_of: Callable[[FloatArray], TrainingProblem],
-    n_distinct: int,
-) -> Iterator[Candidate]:
-    """Yield the affordable candidates: the standard encoding with its `columns`, then with more and more thresholds."""
-
-    def candidate(encoding: Encoding, columns: FloatArray, count: int) -> Candidate:
-        scaled, inputs = scaled_to_rows(encoding, columns, weights)
-        return Candidate(scaled, count, problem_of(inputs))
-
-    first = candidate(standard, columns, 0)
-    yield first
-    spread = _spread(standard, table, weights)
-    for count in affordable_thresholds(len(spread), standard.width, first.problem.n_outputs, n_distinct):
+    spread: dict[int, Distribution],
+    counts: list[int],
+) -> Iterator[tuple[Encoding, FloatArray, int]]:
+    """Yield the standard encoding and its `columns` with more and more thresholds, and the number of these."""
+    for count in counts:
         more = replace(standard, expressions=thresholds_of(standard, spread, count))
         both = replace(standard, expressions=standard.expressions + more.expressions)
-        yield candidate(both, np.hstack([columns, more.encode(table)]), count)
+        yield both, np.hstack([columns, more.encode(table)]), count
 
 
 def _spread(encoding: Encoding, table: list[Any], weights: FloatArray | None) -> dict[int, Distribution]:
@@ -254,7 +254,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
         order = _order(problem, rows, n_inputs) if len(counts) > 1 else everything
         *wide, start = (np.sort(order[:count]) for count in counts)
         good = _good_ones(elimination.steps([start] * (1 + _FOLDS), fit.strength))
-        return _fewest_of_all_rows(problem, rows, n_inputs, [*good, *reversed(wide)] or [everything], fit)
+        return _fewest_of_all_rows(problem, n_inputs, [*good, *reversed(wide)] or [everything], fit)
     tried = elimination.steps([everything] * (1 + _FOLDS), fit.strength)
     others = elimination.steps(elimination.ranked(counts[-1]), fit.strength) if len(counts) > 1 else []
     if tried and others and is_clear_gain(_smallest(tried) - _smallest(others), _smallest(tried)):
@@ -291,34 +291,35 @@ def _good_ones(tried: list[tuple[IntArray, FloatArray]]) -> list[IntArray]:
     return [own for own, _ in steps[first:]]
 
 
-def _fewest_of_all_rows(
-    problem: TrainingProblem, rows: DistinctRows, n_inputs: int, candidates: list[IntArray], fit: RidgeFit
-) -> IntArray:
-    """Select the first of nested candidates, from few inputs to all, whose errors are as good as the smallest."""
-    if len(candidates) == 1 or deadline.over():
-        return candidates[-1]
-    left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
+def _fewest_of_all_rows(problem: TrainingProblem, n_inputs: int, candidates: list[IntArray], fit: RidgeFit) -> IntArray:
+    """Select the first of nested candidates, from few inputs to all, whose errors are as good as the smallest.
+
+    Errors fall with more inputs, then rise, so that not all candidates are compared.
+    """
+    everything = candidates[-1]
+    # A regression on all inputs that is limited by its number of functions has errors that favour fewer inputs.
+    if len(candidates) == 1 or deadline.over() or fit.freedom > _LIMITED * MOST_FUNCTIONS:
+        return everything
+    left_out = fit.left_out
     X = fit.scale * problem.X[left_out.samples]
 
-    def fitted(inputs: IntArray) -> RidgeFit:
+    def tried(inputs: IntArray) -> tuple[IntArray, FloatArray]:
         columns = np.hstack([X[:, inputs], X[:, n_inputs:]])
-        return left_out.best(quadratic_map(columns, problem.activation))
+        return inputs, left_out.best(quadratic_map(columns, problem.activation)).errors
 
-    found = fitted(candidates[-1])
-    if found.freedom > _LIMITED * MOST_FUNCTIONS:
-        # The regression on all inputs is limited by its number of functions, so its errors favour fewer inputs.
-        return candidates[-1]
-    everything = candidates[-1], found.errors
-    tried: list[tuple[IntArray, FloatArray]] = []
-    for inputs in candidates[:-1]:
+    found = [(everything, fit.errors), tried(candidates[0])]
+    others = candidates[1:-1]
+    if not _as_good(found[1][1], fit.errors, _HOPELESS):
+        # The fewest are far too few: start with the most.
+        others.reverse()
+    for inputs in others:
         if deadline.over():
             break
-        tried.append((inputs, fitted(inputs).errors))
-        smallest = _smallest([*tried, everything])
-        # Errors rise with more inputs, so that only all inputs can still be better; they are compared below.
-        if smallest is not everything[1] and not _as_good(tried[-1][1], smallest, _HOPELESS):
+        found.append(tried(inputs))
+        if not _as_good(found[-1][1], _smallest(found), _HOPELESS):
             break
-    return _good_ones([everything, *reversed(tried)])[0]
+    found.sort(key=lambda one: -len(one[0]))
+    return _good_ones(found)[0]
 
 
 def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:

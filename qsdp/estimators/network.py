@@ -116,7 +116,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
             began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
             if chosen:
                 with stages.stage("encode"):
-                    self.encoder_ = self._chosen_encoder(counting, coded, weights, options)
+                    self.encoder_, routed["fit"] = self._chosen_encoder(counting, coded, weights, options)
                 columns = self._encoded(counting.X)
             else:
                 fitted = fit_encoder(options.encoding, counting.X, counting.y, counting.weights, options.max_categories)
@@ -160,10 +160,10 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
         if "chunks" in routed:
             return train_on_collections(self._predictor(), routed["chunks"], problem, options)
         last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
-        return run_pipeline(problem, options, start=last)
+        return run_pipeline(problem, options, start=last, fit=routed.get("fit"))
 
     def _chosen_encoder(self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any) -> Any:
-        """Return the encoder for "auto": the best one on held-out rows, without the inputs that do not help."""
+        """Return the encoder for "auto", without the inputs that do not help on held-out rows, and its regression."""
 
         def problem_of(columns: FloatArray) -> TrainingProblem:
             inputs = self._with_constant(columns, _constant(columns, counting.weights))

@@ -93,6 +93,9 @@ class DirectEvaluation:
         """Return the dual vector of shape (n, C), projected onto the domain of the conjugate."""
         return self.instance.fit.project(candidate)
 
+    def free(self) -> None:
+        """Do nothing: the data belong to the problem."""
+
     def _parts(self, array: FloatArray) -> list[FloatArray]:
         """Split an array (n, C) into the columns of each part."""
         return [np.ascontiguousarray(part) for part in np.split(array, len(self._fits), axis=1)]
@@ -131,6 +134,10 @@ class GramEvaluation:
     def nu(self, candidate: FloatArray) -> FloatArray:
         """Return the dual vector of shape (n, C)."""
         return -self.instance.fit.gradient(0.5 * self.instance.predictions(candidate))
+
+    def free(self) -> None:
+        """Free the memory of the Gram matrix; afterwards, the evaluation can still compute dual vectors."""
+        self.gram = None
 
     def _image(self, t: FloatArray) -> FloatArray:
         return self._library.give(self.gram @ self._library.take(t))

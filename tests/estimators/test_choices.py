@@ -29,8 +29,9 @@ from qsdp.estimators.choices import (
     standard_error,
     useful_inputs,
 )
+from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import left_out_fit
+from qsdp.ridge import LeftOut, RidgeFit, left_out_fit
 
 RELU = (0.0937, 0.5, 0.4688)
 
@@ -146,10 +147,27 @@ def test_all_rows_decide_how_many_inputs_remain(
     rows = DistinctRows.of(X)
     fit = left_out_fit(problem, rows)
     candidates = [np.arange(k) for k in (1, 2, 3, 5)]
-    assert set(_fewest_of_all_rows(problem, rows, 5, candidates, fit).tolist()) == expected
+    assert set(_fewest_of_all_rows(problem, 5, candidates, fit).tolist()) == expected
     # A few rows rank the inputs; too few to see the second one.
     monkeypatch.setattr(choices, "MOST_FUNCTIONS", 40)
     assert expected <= set(useful_inputs(problem, rows, 5).tolist())
+
+
+def test_fewer_inputs_are_not_tried_where_more_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 6))
+    problem = TrainingProblem(X, X.sum(axis=1) + rng.normal(size=2000), beta=1.0, activation=RELU)
+    rows = DistinctRows.of(X)
+    fit, tried, best = left_out_fit(problem, rows), [], LeftOut.best
+
+    def counted(left_out: LeftOut, data: QuadraticMap) -> RidgeFit:
+        tried.append(data.n_features)
+        return best(left_out, data)
+
+    monkeypatch.setattr(LeftOut, "best", counted)
+    candidates = [np.arange(k) for k in range(1, 7)]
+    assert len(_fewest_of_all_rows(problem, 6, candidates, fit)) == 6
+    assert tried == [1, 5]
 
 
 @pytest.mark.parametrize("n", [300, 1500])
@@ -179,7 +197,7 @@ def test_all_inputs_stay_where_a_regression_has_too_few_functions(monkeypatch: p
     X = rng.normal(size=(2000, 5))
     problem = TrainingProblem(X, X[:, 0] + rng.normal(size=2000), beta=1.0, activation=RELU)
     rows = DistinctRows.of(X)
-    known = problem, rows, 5, [np.arange(k) for k in (1, 2, 3, 5)], left_out_fit(problem, rows)
+    known = problem, 5, [np.arange(k) for k in (1, 2, 3, 5)], left_out_fit(problem, rows)
     assert _fewest_of_all_rows(*known).tolist() == [0]
     # It has more degrees of freedom than this.
     monkeypatch.setattr(choices, "_LIMITED", 1e-3)
@@ -326,7 +344,7 @@ def test_candidates_are_the_encodings_of_encoders() -> None:
     def problem_of(columns: FloatArray) -> TrainingProblem:
         return TrainingProblem(columns, y, beta=1.0, activation=RELU)
 
-    encoder = choose_encoder(X, None, problem_of)
+    encoder, _ = choose_encoder(X, None, problem_of)
     # The steps of the first column need thresholds.
     assert any(one.kind == "above" and one.position == 0 for one in encoder.encoding_.expressions)
     assert encoder.get_params()["encoding"] == "both"

@@ -70,7 +70,7 @@ class KernelStep:
         device: str | None = None,
     ) -> None:
         self._data, self._weights = data, _column(weights)
-        self.passes, self._library = _passes(data, device), library_of(device, dtype)
+        self.passes, self._library = _passes(data, dtype, device), library_of(device, dtype)
         self.side = data.n_rows
         self._kernel = self._library.empty((self.side, self.side))
 
@@ -105,7 +105,7 @@ class GramStep:
         weights: FloatArray | None = None,
         device: str | None = None,
     ) -> None:
-        self.passes, self._products = _passes(data, device), products
+        self.passes, self._products = _passes(data, gram.dtype, device), products
         self.library = library_of(device, gram.dtype)
         self.gram = self.library.take(gram)
         self._weights = _column(weights)
@@ -148,7 +148,7 @@ class IterativeStep:
         weights: FloatArray | None = None,
         device: str | None = None,
     ) -> None:
-        self.passes = _passes(data, device)
+        self.passes = _passes(data, np.float64, device)
         self._weights = np.ones(data.n_rows) if weights is None else weights
         self._moments = second_moments(data, weights)
         self._outer: FloatArray = np.ones_like(self._moments)
@@ -286,9 +286,12 @@ def outer(delta: FloatArray) -> FloatArray:
     return delta[:, :, None] * delta[:, None, :]
 
 
-def _passes(data: DataMap, device: str | None) -> Passes:
+def _passes(data: DataMap, dtype: npt.DTypeLike, device: str | None) -> Passes:
+    """Return the data, or their products in another precision or on a device."""
     # Packed rows are not copied: they may be mapped from a file, or represent statistics.
-    return data if device is None or not data.has_columns else Products(data, np.float64, device)
+    if not data.has_columns or (device is None and dtype == np.float64):
+        return data
+    return Products(data, dtype, device)
 
 
 def forward(data: Passes, T: FloatArray) -> FloatArray:

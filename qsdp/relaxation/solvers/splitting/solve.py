@@ -133,6 +133,7 @@ def _run(iteration: _Iteration, incumbent: Incumbent, settings: Settings, double
     together = max(MOST_STEPS, int(_TOGETHER * iteration.side)) if incumbent.n_parts > 1 else most
     k, status = _iterate(iteration, incumbent, settings, 0, together if doubled is None else MOST_STEPS)
     if status is None and doubled is not None:
+        incumbent.evaluation.free()
         incumbent.evaluation = iteration.adopt(doubled)
         k, status = _iterate(iteration, incumbent, settings, k, max(together, k + MOST_STEPS))
     while status is None:
