@@ -74,6 +74,8 @@ class QSDPResult(Summarized):
     kept : TrainingProblem or None
         Problem of a sample, weighted to represent all rows, if the certificate is for rows that are not in memory. It
         is `problem` itself if the loss is not squared; passes over all rows have then certified the network.
+    choice : BetaChoice or None
+        The choice of beta, with the errors that it expects of new rows.
     """
 
     network: BilinearNetwork
@@ -85,6 +87,7 @@ class QSDPResult(Summarized):
     refine: str = "none"
     exact: ColumnGenerationResult | None = None
     kept: TrainingProblem | None = None
+    choice: BetaChoice | None = None
 
     @property
     def rows(self) -> TrainingProblem:
@@ -435,7 +438,9 @@ def sample_from(
             network = exact.network
         with timed_stage(timings, "certify"), deadline.unlimited():
             certificate = exact.certificate if exact else certify(network, problem, relaxation, verbose=verbose)
-    return QSDPResult(network, certificate, relaxation, covariance, problem, timings, options.refine, exact, kept)
+    return QSDPResult(
+        network, certificate, relaxation, covariance, problem, timings, options.refine, exact, kept, choice
+    )
 
 
 def _searched(

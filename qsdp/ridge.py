@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.rows import Cells, DistinctRows
 from qsdp.relaxation.solution import Relaxation
 
-__all__ = ["BetaChoice", "Functions", "LeftOut", "RidgeFit", "choose_beta", "left_out_fit"]
+__all__ = ["BetaChoice", "Functions", "LeftOut", "LeftOutOutputs", "RidgeFit", "choose_beta", "left_out_fit"]
 
 #: Maximum number of distinct rows that are left out, maximum number of distinct rows that train, and maximum dimension
 #: of the functions: enough to detect gains of a few per mille, in a second per encoding.
@@ -68,6 +68,8 @@ class RidgeFit:
         Space of the fit.
     left_out : LeftOut
         Rows and targets that it was fitted to.
+    outputs : ndarray of shape (c, C)
+        Predictions for the left-out rows of every cell.
     """
 
     scale: float
@@ -78,6 +80,7 @@ class RidgeFit:
     freedom: float
     functions: Functions
     left_out: LeftOut
+    outputs: FloatArray
 
 
 def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
@@ -296,7 +299,8 @@ class LeftOut:
         def fit(number: int) -> RidgeFit:
             residuals = self.means[:k] - predictions[number]
             own = np.maximum(1.0 - self.shares * squares[self.place, number], ROUNDING)
-            losses = self.weights * np.square(self.deviations + residuals[self.place]).sum(axis=1)
+            residuals = self.deviations + residuals[self.place]
+            losses = self.weights * np.square(residuals).sum(axis=1)
             summed = np.bincount(self.place, losses / np.square(own)).astype(float)
             return RidgeFit(
                 scale=scale,
@@ -307,6 +311,7 @@ class LeftOut:
                 freedom=float(eigenvalues @ inverses[:, number]),
                 functions=functions,
                 left_out=self,
+                outputs=self.targets - residuals / own[:, None],
             )
 
         return min(map(fit, range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
@@ -330,6 +335,17 @@ def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | No
 # -- beta ---------------------------------------------------------------------------------------------------------
 
 
+class LeftOutOutputs(NamedTuple):
+    """Outputs (c, C) of a regression for left-out rows, their targets (c, C), and numbers of rows (c,).
+
+    The numbers of rows are proportional to the weights of the rows.
+    """
+
+    outputs: FloatArray
+    targets: FloatArray
+    weights: FloatArray
+
+
 @dataclass(frozen=True)
 class BetaChoice:
     """A beta, the losses of the regression that it was read off, and the share of a loss that does not matter.
@@ -344,12 +360,15 @@ class BetaChoice:
         Squared loss of the regression on the training rows.
     resolution : float
         Share of the expected loss that is too small to matter on new rows; infinite if it is not known.
+    left_out : LeftOutOutputs or None
+        Outputs of the regression for left-out rows; None without a regression, or if the loss is not squared.
     """
 
     beta: float
     expected_loss: float = 0.0
     training_loss: float = 0.0
     resolution: float = math.inf
+    left_out: LeftOutOutputs | None = None
 
     def loss_of(self, relaxation: Relaxation) -> float:
         """Estimate the loss of a relaxation on new rows.
@@ -404,7 +423,10 @@ def choose_beta(problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaCh
     if not problem.loss.quadratic:
         return BetaChoice(share * largest, resolution=resolution)
     weight = problem.data_fit.total_weight / float(left_out.weights.sum())
-    return BetaChoice(share * largest, weight * float(fit.errors.sum()), weight * fit.training_loss, resolution)
+    expected, training = weight * float(fit.errors.sum()), weight * fit.training_loss
+    counts = left_out.weights * (left_out.counts.sum() / left_out.weights.sum())
+    outputs = LeftOutOutputs(fit.outputs, left_out.targets, counts)
+    return BetaChoice(share * largest, expected, training, resolution, outputs)
 
 
 def _resolution(fit: RidgeFit, n_rows: int) -> float:

@@ -84,7 +84,7 @@ class Calibration:
         with deadline.after(0.5 * REFINEMENT_TIME):
             parts = list(held_out_predictions(self.problem))
         outputs = np.concatenate([self.scaling.decode(held_out.squeezed(predicted)) for held_out, predicted in parts])
-        truth = np.concatenate([self.scaling.decode(held_out.y) for held_out, _ in parts])
+        truth = np.concatenate([self.scaling.targets(held_out.y) for held_out, _ in parts])
         weights = np.concatenate([held_out.data_fit.weighted(np.ones(held_out.n_samples)) for held_out, _ in parts])
         # The rest is coded as -1, or as 0 in one-hot rows.
         is_class = truth > 0.5

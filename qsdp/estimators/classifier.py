@@ -31,6 +31,7 @@ from qsdp.estimators.classes import (
 )
 from qsdp.estimators.collections import rows_here
 from qsdp.estimators.explanation import Explained
+from qsdp.estimators.offsets import decision_offsets
 from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
@@ -195,6 +196,11 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
 
     def _fit(self, samples: Rows, options: Any, **routed: Any) -> None:
         super()._fit(samples, options, **routed)
+        left_out = None if self.result_.choice is None else self.result_.choice.left_out
+        if left_out is not None and len(self.classes_) > 2 and not self._several:
+            self.target_scaling_ = self.target_scaling_.deciding_by(
+                decision_offsets(left_out, self.target_scaling_.offset)
+            )
         self.calibration_ = self._calibration(self.result_.rows)
         if self.calibration_ is not None and options.probability:
             with progress(options.verbose) as stages, stages.stage("calibrate"):

@@ -254,7 +254,8 @@ def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArr
     offset, scale = (taken(arrays, f"scaling.{name}", (one,)).reshape(shape) for name in ("offset", "scale"))
     if not np.all(scale > 0.0):
         raise StorageError("scales of targets must be positive")
-    model.target_scaling_ = TargetScaling(offset, scale)
+    centre = taken(arrays, "scaling.centre", (one,)) if "scaling.centre" in arrays else None
+    model.target_scaling_ = TargetScaling(offset, scale, centre)
     if not classifier:
         return
     model.classes_, model._several, model._class_factors = _labels(state["labels"]), state["several"], None

@@ -41,6 +41,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     arrays |= {} if solution is None else solution.arrays()
     arrays |= {"scaling.offset": np.atleast_1d(model.target_scaling_.offset)}
     arrays |= {"scaling.scale": np.atleast_1d(model.target_scaling_.scale)}
+    if model.target_scaling_.centre is not None:
+        arrays |= {"scaling.centre": model.target_scaling_.centre}
     arrays |= dict(zip(("ranges.low", "ranges.high"), model._input_ranges, strict=True))
     moments = model._input_moments
     arrays |= {} if moments is None else {"moments.mean": moments.mean, "moments.within": moments.within}
