@@ -11,12 +11,13 @@ METHODS = {
     "relaxation": 1,  # solve_relaxation with all solvers, paths, bounds and the inner problem
     "sampling": 1,  # shaping of the covariance and sampling
     "refinement": 2,  # refit, polish, train_fixed_width
+    "moments": 1,  # polish by second moments: squared losses of few inputs
     "column_generation": 1,  # with pricing
     "smooth_losses": 1,  # column generation on columns for smooth losses but the squared one
     "certificates": 1,
     "statistics": 1,  # one pass over the rows, in parts or by Dask
     "encoding": 1,
-    "estimators": 4,  # what they choose by default
+    "estimators": 5,  # what they choose by default
     "many_rows": 1,  # inputs, neurons and precision of default fits to more than a thousand rows
     "distillation": 1,
     "time_limits": 1,  # what calls return when their limit ends them

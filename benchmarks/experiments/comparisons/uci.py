@@ -80,12 +80,13 @@ def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on; those of qsdp choose only beta, on the suite's folds."""
     name = case["method"]
     if name.startswith("qsdp") or name == "relaxation":
-        return ("relaxation", "sampling", *(("refinement",) if name in ("qsdp-refit", "qsdp-polish") else ()))
+        refined = {"qsdp-refit": ("refinement",), "qsdp-polish": ("refinement", "moments")}
+        return ("relaxation", "sampling", *refined.get(name, ()))
     if METHODS[name].needs is None:
         return ()
     more = {"backprop-matched": ("relaxation", "sampling", "refinement", "distillation")}
     return ("backprop", *more.get(name, ("refinement",) if name == "straight-through-refitted" else ()))
 
 
-MEASURED = ("relaxation", "sampling", "refinement", "distillation", "backprop")
+MEASURED = ("relaxation", "sampling", "refinement", "moments", "distillation", "backprop")
 EXPERIMENT = Study(**{**vars(SUITE), "methods": versions_of(*MEASURED), "methods_of": methods_of, "claims": claims})

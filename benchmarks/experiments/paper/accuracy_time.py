@@ -297,13 +297,13 @@ def quotes(records: Records) -> dict[str, str]:
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
-    ours = {"paper": ("relaxation", "sampling"), "polished": ("relaxation", "sampling", "refinement")}
+    ours = {"paper": ("relaxation", "sampling"), "polished": ("relaxation", "sampling", "refinement", "moments")}
     matched = ("relaxation", "sampling", "distillation")
     return ours.get(case["method"], ("backprop", *(matched if case["method"] == "backprop" else ())))
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("relaxation", "sampling", "refinement", "distillation", "backprop")
+MEASURED = ("relaxation", "sampling", "refinement", "moments", "distillation", "backprop")
 EXPERIMENT = experiment_in(
     __name__, "Figures 2, 3, 5 and 6: accuracy against time", f"{PAPER}, Figures 2, 3, 5 and 6", version=4
 )

@@ -199,11 +199,11 @@ def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
     if case["method"] in TRAINED:
         return ("relaxation", "backprop")
-    return ("relaxation", "sampling", *(() if case["method"] == "paper" else ("refinement",)))
+    return ("relaxation", "sampling", *(() if case["method"] == "paper" else ("refinement", "moments")))
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("relaxation", "sampling", "refinement", "backprop")
+MEASURED = ("relaxation", "sampling", "refinement", "moments", "backprop")
 EXPERIMENT = experiment_in(
     __name__, "Figure 1: planted data, objective against the number of neurons", f"{PAPER}, Figure 1", version=3
 )

@@ -133,11 +133,11 @@ def quotes(records: Records) -> dict[str, str]:
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
-    return ("relaxation", "sampling", *(("refinement",) if case["curve"] == "polished" else ()))
+    return ("relaxation", "sampling", *(("refinement", "moments") if case["curve"] == "polished" else ()))
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("relaxation", "sampling", "refinement")
+MEASURED = ("relaxation", "sampling", "refinement", "moments")
 EXPERIMENT = experiment_in(
     __name__, "Figure 4: several classes, accuracy against the number of neurons", f"{PAPER}, Figure 4", version=3
 )

@@ -297,5 +297,14 @@ def plot(records: Records) -> Any:
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("relaxation", "sampling", "refinement", "column_generation", "encoding", "time_limits", "smooth_losses")
+MEASURED = (
+    "relaxation",
+    "sampling",
+    "refinement",
+    "moments",
+    "column_generation",
+    "encoding",
+    "time_limits",
+    "smooth_losses",
+)
 EXPERIMENT = experiment_in(__name__, "At any time", "Targets of the package: something usable in time, stronger bounds")

@@ -211,5 +211,14 @@ def claims(records: Records) -> list[Claim]:
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("relaxation", "sampling", "refinement", "column_generation", "certificates", "time_limits", "smooth_losses")
+MEASURED = (
+    "relaxation",
+    "sampling",
+    "refinement",
+    "moments",
+    "column_generation",
+    "certificates",
+    "time_limits",
+    "smooth_losses",
+)
 EXPERIMENT = experiment_in(__name__, "Limits of time and memory", "Time and memory of the package", version=2)

@@ -329,5 +329,5 @@ def quotes(records: Records) -> dict[str, str]:
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("statistics", "relaxation", "sampling", "refinement", "certificates")
+MEASURED = ("statistics", "relaxation", "sampling", "refinement", "moments", "certificates")
 EXPERIMENT = experiment_in(__name__, "More rows than memory", "Targets of the package: statistics in one pass")
