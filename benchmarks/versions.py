@@ -30,7 +30,7 @@ METHODS = {
 }
 
 #: Methods that the estimators run by default.
-ESTIMATORS = ("relaxation", "sampling", "refinement", "encoding", "estimators")
+ESTIMATORS = ("relaxation", "sampling", "refinement", "moments", "encoding", "estimators")
 
 #: Sets whose default fits have more than a thousand rows.
 _MANY_ROWS = frozenset({"wine-quality-red", "wine-quality-white", "digits", "spambase", "letter", "adult"})

@@ -142,7 +142,7 @@ def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     if case["system"] == OWN:
         return ESTIMATORS
     systems = {"backpropagation": "backprop", "ReLU": "backprop", "ReLinear": "relinear", "BPLS": "bpls", "RLS": "rls"}
-    return ("relaxation", "sampling", "refinement", "distillation", systems.get(case["system"], "quadratic"))
+    return ("relaxation", "sampling", "refinement", "moments", "distillation", systems.get(case["system"], "quadratic"))
 
 
 #: Methods whose versions are stored with the records.
