@@ -389,7 +389,7 @@ def test_an_interrupted_training_is_reported_and_saved_beside(here: Path, monkey
 def test_an_interrupted_polish_is_the_last_one(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     polishes = []
 
-    def interrupted(problem: Any, network: Any, *rest: Any, **options: Any) -> Any:
+    def interrupted(network: Any, *rest: Any, **options: Any) -> Any:
         polishes.append(network)
         signal.raise_signal(signal.SIGINT)
 
