@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp._utils.arrays import ON_PROCESSOR
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
 from qsdp.gram import pair_places
@@ -16,6 +18,7 @@ from qsdp.lifting import power_of_two
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import DescentData
 from qsdp.statistics import SufficientStatistics
+from qsdp.statistics.moments import ROWS_AT_ONCE
 
 __all__ = ["Moments"]
 
@@ -81,7 +84,10 @@ class Moments(DescentData):
 def _without_rows(problem: TrainingProblem, device: str | None) -> TrainingProblem:
     """Return the problem of the statistics of a problem's rows."""
     statistics = SufficientStatistics(max_memory=sys.maxsize, device=device)
-    statistics.partial_fit(problem.X, problem.y, problem.sample_weight)
+    for rows in chunks(problem.n_samples, problem.size**2 // 2, ROWS_AT_ONCE):
+        deadline.check()
+        part = problem.take(rows)
+        statistics.partial_fit(part.X, part.y, part.sample_weight)
     return TrainingProblem.from_statistics(
-        statistics, beta=problem.beta, activation=problem.activation, levels=problem.levels
+        statistics, beta=problem.beta, loss=problem.loss, activation=problem.activation, levels=problem.levels
     )

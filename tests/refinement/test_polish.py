@@ -579,7 +579,7 @@ def test_moments_where_they_are_cheaper():
 
 @pytest.mark.parametrize("activation", [None, "relu_like"])
 @pytest.mark.parametrize("n_outputs", [1, 2])
-def test_moments_are_sums_over_samples(activation, n_outputs):
+def test_moments_are_sums_over_samples(activation, n_outputs, monkeypatch):
     problem = tall_problem(n_outputs, activation=activation, weighted=True)
     data, rng = Moments(problem), np.random.default_rng(0)
     V = rng.standard_normal((3, problem.size))
@@ -592,7 +592,11 @@ def test_moments_are_sums_over_samples(activation, n_outputs):
         expected = np.einsum("i,ij,iab->jab", problem.sample_weight, values, forms)
         np.testing.assert_allclose(data.images_of_row(k, V), expected, atol=1e-10 * np.abs(expected).max())
     network = random_network(problem, 9, 2)
-    assert data.problem.objective(network) == pytest.approx(problem.objective(network), rel=1e-12)
+    # The statistics are those of several chunks of rows.
+    monkeypatch.setattr("qsdp.refinement._moments.ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
+    for one in (data, Moments(problem)):
+        assert one.problem.objective(network) == pytest.approx(problem.objective(network), rel=1e-12)
     assert len(data.problem.targets) < problem.n_samples
 
 
