@@ -164,6 +164,8 @@ def test_arrays_that_do_not_fit(model: Any, tmp_path: Path) -> None:
         {"network.alpha": np.array([1], dtype=np.int64)},
         {"network.alpha": np.ones((len(U), 7))},
         {"scaling.offset": arrays["scaling.offset"] * math.nan},
+        {"scaling.centre": arrays["scaling.offset"] * math.nan},
+        {"scaling.centre": np.ones(7)},
         {"scaling.scale": -arrays["scaling.scale"]},
         {"scaling.scale": np.ones(7)},
         {"ranges.low": arrays["ranges.low"][:-1]},
