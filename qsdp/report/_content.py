@@ -183,7 +183,7 @@ def _share(part: float, whole: float) -> str:
 
 
 def _residuals(rows: Any, name: str) -> dict[str, Any]:
-    predicted, true = rows.values(), rows.model.target_scaling_.decode(rows.truth)
+    predicted, true = rows.values(), rows.model.target_scaling_.targets(rows.truth)
     errors = np.abs(predicted - true)
     shown = np.linspace(0, len(true) - 1, min(len(true), _POINTS)).astype(np.intp)
     some = f", {len(shown)} of {len(true)}" if len(shown) < len(true) else ""
