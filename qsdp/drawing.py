@@ -91,7 +91,7 @@ class Drawing:
 
     @cached_property
     def _data(self) -> AnyData:
-        """Data of the polishes of all numbers of neurons."""
+        """Data of the polishes of all numbers of neurons, which suit half of the largest number."""
         problem = _polished_problem(self.relaxation.problem, self.kept)
         return descent_data(problem, MOST_NEURONS // 2 * problem.n_outputs, self.options.device)
 

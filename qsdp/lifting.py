@@ -300,10 +300,9 @@ class QuadraticMap(ReadOnlyArrays):
         d, scales = self.X.shape[1], delta[0]
         scaled = library.take(self.X / scales[:d])
         last = float(scales[d]) ** 2 if self.lifted else 1.0
-        # While a part is in the cache, its entries take less time.
+        library.product(scaled, scaled.T, kernel)
         for rows in library.chunks(*kernel.shape):
             own = kernel[rows]
-            library.product(scaled[rows], scaled.T, own)
             slopes = own * (a * a)
             if self.lifted:
                 slopes += 0.5 * b * b / last

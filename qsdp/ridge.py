@@ -16,7 +16,7 @@ from qsdp._utils.tuning import FIRST_TRY, INNER, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.cuts import without_outliers
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
-from qsdp.lifting import DataMap
+from qsdp.lifting import DataMap, power_of_two
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.largest_beta import useful_beta_max
@@ -123,6 +123,12 @@ class Functions:
 
     def __init__(self, rows: DataMap, most: int = MOST_FUNCTIONS) -> None:
         self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
+        # Squares of inner products, fourth powers of the data, must be representable.
+        self._unit = 1.0
+        if self._few is not None:
+            self._inner = self.spanning(self._few)
+            self._unit = power_of_two(math.sqrt(float(np.abs(self._inner).max()))) ** 2
+            self._inner /= self._unit
 
     def spanning(self, rows: DataMap) -> FloatArray:
         """Return the values (n, r) of the spanning functions."""
@@ -131,6 +137,7 @@ class Functions:
         # Of the kind of `rows`.
         few: Any = self._few
         products: FloatArray = rows.inner_products(few)
+        products /= self._unit
         return products
 
     def values(self, rows: DataMap, coefficients: FloatArray) -> FloatArray:
@@ -140,14 +147,17 @@ class Functions:
     def decomposed(self, rows: DataMap, weights: FloatArray, targets: FloatArray) -> _Decomposition:
         """Find orthonormal functions whose values at the weighted rows are orthogonal."""
         roots, few = np.sqrt(weights)[:, None], self._few
+        if few is not None and few.n_rows == rows.n_rows:
+            eigenvalues, vectors = _eigenvectors(roots * self._inner * roots.T)
+            eigenvalues *= self._unit
+            values, axes = vectors * np.sqrt(eigenvalues), roots * vectors * (self._unit / np.sqrt(eigenvalues))
+            return _Decomposition(eigenvalues, axes, values, values.T @ (roots * targets))
+        orthonormal, exact = (None, False) if few is None else self._orthonormal(roots[: few.n_rows])
 
         def weighted(part: slice) -> FloatArray:
-            return roots[part] * self.spanning(rows.take(part))
+            values = roots[part] * self.spanning(rows.take(part))
+            return values if orthonormal is None or not exact else values @ orthonormal
 
-        if few is not None and few.n_rows == rows.n_rows:
-            eigenvalues, vectors = _eigenvectors(weighted(slice(None)) * roots.T)
-            values, axes = vectors * np.sqrt(eigenvalues), roots * vectors / np.sqrt(eigenvalues)
-            return _Decomposition(eigenvalues, axes, values, values.T @ (roots * targets))
         parts, targets = _parts(rows.n_rows), roots * targets
         first = weighted(parts[0])
         gram, products = first.T @ first, first.T @ targets[parts[0]]
@@ -155,18 +165,28 @@ class Functions:
             own = weighted(part)
             gram += own.T @ own
             products += own.T @ targets[part]
-        if few is None:
-            eigenvalues, axes = _eigenvectors(gram)
-        else:
-            scales = roots[: few.n_rows]
-            inner = scales * self.spanning(few) * scales.T
-            # Rows may be dependent, and the Gram matrix has the squares of their inner products.
-            inner.flat[:: len(inner) + 1] += ROUNDING * np.trace(inner)
-            factor = np.linalg.cholesky(inner)
-            orthonormal = scales * scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True).T
+        if orthonormal is not None and not exact:
             eigenvalues, axes = _eigenvectors(orthonormal.T @ gram @ orthonormal)
             axes = orthonormal @ axes
-        return _Decomposition(eigenvalues, axes, first @ axes, axes.T @ products)
+            return _Decomposition(eigenvalues, axes, first @ axes, axes.T @ products)
+        eigenvalues, axes = _eigenvectors(gram)
+        values, products = first @ axes, axes.T @ products
+        return _Decomposition(eigenvalues, axes if orthonormal is None else orthonormal @ axes, values, products)
+
+    def _orthonormal(self, scales: FloatArray) -> tuple[FloatArray, bool]:
+        """Return coefficients of orthonormal functions, and whether their values need the accuracy of each product.
+
+        That is so if nearly all of the inner products belongs to one function, as for columns far from zero or of other
+        sizes: the Gram matrix of the spanning functions has the squares of their ratios.
+        """
+        inner = scales * self._inner * scales.T
+        total = float(np.trace(inner))
+        exact = total - float(np.linalg.norm(inner)) <= ROUGH * total
+        # Rows may be dependent.
+        inner.flat[:: len(inner) + 1] += (NEGLIGIBLE if exact else ROUNDING) * total
+        factor = np.linalg.cholesky(inner)
+        scales = scales * math.sqrt(self._unit)
+        return scales * scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True).T, exact
 
 
 def _parts(n: int) -> list[slice]:

@@ -254,7 +254,11 @@ def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArr
     offset, scale = (taken(arrays, f"scaling.{name}", (one,)).reshape(shape) for name in ("offset", "scale"))
     if not np.all(scale > 0.0):
         raise StorageError("scales of targets must be positive")
-    centre = taken(arrays, "scaling.centre", (one,)) if "scaling.centre" in arrays else None
+    centre = None
+    if "scaling.centre" in arrays:
+        if not classifier or one < 2 or state["several"]:
+            raise StorageError("offsets of predictions belong to classifiers of several classes only")
+        centre = taken(arrays, "scaling.centre", (one,))
     model.target_scaling_ = TargetScaling(offset, scale, centre)
     if not classifier:
         return

@@ -51,7 +51,8 @@ class Moments(DescentData):
         data: Any = self.problem.weight_map
         self.unit = power_of_two(data.largest_entry)
         self.map = data.scaled(1.0 / self.unit)
-        self.gram = self.map.pair_sums(device=device)
+        with deadline.unlimited():
+            self.gram = self.map.pair_sums(device=device)
         self.largest_image = float(self.map.of_scaled_data(problem.levels - 1.0).absolute_sums.max(initial=0.0))
 
     @property
@@ -82,10 +83,14 @@ class Moments(DescentData):
 
 
 def _without_rows(problem: TrainingProblem, device: str | None) -> TrainingProblem:
-    """Return the problem of the statistics of a problem's rows."""
+    """Return the problem of the statistics of a problem's rows, if these are complete in time."""
     statistics = SufficientStatistics(max_memory=sys.maxsize, device=device)
-    for rows in chunks(problem.n_samples, problem.size**2 // 2, ROWS_AT_ONCE):
+    parts = list(chunks(problem.n_samples, problem.size**2 // 2, ROWS_AT_ONCE))
+    for number, rows in enumerate(parts):
         deadline.check()
+        # Statistics that will not be complete in time are not begun in earnest.
+        if number and deadline.elapsed() * len(parts) > deadline.limit() * number:
+            raise deadline.TimeOver
         part = problem.take(rows)
         statistics.partial_fit(part.X, part.y, part.sample_weight)
     return TrainingProblem.from_statistics(

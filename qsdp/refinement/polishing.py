@@ -143,7 +143,8 @@ def polish(
 
     For problems from statistics, and for a squared loss with N up to 80 if this is estimated to be faster, moves are
     computed from the :math:`N(N+1)/2`-sided Gram matrix of the data, at a cost independent of the number of samples.
-    One entry of the sides of all neurons is moved after the other; if no single move helps, pairs of moves are tried.
+    One entry of the sides of all neurons is moved after the other, or the best of all moves is made if these are few;
+    if no single move helps, pairs of moves are tried. The Gram matrix and a factor of it take 84 MB each for N = 80.
 
     Examples
     --------
