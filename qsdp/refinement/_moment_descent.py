@@ -63,9 +63,9 @@ class MomentDescent(CoordinateDescent):
                 side.move(slopes, pairs=thorough)
         else:
             for k in deadline.in_time(range(self.moments.size)):
-                curvature, changes = self.moments.row_curvatures[k], np.zeros(slopes.shape[:2])
+                changes = np.zeros(slopes.shape[:2])
                 for side in sides:
-                    side.move_row(k, curvature, slopes, changes)
+                    side.move_row(k, slopes, changes)
                 moved = np.any(changes, axis=1)
                 if np.any(moved):
                     slopes[moved] += 2.0 * self.moments.images_of_row(k, changes[moved])
@@ -108,11 +108,8 @@ class _Side:
         self._tolerance = max(descent.tolerance, CANCELLED * float(self._own.max(initial=0.0)))
         self.moves, self.fall = 0, 0.0
 
-    def move_row(self, k: int, curvature: FloatArray, slopes: FloatArray, changes: FloatArray) -> None:
-        """Make the best moves of the entries k until none helps, and add to the changes (C, N) of rows k of the forms.
-
-        `curvature` is that of rows k.
-        """
+    def move_row(self, k: int, slopes: FloatArray, changes: FloatArray) -> None:
+        """Make the best moves of the entries k until none helps, and add them to the changes (C, N) of rows k."""
         alpha, other, weights, own = self._alpha, self._other, self.weights[:, k], self._own[:, k]
         gradient = (alpha * (other @ slopes[self.outputs, k].T)).sum(axis=1)
         tolerance = max(self._tolerance, CANCELLED * float(np.abs(gradient).max()))
@@ -123,7 +120,7 @@ class _Side:
                 return
             weights[j] += steps[j]
             change = steps[j] * alpha[j]
-            gradient += 2.0 * (alpha @ change) * (other @ (curvature @ other[j]))
+            gradient += 2.0 * (alpha @ change) * (other @ (self.moments.row_curvatures[k] @ other[j]))
             changes[self.outputs] += np.multiply.outer(change, other[j])
             self.moves, self.fall = self.moves + 1, self.fall + float(falls[j])
 

@@ -88,7 +88,7 @@ def _without_rows(problem: TrainingProblem, device: str | None) -> TrainingProbl
     parts = list(chunks(problem.n_samples, problem.size**2 // 2, ROWS_AT_ONCE))
     for number, rows in enumerate(parts):
         deadline.check()
-        # Statistics that will not be complete in time are not begun in earnest.
+        # At the present speed, the last part would be too late.
         if number and deadline.elapsed() * len(parts) > deadline.limit() * number:
             raise deadline.TimeOver
         part = problem.take(rows)

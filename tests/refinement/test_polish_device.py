@@ -80,7 +80,7 @@ def test_network_of_the_moments_is_the_same(kind):
 
 
 @needs_torch
-def test_the_products_run_on_the_device(monkeypatch):
+def test_the_products_run_on_the_device():
     # An array of NumPy in their place would be no tensor.
     import torch
 
