@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from qsdp._utils.validation import FloatArray
+from qsdp.estimators.choices import is_clear_gain
 from qsdp.ridge import LeftOutOutputs
 
 __all__ = ["decision_offsets"]
@@ -21,7 +22,7 @@ def decision_offsets(left_out: LeftOutOutputs, means: FloatArray) -> FloatArray:
     The squared loss fits the mean of a one-hot target: a rare class may be the most likely one, and its output still
     be below that of a frequent class, because it varies less. The multinomial logistic regression of the class on
     :math:`a f_c(x) + b_c`, a > 0, of left-out rows has offsets :math:`b_c / a` that allow for it. They replace the
-    `means` of the one-hot targets if more left-out rows are then classified correctly, by at least a standard error.
+    `means` of the one-hot targets if clearly fewer left-out rows are then misclassified.
 
     Parameters
     ----------
@@ -38,12 +39,10 @@ def decision_offsets(left_out: LeftOutOutputs, means: FloatArray) -> FloatArray:
     offsets = _likeliest(left_out.outputs, classes, left_out.weights)
     if offsets is None:
         return means
-    right = [np.argmax(left_out.outputs + one, axis=1) == classes for one in (means, offsets)]
-    gains = right[1].astype(float) - right[0]
-    total = float(left_out.weights.sum())
-    gain = float(left_out.weights @ gains) / total
-    error = math.sqrt(float(left_out.weights @ np.square(gains - gain))) / total
-    return offsets if gain > error else means
+    before, after = (
+        left_out.weights * (np.argmax(left_out.outputs + one, axis=1) != classes) for one in (means, offsets)
+    )
+    return offsets if is_clear_gain(before - after, before) else means
 
 
 def _likeliest(outputs: FloatArray, classes: npt.NDArray[np.intp], weights: FloatArray) -> FloatArray | None:
@@ -51,7 +50,7 @@ def _likeliest(outputs: FloatArray, classes: npt.NDArray[np.intp], weights: Floa
 
     A penalty of one on slope and offsets, as in scikit-learn, keeps them finite where outputs separate the classes.
     """
-    unit = float(outputs.std()) or 1.0
+    unit = math.sqrt(float(weights @ np.square(outputs).mean(axis=1)) / float(weights.sum())) or 1.0
     F, count = outputs / unit, outputs.shape[1]
     hot = np.eye(count)[classes]
 

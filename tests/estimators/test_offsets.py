@@ -31,7 +31,7 @@ def test_a_weight_counts_as_equal_rows() -> None:
     weighted = _likeliest(outputs, classes, weights.astype(float))
     repeated = _likeliest(np.repeat(outputs, weights, axis=0), np.repeat(classes, weights), np.ones(weights.sum()))
     assert weighted is not None
-    np.testing.assert_allclose(weighted, repeated, rtol=0.05, atol=1e-6)
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-6, atol=1e-9)
 
 
 def test_offsets_replace_means_only_if_more_rows_are_right() -> None:
@@ -43,6 +43,31 @@ def test_offsets_replace_means_only_if_more_rows_are_right() -> None:
     # Outputs that are all zero decide nothing, so the means stay.
     flat = LeftOutOutputs(np.zeros_like(outputs), hot - means, weights)
     assert decision_offsets(flat, means) is means
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize(("better", "replaced"), [(2, False), (3, True)])
+def test_offsets_must_classify_clearly_more_rows_correctly(better, replaced, unit, monkeypatch) -> None:
+    # If k more rows are right, the standard error is almost the root of k; 1.5 of it are below k from 3 on.
+    outputs = np.zeros((4000, 3))
+    classes = np.zeros(4000, dtype=int)
+    classes[:better], outputs[:better, 0] = 1, -1.0
+    means, hot = np.array([0.7, 0.2, 0.1]), np.eye(3)[classes]
+    outputs[:better, 2] = 1.0
+    offsets = np.array([0.7, 2.0, 0.1])
+    outputs[better:, 0] = 2.0
+    monkeypatch.setattr("qsdp.estimators.offsets._likeliest", lambda *_: offsets)
+    found = decision_offsets(LeftOutOutputs(outputs, hot - means, np.full(4000, unit)), means)
+    assert found is (offsets if replaced else means)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_offsets_are_in_the_unit_of_the_outputs(unit) -> None:
+    outputs, classes, _, _ = rows_of_classes(300)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 300)
+    offsets, scaled = _likeliest(outputs, classes, weights), _likeliest(unit * outputs, classes, weights)
+    assert offsets is not None
+    np.testing.assert_allclose(scaled, unit * offsets, rtol=1e-6, atol=1e-9 * unit)
 
 
 def test_outputs_that_point_away_from_the_classes_keep_the_means() -> None:
