@@ -34,6 +34,7 @@ class MomentDescent(CoordinateDescent):
     def __init__(self, problem: TrainingProblem, network: Neurons, data: Moments) -> None:
         self.moments = data
         super().__init__(problem, network, data)
+        self._known = [(np.zeros_like(side), np.zeros(side.shape)) for side in (self.U, self.V)]
 
     def images(self, rows: slice = slice(None)) -> FloatArray:
         r"""Return the outputs :math:`u_j^T \mathcal{X}_i v_j` of neurons, of shape (n, B)."""
@@ -55,103 +56,136 @@ class MomentDescent(CoordinateDescent):
 
     def _move(self, moving: IntArray, other: IntArray, slopes: FloatArray, thorough: bool) -> int:
         """Move entries of one side until none helps, and update the slopes (C, N, N) of the loss."""
-        sides = [_Side(self, members, moving, other) for members in self._groups()]
+        side = _Side(self, moving, other)
         # The best of all moves takes a product of these sizes.
-        few = self.moments.size * max(len(self.moments.gram), *(side.weights.size for side in sides)) <= SMALL
+        few = self.moments.size * max(len(self.moments.gram), self.moments.size * int(side.sizes.max())) <= SMALL
         if thorough or few:
-            for side in sides:
-                side.move(slopes, pairs=thorough)
+            for group in range(len(side.sizes)):
+                side.move(group, slopes, pairs=thorough)
         else:
             for k in deadline.in_time(range(self.moments.size)):
                 changes = np.zeros(slopes.shape[:2])
-                for side in sides:
-                    side.move_row(k, slopes, changes)
+                side.move_row(k, slopes, changes)
                 moved = np.any(changes, axis=1)
                 if np.any(moved):
                     slopes[moved] += 2.0 * self.moments.images_of_row(k, changes[moved])
-        for side in sides:
-            moving[side.members] = side.weights.astype(np.int8)
-            self.value -= side.fall
-        return sum(side.moves for side in sides)
+        moving[side.members] = side.weights[:, side.used].T.astype(np.int8)
+        self.value -= side.fall
+        return side.moves
 
-    def _groups(self) -> list[npt.NDArray[np.intp]]:
-        """Divide the neurons into groups that do not interact, since they have no output in common."""
+    def groups(self) -> tuple[list[npt.NDArray[np.intp]], npt.NDArray[np.intp]]:
+        """Divide the neurons into G groups that do not interact, and return the Q outputs (G, Q) of each."""
         if np.any(np.count_nonzero(self.alpha, axis=1) > 1):
-            return [np.arange(len(self.alpha))]
+            return [np.arange(len(self.alpha))], np.arange(self.alpha.shape[1])[None]
         owners = owners_of(self.alpha)
-        return [np.flatnonzero(owners == k) for k in np.unique(owners)]
+        outputs = np.unique(owners)
+        return [np.flatnonzero(owners == k) for k in outputs], outputs[:, None]
+
+    def own_curvatures(self, sides: IntArray) -> FloatArray:
+        r"""Return :math:`v^T H_k v` for all rows v of U or V, computed again only where they have changed."""
+        known, curvatures = self._known[int(sides is self.V)]
+        changed = np.any(known != sides, axis=1)
+        known[changed] = sides[changed]
+        curvatures[changed] = self.moments.own_curvatures(sides[changed].astype(np.float64))
+        return curvatures
 
 
 class _Side:
-    """One side of neurons that interact, whose weights move by two while the other side is fixed.
+    """One side of all neurons, whose weights move by two while the other side is fixed.
 
     Attributes
     ----------
-    members, outputs : ndarray of int
-        The neurons, and the outputs that they serve.
-    weights : ndarray of shape (m, N)
+    sizes : ndarray of shape (G,)
+        Numbers of neurons of groups that do not interact.
+    used : ndarray of bool, shape (G, m)
+        False for neurons without effect, which fill groups below the largest size m.
+    members : ndarray of int
+        The used neurons.
+    outputs : ndarray of int, shape (G, Q)
+        Outputs that the groups serve.
+    weights : ndarray of shape (N, G, m)
     moves : int
         Number of moves so far.
     fall : float
         Their decrease of the loss.
     """
 
-    def __init__(
-        self, descent: MomentDescent, members: npt.NDArray[np.intp], moving: IntArray, other: IntArray
-    ) -> None:
-        self.members, self.moments, self.largest = members, descent.moments, descent.largest
-        alpha = descent.alpha[members]
-        self.outputs = np.flatnonzero(np.any(alpha, axis=0))
-        self._alpha = alpha[:, self.outputs]
-        self.weights, self._other = moving[members].astype(np.float64), other[members].astype(np.float64)
-        self._own = 2.0 * np.square(alpha).sum(axis=1)[:, None] * self.moments.own_curvatures(self._other)
-        self._tolerance = max(descent.tolerance, CANCELLED * float(self._own.max(initial=0.0)))
+    def __init__(self, descent: MomentDescent, moving: IntArray, other: IntArray) -> None:
+        self.moments, self.largest = descent.moments, descent.largest
+        groups, self.outputs = descent.groups()
+        self.sizes, self.members = np.array([len(group) for group in groups]), np.concatenate(groups)
+        self.used = np.arange(self.sizes.max()) < self.sizes[:, None]
+        places = np.zeros(self.used.shape, dtype=np.intp)
+        places[self.used] = self.members
+        self._alpha = descent.alpha[places[:, :, None], self.outputs[:, None, :]] * self.used[:, :, None]
+        self.weights, self._other = moving.T[:, places].astype(np.float64), other[places].astype(np.float64)
+        self._own = 2.0 * np.square(self._alpha).sum(axis=2) * descent.own_curvatures(other).T[:, places]
+        self._tolerance = np.maximum(descent.tolerance, CANCELLED * self._own.max(axis=(0, 2)))
         self.moves, self.fall = 0, 0.0
 
     def move_row(self, k: int, slopes: FloatArray, changes: FloatArray) -> None:
-        """Make the best moves of the entries k until none helps, and add them to the changes (C, N) of rows k."""
-        alpha, other, weights, own = self._alpha, self._other, self.weights[:, k], self._own[:, k]
-        gradient = (alpha * (other @ slopes[self.outputs, k].T)).sum(axis=1)
-        tolerance = max(self._tolerance, CANCELLED * float(np.abs(gradient).max()))
-        while True:
-            steps, falls = _moves(weights, gradient, own, self.largest[k])
-            j = _first_of_best(falls, tolerance)
-            if not falls[j] > tolerance:
-                return
-            weights[j] += steps[j]
-            change = steps[j] * alpha[j]
-            gradient += 2.0 * (alpha @ change) * (other @ (self.moments.row_curvatures[k] @ other[j]))
-            changes[self.outputs] += np.multiply.outer(change, other[j])
-            self.moves, self.fall = self.moves + 1, self.fall + float(falls[j])
+        """Make the best moves of the entries k until none helps, and add them to the changes (C, N) of rows k.
 
-    def move(self, slopes: FloatArray, *, pairs: bool) -> None:
-        """Make the best of all moves, or of `pairs` if no single one helps, until none does; update the slopes."""
+        All groups make one move at a time, until none of theirs helps.
+        """
+        alpha, other, weights, own = self._alpha, self._other, self.weights[k], self._own[k]
+        gradient = (alpha * (other @ slopes[self.outputs, k].transpose(0, 2, 1))).sum(axis=2)
+        tolerance = np.maximum(self._tolerance, CANCELLED * np.abs(gradient).max(axis=1))
+        groups = np.arange(len(self.sizes))
+        while True:
+            steps, falls = _moves(weights[groups], gradient[groups], own[groups], self.largest[k])
+            best = _first_of_best(falls, tolerance[groups])
+            each = np.flatnonzero(falls[np.arange(len(groups)), best] > tolerance[groups])
+            if not len(each):
+                return
+            groups, best = groups[each], best[each]
+            step = steps[each, best]
+            weights[groups, best] += step
+            change, sides = step[:, None] * alpha[groups, best], other[groups, best]
+            effects = 2.0 * (alpha[groups] @ change[:, :, None])[:, :, 0]
+            # A stacked product would first copy the other sides of these groups.
+            for group, effect, image in zip(groups, effects, sides @ self.moments.row_curvatures[k], strict=True):
+                effect *= other[group] @ image
+            gradient[groups] += effects
+            changes[self.outputs[groups]] += change[:, :, None] * sides[:, None, :]
+            self.moves, self.fall = self.moves + len(each), self.fall + float(falls[each, best].sum())
+
+    def move(self, group: int, slopes: FloatArray, *, pairs: bool) -> None:
+        """Make the best of all moves of a group, or of `pairs` if no single one helps, until none does.
+
+        Update the slopes.
+        """
+        m, outputs = int(self.sizes[group]), self.outputs[group]
+        alpha, other = self._alpha[group, :m], self._other[group, :m]
+        weights, own = self.weights[:, group, :m].T, self._own[:, group, :m].T
         while not deadline.over():
-            gradient = np.einsum("jc,cja->ja", self._alpha, self._other @ slopes[self.outputs])
-            tolerance = max(self._tolerance, CANCELLED * float(np.abs(gradient).max()))
-            steps, falls = _moves(self.weights, gradient, self._own, self.largest)
-            best = _first_of_best(falls.ravel(), tolerance)
+            gradient = np.einsum("jc,cja->ja", alpha, other @ slopes[outputs])
+            tolerance = max(self._tolerance[group], CANCELLED * float(np.abs(gradient).max()))
+            steps, falls = _moves(weights, gradient, own, self.largest)
+            best = int(_first_of_best(falls.ravel(), tolerance))
             chosen, fall = [best], float(falls.flat[best])
             if pairs and not fall > tolerance:
-                chosen, fall = self._best_pair(steps, falls, tolerance)
+                chosen, fall = self._best_pair(alpha, other, steps, falls, tolerance)
             if not fall > tolerance:
                 return
             for j, k in zip(*np.unravel_index(chosen, falls.shape), strict=True):
-                self.weights[j, k] += steps[j, k]
-                change = steps[j, k] * np.multiply.outer(self._alpha[j], self._other[j])
-                slopes[self.outputs] += 2.0 * self.moments.images_of_row(k, change)
+                weights[j, k] += steps[j, k]
+                change = steps[j, k] * np.multiply.outer(alpha[j], other[j])
+                slopes[outputs] += 2.0 * self.moments.images_of_row(k, change)
             self.moves, self.fall = self.moves + 1, self.fall + fall
 
-    def _best_pair(self, steps: FloatArray, falls: FloatArray, tolerance: float) -> tuple[list[int], float]:
+    def _best_pair(
+        self, alpha: FloatArray, other: FloatArray, steps: FloatArray, falls: FloatArray, tolerance: float
+    ) -> tuple[list[int], float]:
         """Find the best pair among the moves that increase the loss least alone; return its indices and decrease."""
         least = np.sort(np.argsort(-falls, axis=None, kind="stable")[:_PAIRED])
         j, k = np.unravel_index(least, falls.shape)
-        alpha, other = self._alpha[j], self._other[j]
+        alpha, other = alpha[j], other[j]
         images = np.concatenate([self.moments.images_of_row(a, other[i : i + 1]) for i, a in enumerate(k)])
         cross = 2.0 * (alpha @ alpha.T) * np.einsum("pqb,qb->pq", images[:, k], other)
         both = falls[j, k][:, None] + falls[j, k] - np.multiply.outer(steps[j, k], steps[j, k]) * cross
         np.fill_diagonal(both, -np.inf)
-        first, second = divmod(_first_of_best(both.ravel(), tolerance), len(least))
+        first, second = divmod(int(_first_of_best(both.ravel(), tolerance)), len(least))
         return [int(least[first]), int(least[second])], float(both[first, second])
 
 
@@ -167,7 +201,9 @@ def _moves(
     return steps, -steps * gradient - 2.0 * own
 
 
-def _first_of_best(falls: FloatArray, tolerance: float) -> int:
+def _first_of_best(falls: FloatArray, tolerance: FloatArray | float) -> npt.NDArray[np.intp]:
     """Return the first index of the largest decrease; decreases that differ only by rounding count as equal."""
-    top = float(falls.max())
-    return int(np.argmax(falls >= top - max(tolerance, ROUNDING * abs(top))))
+    top = falls.max(axis=-1)
+    least = top - np.maximum(tolerance, ROUNDING * np.abs(top))
+    first: npt.NDArray[np.intp] = np.argmax(falls >= least[..., None], axis=-1)
+    return first
