@@ -18,6 +18,7 @@ METHODS = {
     "statistics": 1,  # one pass over the rows, in parts or by Dask
     "encoding": 1,
     "estimators": 5,  # what they choose by default
+    "offsets": 1,  # of the scores of several classes, by default fits
     "many_rows": 1,  # inputs, neurons and precision of default fits to more than a thousand rows
     "distillation": 1,
     "time_limits": 1,  # what calls return when their limit ends them
@@ -35,10 +36,14 @@ ESTIMATORS = ("relaxation", "sampling", "refinement", "moments", "encoding", "es
 #: Sets whose default fits have more than a thousand rows.
 _MANY_ROWS = frozenset({"wine-quality-red", "wine-quality-white", "digits", "spambase", "letter", "adult"})
 
+#: Sets of more than two classes.
+_CLASSES = frozenset({"iris", "wine", "glass", "vehicle", "wine-quality-red", "wine-quality-white", "digits", "letter"})
+
 
 def estimators_of(name: str) -> tuple[str, ...]:
     """Return the methods that default fits to a data set depend on."""
-    return (*ESTIMATORS, "many_rows") if name in _MANY_ROWS else ESTIMATORS
+    kinds = {"offsets": _CLASSES, "many_rows": _MANY_ROWS}
+    return (*ESTIMATORS, *(method for method, sets in kinds.items() if name in sets))
 
 
 def versions_of(*names: str) -> dict[str, int]:

@@ -218,9 +218,13 @@ def stability(records: Records, table: str, what: str) -> list[Claim]:
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
-    return MEASURED if case["model"] == "default" else ()
+    if case["model"] != "default":
+        return ()
+    return MEASURED if case["table"] in SHAPES else TWO_CLASSES
 
 
+#: Methods that fits to tables of two classes depend on.
+TWO_CLASSES = (*ESTIMATORS, "many_rows")
 #: Methods whose versions are stored with the records.
-MEASURED = (*ESTIMATORS, "many_rows")
+MEASURED = (*TWO_CLASSES, "offsets")
 EXPERIMENT = experiment_in(__name__, "Stability and time of the default classifier", "Targets of the package")

@@ -76,7 +76,7 @@ def claims(records: Records) -> list[Claim]:
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = (*ESTIMATORS, "backprop")
+MEASURED = (*ESTIMATORS, "offsets", "backprop")
 EXPERIMENT = experiment_in(
     __name__,
     "Few images: beside networks trained by mixed-integer programming",

@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, where
 from benchmarks.machinery.verdicts import Claim, paired_claim
 from benchmarks.methods.bits import network_bits
-from benchmarks.versions import ESTIMATORS
+from benchmarks.versions import ESTIMATORS, estimators_of
 from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Record
@@ -123,6 +123,11 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    return estimators_of(case["set"])
+
+
 #: Methods whose versions are stored with the records.
-MEASURED = (*ESTIMATORS, "many_rows")
+MEASURED = (*ESTIMATORS, "offsets", "many_rows")
 EXPERIMENT = experiment_in(__name__, "What each ingredient adds", "Targets of the package; the sets of the UCI suite")
