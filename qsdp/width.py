@@ -19,7 +19,7 @@ LEAST_NEURONS, MOST_NEURONS = 8, 128
 #: Deviation that is small enough, unless rows are many enough to ask for less.
 ENOUGH = 0.04
 
-#: Largest factor by which further sweeps of a polish reduce the deviation after the first eight, or twice the neurons do.
+#: Largest factor by which twice the neurons, or further sweeps of a polish after the first eight, reduce the deviation.
 _SETTLED = 6.0
 
 
