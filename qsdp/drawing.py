@@ -64,8 +64,8 @@ class Drawing:
     def network(self) -> BilinearNetwork:
         """Sample a network with the requested number of neurons.
 
-        If no number is requested, it is doubled while more neurons are needed and time is left, and a polish ends when
-        it hardly improves.
+        If no number is requested, it grows while more neurons are needed and time is left, and a polish ends when it
+        hardly improves.
         """
         grows = self.options.n_neurons is None and self.options.refine != "exact"
         n_neurons, smaller = self.options.neurons(self.relaxation.problem.n_outputs), None

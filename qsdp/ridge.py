@@ -291,8 +291,12 @@ class LeftOut:
         )
 
     def data(self, problem: TrainingProblem, scale: float) -> DataMap:
-        """Return the map of the distinct rows; inputs that are columns are multiplied by `scale`."""
-        rows = problem.weight_map.take(self.samples)
+        """Return the map of the distinct rows, in units of its size; inputs that are columns are multiplied by `scale`.
+
+        The regression squares inner products, which are fourth powers of the data.
+        """
+        rows = problem.weight_map.take(self.samples).in_units_of_rows()
+        rows = rows.scaled(1.0 / power_of_two(rows.mean_size()))
         return rows.of_scaled_data(scale) if rows.has_columns else rows
 
     def best(self, rows: DataMap, scale: float = 1.0) -> RidgeFit:

@@ -19,7 +19,7 @@ LEAST_NEURONS, MOST_NEURONS = 8, 128
 #: Deviation that is small enough, unless rows are many enough to ask for less.
 ENOUGH = 0.04
 
-#: Largest factor by which further sweeps of a polish reduce the deviation after the first eight.
+#: Largest factor by which twice the neurons, or further sweeps of a polish after the first eight, reduce the deviation.
 _SETTLED = 6.0
 
 
@@ -58,6 +58,11 @@ def least_deviation(deviation: float, before: float) -> float:
 
 
 def more_neurons(n_neurons: int, n_outputs: int, deviation: float, enough: float = ENOUGH) -> int:
-    """Choose the next number of neurons: twice `n_neurons`, or `n_neurons` if the deviation or number is enough."""
-    most = MOST_NEURONS * n_outputs
-    return n_neurons if deviation <= enough or n_neurons >= most else min(2 * n_neurons, most)
+    """Choose the next number of neurons, or `n_neurons` if the deviation or number is enough.
+
+    The number is doubled until the deviation, divided by six each time, could be small enough.
+    """
+    needed, most = n_neurons, MOST_NEURONS * n_outputs
+    while deviation > enough and needed < most:
+        needed, deviation = min(2 * needed, most), deviation / _SETTLED
+    return needed

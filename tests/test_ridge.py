@@ -313,3 +313,18 @@ def test_columns_far_from_zero_are_orthonormalised_before_they_are_squared(offse
     np.testing.assert_allclose(
         np.sort(decomposed.eigenvalues)[::-1], expected[: len(decomposed.eigenvalues)], rtol=1e-4
     )
+
+
+@pytest.mark.parametrize("most", [10, 1000])
+@pytest.mark.parametrize("power", [-310, 310])
+def test_beta_of_huge_and_tiny_data_is_that_of_data_in_other_units(
+    power: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ridge, "MOST_FUNCTIONS", most)
+    monkeypatch.setattr(Functions.__init__, "__defaults__", (most,))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 6))
+    y, unit = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=40), 2.0**power
+    one, other = (choose_beta(TrainingProblem(scale * X, y, beta=1.0)) for scale in (1.0, unit))
+    assert other.beta == pytest.approx(one.beta * unit**2, rel=1e-6)
+    assert other.expected_loss == pytest.approx(one.expected_loss, rel=1e-9)

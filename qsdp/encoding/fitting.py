@@ -197,6 +197,9 @@ def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tupl
     X = np.stack(columns, axis=1)
     # Squares of huge and tiny numbers are not representable. Scaling by powers of two does not round.
     exponents = np.frexp(np.abs(X).max(axis=0))[1]
+    if weights is not None:
+        # The scaler takes the sum of the weights for the number of rows, by which it bounds rounding errors.
+        weights = np.ldexp(weights, -int(np.frexp(weights.mean())[1]))
     scaler = StandardScaler().fit(np.ldexp(X, -exponents), sample_weight=weights)
     constant = scaler.var_ == 0.0
     means, scales = np.ldexp(scaler.mean_, exponents), np.where(constant, 1.0, np.ldexp(scaler.scale_, exponents))

@@ -18,6 +18,7 @@ from qsdp.estimators.targets import TargetScaling
 from qsdp.options import REFINEMENT_TIME
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.held_out import held_out_predictions
+from qsdp.relaxation.rows import numbers_of_rows
 
 __all__ = ["Calibration"]
 
@@ -86,6 +87,8 @@ class Calibration:
         outputs = np.concatenate([self.scaling.decode(held_out.squeezed(predicted)) for held_out, predicted in parts])
         truth = np.concatenate([self.scaling.targets(held_out.y) for held_out, _ in parts])
         weights = np.concatenate([held_out.data_fit.weighted(np.ones(held_out.n_samples)) for held_out, _ in parts])
+        # Platt's targets depend on the numbers of rows, and weights may have any unit.
+        weights *= float(numbers_of_rows(self.problem).sum()) / self.problem.data_fit.total_weight
         # The rest is coded as -1, or as 0 in one-hot rows.
         is_class = truth > 0.5
         if self.one_each:

@@ -13,6 +13,7 @@ from qsdp.refinement._moment_descent import MomentDescent
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._sample_descent import SampleDescent
 from qsdp.refinement._samples import Samples
+from qsdp.relaxation.rows import numbers_of_rows
 
 __all__ = ["AnyData", "descent_data", "descent_of", "suits_statistics"]
 
@@ -48,8 +49,8 @@ def descent_data(problem: TrainingProblem, n_neurons: int, device: str | None = 
 
 def _favours_moments(problem: TrainingProblem, n_neurons: int) -> bool:
     """Whether moments take less time than samples, together with computing and factoring the Gram matrix."""
-    # Count rows by weight, so that a row of weight two is the same as two equal rows.
-    n, N = problem.data_fit.total_weight, problem.size
+    # A row of weight two is the same as two equal rows; weights that are no numbers of rows may have any unit.
+    n, N = float(numbers_of_rows(problem).sum()), problem.size
     p = N * (N + 1) // 2
     gram = n * p**2 + p**3 / 3.0
     return gram + _OPERATIONS * N * p * (n_neurons + N) < _OPERATIONS * N * n * n_neurons

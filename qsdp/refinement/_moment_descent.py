@@ -8,6 +8,7 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.numeric import CANCELLED, ROUNDING
 from qsdp._utils.validation import FloatArray
+from qsdp.gram import pair_places
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray, Neurons
@@ -63,12 +64,14 @@ class MomentDescent(CoordinateDescent):
             for group in range(len(side.sizes)):
                 side.move(group, slopes, pairs=thorough)
         else:
+            places, (rows, columns) = pair_places(self.moments.size), np.triu_indices(self.moments.size)
+            packed = np.ascontiguousarray(slopes[:, rows, columns])
             for k in deadline.in_time(range(self.moments.size)):
-                changes = np.zeros(slopes.shape[:2])
-                side.move_row(k, slopes, changes)
+                changes = side.move_row(k, packed[:, places[k]])
                 moved = np.any(changes, axis=1)
                 if np.any(moved):
-                    slopes[moved] += 2.0 * self.moments.images_of_row(k, changes[moved])
+                    packed[moved] += self.moments.packed_images(k, 2.0 * changes[moved])
+            slopes[:] = packed.take(places, axis=1)
         moving[side.members] = side.weights[:, side.used].T.astype(np.int8)
         self.value -= side.fall
         return side.moves
@@ -123,30 +126,30 @@ class _Side:
         self._tolerance = np.maximum(descent.tolerance, CANCELLED * self._own.max(axis=(0, 2)))
         self.moves, self.fall = 0, 0.0
 
-    def move_row(self, k: int, slopes: FloatArray, changes: FloatArray) -> None:
-        """Make the best moves of the entries k until none helps, and add them to the changes (C, N) of rows k.
+    def move_row(self, k: int, slopes: FloatArray) -> FloatArray:
+        """Make the best moves of the entries k until none helps; return the changes of the rows k of the forms (C, N).
 
-        All groups make one move at a time, until none of theirs helps.
+        All groups make one move at a time, until none of theirs helps. `slopes` (C, N) are those in the rows k.
         """
         alpha, other, weights, own = self._alpha, self._other, self.weights[k], self._own[k]
-        gradient = (alpha * (other @ slopes[self.outputs, k].transpose(0, 2, 1))).sum(axis=2)
+        curvatures, changes = self.moments.row_curvatures[k], np.zeros(slopes.shape)
+        gradient = (alpha * (other @ slopes[self.outputs].transpose(0, 2, 1))).sum(axis=2)
         tolerance = np.maximum(self._tolerance, CANCELLED * np.abs(gradient).max(axis=1))
         groups = np.arange(len(self.sizes))
         while True:
             steps, falls = _moves(weights[groups], gradient[groups], own[groups], self.largest[k])
             best = _first_of_best(falls, tolerance[groups])
-            each = np.flatnonzero(falls[np.arange(len(groups)), best] > tolerance[groups])
+            each = (falls[np.arange(len(groups)), best] > tolerance[groups]).nonzero()[0]
             if not len(each):
-                return
+                return changes
             groups, best = groups[each], best[each]
             step = steps[each, best]
             weights[groups, best] += step
             change, sides = step[:, None] * alpha[groups, best], other[groups, best]
-            effects = 2.0 * (alpha[groups] @ change[:, :, None])[:, :, 0]
             # A stacked product would first copy the other sides of these groups.
-            for group, effect, image in zip(groups, effects, sides @ self.moments.row_curvatures[k], strict=True):
-                effect *= other[group] @ image
-            gradient[groups] += effects
+            images = zip(groups.tolist(), sides @ curvatures, strict=True)
+            products = np.array([other[group] @ image for group, image in images])
+            gradient[groups] += 2.0 * np.einsum("gjc,gc->gj", alpha[groups], change) * products
             changes[self.outputs[groups]] += change[:, :, None] * sides[:, None, :]
             self.moves, self.fall = self.moves + len(each), self.fall + float(falls[each, best].sum())
 

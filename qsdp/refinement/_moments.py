@@ -77,8 +77,11 @@ class Moments(DescentData):
 
         Maps shape (B, N) to (B, N, N).
         """
-        places = pair_places(self.size)
-        images: FloatArray = (sides @ self.gram[places[k]])[:, places]
+        return self.packed_images(k, sides).take(pair_places(self.size), axis=1)
+
+    def packed_images(self, k: int, sides: FloatArray) -> FloatArray:
+        """Compute the upper triangles (B, p) of `images_of_row`."""
+        images: FloatArray = sides @ self.gram[pair_places(self.size)[k]]
         return images
 
 

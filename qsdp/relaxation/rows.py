@@ -13,7 +13,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Blocks
 from qsdp.problem import TrainingProblem
 
-__all__ = ["Cells", "DistinctRows"]
+__all__ = ["Cells", "DistinctRows", "numbers_of_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +49,24 @@ class DistinctRows:
         return len(self.first)
 
 
+def numbers_of_rows(problem: TrainingProblem) -> FloatArray:
+    """Return the number of rows (n,) that each sample stands for.
+
+    It is its entry of `TrainingProblem.repetitions`, or its weight if there are none. If not all of these numbers are
+    integers, every sample is one row.
+    """
+    numbers = problem.sample_weight if problem.repetitions is None else problem.repetitions
+    if numbers is None or not np.all(numbers == np.rint(numbers)) or numbers.sum() >= LARGEST_INTEGER:
+        return np.ones(problem.n_samples)
+    return numbers
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     """Groups of samples with equal rows and equal targets, and the number of rows in each group.
 
-    The number of rows of a sample is its entry of `TrainingProblem.repetitions`, or its weight if there are none. If
-    not all of these numbers are integers, every sample is one row. Numbers of rows are divided by their greatest common
-    divisor, so that data and the same data twice are equal.
+    Numbers of rows, see `numbers_of_rows`, are divided by their greatest common divisor, so that data and the same data
+    twice are equal.
 
     Attributes
     ----------
@@ -77,8 +88,5 @@ class Cells:
         keys = np.column_stack([rows.group, problem.y])
         distinct, cell = np.unique(keys, axis=0, return_inverse=True)
         cell = cell.ravel()
-        numbers = problem.sample_weight if problem.repetitions is None else problem.repetitions
-        if numbers is None or not np.all(numbers == np.rint(numbers)) or numbers.sum() >= LARGEST_INTEGER:
-            numbers = np.ones(problem.n_samples)
-        counts = np.bincount(cell, numbers).astype(np.int64)
+        counts = np.bincount(cell, numbers_of_rows(problem)).astype(np.int64)
         return cls(cell, distinct[:, 0].astype(np.intp), counts // np.gcd.reduce(counts))

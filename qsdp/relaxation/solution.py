@@ -69,6 +69,8 @@ class Relaxation(Summarized, Gap):
     regularization : {"tight", "paper"}
     tol : float
         Requested accuracy.
+    origin : Relaxation or None
+        The relaxation that was solved, if this is its point carried over to another number of levels.
     """
 
     problem: TrainingProblem
@@ -89,6 +91,7 @@ class Relaxation(Summarized, Gap):
     solve_time: float
     regularization: str
     tol: float
+    origin: Relaxation | None = None
 
     @property
     def Z(self) -> Any:  # noqa: N802 (the paper's name)
@@ -151,10 +154,13 @@ class Relaxation(Summarized, Gap):
         r"""Return a feasible point and a bound for the problem with another number of levels, without a solve.
 
         The point is rescaled to the new columns, so predictions stay the same. The bound is recomputed from the
-        same dual vector. Both are valid, but in general no longer optimal.
+        same dual vector. Both are valid, but in general no longer optimal. They are always those of the relaxation that
+        was solved, since a point that is carried over again and again would become worse every time.
         """
         if check_levels(levels) == self.problem.levels:
             return self
+        if self.origin is not None:
+            return self.origin.with_levels(levels)
         scaled = ScaledProblem.of(self.problem.with_levels(levels), self.regularization)
         # Dividing the entries by the factors of the columns keeps the predictions.
         columns = np.ones(self.problem.size)
@@ -162,7 +168,7 @@ class Relaxation(Summarized, Gap):
         stretched = np.outer(columns, columns)
         Z, V, z = stretched * self.Z_stack, stretched * self.V_stack, self.bound.z / columns**2
         raw = replace(scaled.inside(Z, V, self.bound.nu, z), status="carried over")
-        return finish(scaled, raw, solver=self.solver, tol=self.tol, stretch=False)
+        return replace(finish(scaled, raw, solver=self.solver, tol=self.tol, stretch=False), origin=self)
 
     def __repr__(self) -> str:
         radii = np.ravel(self.rho).tolist()

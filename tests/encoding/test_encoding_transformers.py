@@ -96,6 +96,16 @@ def test_standardised_numbers_are_those_of_scikit_learn():
         np.testing.assert_allclose(encoder.transform(X), expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("unit", [2.0**-200, 2.0**40, 2.0**60, 2.0**200])
+def test_the_unit_of_weights_does_not_matter(unit):
+    rng = np.random.default_rng(0)
+    # A column far from zero whose deviation is not a rounding error, and one whose deviation is.
+    X = np.column_stack([1e4 + rng.standard_normal(50), 0.1 + np.spacing(0.1) * (np.arange(50) % 2)])
+    weights = rng.uniform(0.5, 2.0, 50)
+    one, other = (TableEncoder("standard").fit(X, sample_weight=scale * weights).encoding_ for scale in (1.0, unit))
+    assert other == one
+
+
 def test_columns_of_wild_scale_are_safe():
     X = np.random.default_rng(0).standard_normal((40, 3)) * [1e300, 1e-300, 1.0]
     encoded = TableEncoder("standard").fit_transform(X)

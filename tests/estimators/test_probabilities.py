@@ -139,6 +139,16 @@ def test_weights_are_repeated_rows_in_probabilities(y: np.ndarray) -> None:
     np.testing.assert_allclose(weighted, by_rows, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**40])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_the_unit_of_weights_does_not_matter_for_probabilities(unit: float, class_weight: str | None) -> None:
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
+    one, other = (
+        classifier(class_weight=class_weight).fit(X, THREE, scale * weights).predict_proba(X) for scale in (1.0, unit)
+    )
+    np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+
+
 def test_the_order_of_rows_does_not_matter_for_probabilities() -> None:
     order = np.random.default_rng(2).permutation(len(X))
     moved = classifier().fit(X[order], THREE[order]).predict_proba(X)

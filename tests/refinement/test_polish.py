@@ -577,6 +577,17 @@ def test_moments_where_they_are_cheaper():
     assert isinstance(descent_data(heavy.reweighted(np.ones(20)), 5), Samples)
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1.0 / 400.0, 1e9])
+def test_the_unit_of_weights_that_are_no_numbers_of_rows_does_not_matter(unit):
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 400)
+    problem = tall_problem(2).reweighted(unit * weights)
+    assert isinstance(descent_data(problem, 10), Moments)
+    assert isinstance(descent_data(problem.take(np.arange(20)), 5), Samples)
+    # Class weights do not change how many rows there are.
+    few = tall_problem(2).take(np.arange(20)).with_repetitions(np.ones(20))
+    assert isinstance(descent_data(few.reweighted(np.full(20, 1e6)), 5), Samples)
+
+
 @pytest.mark.parametrize("activation", [None, "relu_like"])
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_moments_are_sums_over_samples(activation, n_outputs, monkeypatch):
