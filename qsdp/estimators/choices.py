@@ -22,6 +22,7 @@ from qsdp.encoding.scales import NO_GAIN, scaled_to_rows
 from qsdp.estimators.correlations import by_correlation
 from qsdp.estimators.thresholds import (
     FEWEST,
+    MANY,
     affordable_thresholds,
     distributions,
     thresholds_per_column,
@@ -64,9 +65,9 @@ def choose_encoder(
     """Fit the encoder of a table whose inputs have the smallest errors on held-out rows.
 
     The encoder standardises numbers, adds 5, then 20 thresholds per column as long as the errors decrease
-    significantly, and eliminates inputs as long as the errors do not increase. Of more than a thousand distinct rows,
-    the thresholds are the best splits of boosted trees. If the columns are too many for thresholds, these are added to
-    the columns that remain. After a time limit, the best encoding so far is returned.
+    significantly, and eliminates inputs as long as the errors do not increase. Of more than four thousand distinct
+    rows, the thresholds are the best splits of boosted trees. If the columns are too many for thresholds, these are
+    added to the columns that remain. After a time limit, the best encoding so far is returned.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ def choose_encoder(
         first, spread = candidate(standard, columns), distributions(standard, table, weights)
         most = affordable_thresholds(standard.width, first.problem.n_outputs, rows.count)
         counts = thresholds_per_column(len(spread), most)
-        if spread and rows.count > MOST_FUNCTIONS:
+        if spread and rows.count > MANY:
             others = with_splits(standard, table, columns, spread, most, first.problem, rows)
         else:
             others = with_thresholds(standard, table, columns, spread, counts)

