@@ -22,7 +22,6 @@ from qsdp.estimators.choices import (
     _as_good,
     _Elimination,
     _fewest_of_all_rows,
-    affordable_thresholds,
     choose_encoder,
     first_clear_best,
     is_clear_gain,
@@ -313,26 +312,6 @@ def test_clear_gains_are_large_and_certain() -> None:
     uncertain = np.tile([1.0, -0.9], 50)
     assert not is_clear_gain(uncertain, errors)
     assert is_clear_gain(np.tile(uncertain, 20), np.tile(errors, 20))
-
-
-@pytest.mark.parametrize(
-    ("n_numbers", "width", "n_outputs", "n_distinct", "expected"),
-    [
-        (10, 10, 1, 200, [5, 20]),
-        # There is no room for twenty, and for twice five.
-        (16, 56, 1, 300, [5, 15]),
-        (30, 30, 1, 300, [5]),
-        (16, 16, 26, 16000, [3]),
-        (60, 60, 1, 300, [4]),
-        (0, 20, 1, 300, []),
-        (300, 300, 1, 300, []),
-        (90, 90, 15, 270, []),
-    ],
-)
-def test_thresholds_to_choose_from_are_those_that_are_affordable(
-    n_numbers: int, width: int, n_outputs: int, n_distinct: int, expected: list[int]
-) -> None:
-    assert affordable_thresholds(n_numbers, width, n_outputs, n_distinct) == expected
 
 
 def test_candidates_are_the_encodings_of_encoders() -> None:
