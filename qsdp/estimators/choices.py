@@ -66,8 +66,9 @@ def choose_encoder(
 
     The encoder standardises numbers, adds 5, then 20 thresholds per column as long as the errors decrease
     significantly, and eliminates inputs as long as the errors do not increase. Of more than four thousand distinct
-    rows, the thresholds are the best splits of boosted trees. If the columns are too many for thresholds, these are
-    added to the columns that remain. After a time limit, the best encoding so far is returned.
+    rows, the best splits of boosted trees replace them if this decreases the errors significantly. If the columns are
+    too many for thresholds, these are added to the columns that remain. After a time limit, the best encoding so far is
+    returned.
 
     Parameters
     ----------
@@ -99,11 +100,11 @@ def choose_encoder(
         first, spread = candidate(standard, columns), distributions(standard, table, weights)
         most = affordable_thresholds(standard.width, first.problem.n_outputs, rows.count)
         counts = thresholds_per_column(len(spread), most)
+        others = with_thresholds(standard, table, columns, spread, counts)
+        best = first_clear_best(chain([first], starmap(candidate, others)), rows)
         if spread and rows.count > MANY:
             others = with_splits(standard, table, columns, spread, most, first.problem, rows)
-        else:
-            others = with_thresholds(standard, table, columns, spread, counts)
-        best = first_clear_best(chain([first], starmap(candidate, others)), rows)
+            best = first_clear_best(chain([best], starmap(candidate, others)), rows)
         kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
         too_many = bool(spread) and max(counts, default=0) < FEWEST
         if best.n_thresholds or len(kept) == standard.width or not too_many:

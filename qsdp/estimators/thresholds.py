@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -19,7 +20,7 @@ from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import MOST_BITS, thresholds_of
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import MOST_FUNCTIONS, MOST_TRAINED, LeftOut
+from qsdp.ridge import MOST_ROWS, MOST_TRAINED, LeftOut
 
 __all__ = [
     "FEWEST",
@@ -34,11 +35,11 @@ __all__ = [
 #: Candidate numbers of thresholds per column, the smallest first.
 FEWEST, _MORE = 5, 20
 
-#: Number of distinct rows above which thresholds are splits; of fewer, quantiles were not less accurate.
+#: Number of distinct rows above which splits are compared: trees train on those that no regression leaves out.
 MANY = 4000
 
 #: First candidate number of splits of all columns.
-_SPLITS = 30
+_SPLITS = 60
 
 #: Maximum estimate of the operations of a solve (a few seconds): time versus accuracy.
 _MOST_WORK = 4.2e8
@@ -78,11 +79,17 @@ def with_splits(
 ) -> Iterator[tuple[Encoding, FloatArray, int]]:
     """Yield the same with the best splits of trees, twice as many each time, and the most of a column.
 
-    The trees are fitted to the targets of the `problem` of the standard encoding.
+    The trees predict the targets of the `problem` of the standard encoding, on rows that no regression leaves out.
     """
-    training = LeftOut.of(problem, rows, trained=max(min(MOST_TRAINED, _MOST_ENTRIES // len(spread)), MOST_FUNCTIONS))
-    entries = {position: table[position][training.samples] for position in spread}
-    found = _best_splits(standard, entries, spread, training.means, training.row_weights)
+    # Solves of more inputs factor the inner products of more than `MOST_SIDE` reduced rows.
+    most = min(most, (math.isqrt(8 * MOST_SIDE + 1) - 1) // 2 - standard.width)
+    if most <= 0:
+        return
+    used = LeftOut.of(problem, rows, trained=max(min(MOST_TRAINED, MOST_ROWS + _MOST_ENTRIES // len(spread)), MANY))
+    # Regressions leave out the first rows. If splits depended on them, these would be no rows to compare encodings on.
+    own = slice(MOST_ROWS, None)
+    entries = {position: table[position][used.samples[own]] for position in spread}
+    found = _best_splits(standard, entries, spread, used.means[own], used.row_weights[own])
     count, total = 0, min(most, len(found))
     while count < total:
         count = min(2 * count or _SPLITS, total)
@@ -105,15 +112,13 @@ def affordable_thresholds(width: int, n_outputs: int, n_distinct: int) -> int:
     """Return how many thresholds may be added to `width` inputs.
 
     The number N of inputs is limited by the operations of a solve, of the order of C N^2 (n + 10 N) for C outputs and n
-    rows, to at most N (N + 1) / 2 of which the squared loss is reduced; by these rows, whose matrix of inner products
-    is factored; and by the size of a network.
+    rows, to at most N (N + 1) / 2 of which the squared loss is reduced, and by the size of a network.
     """
 
-    def affordable(N: int) -> bool:
-        n = min(n_distinct, N * (N + 1) // 2)
-        return n <= MOST_SIDE and n_outputs * N**2 * (n + 10 * N) <= _MOST_WORK
+    def work(N: int) -> int:
+        return n_outputs * N**2 * (min(n_distinct, N * (N + 1) // 2) + 10 * N)
 
-    return max(sum(map(affordable, range(width, width + MOST_BITS + 1))) - 1, 0)
+    return max(sum(work(N) <= _MOST_WORK for N in range(width, width + MOST_BITS + 1)) - 1, 0)
 
 
 def thresholds_per_column(n_numbers: int, most: int) -> list[int]:
