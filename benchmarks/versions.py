@@ -43,7 +43,7 @@ _CLASSES = frozenset({"iris", "wine", "glass", "vehicle", "wine-quality-red", "w
 
 def estimators_of(name: str) -> tuple[str, ...]:
     """Return the methods that default fits to a data set depend on."""
-    kinds = {"offsets": _CLASSES, "splits": {"letter", "adult"}, "many_rows": _MANY_ROWS}
+    kinds = {"offsets": _CLASSES, "splits": {"adult"}, "many_rows": _MANY_ROWS}
     return (*ESTIMATORS, *(method for method, sets in kinds.items() if name in sets))
 
 

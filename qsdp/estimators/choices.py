@@ -98,11 +98,12 @@ def choose_encoder(
 
     while True:
         first, spread = candidate(standard, columns), distributions(standard, table, weights)
-        most = affordable_thresholds(standard.width, first.problem.n_outputs, rows.count)
-        counts = thresholds_per_column(len(spread), most)
+        affordable = affordable_thresholds(standard.width, first.problem.n_outputs, rows.count)
+        counts = thresholds_per_column(len(spread), affordable)
         others = with_thresholds(standard, table, columns, spread, counts)
         best = first_clear_best(chain([first], starmap(candidate, others)), rows)
         if spread and rows.count > MANY:
+            most = len(spread) * max(counts, default=0)
             others = with_splits(standard, table, columns, spread, most, first.problem, rows)
             best = first_clear_best(chain([best], starmap(candidate, others)), rows)
         kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
@@ -149,7 +150,7 @@ def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Can
     if rows.count < LEAST_ROWS:
         return best
     for other in candidates:
-        if other.problem.n_features == best.problem.n_features:
+        if other.encoding == best.encoding:
             continue
         if deadline.over():
             break

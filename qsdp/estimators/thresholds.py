@@ -50,8 +50,9 @@ _QUANTILES = 64
 #: Number of trees, of leaves of each, and the fraction of its predictions that is subtracted before the next.
 _TREES, _LEAVES, _RATE = 30, 8, 0.3
 
-#: Number of entries of the table on which trees are fitted in about two seconds.
-_MOST_ENTRIES = 2**19
+#: Number of entries of the table, times outputs, on which trees are fitted in about two seconds, and fewest rows of
+#: trees. The 26 outputs of letters do not allow as many: there, fits with splits took 44 s in place of 28.
+_MOST_ENTRIES, _FEWEST_ROWS = 2**19, 2000
 
 
 def with_thresholds(
@@ -83,9 +84,10 @@ def with_splits(
     """
     # Solves of more inputs factor the inner products of more than `MOST_SIDE` reduced rows.
     most = min(most, (math.isqrt(8 * MOST_SIDE + 1) - 1) // 2 - standard.width)
-    if most <= 0:
+    trained = _MOST_ENTRIES // (len(spread) * problem.n_outputs)
+    if most <= 0 or trained < _FEWEST_ROWS:
         return
-    used = LeftOut.of(problem, rows, trained=max(min(MOST_TRAINED, MOST_ROWS + _MOST_ENTRIES // len(spread)), MANY))
+    used = LeftOut.of(problem, rows, trained=min(MOST_TRAINED, MOST_ROWS + trained))
     # Regressions leave out the first rows. If splits depended on them, these would be no rows to compare encodings on.
     own = slice(MOST_ROWS, None)
     entries = {position: table[position][used.samples[own]] for position in spread}

@@ -297,12 +297,14 @@ def test_columns_that_remain_of_many_have_thresholds() -> None:
     assert model.score(X[400:], y[400:]) > 0.93
 
 
-def test_as_many_inputs_are_no_candidate() -> None:
+def test_an_equal_encoding_is_no_candidate() -> None:
     rng = np.random.default_rng(2)
     x = rng.normal(size=(50, 2))
     y = rng.normal(size=50)
-    both = (Candidate(name, 0, TrainingProblem(f * x, y, beta=1.0)) for name, f in (("one", 1.0), ("same", 2.0)))
-    assert first_clear_best(both, DistinctRows.of(x)).encoding == "one"
+    problem = TrainingProblem(x, y, beta=1.0)
+    both = (Candidate("one", n_thresholds, problem) for n_thresholds in (5, 20))
+    found = first_clear_best(both, DistinctRows.of(x))
+    assert (found.n_thresholds, found.fit) == (5, None)
 
 
 def test_clear_gains_are_large_and_certain() -> None:
