@@ -19,6 +19,7 @@ METHODS = {
     "encoding": 1,
     "estimators": 5,  # what they choose by default
     "offsets": 1,  # of the scores of several classes, by default fits
+    "splits": 1,  # as thresholds of default fits to more than 4000 rows
     "many_rows": 1,  # inputs, neurons and precision of default fits to more than a thousand rows
     "distillation": 1,
     "time_limits": 1,  # what calls return when their limit ends them
@@ -42,7 +43,7 @@ _CLASSES = frozenset({"iris", "wine", "glass", "vehicle", "wine-quality-red", "w
 
 def estimators_of(name: str) -> tuple[str, ...]:
     """Return the methods that default fits to a data set depend on."""
-    kinds = {"offsets": _CLASSES, "many_rows": _MANY_ROWS}
+    kinds = {"offsets": _CLASSES, "splits": {"adult"}, "many_rows": _MANY_ROWS}
     return (*ESTIMATORS, *(method for method, sets in kinds.items() if name in sets))
 
 

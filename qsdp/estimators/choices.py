@@ -17,22 +17,24 @@ from qsdp._utils.tuning import SECOND, SMALL
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
 from qsdp.encoding import Encoding, EncodingRule, TableEncoder
-from qsdp.encoding.cuts import Distribution
-from qsdp.encoding.fitting import FEW, MOST_BITS, thresholds_of
+from qsdp.encoding.fitting import FEW
 from qsdp.encoding.scales import NO_GAIN, scaled_to_rows
 from qsdp.estimators.correlations import by_correlation
+from qsdp.estimators.thresholds import (
+    FEWEST,
+    MANY,
+    affordable_thresholds,
+    distributions,
+    thresholds_per_column,
+    with_splits,
+    with_thresholds,
+)
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
 from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
 from qsdp.training_data import quadratic_map
 
 __all__ = ["choose_encoder"]
-
-#: Candidate numbers of thresholds per column.
-_THRESHOLDS = (5, 20)
-
-#: Maximum estimate of the operations of a solve (a few seconds): time versus accuracy.
-_MOST_WORK = 4.2e8
 
 #: Gain required of more inputs, in standard errors; 0.5 to 3 are as accurate.
 _STANDARD_ERRORS = 1.5
@@ -63,8 +65,10 @@ def choose_encoder(
     """Fit the encoder of a table whose inputs have the smallest errors on held-out rows.
 
     The encoder standardises numbers, adds 5, then 20 thresholds per column as long as the errors decrease
-    significantly, and eliminates inputs as long as the errors do not increase. If the columns are too many for
-    thresholds, these are added to the columns that remain. After a time limit, the best encoding so far is returned.
+    significantly, and eliminates inputs as long as the errors do not increase. Of more than four thousand distinct
+    rows, the best splits of boosted trees replace them if this decreases the errors significantly. If the columns are
+    too many for thresholds, these are added to the columns that remain. After a time limit, the best encoding so far is
+    returned.
 
     Parameters
     ----------
@@ -93,12 +97,17 @@ def choose_encoder(
         return Candidate(scaled, n_thresholds, problem_of(inputs))
 
     while True:
-        first, spread = candidate(standard, columns), _spread(standard, table, weights)
-        counts = affordable_thresholds(len(spread), standard.width, first.problem.n_outputs, rows.count)
-        others = _with_thresholds(standard, table, columns, spread, counts)
+        first, spread = candidate(standard, columns), distributions(standard, table, weights)
+        affordable = affordable_thresholds(standard.width, first.problem.n_outputs, rows.count)
+        counts = thresholds_per_column(len(spread), affordable)
+        others = with_thresholds(standard, table, columns, spread, counts)
         best = first_clear_best(chain([first], starmap(candidate, others)), rows)
+        if spread and rows.count > MANY:
+            most = len(spread) * max(counts, default=0)
+            others = with_splits(standard, table, columns, spread, most, first.problem, rows)
+            best = first_clear_best(chain([best], starmap(candidate, others)), rows)
         kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
-        too_many = bool(spread) and max(counts, default=0) < _THRESHOLDS[0]
+        too_many = bool(spread) and max(counts, default=0) < FEWEST
         if best.n_thresholds or len(kept) == standard.width or not too_many:
             break
         # The columns that remain may have as many thresholds as they need.
@@ -127,47 +136,6 @@ class Candidate:
     fit: RidgeFit | None = None
 
 
-def _with_thresholds(
-    standard: Encoding,
-    table: list[Any],
-    columns: FloatArray,
-    spread: dict[int, Distribution],
-    counts: list[int],
-) -> Iterator[tuple[Encoding, FloatArray, int]]:
-    """Yield the standard encoding and its `columns` with more and more thresholds, and the number of these."""
-    for count in counts:
-        more = replace(standard, expressions=thresholds_of(standard, spread, count))
-        both = replace(standard, expressions=standard.expressions + more.expressions)
-        yield both, np.hstack([columns, more.encode(table)]), count
-
-
-def _spread(encoding: Encoding, table: list[Any], weights: FloatArray | None) -> dict[int, Distribution]:
-    """Return the distributions of the numeric columns with more than two values, by position."""
-    spread = {}
-    for position in (one.position for one in encoding.expressions if one.kind == "value"):
-        known = ~np.isnan(table[position])
-        spread[position] = Distribution.of(table[position][known], None if weights is None else weights[known])
-    return {position: one for position, one in spread.items() if len(one.values) > 2}
-
-
-def affordable_thresholds(n_numbers: int, width: int, n_outputs: int, n_distinct: int) -> list[int]:
-    """List candidate numbers of thresholds per column, in addition to the standard encoding.
-
-    The number N of inputs is limited by the operations of a solve, of the order of C N^2 (n + 10 N) for C outputs and n
-    rows, to at most N (N + 1) / 2 of which the squared loss is reduced, and by the size of a network.
-    """
-
-    def work(N: int) -> int:
-        return n_outputs * N**2 * (min(n_distinct, N * (N + 1) // 2) + 10 * N)
-
-    within = [work(N) <= _MOST_WORK for N in range(width, width + MOST_BITS + 1)]
-    most = max(sum(within) - 1, 0) // max(n_numbers, 1)
-    counts = [count for count in _THRESHOLDS if count <= most]
-    if not counts or (counts[-1] < _THRESHOLDS[-1] and most >= 2 * counts[-1]):
-        counts.append(most)
-    return [count for count in counts if count > 0] if n_numbers else []
-
-
 def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Candidate:
     """Choose the first candidate on which the next, with more inputs, does not clearly improve.
 
@@ -182,7 +150,7 @@ def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Can
     if rows.count < LEAST_ROWS:
         return best
     for other in candidates:
-        if other.problem.n_features == best.problem.n_features:
+        if other.encoding == best.encoding:
             continue
         if deadline.over():
             break

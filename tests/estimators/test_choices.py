@@ -22,7 +22,6 @@ from qsdp.estimators.choices import (
     _as_good,
     _Elimination,
     _fewest_of_all_rows,
-    affordable_thresholds,
     choose_encoder,
     first_clear_best,
     is_clear_gain,
@@ -298,12 +297,14 @@ def test_columns_that_remain_of_many_have_thresholds() -> None:
     assert model.score(X[400:], y[400:]) > 0.93
 
 
-def test_as_many_inputs_are_no_candidate() -> None:
+def test_an_equal_encoding_is_no_candidate() -> None:
     rng = np.random.default_rng(2)
     x = rng.normal(size=(50, 2))
     y = rng.normal(size=50)
-    both = (Candidate(name, 0, TrainingProblem(f * x, y, beta=1.0)) for name, f in (("one", 1.0), ("same", 2.0)))
-    assert first_clear_best(both, DistinctRows.of(x)).encoding == "one"
+    problem = TrainingProblem(x, y, beta=1.0)
+    both = (Candidate("one", n_thresholds, problem) for n_thresholds in (5, 20))
+    found = first_clear_best(both, DistinctRows.of(x))
+    assert (found.n_thresholds, found.fit) == (5, None)
 
 
 def test_clear_gains_are_large_and_certain() -> None:
@@ -313,26 +314,6 @@ def test_clear_gains_are_large_and_certain() -> None:
     uncertain = np.tile([1.0, -0.9], 50)
     assert not is_clear_gain(uncertain, errors)
     assert is_clear_gain(np.tile(uncertain, 20), np.tile(errors, 20))
-
-
-@pytest.mark.parametrize(
-    ("n_numbers", "width", "n_outputs", "n_distinct", "expected"),
-    [
-        (10, 10, 1, 200, [5, 20]),
-        # There is no room for twenty, and for twice five.
-        (16, 56, 1, 300, [5, 15]),
-        (30, 30, 1, 300, [5]),
-        (16, 16, 26, 16000, [3]),
-        (60, 60, 1, 300, [4]),
-        (0, 20, 1, 300, []),
-        (300, 300, 1, 300, []),
-        (90, 90, 15, 270, []),
-    ],
-)
-def test_thresholds_to_choose_from_are_those_that_are_affordable(
-    n_numbers: int, width: int, n_outputs: int, n_distinct: int, expected: list[int]
-) -> None:
-    assert affordable_thresholds(n_numbers, width, n_outputs, n_distinct) == expected
 
 
 def test_candidates_are_the_encodings_of_encoders() -> None:

@@ -220,11 +220,11 @@ def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
     if case["model"] != "default":
         return ()
-    return MEASURED if case["table"] in SHAPES else TWO_CLASSES
+    return FEW_ROWS if case["kind"] == "wide" else MEASURED
 
 
-#: Methods that fits to tables of two classes depend on.
-TWO_CLASSES = (*ESTIMATORS, "many_rows")
+#: Methods that fits to at most 4000 rows of two classes depend on.
+FEW_ROWS = (*ESTIMATORS, "many_rows")
 #: Methods whose versions are stored with the records.
-MEASURED = (*TWO_CLASSES, "offsets")
+MEASURED = (*FEW_ROWS, "offsets", "splits")
 EXPERIMENT = experiment_in(__name__, "Stability and time of the default classifier", "Targets of the package")

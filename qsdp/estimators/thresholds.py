@@ -1,0 +1,180 @@
+"""Thresholds of columns to choose from: quantiles, or splits of boosted regression trees."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.tree import DecisionTreeRegressor
+
+from qsdp._utils import deadline
+from qsdp._utils.tuning import MOST_SIDE
+from qsdp._utils.validation import FloatArray
+from qsdp.encoding import Encoding
+from qsdp.encoding.cuts import Distribution
+from qsdp.encoding.expressions import Expression
+from qsdp.encoding.fitting import MOST_BITS, thresholds_of
+from qsdp.problem import TrainingProblem
+from qsdp.relaxation.rows import DistinctRows
+from qsdp.ridge import MOST_ROWS, MOST_TRAINED, LeftOut
+
+__all__ = [
+    "FEWEST",
+    "MANY",
+    "affordable_thresholds",
+    "distributions",
+    "thresholds_per_column",
+    "with_splits",
+    "with_thresholds",
+]
+
+#: Candidate numbers of thresholds per column, the smallest first.
+FEWEST, _MORE = 5, 20
+
+#: Number of distinct rows above which splits are compared: trees train on those that no regression leaves out.
+MANY = 4000
+
+#: First candidate number of splits of all columns.
+_SPLITS = 60
+
+#: Maximum estimate of the operations of a solve (a few seconds): time versus accuracy.
+_MOST_WORK = 4.2e8
+
+#: Number of quantiles of each column among which trees split.
+_QUANTILES = 64
+
+#: Number of trees, of leaves of each, and the fraction of its predictions that is subtracted before the next.
+_TREES, _LEAVES, _RATE = 30, 8, 0.3
+
+#: Number of entries of the table, times outputs, on which trees are fitted in about two seconds, and fewest rows of
+#: trees. The 26 outputs of letters do not allow as many: there, fits with splits took 44 s in place of 28.
+_MOST_ENTRIES, _FEWEST_ROWS = 2**19, 2000
+
+
+def with_thresholds(
+    standard: Encoding,
+    table: list[Any],
+    columns: FloatArray,
+    spread: dict[int, Distribution],
+    counts: list[int],
+) -> Iterator[tuple[Encoding, FloatArray, int]]:
+    """Yield the standard encoding and its `columns` with more and more thresholds, and the number of these."""
+    for count in counts:
+        more = replace(standard, expressions=thresholds_of(standard, spread, count))
+        both = replace(standard, expressions=standard.expressions + more.expressions)
+        yield both, np.hstack([columns, more.encode(table)]), count
+
+
+def with_splits(
+    standard: Encoding,
+    table: list[Any],
+    columns: FloatArray,
+    spread: dict[int, Distribution],
+    most: int,
+    problem: TrainingProblem,
+    rows: DistinctRows,
+) -> Iterator[tuple[Encoding, FloatArray, int]]:
+    """Yield the same with the best splits of trees, twice as many each time, and the most of a column.
+
+    The trees predict the targets of the `problem` of the standard encoding, on rows that no regression leaves out.
+    """
+    # Solves of more inputs factor the inner products of more than `MOST_SIDE` reduced rows.
+    most = min(most, (math.isqrt(8 * MOST_SIDE + 1) - 1) // 2 - standard.width)
+    trained = _MOST_ENTRIES // (len(spread) * problem.n_outputs)
+    if most <= 0 or trained < _FEWEST_ROWS:
+        return
+    used = LeftOut.of(problem, rows, trained=min(MOST_TRAINED, MOST_ROWS + trained))
+    # Regressions leave out the first rows. If splits depended on them, these would be no rows to compare encodings on.
+    own = slice(MOST_ROWS, None)
+    entries = {position: table[position][used.samples[own]] for position in spread}
+    found = _best_splits(standard, entries, spread, used.means[own], used.row_weights[own])
+    count, total = 0, min(most, len(found))
+    while count < total:
+        count = min(2 * count or _SPLITS, total)
+        more = replace(standard, expressions=tuple(sorted(found[:count], key=lambda one: (one.position, one.value))))
+        both = replace(standard, expressions=standard.expressions + more.expressions)
+        of_column = Counter(one.position for one in more.expressions)
+        yield both, np.hstack([columns, more.encode(table)]), max(of_column.values())
+
+
+def distributions(encoding: Encoding, table: list[Any], weights: FloatArray | None) -> dict[int, Distribution]:
+    """Return the distributions of the numeric columns with more than two values, by position."""
+    spread = {}
+    for position in (one.position for one in encoding.expressions if one.kind == "value"):
+        known = ~np.isnan(table[position])
+        spread[position] = Distribution.of(table[position][known], None if weights is None else weights[known])
+    return {position: one for position, one in spread.items() if len(one.values) > 2}
+
+
+def affordable_thresholds(width: int, n_outputs: int, n_distinct: int) -> int:
+    """Return how many thresholds may be added to `width` inputs.
+
+    The number N of inputs is limited by the operations of a solve, of the order of C N^2 (n + 10 N) for C outputs and n
+    rows, to at most N (N + 1) / 2 of which the squared loss is reduced, and by the size of a network.
+    """
+
+    def work(N: int) -> int:
+        return n_outputs * N**2 * (min(n_distinct, N * (N + 1) // 2) + 10 * N)
+
+    return max(sum(work(N) <= _MOST_WORK for N in range(width, width + MOST_BITS + 1)) - 1, 0)
+
+
+def thresholds_per_column(n_numbers: int, most: int) -> list[int]:
+    """List candidate numbers of thresholds of each of some columns, of which all together may have `most`."""
+    if not n_numbers:
+        return []
+    most //= n_numbers
+    counts = [count for count in (FEWEST, _MORE) if count <= most]
+    if not counts or (counts[-1] < _MORE and most >= 2 * counts[-1]):
+        counts.append(most)
+    return [count for count in counts if count > 0]
+
+
+def _best_splits(
+    encoding: Encoding,
+    entries: Mapping[int, FloatArray],
+    spread: Mapping[int, Distribution],
+    targets: FloatArray,
+    weights: FloatArray,
+) -> list[Expression]:
+    """Return inputs ``column > threshold``, the most useful first, from the splits of boosted regression trees.
+
+    Each of a few small trees is fitted to the residuals of those before. A threshold is as useful as the squared error
+    that its splits remove in all trees.
+
+    Parameters
+    ----------
+    encoding : Encoding
+    entries : mapping of int to ndarray of shape (n,)
+        Numeric columns of some rows, by position.
+    spread : mapping of int to Distribution
+        Distributions of these columns on all rows.
+    targets : ndarray of shape (n, C)
+    weights : ndarray of shape (n,)
+        Positive weights.
+    """
+    candidates = [thresholds_of(encoding, {position: one}, _QUANTILES) for position, one in spread.items()]
+    codes = np.zeros((len(targets), len(candidates)), dtype=np.float32)
+    for column, own in zip(codes.T, candidates, strict=True):
+        position = own[0].position
+        numbers = entries[position]
+        filled = np.where(np.isnan(numbers), np.float64(encoding.columns[position].fill or 0.0), numbers)
+        column[:] = np.searchsorted(np.array([one.value for one in own], dtype=np.float64), filled)
+    gains = np.zeros((len(candidates), _QUANTILES))
+    residuals = targets - np.average(targets, axis=0, weights=weights)
+    for _ in range(_TREES):
+        if deadline.over():
+            break
+        model = DecisionTreeRegressor(max_leaf_nodes=_LEAVES, random_state=0).fit(codes, residuals, weights)
+        tree = model.tree_
+        residuals -= _RATE * tree.value[:, :, 0][tree.apply(codes)]
+        errors = tree.impurity * tree.weighted_n_node_samples
+        inner = np.flatnonzero(tree.children_left >= 0)
+        removed = errors[inner] - errors[tree.children_left[inner]] - errors[tree.children_right[inner]]
+        np.add.at(gains, (tree.feature[inner], tree.threshold[inner].astype(int)), removed)
+    order = np.argsort(-gains, axis=None, kind="stable")[: np.count_nonzero(gains > 0.0)]
+    return [candidates[column][place] for column, place in zip(*np.unravel_index(order, gains.shape), strict=True)]
