@@ -635,6 +635,25 @@ def test_sweeps_by_moments_know_their_loss(free, thorough):
     assert value == pytest.approx(problem.data_fit.value(problem.outputs(descent.network())), rel=1e-12)
 
 
+def test_neurons_of_one_output_move_by_moments_as_without_the_others(monkeypatch):
+    monkeypatch.setattr("qsdp.refinement._moment_descent.SMALL", 0)
+    problem = tall_problem(3, activation="relu_like")
+    rng, owners = np.random.default_rng(0), np.repeat([2, 0, 1], [1, 4, 11])
+    (U, V), alpha = random_neurons(rng, 16, problem), 0.1 * rng.standard_normal(16)
+    network = qsdp.BilinearNetwork(U, V, alpha[:, None] * np.eye(3)[owners], 2, problem.activation)
+    data = Moments(problem)
+    together = MomentDescent(data.problem, network, data)
+    assert together.sweep(thorough=False) > 0
+    for output in range(3):
+        own = owners == output
+        single = qsdp.TrainingProblem(problem.X, problem.y[:, output], beta=problem.beta, activation="relu_like")
+        part, data = qsdp.BilinearNetwork(U[own], V[own], alpha[own], 2, problem.activation), Moments(single)
+        alone = MomentDescent(data.problem, part, data)
+        alone.sweep(thorough=False)
+        np.testing.assert_array_equal(alone.U, together.U[own])
+        np.testing.assert_array_equal(alone.V, together.V[own])
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(2, 4), st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_no_pair_of_moves_helps_by_moments(seed, n_neurons, levels, free):
