@@ -152,7 +152,7 @@ def class_gaps(relaxation):
     for k in range(problem.n_outputs):
         part = ScaledProblem.of(problem.output(k))
         Z, V = relaxation.Z_stack[k : k + 1], relaxation.V_stack[k : k + 1]
-        raw = part.inside(Z, V, relaxation.dual.nu[:, k], relaxation.dual.z[k])
+        raw = part.inside(Z, V, relaxation.bound.nu[:, k : k + 1], relaxation.bound.z[k : k + 1])
         gaps.append(finish(part, raw, solver="given", tol=relaxation.tol, certified=True).relative_gap)
     return gaps
 

@@ -72,3 +72,12 @@ def test_verdicts(changed: dict[str, Any], contradicted: tuple[str, ...]) -> Non
     assert all(any(words in statement for statement in wrong) for words in contradicted)
     assert len(wrong) == len(contradicted)
     assert set(found.values()) <= {"supported", "contradicted"}
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_gaps_of_classes_are_those_that_the_relaxation_certifies(loss: str) -> None:
+    rng = np.random.default_rng(0)
+    problem = qsdp.TrainingProblem(rng.normal(size=(30, 5)), np.sign(rng.normal(size=(30, 3))), beta=0.05, loss=loss)
+    relaxation = qsdp.solve_relaxation(problem, tol=1e-4)
+    gaps = 1.0 - relaxation.lower_bounds / relaxation.objectives
+    np.testing.assert_allclose(study.class_gaps(relaxation), gaps, rtol=1e-3, atol=1e-9)
