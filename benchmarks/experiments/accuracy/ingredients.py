@@ -1,6 +1,6 @@
 """Contribution of each ingredient of the classifier: one change at a time, on the same splits.
 
-The data are twelve sets of the UCI suite with up to 1600 rows, on ten of its splits. The reference is
+The data are twelve sets of the UCI suite with up to 1600 rows, on five of its splits. The reference is
 `QuantizedNetworkClassifier(encoding="standard")`. Everything except the change is the default, including beta "auto",
 which is chosen again for every variant. The variant "auto" is the default encoding. Differences are paired by set and
 split. Verdicts compare the means over each set, because sets are independent and splits of one set are not.
@@ -30,7 +30,7 @@ from qsdp.encoding import TableEncoder
 from qsdp.encoding.fitting import CUT
 
 CHOSEN = tuple(name for name in SETS if name not in LARGE | {"wine-quality-white"})
-SPLITS = 10
+SPLITS = 5
 BASE = "standard"
 
 
