@@ -100,14 +100,14 @@ def choose_encoder(
         first, spread = candidate(standard, columns), distributions(standard, table, weights)
         affordable = affordable_thresholds(standard.width, first.problem.n_outputs, rows.count)
         counts = thresholds_per_column(len(spread), affordable)
+        most = max(counts, default=0)
         others = with_thresholds(standard, table, columns, spread, counts)
         best = first_clear_best(chain([first], starmap(candidate, others)), rows)
         if spread and rows.count > MANY:
-            most = len(spread) * max(counts, default=0)
-            others = with_splits(standard, table, columns, spread, most, first.problem, rows)
+            others = with_splits(standard, table, columns, spread, len(spread) * most, first.problem, rows)
             best = first_clear_best(chain([best], starmap(candidate, others)), rows)
         kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
-        too_many = bool(spread) and max(counts, default=0) < FEWEST
+        too_many = bool(spread) and most < FEWEST
         if best.n_thresholds or len(kept) == standard.width or not too_many:
             break
         # The columns that remain may have as many thresholds as they need.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -12,6 +11,7 @@ import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
 from qsdp._utils import deadline
+from qsdp._utils.numeric import triangle_side
 from qsdp._utils.tuning import MOST_SIDE
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding import Encoding
@@ -64,9 +64,7 @@ def with_thresholds(
 ) -> Iterator[tuple[Encoding, FloatArray, int]]:
     """Yield the standard encoding and its `columns` with more and more thresholds, and the number of these."""
     for count in counts:
-        more = replace(standard, expressions=thresholds_of(standard, spread, count))
-        both = replace(standard, expressions=standard.expressions + more.expressions)
-        yield both, np.hstack([columns, more.encode(table)]), count
+        yield *_beside(standard, table, columns, thresholds_of(standard, spread, count)), count
 
 
 def with_splits(
@@ -83,22 +81,28 @@ def with_splits(
     The trees predict the targets of the `problem` of the standard encoding, on rows that no regression leaves out.
     """
     # Solves of more inputs factor the inner products of more than `MOST_SIDE` reduced rows.
-    most = min(most, (math.isqrt(8 * MOST_SIDE + 1) - 1) // 2 - standard.width)
+    most = min(most, triangle_side(MOST_SIDE) - standard.width)
     trained = _MOST_ENTRIES // (len(spread) * problem.n_outputs)
     if most <= 0 or trained < _FEWEST_ROWS:
         return
     used = LeftOut.of(problem, rows, trained=min(MOST_TRAINED, MOST_ROWS + trained))
     # Regressions leave out the first rows. If splits depended on them, these would be no rows to compare encodings on.
     own = slice(MOST_ROWS, None)
-    entries = {position: table[position][used.samples[own]] for position in spread}
+    entries = [column[used.samples[own]] for column in table]
     found = _best_splits(standard, entries, spread, used.means[own], used.row_weights[own])
     count, total = 0, min(most, len(found))
     while count < total:
         count = min(2 * count or _SPLITS, total)
-        more = replace(standard, expressions=tuple(sorted(found[:count], key=lambda one: (one.position, one.value))))
-        both = replace(standard, expressions=standard.expressions + more.expressions)
-        of_column = Counter(one.position for one in more.expressions)
-        yield both, np.hstack([columns, more.encode(table)]), max(of_column.values())
+        splits = tuple(sorted(found[:count], key=lambda one: (one.position, one.value)))
+        yield *_beside(standard, table, columns, splits), max(Counter(one.position for one in splits).values())
+
+
+def _beside(
+    standard: Encoding, table: list[Any], columns: FloatArray, expressions: tuple[Expression, ...]
+) -> tuple[Encoding, FloatArray]:
+    """Return the standard encoding with more expressions, and its `columns` with theirs."""
+    both = replace(standard, expressions=standard.expressions + expressions)
+    return both, np.hstack([columns, replace(standard, expressions=expressions).encode(table)])
 
 
 def distributions(encoding: Encoding, table: list[Any], weights: FloatArray | None) -> dict[int, Distribution]:
@@ -136,7 +140,7 @@ def thresholds_per_column(n_numbers: int, most: int) -> list[int]:
 
 def _best_splits(
     encoding: Encoding,
-    entries: Mapping[int, FloatArray],
+    table: list[Any],
     spread: Mapping[int, Distribution],
     targets: FloatArray,
     weights: FloatArray,
@@ -149,10 +153,10 @@ def _best_splits(
     Parameters
     ----------
     encoding : Encoding
-    entries : mapping of int to ndarray of shape (n,)
-        Numeric columns of some rows, by position.
+    table : list of ndarray of shape (n,)
+        Columns of some rows.
     spread : mapping of int to Distribution
-        Distributions of these columns on all rows.
+        Distributions of the numeric columns on all rows, by position.
     targets : ndarray of shape (n, C)
     weights : ndarray of shape (n,)
         Positive weights.
@@ -160,10 +164,7 @@ def _best_splits(
     candidates = [thresholds_of(encoding, {position: one}, _QUANTILES) for position, one in spread.items()]
     codes = np.zeros((len(targets), len(candidates)), dtype=np.float32)
     for column, own in zip(codes.T, candidates, strict=True):
-        position = own[0].position
-        numbers = entries[position]
-        filled = np.where(np.isnan(numbers), np.float64(encoding.columns[position].fill or 0.0), numbers)
-        column[:] = np.searchsorted(np.array([one.value for one in own], dtype=np.float64), filled)
+        column[:] = replace(encoding, expressions=own).encode(table).sum(axis=1)
     gains = np.zeros((len(candidates), _QUANTILES))
     residuals = targets - np.average(targets, axis=0, weights=weights)
     for _ in range(_TREES):

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.numeric import CANCELLED, ROUNDING
 from qsdp._utils.validation import FloatArray
-from qsdp.gram import pair_places
+from qsdp.gram import pair_places, pairs_of
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray, Neurons
@@ -64,7 +64,7 @@ class MomentDescent(CoordinateDescent):
             for group in range(len(side.sizes)):
                 side.move(group, slopes, pairs=thorough)
         else:
-            places, (rows, columns) = pair_places(self.moments.size), np.triu_indices(self.moments.size)
+            places, (rows, columns) = pair_places(self.moments.size), pairs_of(self.moments.size)
             packed = np.ascontiguousarray(slopes[:, rows, columns])
             for k in deadline.in_time(range(self.moments.size)):
                 changes = side.move_row(k, packed[:, places[k]])
