@@ -32,7 +32,7 @@ from qsdp.estimators.thresholds import (
 )
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
+from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit, moderate
 from qsdp.training_data import quadratic_map
 
 __all__ = ["choose_encoder"]
@@ -279,7 +279,7 @@ def _fewest_of_all_rows(problem: TrainingProblem, n_inputs: int, candidates: lis
 
     def tried(inputs: IntArray) -> tuple[IntArray, FloatArray]:
         columns = np.hstack([X[:, inputs], X[:, n_inputs:]])
-        return inputs, left_out.best(quadratic_map(columns, problem.activation)).errors
+        return inputs, left_out.best(moderate(quadratic_map(columns, problem.activation))).errors
 
     found = [(everything, fit.errors), tried(candidates[0])]
     others = candidates[1:-1]
