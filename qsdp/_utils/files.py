@@ -58,13 +58,22 @@ def write_into(directory: str | os.PathLike[str], files: Mapping[str, bytes], *,
 
 @contextmanager
 def writing_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Yield a stream to a temporary file, which is renamed to `path` if no error occurs."""
+    """Yield a stream to a temporary file, which is renamed to `path` if no error occurs.
+
+    A link keeps its name: the file that it refers to is replaced.
+    """
     target = Path(path)
-    temporary = target.with_name(f".{secrets.token_hex()}.tmp")
+    if target.exists() and not target.is_file():
+        # Devices and pipes are written to, since a file of their name would take their place.
+        with open(target, "wb") as stream:
+            yield stream
+        return
+    whole = target.resolve()
+    temporary = whole.with_name(f".{secrets.token_hex()}.tmp")
     try:
         with _named(target), open(temporary, "xb") as stream:
             yield stream
-        os.replace(temporary, target)
+        os.replace(temporary, whole)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -189,12 +189,14 @@ def check_sample_weight(sample_weight: Any, n_samples: int, *, positive: bool = 
     return weights
 
 
-def check_magnitude(name: str, array: npt.NDArray[Any], remedy: str) -> None:
+def check_magnitude(name: str, array: npt.NDArray[Any], remedy: str, *, degree: int = 1) -> None:
+    """Check that squares of the entries, of their squares if the `degree` is two, stay representable."""
     # Python numbers, since minus an unsigned integer of NumPy overflows.
     largest = float(max(array.max().item(), -array.min().item()))
-    if largest and not SMALLEST <= largest <= LARGEST:
+    low, high = SMALLEST ** (1.0 / degree), LARGEST ** (1.0 / degree)
+    if largest and not low <= largest <= high:
         raise InvalidInputError(
-            f"{name} must be zero or have its largest magnitude within {SMALLEST:g} .. {LARGEST:g}, "
+            f"{name} must be zero or have its largest magnitude within {low:g} .. {high:g}, "
             f"so that squares stay representable; got {largest:g}: {remedy}"
         )
 

@@ -83,7 +83,7 @@ def demo(
     smaller = min(bits for _, bits in stored_sizes(model.network_)) < rounded_bits
     print_facts(
         [
-            ("why these", _reason(model.network_)),
+            ("why these", _reason(model.network_, refine)),
             ("proof", _use_of_bound(model.certificate_)),
             ("choose", _choice(f"{kind} regression in {_LINEAR_BITS} bits", advantage, smaller=smaller)),
             ("your file", "qsdp fit FILE.csv --target COLUMN"),
@@ -109,8 +109,10 @@ def _rounded(pipeline: Any) -> tuple[Any, int]:
     return rounded, bits
 
 
-def _reason(network: BilinearNetwork) -> str:
+def _reason(network: BilinearNetwork, refine: str) -> str:
     """Return why a network has as many neurons as it has."""
+    if refine == "exact":
+        return f"column generation ended with {network.n_neurons} neurons"
     each = "neurons per output" if network.output_shape else "neurons"
     per_output = network.n_neurons // network.n_outputs
     if per_output < MOST_NEURONS:

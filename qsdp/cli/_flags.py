@@ -65,7 +65,7 @@ def training_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
             value = arguments[argument]
             values[name] = _number(value) if name == "beta" else value
             declared.check(f"--{argument.replace('_', '-')}", values[name])
-    if values.get("refine") == "exact" and not isinstance(values["beta"], str):
+    if values.get("refine") == "exact" and not isinstance(values.get("beta", "auto"), str):
         check_real("--beta of --refine exact", values["beta"], strict=True)
     return values
 

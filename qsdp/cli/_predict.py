@@ -60,7 +60,8 @@ def predict(
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as waiting:
         with stage("Predicting") as bar, nullcontext(waiting) if path is None else writing_whole(path) as stream:
             packed = path is not None and path.suffix == ".gz"
-            with gzip.open(stream, "wb") if packed else nullcontext(stream) as plain:
+            # Without a name and a time, equal predictions are equal files.
+            with gzip.GzipFile("", "wb", fileobj=stream, mtime=0) if packed else nullcontext(stream) as plain:
                 verdict = _write_predictions(load_model(model_file), file, plain, bar)
         if path is None:
             waiting.seek(0)

@@ -189,6 +189,9 @@ def destination(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Path
     shown = repr(str(path))
     if path.is_dir():
         raise InvalidInputError(f"{shown} is a folder; give the name of a file with --output")
+    if path.exists() and not path.is_file():
+        # A device or a pipe, such as /dev/stdout, is written to and not replaced.
+        return path
     if not path.parent.is_dir():
         raise InvalidInputError(f"cannot write {shown}: the folder {str(path.parent)!r} does not exist")
     if not os.access(path.parent, os.W_OK):

@@ -12,7 +12,14 @@ from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import Checks, checked, is_count, is_list, is_number, is_text
 from qsdp._utils.tuning import FAR, MANY_ROWS
-from qsdp._utils.validation import FloatArray, check_integer, check_real, warn
+from qsdp._utils.validation import (
+    FloatArray,
+    check_integer,
+    check_magnitude,
+    check_real,
+    check_unmasked,
+    warn,
+)
 from qsdp.blocks import PatchGeometry
 from qsdp.encoding.moments import MomentEncoder, in_cache
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -118,6 +125,7 @@ class Patches(MomentEncoder):
 
     def samples(self, X: Any) -> npt.NDArray[Any]:
         """Reshape X to images (n, height, width, channels), without copying arrays; check the shape of `fit`."""
+        check_unmasked("X", X)
         images = np.asarray(X)
         if images.dtype.kind == "b":
             images = images.view(np.uint8)
@@ -161,6 +169,7 @@ class Patches(MomentEncoder):
         self._pixels = _pixels(samples)
         _, low, high = self._pixels
         largest = max(abs(low - self.centre), abs(high - self.centre))
+        check_magnitude("X", np.array(largest), "multiply the pixels by a constant", degree=2)
         self.constant_ = largest if self.constant is None else check_real("constant", self.constant)
         self.n_features_in_ = int(np.prod(self.image_shape_))
         self._dtype(samples)

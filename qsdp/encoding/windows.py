@@ -10,7 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.stored import Checks, checked, is_list, is_number, is_positive
-from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_numbers, check_real
+from qsdp._utils.validation import (
+    FloatArray,
+    check_flag,
+    check_integer,
+    check_magnitude,
+    check_numbers,
+    check_real,
+    check_unmasked,
+)
 from qsdp.encoding.moments import MomentEncoder, in_cache
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
@@ -93,7 +101,8 @@ class Windows(MomentEncoder):
             raise InvalidTypeError(
                 f"X must be an array (n, channels, time) or a list of series; got {type(X).__name__}"
             )
-        parts = X if arrays else [np.asarray(one) for one in X]
+        check_unmasked("X", X)
+        parts = X if arrays else [_plain(number, one) for number, one in enumerate(X)]
         if not len(parts):
             raise InvalidInputError("X must have at least one series; got none")
         if arrays or len({one.shape for one in parts}) == 1:
@@ -149,6 +158,9 @@ class Windows(MomentEncoder):
 
     def _learn(self, samples: Any) -> None:
         self._check_parameters()
+        largest = max(abs(float(end)) for one in samples for end in (one.min(), one.max()))
+        degree = 1 if self.standardize else 2
+        check_magnitude("X", np.array(largest), "multiply all series by a constant", degree=degree)
         channels = samples[0].shape[0]
         self.mean_, self.scale_ = np.zeros(channels), np.ones(channels)
         if self.standardize:
@@ -221,3 +233,10 @@ class Windows(MomentEncoder):
         if len(self.mean_) != len(self.scale_):
             raise StorageError("encoder: there must be a mean and a scale for each channel")
         self.n_features_in_ = len(self.mean_)
+
+
+def _plain(number: int, series: Any) -> npt.NDArray[Any]:
+    """Return a series of a list as an array of a numeric type."""
+    check_unmasked(f"series {number} of X", series)
+    array = np.asarray(series)
+    return check_numbers(f"series {number} of X", series, "(channels, time)") if array.dtype == object else array

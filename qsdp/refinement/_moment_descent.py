@@ -136,12 +136,12 @@ class _Side:
         gradient = (alpha * (other @ slopes[self.outputs].transpose(0, 2, 1))).sum(axis=2)
         tolerance = np.maximum(self._tolerance, CANCELLED * np.abs(gradient).max(axis=1))
         groups = np.arange(len(self.sizes))
-        while True:
+        while not deadline.over():
             steps, falls = _moves(weights[groups], gradient[groups], own[groups], self.largest[k])
             best = _first_of_best(falls, tolerance[groups])
             each = (falls[np.arange(len(groups)), best] > tolerance[groups]).nonzero()[0]
             if not len(each):
-                return changes
+                break
             groups, best = groups[each], best[each]
             step = steps[each, best]
             weights[groups, best] += step
@@ -152,6 +152,7 @@ class _Side:
             gradient[groups] += 2.0 * np.einsum("gjc,gc->gj", alpha[groups], change) * products
             changes[self.outputs[groups]] += change[:, :, None] * sides[:, None, :]
             self.moves, self.fall = self.moves + len(each), self.fall + float(falls[each, best].sum())
+        return changes
 
     def move(self, group: int, slopes: FloatArray, *, pairs: bool) -> None:
         """Make the best of all moves of a group, or of `pairs` if no single one helps, until none does.

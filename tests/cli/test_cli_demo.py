@@ -50,6 +50,15 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
     assert ".fit(X, y)" in text.splitlines()[-1]
 
 
+def test_demo_of_a_proven_optimum() -> None:
+    result = run("demo", "--refine", "exact")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "globally optimal" in result.stdout
+    n_neurons = int(number(result.stdout, "network"))
+    assert figure(result.stdout, "why these") == f"column generation ended with {n_neurons} neurons"
+    assert figure(result.stdout, "proof") == "neither more neurons nor longer training can lower the objective"
+
+
 @pytest.mark.parametrize(
     ("advantage", "smaller", "chosen"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +267,17 @@ def test_predictions_are_csv_only(here: Path, name: str) -> None:
     assert run("predict", "data.qsdp", "data.csv", "--output", "p.csv.gz").exit_code == 0
     plain = run("predict", "data.qsdp", "data.csv").stdout
     assert pd.read_csv("p.csv.gz")["prediction"].tolist() == [float(line) for line in plain.splitlines()[1:]]
+    packed = Path("p.csv.gz").read_bytes()
+    assert b"tmp" not in packed
+    assert run("predict", "data.qsdp", "data.csv", "--output", "again.csv.gz").exit_code == 0
+    assert Path("again.csv.gz").read_bytes() == packed
+
+
+def test_predictions_to_a_device(here: Path) -> None:
+    (here / "data.csv").write_text("x,y\n" + "".join(f"{k},{k % 5}\n" for k in range(60)))
+    assert run("fit", "data.csv", "--target", "y", *FAST).exit_code == 0
+    assert run("predict", "data.qsdp", "data.csv", "--output", os.devnull).exit_code == 0
+    assert not Path(os.devnull).is_file()
 
 
 def test_files_of_python_are_named(here: Path) -> None:

@@ -218,6 +218,7 @@ def test_series_of_equal_length_may_be_an_array_or_a_list() -> None:
     longer = encoder.transform([*series, np.zeros((3, 30))])
     np.testing.assert_allclose(longer.rows[:5], blocks.rows, rtol=1e-12, atol=1e-14)
     assert Windows(4).fit_transform(series[:, 0]) == Windows(4).fit_transform(series[:, :1])
+    assert Windows(4).fit_transform(series.astype(object)) == blocks
 
 
 def test_a_union_has_the_blocks_of_all() -> None:
@@ -282,6 +283,12 @@ FITTED = Patches(3, regions=2).fit(IMAGES[..., 0])
         (lambda: Windows(2).fit([]), "at least one series"),
         (lambda: Windows(2, lags=(1, 1)).fit(np.zeros((2, 1, 9))), "lags must be distinct"),
         (lambda: Windows(2).fit(np.zeros((2, 2, 9))).transform(np.zeros((2, 3, 9))), r"shape \(2, time\)"),
+        (lambda: Windows(2).fit(np.full((2, 9), 1e160)), "within 1e-100 .. 1e.100, .* got 1e.160: multiply all series"),
+        (lambda: Windows(2, standardize=False).fit(np.full((2, 9), 1e-60)), "within 1e-50 .. 1e.50, .* got 1e-60"),
+        (lambda: Patches(3).fit(IMAGES * 1e160), "X must be .* within 1e-50 .. 1e.50, .* multiply the pixels"),
+        (lambda: Patches(3).fit(np.ma.masked_equal(IMAGES, IMAGES[0, 0, 0])), "X must have no masked entries"),
+        (lambda: Windows(2).fit(np.ma.masked_equal(np.eye(9), 1.0)), "X must have no masked entries"),
+        (lambda: Windows(2).fit([np.zeros(9), np.ma.masked_equal(np.eye(9)[0], 1.0)]), "series 1 of X must have no"),
     ],
 )
 def test_bad_input_is_one_clear_error(call: Any, said: str) -> None:

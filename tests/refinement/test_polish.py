@@ -602,6 +602,18 @@ def test_the_cheaper_data_are_chosen(n: int, size: int, n_neurons: int, moments:
     assert isinstance(descent_data(heavy.reweighted(np.ones(20)), 5), Samples)
 
 
+def test_time_is_checked_between_the_moves_of_many_neurons(monkeypatch):
+    problem, checks = tall_problem(1), itertools.count()
+    network, data = random_network(problem, 500, 0), Moments(problem)
+    monkeypatch.setattr("qsdp.refinement._moment_descent.SMALL", 0)
+    descent = MomentDescent(data.problem, network, data)
+    U, V = descent.U.copy(), descent.V.copy()
+    with deadline.after(None, interrupted=lambda: next(checks) >= 4):
+        moves = descent.sweep(thorough=False)
+    changed = np.count_nonzero(U != descent.U) + np.count_nonzero(V != descent.V)
+    assert 0 < changed <= moves <= 4
+
+
 @pytest.mark.parametrize("unit", [1e-9, 1.0 / 400.0, 1e9])
 def test_the_unit_of_weights_that_are_no_numbers_of_rows_does_not_matter(unit):
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 400)
