@@ -23,7 +23,16 @@ from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.rows import Cells, DistinctRows
 from qsdp.relaxation.solution import Relaxation
 
-__all__ = ["BetaChoice", "Functions", "LeftOut", "LeftOutOutputs", "RidgeFit", "choose_beta", "left_out_fit"]
+__all__ = [
+    "BetaChoice",
+    "Functions",
+    "LeftOut",
+    "LeftOutOutputs",
+    "RidgeFit",
+    "choose_beta",
+    "left_out_fit",
+    "moderate",
+]
 
 #: Maximum number of distinct rows that are left out, maximum number of distinct rows that train, and maximum dimension
 #: of the functions: enough to detect gains of a few per mille, in a second per encoding.
@@ -108,6 +117,12 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
     return best if few is left_out else left_out.best(left_out.data(problem, best.scale), best.scale)
 
 
+def moderate(rows: DataMap) -> DataMap:
+    """Return the map in units of its size, since the regression squares inner products: fourth powers of the data."""
+    rows = rows.in_units_of_rows()
+    return rows.scaled(1.0 / power_of_two(rows.mean_size()))
+
+
 class Functions:
     r"""Space of quadratic functions, and functions that span it.
 
@@ -118,17 +133,14 @@ class Functions:
     Parameters
     ----------
     rows : DataMap
+        See `moderate`.
     most : int
     """
 
     def __init__(self, rows: DataMap, most: int = MOST_FUNCTIONS) -> None:
         self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
-        # Squares of inner products, fourth powers of the data, must be representable.
-        self._unit = 1.0
         if self._few is not None:
             self._inner = self.spanning(self._few)
-            self._unit = power_of_two(math.sqrt(float(np.abs(self._inner).max()))) ** 2
-            self._inner /= self._unit
 
     def spanning(self, rows: DataMap) -> FloatArray:
         """Return the values (n, r) of the spanning functions."""
@@ -137,7 +149,6 @@ class Functions:
         # Of the kind of `rows`.
         few: Any = self._few
         products: FloatArray = rows.inner_products(few)
-        products /= self._unit
         return products
 
     def values(self, rows: DataMap, coefficients: FloatArray) -> FloatArray:
@@ -149,8 +160,7 @@ class Functions:
         roots, few = np.sqrt(weights)[:, None], self._few
         if few is not None and few.n_rows == rows.n_rows:
             eigenvalues, vectors = _eigenvectors(roots * self._inner * roots.T)
-            eigenvalues *= self._unit
-            values, axes = vectors * np.sqrt(eigenvalues), roots * vectors * (self._unit / np.sqrt(eigenvalues))
+            values, axes = vectors * np.sqrt(eigenvalues), roots * vectors / np.sqrt(eigenvalues)
             return _Decomposition(eigenvalues, axes, values, values.T @ (roots * targets))
         orthonormal, exact = (None, False) if few is None else self._orthonormal(roots[: few.n_rows])
 
@@ -185,7 +195,6 @@ class Functions:
         # Rows may be dependent.
         inner.flat[:: len(inner) + 1] += (NEGLIGIBLE if exact else ROUNDING) * total
         factor = np.linalg.cholesky(inner)
-        scales = scales * math.sqrt(self._unit)
         return scales * scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True).T, exact
 
 
@@ -291,12 +300,8 @@ class LeftOut:
         )
 
     def data(self, problem: TrainingProblem, scale: float) -> DataMap:
-        """Return the map of the distinct rows, in units of its size; inputs that are columns are multiplied by `scale`.
-
-        The regression squares inner products, which are fourth powers of the data.
-        """
-        rows = problem.weight_map.take(self.samples).in_units_of_rows()
-        rows = rows.scaled(1.0 / power_of_two(rows.mean_size()))
+        """Return the `moderate` map of the distinct rows; inputs that are columns are multiplied by `scale`."""
+        rows = moderate(problem.weight_map.take(self.samples))
         return rows.of_scaled_data(scale) if rows.has_columns else rows
 
     def best(self, rows: DataMap, scale: float = 1.0) -> RidgeFit:
@@ -305,7 +310,7 @@ class LeftOut:
         Parameters
         ----------
         rows : DataMap
-            Map of the distinct rows.
+            `moderate` map of the distinct rows.
         scale : float
             Factor by which the inputs of `rows` were multiplied.
         """

@@ -285,20 +285,6 @@ def test_no_time_takes_a_hundredth() -> None:
     assert 1.0 - 1e-9 < beta / (0.01 * qsdp.beta_max(problem)) < 2.0
 
 
-@pytest.mark.parametrize("power", [-120, 130])
-def test_combinations_of_rows_are_those_of_data_in_other_units(power: int) -> None:
-    rng = np.random.default_rng(0)
-    X, weights, targets = rng.normal(size=(40, 12)), rng.uniform(0.5, 2.0, 40), rng.normal(size=(40, 2))
-    unit = 2.0**power
-    one, other = (
-        Functions(rows, most=20).decomposed(rows, weights, targets)
-        for rows in (TrainingProblem(scale * X, targets, beta=1.0).weight_map for scale in (1.0, unit))
-    )
-    np.testing.assert_allclose(other.eigenvalues, one.eigenvalues * unit**4, rtol=1e-12)
-    products = one.values @ one.values.T * unit**4
-    np.testing.assert_allclose(other.values @ other.values.T, products, atol=1e-9 * np.abs(products).max())
-
-
 @pytest.mark.parametrize(("offset", "exact"), [(0.0, False), (100.0, True)])
 def test_columns_far_from_zero_are_orthonormalised_before_they_are_squared(offset: float, exact: bool) -> None:
     rng = np.random.default_rng(0)

@@ -117,7 +117,9 @@ def test_neurons_double_up_to_the_most_while_they_deviate(n_outputs: int) -> Non
     # Twice the neurons divide the deviation by six at most.
     assert more_neurons(8, n_outputs, 0.24) == 16
     assert more_neurons(8, n_outputs, 0.241) == 32
-    assert more_neurons(8 * n_outputs, n_outputs, 37.0 * 0.04) == 64 * n_outputs
+    assert more_neurons(8 * n_outputs, n_outputs, 36.1 * 0.04) == 64 * n_outputs
+    assert more_neurons(8 * n_outputs, n_outputs, 71.9 * 0.04) == 64 * n_outputs
+    assert more_neurons(8 * n_outputs, n_outputs, 72.1 * 0.04) == 128 * n_outputs
     assert more_neurons(8, n_outputs, 0.04) == 8
     assert more_neurons(8, n_outputs, 0.02, 0.01) == 16
 

@@ -33,7 +33,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import spectral_bound
+from qsdp.relaxation.spectra import spectral_bound
 from qsdp.statistics.batches import has_weight, naming, numbered, require_rows
 
 __all__ = ["RowsProof", "bound_over_rows", "proportional_beta"]

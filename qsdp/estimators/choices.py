@@ -23,6 +23,7 @@ from qsdp.estimators.correlations import by_correlation
 from qsdp.estimators.thresholds import (
     FEWEST,
     MANY,
+    MOST_INPUTS,
     affordable_thresholds,
     distributions,
     thresholds_per_column,
@@ -31,7 +32,7 @@ from qsdp.estimators.thresholds import (
 )
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit
+from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit, moderate
 from qsdp.training_data import quadratic_map
 
 __all__ = ["choose_encoder"]
@@ -66,8 +67,8 @@ def choose_encoder(
 
     The encoder standardises numbers, adds 5, then 20 thresholds per column as long as the errors decrease
     significantly, and eliminates inputs as long as the errors do not increase. Of more than four thousand distinct
-    rows, the best splits of boosted trees replace them if this decreases the errors significantly. If the columns are
-    too many for thresholds, these are added to the columns that remain. After a time limit, the best encoding so far is
+    rows, the best splits of boosted trees replace them if this decreases the errors significantly. If the inputs are
+    too many for thresholds, these are added to those that remain. After a time limit, the best encoding so far is
     returned.
 
     Parameters
@@ -96,15 +97,20 @@ def choose_encoder(
         scaled, inputs = scaled_to_rows(encoding, columns, weights)
         return Candidate(scaled, n_thresholds, problem_of(inputs))
 
+    least = FEWEST * len(distributions(standard, table, weights))
+    if rows.count > MANY and MOST_INPUTS - standard.width < least < MOST_INPUTS:
+        # Fewer inputs make room for thresholds.
+        kept = useful_inputs(problem_of(columns), rows, standard.width)
+        standard, columns = standard.restricted(kept), columns[:, kept]
     while True:
         first, spread = candidate(standard, columns), distributions(standard, table, weights)
-        affordable = affordable_thresholds(standard.width, first.problem.n_outputs, rows.count)
+        affordable = affordable_thresholds(standard.width, len(spread), first.problem.n_outputs, rows.count)
         counts = thresholds_per_column(len(spread), affordable)
         most = max(counts, default=0)
         others = with_thresholds(standard, table, columns, spread, counts)
         best = first_clear_best(chain([first], starmap(candidate, others)), rows)
         if spread and rows.count > MANY:
-            others = with_splits(standard, table, columns, spread, len(spread) * most, first.problem, rows)
+            others = with_splits(standard, table, columns, spread, affordable, first.problem, rows)
             best = first_clear_best(chain([best], starmap(candidate, others)), rows)
         kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
         too_many = bool(spread) and most < FEWEST
@@ -273,7 +279,7 @@ def _fewest_of_all_rows(problem: TrainingProblem, n_inputs: int, candidates: lis
 
     def tried(inputs: IntArray) -> tuple[IntArray, FloatArray]:
         columns = np.hstack([X[:, inputs], X[:, n_inputs:]])
-        return inputs, left_out.best(quadratic_map(columns, problem.activation)).errors
+        return inputs, left_out.best(moderate(quadratic_map(columns, problem.activation))).errors
 
     found = [(everything, fit.errors), tried(candidates[0])]
     others = candidates[1:-1]

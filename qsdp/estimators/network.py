@@ -321,10 +321,13 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
             raise InvalidInputError(f"refine must be 'none' without the training data; got {refine!r}")
         if solution.layout is not None and levels not in {None, 2}:
             raise InvalidInputError(f"levels must be 2 for blocks; got {levels!r}")
-        levels = getattr(self.network_, "levels", 2) if levels is None else check_levels(levels)
+        before = getattr(self.network_, "levels", 2)
+        levels = before if levels is None else check_levels(levels)
+        # A bound holds for all networks with the same levels.
+        known = self.certificate_.lower_bound if levels == before else 0.0
         covariance = solution.covariance(levels, self.network_.output_shape)
         self.network_ = sample_network(covariance, n_neurons, random_state, allocation=self.allocation)
-        self.certificate_ = Certificate(solution.bound(levels, self._trained_beta), math.nan)
+        self.certificate_ = Certificate(max(known, solution.bound(levels, self._trained_beta)), math.nan)
         self._refined = "none"
         self.__dict__.pop("_importances", None)
         return self

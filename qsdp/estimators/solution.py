@@ -84,10 +84,13 @@ class Solution(ReadOnlyArrays):
     @classmethod
     def of(cls, result: QSDPResult) -> Solution:
         """Return the solution from which a `result` was sampled."""
-        relaxation, problem, certificate = result.relaxation, result.problem, result.certificate
+        # A point that was carried over to other levels is no better for any of them than the one that was solved for.
+        relaxation, certificate = result.relaxation.origin or result.relaxation, result.certificate
+        problem = relaxation.problem
         Z, V, rho = relaxation.Z_stack, relaxation.V_stack, relaxation.rho_stack
-        bound, improved = relaxation.lower_bound, certificate.lower_bound
-        if result.kept is problem:
+        bound = relaxation.lower_bound
+        improved = certificate.lower_bound if relaxation is result.relaxation else bound
+        if result.kept is result.problem:
             # The relaxation has only some of the rows. The dual vector of the certificate gives the bound for all rows.
             assert certificate.z is not None
             bound, weights = certificate.lower_bound, np.reshape(certificate.z, (len(Z), -1))

@@ -11,8 +11,6 @@ import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import triangle_side
-from qsdp._utils.tuning import MOST_SIDE
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding import Encoding
 from qsdp.encoding.cuts import Distribution
@@ -25,6 +23,7 @@ from qsdp.ridge import MOST_ROWS, MOST_TRAINED, LeftOut
 __all__ = [
     "FEWEST",
     "MANY",
+    "MOST_INPUTS",
     "affordable_thresholds",
     "distributions",
     "thresholds_per_column",
@@ -37,6 +36,9 @@ FEWEST, _MORE = 5, 20
 
 #: Number of distinct rows above which splits are compared: trees train on those that no regression leaves out.
 MANY = 4000
+
+#: Number of inputs that thresholds of as many rows may bring an encoding to: solves factor a matrix of half its square.
+MOST_INPUTS = 100
 
 #: First candidate number of splits of all columns.
 _SPLITS = 60
@@ -80,10 +82,8 @@ def with_splits(
 
     The trees predict the targets of the `problem` of the standard encoding, on rows that no regression leaves out.
     """
-    # Solves of more inputs factor the inner products of more than `MOST_SIDE` reduced rows.
-    most = min(most, triangle_side(MOST_SIDE) - standard.width)
     trained = _MOST_ENTRIES // (len(spread) * problem.n_outputs)
-    if most <= 0 or trained < _FEWEST_ROWS:
+    if trained < _FEWEST_ROWS:
         return
     used = LeftOut.of(problem, rows, trained=min(MOST_TRAINED, MOST_ROWS + trained))
     # Regressions leave out the first rows. If splits depended on them, these would be no rows to compare encodings on.
@@ -114,17 +114,19 @@ def distributions(encoding: Encoding, table: list[Any], weights: FloatArray | No
     return {position: one for position, one in spread.items() if len(one.values) > 2}
 
 
-def affordable_thresholds(width: int, n_outputs: int, n_distinct: int) -> int:
-    """Return how many thresholds may be added to `width` inputs.
+def affordable_thresholds(width: int, n_numbers: int, n_outputs: int, n_distinct: int) -> int:
+    """Return how many thresholds of `n_numbers` columns may be added to `width` inputs.
 
     The number N of inputs is limited by the operations of a solve, of the order of C N^2 (n + 10 N) for C outputs and n
-    rows, to at most N (N + 1) / 2 of which the squared loss is reduced, and by the size of a network.
+    rows, to at most N (N + 1) / 2 of which the squared loss is reduced, and by the size of a network. If rows are many,
+    it is also limited by the factorisations, but not to less than five thresholds per column.
     """
 
     def work(N: int) -> int:
         return n_outputs * N**2 * (min(n_distinct, N * (N + 1) // 2) + 10 * N)
 
-    return max(sum(work(N) <= _MOST_WORK for N in range(width, width + MOST_BITS + 1)) - 1, 0)
+    affordable = max(sum(work(N) <= _MOST_WORK for N in range(width, width + MOST_BITS + 1)) - 1, 0)
+    return affordable if n_distinct <= MANY else min(affordable, max(MOST_INPUTS - width, FEWEST * n_numbers))
 
 
 def thresholds_per_column(n_numbers: int, most: int) -> list[int]:

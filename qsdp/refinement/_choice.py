@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
+from qsdp._utils.parallel import WORK_FLOATS
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._block_samples import BlockSamples
 from qsdp.refinement._descent import CoordinateDescent, Neurons
@@ -24,6 +25,10 @@ _LARGEST = 80
 
 #: Operations of a polish for each entry of a row of the data (or of the data map, on moments) and neuron.
 _OPERATIONS = 320.0
+
+#: Time of these operations on rows that do not fit into one temporary array, relative to fewer rows. Half or twice as
+#: much only moves the border between two choices that take nearly the same time.
+_LARGE = 2.5
 
 
 def suits_statistics(problem: TrainingProblem) -> bool:
@@ -53,7 +58,8 @@ def _favours_moments(problem: TrainingProblem, n_neurons: int) -> bool:
     n, N = float(numbers_of_rows(problem).sum()), problem.size
     p = N * (N + 1) // 2
     gram = n * p**2 + p**3 / 3.0
-    return gram + _OPERATIONS * N * p * (n_neurons + N) < _OPERATIONS * N * n * n_neurons
+    time = _LARGE if problem.X.size > WORK_FLOATS else 1.0
+    return gram + _OPERATIONS * N * p * (n_neurons + N) < time * _OPERATIONS * N * n * n_neurons
 
 
 def descent_of(problem: TrainingProblem, network: Neurons, data: AnyData) -> CoordinateDescent:

@@ -104,12 +104,12 @@ def agreeing(predicted: FloatArray, cross: FloatArray, tolerance: float) -> npt.
     Decreases within the tolerance do not count.
     """
     taken, beside = np.zeros(len(predicted), dtype=bool), np.zeros(len(predicted))
+    cross = cross - np.diag(np.diag(cross))
     pending = [slice(0, len(predicted))]
     while pending:
         own = pending.pop()
         alone, count = float(predicted[own].sum()), own.stop - own.start
-        within = cross[own, own]
-        change = alone + float(beside[own].sum()) + 0.5 * float(within.sum() - np.trace(within))
+        change = alone + float(beside[own].sum()) + 0.5 * float(cross[own, own].sum())
         if -change > tolerance and (count == 1 or change <= AGREEMENT * alone):
             taken[own] = True
             beside += cross[:, own].sum(axis=1)

@@ -1,7 +1,7 @@
 """The semidefinite relaxation: formulations, back ends, repair of solver output, and verified lower bounds."""
 
 from qsdp.relaxation.backends import available_solvers
-from qsdp.relaxation.bounds import DualBound, best_dual_bound, spectral_bound
+from qsdp.relaxation.bounds import DualBound, best_dual_bound
 from qsdp.relaxation.duals import build_dual, build_dual_polynomial
 from qsdp.relaxation.formulations import (
     Formulation,
@@ -15,6 +15,7 @@ from qsdp.relaxation.polynomial import PolynomialRelaxation, build_polynomial, s
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_relaxation
+from qsdp.relaxation.spectra import spectral_bound
 
 __all__ = [
     "DualBound",

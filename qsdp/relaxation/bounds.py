@@ -10,7 +10,6 @@ import numpy as np
 import scipy
 
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.tuning import INNER, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import dominating_weights
@@ -18,6 +17,7 @@ from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.instance import Instance, LinearInstance
+from qsdp.relaxation.spectra import upper_spectral_bound
 from qsdp.relaxation.unpenalized import orthogonal_dual, vanishes
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "instance_bound",
     "largest_scale",
     "pricing_roundings",
-    "spectral_bound",
 ]
 
 #: Floors added to the weights z, relative to their mean, from rounding errors to what hardly matters; each loosens the
@@ -63,17 +62,6 @@ class DualBound:
     def squeezed(self, problem: TrainingProblem) -> DualBound:
         """Return the bound with nu of shape (n,) and z of shape (N,) if the targets are scalar."""
         return DualBound(self.value, problem.squeezed(self.nu), self.z[0]) if problem.scalar else self
-
-
-def spectral_bound(M: FloatArray, z: FloatArray) -> float:
-    r"""Compute the smallest t with :math:`-t\,\mathrm{Diag}(z) \preceq M \preceq t\,\mathrm{Diag}(z)`.
-
-    Then :math:`\max_{u,v \in \{\pm1\}^D} u^T M v \le t \sum_j z_j`: for any positive `z` this bounds the
-    Grothendieck problem from above (the dual of (50), with the diagonal shift written as a scaling).
-    """
-    root = np.sqrt(z)
-    scaled = M / (root[:, None] * root)
-    return float(np.abs(eigenvalues(scaled)).max())
 
 
 def best_dual_bound(
@@ -135,7 +123,7 @@ def instance_bound(
         if nu is None:
             continue
         proofs = [
-            _tightest(instance, M, [z[k] for z in usable], exhaustive=exhaustive)
+            _tightest(instance, M, nu[:, k // instance.map.n_blocks], [z[k] for z in usable], exhaustive=exhaustive)
             for k, M in enumerate(instance.adjoints(nu))
         ]
         uppers = [t * float(z.sum()) for t, z in proofs]
@@ -167,9 +155,9 @@ def _is_usable(candidate: FloatArray, shape: tuple[int, ...]) -> bool:
 
 
 def _tightest(
-    instance: Instance, M: FloatArray, weights: Sequence[FloatArray], *, exhaustive: bool
+    instance: Instance, M: FloatArray, nu: FloatArray, weights: Sequence[FloatArray], *, exhaustive: bool
 ) -> tuple[float, FloatArray]:
-    """Return t and z with the smallest ``t sum(z)`` such that ``Diag(t z)`` dominates M."""
+    """Return t and z with the smallest ``t sum(z)`` such that ``Diag(t z)`` dominates the matrix M of nu."""
 
     def choices() -> Iterator[FloatArray]:
         row_sums, ones = np.abs(M).sum(axis=1), np.ones(instance.size)
@@ -184,9 +172,7 @@ def _tightest(
             # to three of the decompositions above. A tolerance of 1e-4 gains less than 0.1 %.
             yield from _raised(dominating_weights(M, tol=SMALL), _FLOORS[:1])
 
-    # The errors of the scaled matrix's eigenvalues are a modest multiple of N eps, relative to the largest.
-    factor = 1.0 + 20.0 * EPS * instance.size
-    pairs = [(factor * spectral_bound(M, z), z) for z in choices()]
+    pairs = [(upper_spectral_bound(instance.map, M, nu, z), z) for z in choices()]
     t, z = min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
     # z must be positive even if M vanishes.
     return max(t, EPS * instance.dual_radius / float(z.sum())), z

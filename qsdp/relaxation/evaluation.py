@@ -14,6 +14,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.gram import to_matrices, to_vectors
 from qsdp.relaxation.bounds import best_scale
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.spectra import decomposed, dominating, few_rows
 
 __all__ = [
     "DirectEvaluation",
@@ -65,6 +66,14 @@ class DirectEvaluation:
         r"""Return :math:`M_\nu` and the dual values along the ray."""
         nu = self.nu(candidate)
         return self._matrices(nu), self._dual_ray(nu)
+
+    def dominating(self, candidate: FloatArray, M: FloatArray, z: FloatArray) -> FloatArray:
+        """Compute `spectra.dominating` for the matrices M of a dual vector, through its rows if they are few."""
+        data = self.instance.map
+        if not few_rows(data):
+            return dominating(M, z)
+        each = zip(M, self.nu(candidate).T, 1.0 / np.sqrt(z), strict=True)
+        return np.array([np.abs(decomposed(data, *one)[0]).max() for one in each])
 
     def _predictions(self, T: FloatArray) -> FloatArray:
         return 0.5 * self.instance.predictions(T)
@@ -130,6 +139,10 @@ class GramEvaluation:
         curved = self.at_zero - 2.0 * along + np.maximum(np.einsum("pk,pk->k", t, image), 0.0)
         M = to_matrices(2.0 * (self.products - image), self.instance.map.layout)
         return M, _squared_dual(linear, curved, self.at_zero, len(self.instance.target))
+
+    def dominating(self, candidate: FloatArray, M: FloatArray, z: FloatArray) -> FloatArray:
+        """Compute `spectra.dominating` for the matrices M of a dual vector."""
+        return dominating(M, z)
 
     def nu(self, candidate: FloatArray) -> FloatArray:
         """Return the dual vector of shape (n, C)."""

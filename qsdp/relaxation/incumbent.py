@@ -10,7 +10,6 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.tuning import INNER, QUICK_SIDE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import dominating_weights
@@ -19,7 +18,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.settings import Progress, Settings
 
-__all__ = ["FINAL", "STOPS", "Incumbent", "dominating", "zero_solution"]
+__all__ = ["FINAL", "STOPS", "Incumbent", "zero_solution"]
 
 #: Exceptions that end an iterative method, and their statuses; rounding or overflow make matrices singular.
 STOPS: dict[type[BaseException], str] = {
@@ -103,7 +102,7 @@ class Incumbent:
             self._search_weights(candidate, M, ray)
 
     def _take_dual(self, candidate: FloatArray, M: FloatArray, ray: Ray, weights: FloatArray) -> None:
-        taus = dominating(M, weights) * weights.sum(axis=1)
+        taus = self.evaluation.dominating(candidate, M, weights) * weights.sum(axis=1)
         worst = np.array([taus[self._matrices(part)].max() for part in range(self.n_parts)])
         with np.errstate(divide="ignore"):
             scales = ray.best(np.where(worst > 0.0, self._instance.dual_radius / worst, np.inf))
@@ -207,11 +206,3 @@ class Incumbent:
 
     def _by_part(self, values: FloatArray) -> FloatArray:
         return np.array([values[self._matrices(part)].sum() for part in range(self.n_parts)])
-
-
-def dominating(M: FloatArray, z: FloatArray) -> FloatArray:
-    """Compute the smallest t for which ``t Diag(z) +- M`` are positive semidefinite, for stacks of z and M."""
-    roots = 1.0 / np.sqrt(z)
-    values = eigenvalues(M * (roots[:, None, :] * roots[:, :, None]))
-    dominating: FloatArray = np.maximum(-values[:, 0], values[:, -1])
-    return dominating

@@ -10,6 +10,7 @@ from qsdp._utils.symmetric import lower_factor
 from qsdp._utils.tuning import MODERATE
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.spectra import decomposed
 
 __all__ = ["along_gradient", "project_psd", "repair"]
 
@@ -53,10 +54,11 @@ def along_gradient(instance: Instance) -> tuple[FloatArray, FloatArray]:
 
     The point is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`.
     """
-    M = instance.adjoints(instance.zero_dual)
-    V = np.zeros_like(M)
+    nu = instance.zero_dual
+    M = instance.adjoints(nu)
+    V, columns = np.zeros_like(M), np.repeat(nu, instance.map.n_blocks, axis=1).T
     for k, matrix in enumerate(M):
-        values, vectors = np.linalg.eigh(matrix)
+        values, vectors = decomposed(instance.map, matrix, columns[k], np.ones(instance.size))
         V[k] = (vectors * np.abs(values)) @ vectors.T
     scale = _best_stretch(instance, instance.predictions(M), instance.penalty * float(V.diagonal(0, 1, 2).max(1).sum()))
     return scale * M, scale * V

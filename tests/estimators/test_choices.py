@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from qsdp import TrainingProblem
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.scales import NO_GAIN
-from qsdp.estimators import choices
+from qsdp.estimators import choices, thresholds
 from qsdp.estimators.choices import (
     _FOLDS,
     _STEPS,
@@ -295,6 +296,37 @@ def test_columns_that_remain_of_many_have_thresholds() -> None:
     assert model.encoder_.dropped_ == {f"x{k}": NO_GAIN for k in range(80) if k not in used}
     # Numbers alone are right on less than nine of ten new rows.
     assert model.score(X[400:], y[400:]) > 0.93
+
+
+def test_categories_make_room_for_splits_where_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    n = 800
+    rng = np.random.default_rng(0)
+    numbers = rng.standard_normal((n, 2))
+    categories = rng.integers(0, 8, size=(n, 2))
+    y = (numbers > (0.7, 0.2)).sum(axis=1) + 1.0 * (categories[:, 0] == 3)
+    letters = np.array(list("abcdefgh"))[categories]
+    X = pd.DataFrame(numbers, columns=["first", "second"]).assign(used=letters[:, 0], noise=letters[:, 1])
+    for module in (choices, thresholds):
+        monkeypatch.setattr(module, "MANY", 500)
+        monkeypatch.setattr(module, "MOST_INPUTS", 16)
+    monkeypatch.setattr(thresholds, "MOST_ROWS", 300)
+    monkeypatch.setattr(thresholds, "_FEWEST_ROWS", 100)
+    original, widths = choices.with_thresholds, []
+    monkeypatch.setattr(
+        choices, "with_thresholds", lambda one, *others: widths.append(one.width) or original(one, *others)
+    )
+
+    encoder, _ = choose_encoder(X, None, lambda columns: TrainingProblem(columns, y, beta=1.0, activation=RELU))
+    # Two numbers and sixteen categories leave no room for five thresholds of two columns.
+    assert widths
+    assert max(widths) <= 6
+    found = encoder.encoding_
+    assert "noise" in encoder.dropped_
+    assert {one.value for one in found.expressions if one.column == "used"} == {"d"}
+    for name, threshold in {"first": 0.7, "second": 0.2}.items():
+        splits = [one.value for one in found.expressions if one.column == name and one.kind == "above"]
+        assert np.abs(np.array(splits) - threshold).min() < 0.1
+    assert found.width <= 16
 
 
 def test_an_equal_encoding_is_no_candidate() -> None:

@@ -77,6 +77,25 @@ def test_resampling_other_levels_needs_only_the_file(model: Any, tmp_path: Path,
     np.testing.assert_array_equal(back.network_.U, model.network_.U)
 
 
+@pytest.mark.parametrize("before", [2, 5])
+def test_a_resampled_estimator_is_saved_with_the_solution_that_was_solved_for(
+    model: Any, tmp_path: Path, before: int
+) -> None:
+    loaded = stored(copy.copy(model).resample(30, 0, levels=before), tmp_path)
+    assert (loaded.network_.levels, solution_of(loaded)[0].levels) == (before, model.network_.levels)
+    for levels in (None, 2, 3, 5):
+        found = copy.copy(loaded).resample(30, 1, levels=levels)
+        expected = copy.copy(model).resample(30, 1, levels=levels or before, refine="none")
+        np.testing.assert_array_equal(found.network_.U, expected.network_.U)
+        np.testing.assert_array_equal(found.network_.V, expected.network_.V)
+        np.testing.assert_allclose(found.network_.alpha, expected.network_.alpha, rtol=1e-12)
+        bound, least = expected.certificate_.lower_bound, found.certificate_.lower_bound
+        if expected.network_.levels in {before, model.network_.levels}:
+            assert least == pytest.approx(bound, rel=1e-9)
+        else:
+            assert 0.0 < least <= bound * (1.0 + 1e-9)
+
+
 @pytest.mark.parametrize("levels", [2, 3, 4, 6])
 def test_bounds_for_other_levels_hold_and_predictions_stay(model: Any, levels: int) -> None:
     solution, beta = solution_of(model)

@@ -32,12 +32,16 @@ from qsdp.ridge import LeftOut
         (0, 20, 1, 300, []),
         (300, 300, 1, 300, []),
         (90, 90, 15, 270, []),
+        # Solves for many rows factor matrices of half the square of the inputs.
+        (5, 60, 1, 4000, [5, 20]),
+        (5, 60, 1, 4001, [5]),
+        (5, 80, 1, 16000, [5]),
     ],
 )
 def test_thresholds_to_choose_from_are_those_that_are_affordable(
     n_numbers: int, width: int, n_outputs: int, n_distinct: int, expected: list[int]
 ) -> None:
-    most = affordable_thresholds(width, n_outputs, n_distinct)
+    most = affordable_thresholds(width, n_numbers, n_outputs, n_distinct)
     assert thresholds_per_column(n_numbers, most) == expected
 
 

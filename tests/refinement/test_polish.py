@@ -14,7 +14,7 @@ from qsdp._utils import deadline, parallel
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
 from qsdp.networks.weights import owners_of
-from qsdp.refinement._choice import descent_data, descent_of
+from qsdp.refinement._choice import _favours_moments, descent_data, descent_of
 from qsdp.refinement._models import agreeing, block_minimum, cross_changes, cross_curvatures
 from qsdp.refinement._moment_descent import MomentDescent
 from qsdp.refinement._moments import Moments
@@ -567,6 +567,31 @@ def test_moments_where_they_are_cheaper():
     assert isinstance(descent_data(tall_problem(2), 10), Moments)
     assert isinstance(descent_data(random_problem(0, 11, 40), 100), Samples)
     assert isinstance(descent_data(random_problem(0, 11, 100), 10), Samples)
+
+
+@pytest.mark.parametrize(
+    ("n", "size", "n_neurons", "moments"),
+    [
+        # Default fits of small tables: rows, inputs and half of the largest number of neurons.
+        (120, 7, 192, True),
+        (142, 23, 192, False),
+        (216, 16, 64, True),
+        (216, 51, 64, False),
+        (228, 25, 64, False),
+        (455, 24, 64, False),
+        (552, 19, 64, True),
+        (552, 25, 64, False),
+        (676, 19, 256, True),
+        (1279, 50, 384, False),
+        # Long tables of few columns, encoded by thresholds: samples no longer fit into the cache.
+        (30_000, 44, 64, True),
+        (30_000, 44, 8, False),
+        (30_000, 80, 64, False),
+    ],
+)
+def test_the_cheaper_data_are_chosen(n: int, size: int, n_neurons: int, moments: bool) -> None:
+    X = np.where(np.random.default_rng(0).integers(0, 2, size=(n, size)) == 1, 1.0, -1.0)
+    assert _favours_moments(qsdp.TrainingProblem(X, X[:, 0], beta=1.0), n_neurons) is moments
     assert isinstance(descent_data(random_problem(0, 11, 100), 100), Moments)
     assert isinstance(descent_data(random_problem(0, 4, 300, "huber"), 100), Samples)
     problem = tall_problem(1)

@@ -268,21 +268,3 @@ class TestDegenerateData:
         assert raw.status in {"iteration limit", "stalled"}
         assert raw.Z is not None
         assert np.all(np.isfinite(raw.Z))
-
-
-@pytest.mark.parametrize("activation", [None, "relu"])
-def test_matrices_of_few_rows_are_decomposed_by_way_of_them(activation: str | None) -> None:
-    rng = np.random.default_rng(0)
-    problem = qsdp.TrainingProblem(
-        rng.standard_normal((5, 30)), rng.standard_normal(5), beta=1.0, activation=activation
-    )
-    data = ObjectiveData(problem.map, rng.exponential(size=5), None)
-    scales, nu = rng.exponential(size=problem.size), rng.standard_normal(5)
-    assert data.few_rows
-    values, vectors = data.spectrum(nu, scales)
-    expected = data.map.adjoint(nu) * np.outer(scales, scales)
-    np.testing.assert_allclose((vectors * values) @ vectors.T, expected, atol=1e-12 * np.abs(expected).max())
-    values, vectors = data.modes(scales)
-    expected = data._moments * np.outer(scales, scales)
-    np.testing.assert_allclose((vectors * values) @ vectors.T, expected, atol=1e-12 * np.abs(expected).max())
-    np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(values)), atol=1e-12)

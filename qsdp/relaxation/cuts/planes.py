@@ -126,6 +126,7 @@ class CuttingPlanes:
             if not fresh:
                 self._restart(newton)
             before = self.best.value if self.best else 0.0
+            deadline.check()
             try:
                 self._follow(newton, self._state)
             finally:
@@ -142,10 +143,11 @@ class CuttingPlanes:
         newton, fit, radius = self._setup.newton, self._setup.fit, self._normal.dual_radius
         nu = fit.zero_dual.T
         M = newton.adjoint(nu)
-        largest = float(np.abs(np.linalg.eigvalsh(M)).max())
+        largest = float(self._setup.dominating(nu, M, np.ones(M.shape[:2]))[0])
         if not (np.isfinite(largest) and self._normal.size * largest > radius):
             return None
-        start = cold_start(fit, newton, nu, M, largest, radius, self._normal.fit.value_at_zero)
+        z = np.full(M.shape[:2], largest)
+        start = cold_start(fit, newton, nu, M, largest, z, radius, self._normal.fit.value_at_zero)
         self._fit = fit_of(fit, start.nu)
         return State(start.Y, start.r, start.z)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dsyevr
 
+from qsdp._utils import deadline
 from qsdp._utils.numeric import HALF_DIGITS
 from qsdp._utils.symmetric import eigenvalues, lower_factor, spectrum
 from qsdp._utils.validation import FloatArray
@@ -38,12 +39,18 @@ def scaling(Y: FloatArray, D: FloatArray) -> tuple[FloatArray, FloatArray]:
     ------
     LinAlgError
         A matrix is not positive definite in floating point.
+    TimeOver
+        A limit has passed.
     """
     G, values, size = np.empty_like(Y), np.empty(Y.shape[:-1]), Y.shape[-1]
     stacks = (array.reshape(-1, size, size) for array in (Y, D, G))
     for primal, dual, scaled, own in zip(*stacks, values.reshape(-1, size), strict=True):
+        # For thousands of columns, each of these steps takes seconds.
+        deadline.check()
         L = lower_factor(primal)
-        squares, V = spectrum(L.T @ dual @ L)
+        product = L.T @ dual @ L
+        deadline.check()
+        squares, V = spectrum(product)
         if squares[0] < HALF_DIGITS * squares[-1]:
             # Far from the path: compute the square roots to twice as many digits, at twice the cost.
             _, own[...], rows = np.linalg.svd(lower_factor(dual).T @ L)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import EIGEN, INNER, PATIENCE, PROGRESS, SMALL
@@ -69,8 +70,7 @@ def follow(
     is positive. `candidate` maps the multiplier (C, n) to a dual vector in the form of the incumbent's evaluation.
     """
     best, since, iteration = np.inf, 0, incumbent.iteration
-    gap, certified = np.inf, False
-    state.dual = newton.dual_matrices(fit.nu, state.z)
+    gap, certified, first = np.inf, False, iteration
 
     def expected() -> float:
         return relative(gap, float(incumbent.objectives.sum()))
@@ -93,6 +93,8 @@ def follow(
             reason = incumbent.stop(iteration)
             if reason is not None:
                 return reason
+            if iteration == first:
+                state.dual = newton.dual_matrices(fit.nu, state.z)
             try:
                 mu, gap = advance(newton, fit, state, dual_radius)
             except LinAlgError:
@@ -116,12 +118,15 @@ def advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tuple
     ------
     LinAlgError
         A matrix was not positive definite in floating point, or no step could be taken.
+    TimeOver
+        A limit has passed; the state is that before the step.
     """
     Y, z = state.Y, state.z
     G, values = scaling(Y, state.dual)
     transposed, inverses = G.swapaxes(-1, -2), inverse_means(values)
     prediction = newton.values(Y, state.r)
     newton.factor(G, fit.linearise(prediction))
+    deadline.check()
     n_pairs = values.size + fit.n_pairs
     mu = (float(np.vdot(values, values)) + fit.products()) / n_pairs
     off = (Y[:, 0] + Y[:, 1]).diagonal(0, 1, 2) - state.r[:, None]

@@ -42,6 +42,10 @@ class NewtonSetup:
     candidate: Callable[[FloatArray], FloatArray]
     multiplier: Callable[[FloatArray], FloatArray]
 
+    def dominating(self, nu: FloatArray, M: FloatArray, z: FloatArray) -> FloatArray:
+        """Compute `spectra.dominating` for the matrices M of a multiplier."""
+        return self.evaluation.dominating(self.candidate(nu), M, z)
+
 
 class FactorCache:
     """Coordinates that all outputs share: samples, or a factor of the Gram matrix if that is cheaper."""

@@ -13,12 +13,12 @@ from functools import partial
 
 import numpy as np
 
+from qsdp._utils import deadline
 from qsdp._utils.numeric import HALF_DIGITS, ROUNDING
-from qsdp._utils.symmetric import eigenvalues
 from qsdp._utils.tuning import FAR, MOST_STEPS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
-from qsdp.relaxation.incumbent import STOPS, Incumbent, dominating, zero_solution
+from qsdp.relaxation.incumbent import STOPS, Incumbent, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution
@@ -61,19 +61,26 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
     """Follow the central path from a warm or a cold start, unless the zero point is optimal."""
     newton = setup.newton
     nu = setup.fit.zero_dual.T
-    M = newton.adjoint(nu)
-    radius = float(np.abs(eigenvalues(M)).max())
+    M, ones = newton.adjoint(nu), np.ones((part.n_matrices, part.size))
+    radius = float(setup.dominating(nu, M, ones).max())
     largest = part.size * radius
     if largest <= part.dual_radius:
         # The zero point is optimal, and its dual vector proves it.
-        incumbent.offer_dual(setup.candidate(nu), np.ones((part.n_matrices, part.size)))
+        incumbent.offer_dual(setup.candidate(nu), ones)
         return incumbent.stop(0) or "stalled"
     # With a radius of zero, there is no central path.
     dual_radius = part.dual_radius or ROUNDING * largest
     if not (dual_radius > 0.0 and np.isfinite(largest)):
         return "stalled"
-    value, by_rows = float(incumbent.objectives.sum()), 0.5 if incumbent.tol >= SMALL else 0.0
-    start = cold_start(setup.fit, newton, nu, M, radius, dual_radius, value, by_rows)
+    if deadline.over():
+        # This dual vector proves a bound, while the starting point is no better than zero.
+        incumbent.offer_dual(setup.candidate(nu), ones)
+        return "time limit"
+    z = radius * ones
+    if incumbent.tol >= SMALL:
+        weights = _weights_by_rows(M)
+        z = float(setup.dominating(nu, M, weights).max()) * weights
+    start = cold_start(setup.fit, newton, nu, M, radius, z, dual_radius, float(incumbent.objectives.sum()))
     if given is not None and (warm := _warm(part, setup, incumbent, start, given)) is not None:
         fit = fit_of(setup.fit, warm.nu)
         fit.centre(newton.forward(warm.Y[:, 0] - warm.Y[:, 1]), _mean_product(newton, warm))
@@ -92,7 +99,7 @@ def _warm(part: Instance, setup: NewtonSetup, incumbent: Incumbent, cold: Start,
     nu = setup.multiplier(part.fit.project(given.nu))
     incumbent.offer_point(V + Z, V - Z)
     incumbent.offer_dual(setup.candidate(nu), given.z)
-    return _warm_start(cold, setup.newton, nu, np.stack([V + Z, V - Z], axis=1), given.z, float(incumbent.gaps.max()))
+    return _warm_start(cold, setup, nu, np.stack([V + Z, V - Z], axis=1), given.z, float(incumbent.gaps.max()))
 
 
 def _mean_product(newton: Newton, start: Start) -> float:
@@ -121,21 +128,17 @@ def cold_start(
     nu: FloatArray,
     M: FloatArray,
     radius: float,
+    z: FloatArray,
     dual_radius: float,
     value: float,
-    by_rows: float = 0.0,
 ) -> Start:
     """Compute the start from the zero point with dual vector nu of shape (C, n) and matrices M of shape (C, N, N).
 
-    M is not zero, and its spectral radius is `radius`. The dual radius c is positive, and `value` is the loss at zero.
-    `by_rows` is the fraction of the weights that is proportional to the absolute row sums of M.
+    M is not zero, its spectral radius is `radius`, and ``Diag(z)`` dominates it for z of shape (C, N) with equal sums.
+    The dual radius c is positive, and `value` is the loss at zero.
     """
     n_blocks, size = M.shape[:2]
-    weights = np.full((n_blocks, size), 1.0 / size)
-    needed = size * radius
-    if by_rows:
-        weights = _weights_by_rows(M, by_rows)
-        needed = float(dominating(M, weights).max())
+    needed = float(z[0].sum())
     ratio = dual_radius / max(dual_radius, needed)
     part, power, reach = _QUADRATIC_START if fit.quadratic else _START
     share = part * ratio**power
@@ -149,21 +152,23 @@ def cold_start(
     Y = np.zeros((n_blocks, 2, size, size))
     diagonal = np.arange(size)
     Y[..., diagonal, diagonal] = 0.5 * r
-    z = max(share / part * needed, dual_radius) * weights
+    z = max(share / part, dual_radius / needed) * z
     return Start(share * nu, Y, np.full(n_blocks, r), z, dual_radius)
 
 
-def _weights_by_rows(M: FloatArray, part: float) -> FloatArray:
-    """Compute weights of sum one for matrices of shape (C, N, N), a fraction `part` proportional to row sums."""
+def _weights_by_rows(M: FloatArray) -> FloatArray:
+    """Compute weights of sum one for matrices of shape (C, N, N), half equal and half proportional to row sums."""
     sums = np.abs(M).sum(axis=2)
     totals = sums.sum(axis=1, keepdims=True)
     # A class without samples has rows of zeros.
     shares = np.divide(sums, totals, out=np.full_like(sums, 1.0 / sums.shape[1]), where=totals > 0.0)
-    weights: FloatArray = (1.0 - part) / sums.shape[1] + part * shares
+    weights: FloatArray = 0.5 / sums.shape[1] + 0.5 * shares
     return weights
 
 
-def _warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: FloatArray, gap: float) -> Start | None:
+def _warm_start(
+    cold: Start, setup: NewtonSetup, nu: FloatArray, Y: FloatArray, z: FloatArray, gap: float
+) -> Start | None:
     """Compute the start near a primal-dual pair of this certified relative gap; None if the gap is too large.
 
     nu is in the closed domain of the conjugate. Y is positive semidefinite, and the diagonal of A + B is constant. Only
@@ -176,7 +181,7 @@ def _warm_start(cold: Start, newton: Newton, nu: FloatArray, Y: FloatArray, z: F
     weights = np.maximum(z, 0.0)
     weights += HALF_DIGITS * weights.mean(axis=1, keepdims=True)
     weights[~np.any(weights > 0.0, axis=1)] = 1.0
-    scaled = dominating(newton.adjoint(nu), weights)
+    scaled = setup.dominating(nu, setup.newton.adjoint(nu), weights)
     needed = scaled * weights.sum(axis=1)
     share = dual_radius / max(dual_radius, float(needed.max()))
     weights *= share * scaled[:, None]

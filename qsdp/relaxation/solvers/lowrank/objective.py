@@ -17,6 +17,7 @@ from qsdp.lifting import DataMap
 from qsdp.losses import Curvature, DataFit
 from qsdp.relaxation.products import Image, PackedProducts, Products
 from qsdp.relaxation.solvers.lowrank.factors import Factors
+from qsdp.relaxation.spectra import few_rows, row_spectrum
 
 __all__ = ["Objective", "ObjectiveData", "Point"]
 
@@ -53,46 +54,13 @@ class ObjectiveData:
         assert isinstance(self.quick, Products)
         return self.quick.moments(self._weights)
 
-    @property
-    def few_rows(self) -> bool:
-        """Whether to factor through the n x n kernel, since n is smaller than the side of the matrices."""
-        return self.map.has_columns and self.map.n_rows <= 0.5 * self.map.size
-
     def modes(self, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Compute all nonzero eigenvalues, with eigenvectors, of the moments scaled from both sides."""
-        if self.few_rows:
+        if few_rows(self.map):
             weights = np.ones(self.map.n_rows) if self._weights is None else self._weights
-            return self.spectrum(weights, scales, (1.0, 2.0, 1.0))
-        return _decomposed(self._moments, scales)
-
-    def decomposed(self, M: FloatArray, nu: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Compute eigenvalues and eigenvectors of the matrix M of a dual vector, scaled from both sides."""
-        return self.spectrum(nu, scales) if self.few_rows else _decomposed(M, scales)
-
-    def spectrum(
-        self, nu: FloatArray, scales: FloatArray, coefficients: tuple[float, float, float] | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        r"""Compute n eigenpairs of the scaled matrix :math:`\sum_i \nu_i \mathcal{X}_i`, for few rows n.
-
-        The matrix is :math:`R^T K R` for the rows R, of which the last belongs to the entry that a lift adds. A
-        triangular factor of R and a decomposition of the side of K give all nonzero eigenvalues.
-        """
-        data = self.map.samples
-        a, b, c = coefficients or data.coefficients
-        d, core = data.X.shape[1], np.diag(a * nu)
-        rows = data.X * scales[:d]
-        if data.lifted:
-            edge = 0.5 * b * nu[:, None]
-            core = np.block([[core, edge], [edge.T, np.array([[c * nu.sum()]])]])
-            rows = scipy.linalg.block_diag(rows, scales[d:])
-        basis, triangle = scipy.linalg.qr(rows.T, mode="economic", check_finite=False)
-        values, vectors = scipy.linalg.eigh(triangle @ core @ triangle.T, check_finite=False)
-        return values, basis @ vectors
-
-
-def _decomposed(M: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
-    values, vectors = scipy.linalg.eigh(M * np.outer(scales, scales), check_finite=False)
-    return values, vectors
+            return row_spectrum(self.map, weights, scales, (1.0, 2.0, 1.0))
+        values, vectors = scipy.linalg.eigh(self._moments * np.outer(scales, scales), check_finite=False)
+        return values, vectors
 
 
 class Objective:

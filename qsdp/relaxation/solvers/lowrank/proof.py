@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 
 from qsdp._utils import deadline
 from qsdp._utils.tuning import INNER, NEGLIGIBLE, ROUGH
@@ -15,6 +14,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.products import Products
 from qsdp.relaxation.solvers.lowrank.factors import Directions
 from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData, Point
+from qsdp.relaxation.spectra import decomposed
 
 __all__ = ["CachedEvaluation", "offer"]
 
@@ -57,14 +57,11 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
     evaluation.cache(point.prediction, M)
     incumbent.offer_point(*point.factors.matrices())
     floor = ROUGH * float(incumbent.gaps.max())
-    z, directions, data = np.empty((len(M), M.shape[1])), [], point.objective.data
+    data, z, directions = evaluation.instance.map, np.empty((len(M), M.shape[1])), []
+    columns = np.repeat(nu, data.n_blocks, axis=1).T
     for k, matrix in enumerate(M):
         raised = _raised(matrix, np.maximum(point.z[:, k], 0.0), floor)
-        roots = np.sqrt(raised)
-        if data.few_rows:
-            values, vectors = data.spectrum(nu[:, k], 1.0 / roots)
-        else:
-            values, vectors = scipy.linalg.eigh(matrix / np.outer(roots, roots), check_finite=False)
+        values, vectors = decomposed(data, matrix, columns[k], 1.0 / np.sqrt(raised))
         z[k], violating = _corrected(raised, values, vectors)
         directions.append(violating)
     incumbent.offer_dual(nu, z)

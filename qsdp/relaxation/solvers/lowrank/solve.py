@@ -19,6 +19,7 @@ from qsdp.relaxation.solvers.lowrank.method import follow
 from qsdp.relaxation.solvers.lowrank.objective import Objective, ObjectiveData
 from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation
 from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
+from qsdp.relaxation.spectra import decomposed
 
 __all__ = ["operations", "solve_low_rank", "unfit"]
 
@@ -101,7 +102,7 @@ def _along_gradient(evaluation: CachedEvaluation, data: ObjectiveData) -> Factor
     dual = evaluation.nu(evaluation.instance.zero_dual)
     M, columns = evaluation.adjoints(dual), np.repeat(dual, evaluation.instance.map.n_blocks, axis=1).T
 
-    def decomposed(k: int, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return data.decomposed(M[k], columns[k], scales)
+    def scaled(k: int, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return decomposed(data.map, M[k], columns[k], scales)
 
-    return cold_factors(M, decomposed, np.random.default_rng(0))
+    return cold_factors(M, scaled, np.random.default_rng(0))

@@ -1,0 +1,101 @@
+r"""Eigenvalues of the matrices of dual vectors, through the rows of the data where these are few.
+
+The matrix :math:`\sum_i \nu_i \mathcal{X}_i` of n samples has rank n, or n + 1 if the map is lifted. If n is smaller
+than its side N, a triangular factor of the rows and a decomposition of side n give all nonzero eigenvalues.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from qsdp._utils.numeric import EPS
+from qsdp._utils.symmetric import eigenvalues
+from qsdp._utils.validation import FloatArray
+from qsdp.lifting import DataMap
+
+__all__ = ["decomposed", "dominating", "few_rows", "row_spectrum", "spectral_bound", "upper_spectral_bound"]
+
+
+def spectral_bound(M: FloatArray, z: FloatArray) -> float:
+    r"""Compute the smallest t with :math:`-t\,\mathrm{Diag}(z) \preceq M \preceq t\,\mathrm{Diag}(z)`.
+
+    Then :math:`\max_{u,v \in \{\pm1\}^D} u^T M v \le t \sum_j z_j`: for any positive `z` this bounds the
+    Grothendieck problem from above (the dual of (50), with the diagonal shift written as a scaling).
+    """
+    root = np.sqrt(z)
+    scaled = M / (root[:, None] * root)
+    return float(np.abs(eigenvalues(scaled)).max())
+
+
+def dominating(M: FloatArray, z: FloatArray) -> FloatArray:
+    """Compute the smallest t for which ``t Diag(z) +- M`` are positive semidefinite, for stacks of z and M."""
+    roots = 1.0 / np.sqrt(z)
+    values = eigenvalues(M * (roots[:, None, :] * roots[:, :, None]))
+    dominating: FloatArray = np.maximum(-values[:, 0], values[:, -1])
+    return dominating
+
+
+def upper_spectral_bound(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatArray) -> float:
+    """Compute `spectral_bound` of the matrix M of the dual vector `nu`, (n,), and add what rounding can change."""
+    # The errors of the eigenvalues are a modest multiple of N eps, relative to the largest.
+    rounding = 20.0 * EPS * data.size
+    if not few_rows(data):
+        return (1.0 + rounding) * spectral_bound(M, z)
+    _, triangle, core = _factored(data, nu, 1.0 / np.sqrt(z))
+    # The terms of the product may cancel, so its errors are relative to their sizes, here bounded by row sums.
+    size = _largest_row_sum(triangle @ triangle.T) * _largest_row_sum(core)
+    return float(np.abs(eigenvalues(_symmetric(triangle @ core @ triangle.T)[None])).max()) + rounding * size
+
+
+def few_rows(data: DataMap) -> bool:
+    """Whether n is so much smaller than N that decompositions through the rows of the data take less time."""
+    return data.has_columns and data.n_rows <= 0.5 * data.size
+
+
+def decomposed(data: DataMap, M: FloatArray, nu: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Compute the nonzero eigenvalues, with eigenvectors, of the matrix M of `nu`, (n,), scaled from both sides."""
+    if few_rows(data):
+        return row_spectrum(data, nu, scales)
+    values, vectors = scipy.linalg.eigh(M * np.outer(scales, scales), check_finite=False)
+    return values, vectors
+
+
+def row_spectrum(
+    data: DataMap, nu: FloatArray, scales: FloatArray, coefficients: tuple[float, float, float] | None = None
+) -> tuple[FloatArray, FloatArray]:
+    r"""Compute n eigenpairs of the scaled matrix :math:`\sum_i \nu_i \mathcal{X}_i`, for few rows n.
+
+    `coefficients` replace those of the map.
+    """
+    basis, triangle, core = _factored(data, nu, scales, coefficients)
+    values, vectors = scipy.linalg.eigh(triangle @ core @ triangle.T, check_finite=False)
+    return values, basis @ vectors
+
+
+def _factored(
+    data: DataMap, nu: FloatArray, scales: FloatArray, coefficients: tuple[float, float, float] | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    r"""Factor the scaled matrix :math:`\sum_i \nu_i \mathcal{X}_i` as :math:`Q R K R^T Q^T`; return Q, R and K.
+
+    The columns of Q are orthonormal and R is triangular: they factor the scaled rows, of which the last belongs to the
+    entry that a lift adds.
+    """
+    data = data.samples
+    a, b, c = coefficients or data.coefficients
+    d, core = data.X.shape[1], np.diag(a * nu)
+    rows = data.X * scales[:d]
+    if data.lifted:
+        edge = 0.5 * b * nu[:, None]
+        core = np.block([[core, edge], [edge.T, np.array([[c * nu.sum()]])]])
+        rows = scipy.linalg.block_diag(rows, scales[d:])
+    basis, triangle = np.linalg.qr(rows.T)
+    return basis, triangle, core
+
+
+def _largest_row_sum(M: FloatArray) -> float:
+    return float(np.abs(M).sum(axis=1).max())
+
+
+def _symmetric(M: FloatArray) -> FloatArray:
+    return 0.5 * (M + M.T)
