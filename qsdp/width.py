@@ -19,9 +19,9 @@ LEAST_NEURONS, MOST_NEURONS = 8, 128
 #: Deviation that is small enough, unless rows are many enough to ask for less.
 ENOUGH = 0.04
 
-#: Largest factor by which twice the neurons, or further sweeps of a polish after the first eight, reduce the deviation;
-#: and that of each doubling after two: on 18 of 19 tables eight times the neurons reduced it by 3 to 31 altogether.
-_SETTLED, _FURTHER = 6.0, 2.0
+#: Largest factor by which twice the neurons, or further sweeps of a polish after the first eight, reduce the deviation.
+#: Eight times the neurons reduced it by 3 to 31 altogether on 18 of 19 tables.
+_SETTLED = 6.0
 
 
 def deviation(g: FloatArray, f: FloatArray, relaxation: Relaxation, expected_loss: float = 0.0) -> float:
@@ -61,11 +61,11 @@ def least_deviation(deviation: float, before: float) -> float:
 def more_neurons(n_neurons: int, n_outputs: int, deviation: float, enough: float = ENOUGH) -> int:
     """Choose the next number of neurons, or `n_neurons` if the deviation or number is enough.
 
-    The number is doubled until the deviation, divided by six for each of two doublings and by two for each further one,
-    could be small enough.
+    The number is doubled until the deviation could be small enough: it is divided by six for each of two doublings, and
+    by two, as that of samples, for each further one.
     """
     needed, most = n_neurons, MOST_NEURONS * n_outputs
     while deviation > enough and needed < most:
-        deviation /= _SETTLED if needed < 4 * n_neurons else _FURTHER
+        deviation /= _SETTLED if needed < 4 * n_neurons else 2.0
         needed = min(2 * needed, most)
     return needed
