@@ -19,7 +19,7 @@ METHODS = {
     "encoding": 1,
     "estimators": 5,  # what they choose by default
     "offsets": 1,  # of the scores of several classes, by default fits
-    "splits": 1,  # as thresholds of default fits to more than 4000 rows
+    "splits": 2,  # as thresholds of default fits to more than 4000 rows
     "many_rows": 1,  # inputs, neurons and precision of default fits to more than a thousand rows
     "distillation": 1,
     "time_limits": 1,  # what calls return when their limit ends them
