@@ -101,7 +101,7 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
     :math:`H = K (K + \lambda I)^{-1}` over distinct rows. The error at a left-out row with a fraction s of the weight
     of its distinct row is the error of the fit to all rows, divided by :math:`1 - s H_{ii}`. One decomposition thus
     gives the errors for every :math:`\lambda`, of which the best is used. The scale of X is the better of two, on a few
-    hundred distinct rows if these are more than a thousand.
+    hundred distinct rows if these are more than a thousand; the first, if a time limit has passed.
 
     Parameters
     ----------
@@ -112,7 +112,8 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
     """
     left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
     few = left_out if rows.count <= MOST_FUNCTIONS else LeftOut.of(problem, rows, trained=MOST_FUNCTIONS // 2)
-    fits = (few.best(few.data(problem, scale), scale) for scale in _SCALES)
+    fits = [few.best(few.data(problem, _SCALES[0]), _SCALES[0])]
+    fits += [few.best(few.data(problem, scale), scale) for scale in deadline.in_time(_SCALES[1:])]
     best = min(fits, key=lambda fit: float(fit.errors.sum()))
     return best if few is left_out else left_out.best(left_out.data(problem, best.scale), best.scale)
 

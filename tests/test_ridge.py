@@ -168,6 +168,21 @@ def test_the_first_rows_choose_the_scale_and_all_the_strength(monkeypatch: pytes
     np.testing.assert_array_equal(found.errors, expected.errors)
 
 
+def test_one_scale_is_tried_after_a_time_limit() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=60)
+    problem, rows = TrainingProblem(X, y, beta=1.0, activation="relu_like"), DistinctRows.of(X)
+    left_out = LeftOut.of(problem, rows)
+    first, other = (left_out.best(left_out.data(problem, scale), scale) for scale in _SCALES)
+    assert other.errors.sum() < first.errors.sum()
+    assert left_out_fit(problem, rows).scale == _SCALES[1]
+    with deadline.within(0.0):
+        found = left_out_fit(problem, rows)
+    assert found.scale == _SCALES[0]
+    np.testing.assert_array_equal(found.errors, first.errors)
+
+
 def test_rows_that_repeat_take_a_smaller_beta() -> None:
     # Targets that no function of new rows tells, but which those of old rows have again.
     rng = np.random.default_rng(0)

@@ -161,7 +161,10 @@ def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Can
         if deadline.over():
             break
         fit = best.fit or left_out_fit(best.problem, rows)
-        best, found = replace(best, fit=fit), left_out_fit(other.problem, rows)
+        best = replace(best, fit=fit)
+        if deadline.over():
+            break
+        found = left_out_fit(other.problem, rows)
         if not is_clear_gain(fit.errors - found.errors, fit.errors):
             break
         best = replace(other, fit=found)

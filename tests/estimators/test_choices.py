@@ -285,6 +285,22 @@ def test_no_time_and_few_rows_leave_the_first() -> None:
     assert chosen(x[:7], y[:7]) == "numbers"
 
 
+def test_no_regression_begins_after_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, fits = np.random.default_rng(1), []
+    x = rng.normal(size=(200, 1))
+
+    def expiring(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
+        fits.append(left_out_fit(problem, rows))
+        scope.expire()
+        return fits[-1]
+
+    monkeypatch.setattr(choices, "left_out_fit", expiring)
+    with deadline.within(1e6) as scope:
+        found = first_clear_best(candidates(x, np.sign(np.sin(3.0 * x[:, 0]))), DistinctRows.of(x))
+    assert found.encoding == "numbers"
+    assert fits == [found.fit]
+
+
 def test_columns_that_remain_of_many_have_thresholds() -> None:
     rng = np.random.default_rng(6)
     X = rng.normal(size=(600, 80))
