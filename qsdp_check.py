@@ -188,11 +188,17 @@ def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
 
 def data_of(f: dict[str, Array], path: str) -> dict[str, Array]:
     """Read the data from an archive, and check that the certificate belongs to them."""
-    with np.load(path, allow_pickle=False) as archive:
-        data = {name: archive[name] for name in ("X", "forms", "y", "sample_weight") if name in archive}
-        if "patches" in f and "images" in archive:
-            data["X"] = packed_rows(archive["images"], f["patches"].tolist())
-            data["images"] = archive["images"][:0]
+    names = ("X", "forms", "y", "sample_weight", *(("images",) if "patches" in f else ()))
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            data = {name: archive[name] for name in names if name in archive}
+    except OSError:
+        raise
+    except Exception:  # whatever another file leads to
+        raise OSError(f"{path} is not an archive of arrays, as numpy.savez writes them") from None
+    if "images" in data:
+        data["X"] = packed_rows(data["images"], f["patches"].tolist())
+        data["images"] = data["images"][:0]
     data = {name: array if name == "X" and "sizes" in f else array.astype(float) for name, array in data.items()}
     if str(f["loss"]) == "cross_entropy" and data["y"].ndim == 1:
         data["y"] = np.equal(data["y"][:, None], np.arange(f["alpha"].shape[1])).astype(float)

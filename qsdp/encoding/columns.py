@@ -60,6 +60,8 @@ def as_table(X: Any) -> Any:
     NumPy would turn the numbers beside text into text.
     """
     check_unmasked("X", X)
+    if type(X).__name__ == "LazyFrame":
+        raise InvalidTypeError("X must be a table in memory; got a LazyFrame of polars: use X.collect()")
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
         return X.to_pandas()
     if hasattr(X, "dtype") or hasattr(X, "toarray") or is_frame(X):

@@ -122,6 +122,9 @@ def unit_of(text: str) -> str | None:
     match = _QUANTITY.fullmatch(text.translate(_SAME))
     if match is None or not match["digits"].strip(".,") or (match["before"] and match["after"]):
         return None
+    # Two signs, as in --5, may be a typing error or a double negation.
+    if len(match["sign"] + match["inner"] + match["last"]) > 1:
+        return None
     return str(match["before"] or match["after"])
 
 

@@ -184,7 +184,7 @@ class _CrossValidated:
                 tuple(part[part >= 0] for part in (rows[train], rows[test]))
                 for train, test in splitter.split(samples.X, y, **metadata)
             ]
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, IndexError) as error:
             raise InvalidInputError(
                 f"cv must be a number of folds, a splitter or an iterable of splits that suits the data: {error}"
             ) from None

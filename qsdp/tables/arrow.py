@@ -111,7 +111,7 @@ def _reasons(name: str) -> Iterator[None]:
         if not type(error).__module__.startswith("pyarrow"):
             raise
         reason = str(error).split("\n", 1)[0]
-        raise InvalidInputError(f"{name!r} is damaged or incomplete: {reason}") from None
+        raise InvalidInputError(f"{name!r} cannot be read: {reason}") from None
 
 
 def _is_nested(kind: Any) -> bool:

@@ -737,7 +737,12 @@ def test_the_data_can_be_given_apart(
     assert answer(path, capsys, "--data", str(data))[0] == 0
     assert answer(path, capsys, "--data", str(other)) == (1, f"no: the certificate does not belong to {other}")
     assert qsdp_check.main([str(path), "--data", str(tmp_path / "missing")]) == 2
-    capsys.readouterr()
+    np.save(tmp_path / "one.npy", problem.X)
+    np.savez(tmp_path / "objects.npz", X=problem.X.astype(object), y=y)
+    (tmp_path / "text.csv").write_text("1,2\n")
+    for name in ("one.npy", "objects.npz", "text.csv"):
+        assert qsdp_check.main([str(path), "--data", str(tmp_path / name)]) == 2
+        assert f"{name} is not an archive of arrays, as numpy.savez writes them" in capsys.readouterr().err
     if include:
         assert load_certificate(path).proof is not None
     else:

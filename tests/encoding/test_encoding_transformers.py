@@ -143,6 +143,8 @@ def test_a_frame_of_polars():
     names = expected.get_feature_names_out().tolist()
     assert encoded.columns == [*names, "grade == 1", "grade == 2", "grade == 3"]
     np.testing.assert_array_equal(encoded.select(names).to_numpy(), expected.transform(pandas))
+    with pytest.raises(InvalidTypeError, match=r"got a LazyFrame of polars: use X\.collect\(\)"):
+        encoder.transform(table.lazy())
 
 
 def test_lists_and_arrays_of_objects():

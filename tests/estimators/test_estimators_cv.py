@@ -362,6 +362,7 @@ def test_shared_gram_matrices_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
         ({"cv": 100}, InvalidInputError, "cv must be"),
         ({"cv": "many"}, InvalidInputError, "cv must be"),
         ({"cv": []}, InvalidInputError, "cv must give at least one split"),
+        ({"cv": [([0, 1, 2], [10**6])]}, InvalidInputError, "cv must be .* index 1000000 is out of bounds"),
         ({"scoring": "beauty"}, InvalidInputError, "scoring must be .*beauty"),
         ({"evaluate": "both"}, InvalidInputError, "evaluate must be one of 'network', 'relaxation'; got 'both'"),
         ({"n_neurons": 0}, InvalidInputError, "n_neurons must be"),

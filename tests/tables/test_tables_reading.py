@@ -350,8 +350,11 @@ def test_damaged_parquet_files_and_columns_of_lists(tmp_path: Path) -> None:
     plain = pa.table({"a": [1, 2]})
     parquet.write_table(plain, tmp_path / "data.parquet")
     content = (tmp_path / "data.parquet").read_bytes()
-    with pytest.raises(InvalidInputError, match="is damaged or incomplete"):
+    with pytest.raises(InvalidInputError, match=r"cut\.parquet' cannot be read: .* corrupted"):
         read_table(write(tmp_path, content[:-40], "cut.parquet"))
+    parquet.write_table(pa.Table.from_arrays([pa.array([1])] * 2, names=["a", "a"]), tmp_path / "twice.parquet")
+    with pytest.raises(InvalidInputError, match=r"twice\.parquet' cannot be read: .* duplicate field names"):
+        read_table(tmp_path / "twice.parquet")
     for kind, column in (("list", pa.array([[1], [2]])), ("binary", pa.array([b"a", b"b"]))):
         parquet.write_table(pa.table({"l": column, "a": [1, 2]}), tmp_path / "lists.parquet")
         with pytest.warns(QSDPWarning, match=rf"left out columns that hold neither numbers nor text: 'l' \({kind}"):
