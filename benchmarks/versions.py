@@ -23,6 +23,7 @@ METHODS = {
     "many_rows": 1,  # inputs, neurons and precision of default fits to more than a thousand rows
     "distillation": 1,
     "time_limits": 1,  # what calls return when their limit ends them
+    "low_rank_first": 1,  # the attempt of "auto" before another solver, and its share of a time limit
     "export": 2,
     "backprop": 1,  # of qsdp.baselines, with straight-through and ReLU networks, as all below
     "bpls": 1,

@@ -14,7 +14,7 @@ from qsdp._utils.arrays import check_device
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
-from qsdp._utils.tuning import FAR, FIRST_TRY, ROUGH, SECOND
+from qsdp._utils.tuning import FAR, ROUGH, SECOND
 from qsdp._utils.validation import check_choice, check_integer, check_jobs, check_real, check_verbose, warn
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
@@ -196,8 +196,7 @@ def solve_with(
         first = low_rank_first(backend, scaled.instance, settings) if solver == "auto" else None
         tried = None
         if first is not None:
-            with deadline.fraction(FIRST_TRY):
-                tried = _best_of_attempts(scaled, BACKENDS["low-rank"], first)
+            tried = _best_of_attempts(scaled, BACKENDS["low-rank"], first)
             if tried.status == "optimal" or tried.solver_status in FINAL or deadline.over():
                 return tried
         relaxation = _best_of_attempts(scaled, backend, settings)

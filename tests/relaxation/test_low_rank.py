@@ -117,9 +117,9 @@ def test_outputs_are_solved_one_after_the_other(loss):
     assert bounds == sorted(bounds)
 
 
-def test_outputs_after_one_that_takes_too_many_operations_are_not_solved(monkeypatch):
-    X, y = data(200, 20, "squared")
-    problem = qsdp.TrainingProblem(X, np.stack([y, X[:, 0], -y], axis=1), beta=1e-3)
+@pytest.fixture
+def counted(monkeypatch):
+    """Return a list that the data of solves are added to; they count operations."""
     taken = []
 
     class Counted(ObjectiveData):
@@ -128,10 +128,28 @@ def test_outputs_after_one_that_takes_too_many_operations_are_not_solved(monkeyp
             taken.append(self)
 
     monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.solve.ObjectiveData", Counted)
+    return taken
+
+
+def test_outputs_after_one_that_takes_too_many_operations_are_not_solved(counted):
+    X, y = data(200, 20, "squared")
+    problem = qsdp.TrainingProblem(X, np.stack([y, X[:, 0], -y], axis=1), beta=1e-3)
     raw = solve_low_rank(ScaledProblem.of(problem).instance, Settings(tol=1e-6, effort=1e7))
     assert raw.status != "optimal"
     # The first output may use two thirds, and the others end at their first check.
-    assert 0.6e7 < taken[0].operations < 0.8e7
+    assert 0.6e7 < counted[0].operations < 0.8e7
+
+
+@pytest.mark.parametrize(("elapsed", "share"), [(19.0, 1.0), (21.0, 0.5)])
+def test_half_of_the_operations_end_an_attempt_after_a_quarter_of_the_time(monkeypatch, counted, elapsed, share):
+    X, y = data(200, 20, "squared")
+    instance = ScaledProblem.of(qsdp.TrainingProblem(X, y, beta=1e-3)).instance
+    with deadline.after(100.0):
+        # All clocks stand still, so that 100 seconds minus these are left.
+        monkeypatch.setattr(deadline.Deadline, "elapsed", property(lambda _: elapsed))
+        raw = solve_low_rank(instance, Settings(tol=1e-9, effort=1e7))
+    assert raw.status != "optimal"
+    assert share * 1e7 <= counted[0].operations < share * 1.3e7
 
 
 @needs_torch

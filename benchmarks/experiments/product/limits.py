@@ -220,5 +220,6 @@ MEASURED = (
     "certificates",
     "time_limits",
     "smooth_losses",
+    "low_rank_first",
 )
 EXPERIMENT = experiment_in(__name__, "Limits of time and memory", "Time and memory of the package", version=2)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import EIGEN, INNER, SMALL, TYPICAL_STEPS
+from qsdp._utils.tuning import EIGEN, FIRST_TRY, INNER, SMALL, TYPICAL_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import STOPS, Incumbent
@@ -55,8 +55,8 @@ def solve_low_rank(instance: Instance, settings: Settings) -> RawSolution:
     """Solve a normalised instance by the low-rank method; see `solve_parts` for the arguments.
 
     Iterations are Newton steps of one output. The torch device computes products with the data. The solve ends after
-    about `effort` floating-point operations; an output may use twice its equal part of the remaining operations. If one
-    needs more, the others are not solved either.
+    about `effort` floating-point operations, or half of them if a quarter of the time limit has passed; an output may
+    use twice its equal part of the remaining operations. If one needs more, the others are not solved either.
     """
     effort = settings.effort
 
@@ -68,15 +68,21 @@ def solve_low_rank(instance: Instance, settings: Settings) -> RawSolution:
             nonlocal effort
             share = min(1.0, 2.0 / (len(small.parts) - k))
             end = data.operations + share * (effort - data.operations)
-            with deadline.after(None, interrupted=lambda: data.operations >= end):
+
+            def spent() -> bool:
+                late = whole.elapsed > FIRST_TRY * whole.limit
+                return data.operations >= (min(end, 0.5 * effort) if late else end)
+
+            with deadline.after(None, interrupted=spent):
                 raw = _solve_part(data, part, own)
-            if data.operations >= end and raw.status != "optimal":
+            if spent() and raw.status != "optimal":
                 effort = data.operations
             return raw
 
         return solve
 
-    return solve_parts(instance, settings.limited(_MOST_ITERATIONS), prepare)
+    with deadline.within(deadline.left()) as whole:
+        return solve_parts(instance, settings.limited(_MOST_ITERATIONS), prepare)
 
 
 def _solve_part(data: ObjectiveData, instance: Instance, settings: Settings) -> RawSolution:
