@@ -253,10 +253,9 @@ class StraightThroughRegressor(_StraightThrough, BaselineRegressor):
         f(x) = \sum_j \alpha_j (\tilde x^T q(w_j))(\tilde x^T q(w'_j)) \;\text{or}\;
         \sum_j \alpha_j \sigma(x^T q(w_j))
 
-    This is the objective of `TrainingProblem`; :math:`\sigma(x^T q)` counts as a bilinear neuron with equal sides, to
-    which the bounds refer. The forward pass uses the levels q(w) of latent real weights w. The backward pass treats
-    them as the latent weights clipped to [-1, 1] (see `straight_through`). Latent weights are kept in that range and
-    exist only during `fit`.
+    This is the objective of `TrainingProblem`. The forward pass uses the levels q(w) of latent real weights w. The
+    backward pass treats them as the latent weights clipped to [-1, 1] (see `straight_through`). Latent weights are kept
+    in that range and exist only during `fit`.
 
     Notes
     -----

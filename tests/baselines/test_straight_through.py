@@ -178,8 +178,7 @@ def test_the_network_is_what_the_forward_pass_computes(kind: str, second: str, l
     network, problem = training.network(), training.problem
     assert isinstance(network, BilinearNetwork if kind == "bilinear" else PolynomialNetwork)
     np.testing.assert_allclose(outputs * training.units.target, network.predict(X), rtol=1e-10, atol=1e-10)
-    # A polynomial neuron counts as a bilinear one with equal sides.
-    assert penalty == pytest.approx(BETA * problem.dimension * np.abs(network.alpha).sum(), rel=1e-12)
+    assert penalty == pytest.approx(problem.penalty(network), rel=1e-12)
     if second == "shared":
         columns = network.alpha.reshape(M, -1).T
         assert all(np.ptp(np.abs(column[column != 0.0])) == 0.0 for column in columns)

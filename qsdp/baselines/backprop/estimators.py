@@ -219,9 +219,8 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
         + \beta \sum_j \|\alpha_j\|_1 \tfrac12 (\|u_j\|^2 + \|v_j\|^2), \qquad
         f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j) \;\text{or}\; \sum_j \alpha_j \sigma(x^T q_j)
 
-    with :math:`\tilde x = (x, 1)`. For weights -1 and +1, this is the objective of `TrainingProblem`, where
-    :math:`\sigma(x^T q)` counts as a bilinear neuron with equal sides. It is therefore comparable with the objective of
-    every bilinear network and with the bounds on it; see `FloatNetwork.penalty`.
+    with :math:`\tilde x = (x, 1)`. For weights -1 and +1, this is the objective of `TrainingProblem`. It is therefore
+    comparable with the objective of every quantized network and with the bounds on it; see `FloatNetwork.penalty`.
 
     Notes
     -----

@@ -146,15 +146,14 @@ class FloatNetwork(TwoLayerNetwork):
         return QuadraticForm(S, s, s0) if self.alpha.ndim == 2 else QuadraticForm(S[0], s[0], s0[0])
 
     def penalty(self, problem: TrainingProblem) -> float:
-        r"""Return the regulariser of real weights; for weights -1 and +1 it is that of bilinear neurons of `problem`.
+        r"""Return the regulariser of real weights; for weights -1 and +1 it is that of `problem`.
 
         .. math::
 
             \beta \sum_j \|\alpha_j\|_1 \tfrac12 (\|u_j\|^2 + \|v_j\|^2), \qquad
             \beta \sum_j \|\alpha_j\|_1 (\|q_j\|^2 + 1)
 
-        The second is for polynomial activations, without the 1 if there is no linear and constant part: a neuron counts
-        as a bilinear one with equal sides. Scaling a
+        The second is for polynomial activations, without the 1 if there is no linear and constant part. Scaling a
         neuron and unscaling its output weight changes neither function nor regulariser. At its minimum over such
         scalings and splits, the first is :math:`\beta` times a nuclear norm of :math:`\sum_j \alpha_j u_j v_j^T`.
         """
