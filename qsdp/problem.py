@@ -394,7 +394,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return self.map.adjoint(nu)
 
     def objective(self, network: SecondLayer) -> float:
-        r"""Compute the objective of `network`: loss plus :math:`\beta D \sum_j \|\alpha_j\|_1`, see `penalty`."""
+        r"""Compute the objective of `network`: loss plus :math:`\beta D \sum_j \|\alpha_j\|_1`."""
         return self.data_fit.value(self.outputs(network)) + self.penalty(network)
 
     def objective_rounding(self, network: SecondLayer) -> float:
@@ -443,13 +443,9 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return values
 
     def penalty(self, network: SecondLayer) -> float:
-        r"""Compute the regulariser :math:`\beta \sum_j D_j \|\alpha_j\|_1` of `network`, with the D of each block.
-
-        In (12), a neuron of a `PolynomialNetwork` has the weights of the columns alone: D is :math:`d M`.
-        """
+        r"""Compute the regulariser :math:`\beta \sum_j D_j \|\alpha_j\|_1` of `network`, with the D of each block."""
         weights = np.abs(network.alpha).reshape(len(network.alpha), -1).sum(axis=1)
-        dimension = self.dimension - (self.lifted and not getattr(network, "lifted", True))
-        return self.beta * (dimension * float(self.prices[self.block_of(network)] @ weights))
+        return self.beta * (self.dimension * float(self.prices[self.block_of(network)] @ weights))
 
     def block_of(self, network: Any) -> Any:
         """Return the block of each neuron, after a check that the network has the blocks of the problem."""

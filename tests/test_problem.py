@@ -349,7 +349,6 @@ def test_objective_of_every_kind_of_network_against_loops(n_outputs: int, activa
                 output += alpha[j, k] * value
             terms.append((output - Y[i, k]) ** 2)
     assert problem.objective(network) == pytest.approx(math.fsum(terms), rel=1e-12)
-    assert network.objective(problem) == problem.objective(network)
 
 
 def test_objectives_of_wide_data_form_no_matrix_of_a_network() -> None:

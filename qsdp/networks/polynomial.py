@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from qsdp.networks.weights import (
     pack_alpha,
     unpack_alpha,
 )
+from qsdp.problem import TrainingProblem
 
 __all__ = ["PolynomialNetwork", "merged_network", "polynomial_from_archive"]
 
@@ -85,9 +86,6 @@ class PolynomialNetwork(NeuronFunction):
     activation: PolynomialActivation = QUADRATIC
     bias: FloatArray = 0.0  # type: ignore[assignment]
 
-    #: Neurons have no entry for the linear and constant part of the activation, as those of `BilinearNetwork` have.
-    lifted: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         activation = get_activation(self.activation)
         if activation is None:
@@ -134,6 +132,12 @@ class PolynomialNetwork(NeuronFunction):
         s = b * sum(columns[:, some] @ self.Q[some] for some in chunks(self.n_neurons, self.n_inputs))
         s0 = c * columns.sum(axis=1) + self.bias
         return QuadraticForm(*(squeezed(part, self.output_shape) for part in (S, s, s0)))
+
+    def objective(self, problem: TrainingProblem) -> float:
+        r"""Compute the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, with the M of `problem`."""
+        size = problem.n_features * (problem.levels - 1)
+        loss = problem.data_fit.value(problem.outputs(self))
+        return loss + problem.beta * size * float(np.abs(self.alpha).sum())
 
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the network as an explicit quadratic function."""

@@ -108,7 +108,7 @@ class NeuronFunction(QuadraticFunction):
         return shared_columns(self.output_weights) is not None
 
     def objective(self, problem: TrainingProblem) -> float:
-        """Compute the objective of this network on `problem`: (12), (24) or (57), or its analogue for blocks."""
+        """Compute the objective of this network on `problem`: equation (24) or (57), or its analogue for blocks."""
         return problem.objective(self)
 
 

@@ -18,10 +18,8 @@ from random_networks import random_network, unnoticed_flips
 
 from qsdp import (
     BilinearNetwork,
-    Blocks,
     PolynomialActivation,
     PolynomialNetwork,
-    SufficientStatistics,
     TrainingProblem,
     from_polynomial,
     load_network,
@@ -500,22 +498,6 @@ def test_the_objective_against_loops(levels: int, C: int | None) -> None:
         weights = [abs(value) for value in network.alpha.ravel().tolist()]
         expected = math.fsum(r * r for r in residuals) + beta * d * (levels - 1) * math.fsum(weights)
         np.testing.assert_allclose(network.objective(problem), expected, rtol=1e-12)
-        assert problem.objective(network) == network.objective(problem)
-
-
-def test_objectives_on_other_kinds_of_data_are_refused() -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((9, 3)), rng.standard_normal(9)
-    network = polynomial(rng, 5, 3, (1, 0, 0))
-    statistics = SufficientStatistics().partial_fit(X, y)
-    for problem, message in [
-        (TrainingProblem.from_statistics(statistics, beta=1.0, activation=(1, 0, 0)), "needs the rows of the data"),
-        (TrainingProblem(Blocks(rng.standard_normal((9, 9)), [3, 2]), y, beta=1.0), "must have the blocks of the"),
-        (TrainingProblem(X, np.stack([y, y], axis=1), beta=1.0), "must have outputs of shape"),
-    ]:
-        for evaluated in (problem.objective, lambda network, on=problem: network.objective(on)):
-            with pytest.raises(InvalidInputError, match=message):
-                evaluated(network)
 
 
 @pytest.mark.parametrize(
