@@ -134,7 +134,11 @@ class PolynomialNetwork(NeuronFunction):
         return QuadraticForm(*(squeezed(part, self.output_shape) for part in (S, s, s0)))
 
     def objective(self, problem: TrainingProblem) -> float:
-        r"""Compute the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, with the M of `problem`."""
+        r"""Compute the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, with the M of `problem`.
+
+        On a lifted problem, ``problem.objective`` is that of the bilinear network of the same function, whose neurons
+        have an entry more: :math:`d M + 1` in place of :math:`d M`. Lower bounds of the problem are for that one.
+        """
         size = problem.n_features * (problem.levels - 1)
         loss = problem.data_fit.value(problem.outputs(self))
         return loss + problem.beta * size * float(np.abs(self.alpha).sum())
