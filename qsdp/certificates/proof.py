@@ -303,8 +303,7 @@ def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None) -> FloatA
     if not np.any(A):
         return np.zeros(p)
     w = np.ones(p) if sizes is None else sizes
-    scaled = A / np.outer(w, w)
-    largest = float(np.abs(scaled).max())
+    largest = float(np.abs(A / np.outer(w, w)).max())
     if not largest < math.inf:
         return np.full(p, math.inf)
     least = t = 4.0 * p * UNIT * largest
@@ -316,15 +315,23 @@ def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None) -> FloatA
             break
         except np.linalg.LinAlgError:
             if attempt == 0:
-                t = max(t, -float(scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0])) + least
+                t = max(t, -float(scipy.linalg.eigvalsh(A / np.outer(w, w), subset_by_index=[0, 0])[0])) + least
             else:
                 t *= 2.0
     else:
         return np.full(p, math.inf)
-    magnitudes = np.abs(L)
-    G = np.abs(shifted - L @ L.T) + gamma(p + 4) * (magnitudes @ magnitudes.T) + p * LEAST
+    # In place, since each of these matrices may be most of the memory.
+    G = L @ L.T
+    np.abs(np.subtract(shifted, G, out=G), out=G)
+    np.abs(L, out=L)
+    product = L @ L.T
+    product *= gamma(p + 4)
+    G += product
+    G += p * LEAST
+    G = G + G.T
+    G *= 0.5
     roots = np.sqrt(shifted.diagonal())
-    d = MARGIN * ((0.5 * (G + G.T)) @ roots) / roots
+    d = MARGIN * (G @ roots) / roots
     # The sum of the addition to the diagonal in floats and the defect is rounded up.
     total: FloatArray = np.nextafter(np.nextafter(shifted.diagonal() - diagonal, np.inf) + d, np.inf)
     return np.where(np.isfinite(total), total, math.inf)
