@@ -149,8 +149,7 @@ class Functions:
             return rows.features()
         # Of the kind of `rows`.
         few: Any = self._few
-        products: FloatArray = rows.inner_products(few)
-        return products
+        return rows.inner_products(few)
 
     def values(self, rows: DataMap, coefficients: FloatArray) -> FloatArray:
         """Return the values (n, C) of combinations (r, C) of the spanning functions."""

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["check_path", "write_into", "write_together", "write_whole", "writing_whole"]
+__all__ = ["check_path", "is_device", "write_into", "write_together", "write_whole", "writing_whole"]
 
 
 def check_path(path: Any, name: str = "path") -> str:
@@ -56,6 +56,11 @@ def write_into(directory: str | os.PathLike[str], files: Mapping[str, bytes], *,
     return paths
 
 
+def is_device(path: Path) -> bool:
+    """Whether a path is a device or a pipe, such as /dev/stdout, which is written to and not replaced by a file."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 @contextmanager
 def writing_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Yield a stream to a temporary file, which is renamed to `path` if no error occurs.
@@ -63,8 +68,7 @@ def writing_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     A link keeps its name: the file that it refers to is replaced.
     """
     target = Path(path)
-    if target.exists() and not target.is_file():
-        # Devices and pipes are written to, since a file of their name would take their place.
+    if is_device(target):
         with open(target, "wb") as stream:
             yield stream
         return

@@ -7,7 +7,12 @@ from scipy.linalg.lapack import dpotrf, dsyevd, dsyevd_lwork
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["eigenvalues", "lower_factor", "spectrum"]
+__all__ = ["eigenvalues", "lower_factor", "spectrum", "symmetric_part"]
+
+
+def symmetric_part(M: FloatArray) -> FloatArray:
+    """Compute (M + M') / 2."""
+    return 0.5 * (M + M.T)
 
 
 def lower_factor(M: FloatArray) -> FloatArray:

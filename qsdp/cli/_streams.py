@@ -21,6 +21,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from qsdp._utils.files import is_device
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp.exceptions import InvalidInputError, QSDPError, QSDPWarning
 
@@ -189,8 +190,7 @@ def destination(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Path
     shown = repr(str(path))
     if path.is_dir():
         raise InvalidInputError(f"{shown} is a folder; give the name of a file with --output")
-    if path.exists() and not path.is_file():
-        # A device or a pipe, such as /dev/stdout, is written to and not replaced.
+    if is_device(path):
         return path
     if not path.parent.is_dir():
         raise InvalidInputError(f"cannot write {shown}: the folder {str(path.parent)!r} does not exist")

@@ -26,6 +26,7 @@ from qsdp.estimators.thresholds import (
     MOST_INPUTS,
     affordable_thresholds,
     distributions,
+    numbers_of,
     thresholds_per_column,
     with_splits,
     with_thresholds,
@@ -97,13 +98,14 @@ def choose_encoder(
         scaled, inputs = scaled_to_rows(encoding, columns, weights)
         return Candidate(scaled, n_thresholds, problem_of(inputs))
 
-    least = FEWEST * len(distributions(standard, table, weights))
-    if rows.count > MANY and MOST_INPUTS - standard.width < least < MOST_INPUTS:
+    spread = distributions(standard, table, weights)
+    if rows.count > MANY and MOST_INPUTS - standard.width < FEWEST * len(spread) < MOST_INPUTS:
         # Fewer inputs make room for thresholds.
         kept = useful_inputs(problem_of(columns), rows, standard.width)
         standard, columns = standard.restricted(kept), columns[:, kept]
     while True:
-        first, spread = candidate(standard, columns), distributions(standard, table, weights)
+        spread = {position: spread[position] for position in numbers_of(standard) if position in spread}
+        first = candidate(standard, columns)
         affordable = affordable_thresholds(standard.width, len(spread), first.problem.n_outputs, rows.count)
         counts = thresholds_per_column(len(spread), affordable)
         most = max(counts, default=0)

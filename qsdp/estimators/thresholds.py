@@ -26,6 +26,7 @@ __all__ = [
     "MOST_INPUTS",
     "affordable_thresholds",
     "distributions",
+    "numbers_of",
     "thresholds_per_column",
     "with_splits",
     "with_thresholds",
@@ -105,10 +106,15 @@ def _beside(
     return both, np.hstack([columns, replace(standard, expressions=expressions).encode(table)])
 
 
+def numbers_of(encoding: Encoding) -> list[int]:
+    """List the positions of the columns whose numbers are inputs."""
+    return [one.position for one in encoding.expressions if one.kind == "value"]
+
+
 def distributions(encoding: Encoding, table: list[Any], weights: FloatArray | None) -> dict[int, Distribution]:
     """Return the distributions of the numeric columns with more than two values, by position."""
     spread = {}
-    for position in (one.position for one in encoding.expressions if one.kind == "value"):
+    for position in numbers_of(encoding):
         known = ~np.isnan(table[position])
         spread[position] = Distribution.of(table[position][known], None if weights is None else weights[known])
     return {position: one for position, one in spread.items() if len(one.values) > 2}

@@ -123,8 +123,8 @@ def instance_bound(
         if nu is None:
             continue
         proofs = [
-            _tightest(instance, M, nu[:, k // instance.map.n_blocks], [z[k] for z in usable], exhaustive=exhaustive)
-            for k, M in enumerate(instance.adjoints(nu))
+            _tightest(instance, M, own, [z[k] for z in usable], exhaustive=exhaustive)
+            for k, (M, own) in enumerate(zip(instance.adjoints(nu), instance.duals_of_matrices(nu), strict=True))
         ]
         uppers = [t * float(z.sum()) for t, z in proofs]
         scale = best_scale(instance.fit, nu, largest_scale(instance, nu, uppers))

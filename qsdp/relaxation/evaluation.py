@@ -14,7 +14,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.gram import to_matrices, to_vectors
 from qsdp.relaxation.bounds import best_scale
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.spectra import decomposed, dominating, few_rows
+from qsdp.relaxation.spectra import dominating, few_rows, row_dominating
 
 __all__ = [
     "DirectEvaluation",
@@ -72,8 +72,8 @@ class DirectEvaluation:
         data = self.instance.map
         if not few_rows(data):
             return dominating(M, z)
-        each = zip(M, self.nu(candidate).T, 1.0 / np.sqrt(z), strict=True)
-        return np.array([np.abs(decomposed(data, *one)[0]).max() for one in each])
+        duals = self.instance.duals_of_matrices(self.nu(candidate))
+        return np.array([row_dominating(data, nu, own) for nu, own in zip(duals, z, strict=True)])
 
     def _predictions(self, T: FloatArray) -> FloatArray:
         return 0.5 * self.instance.predictions(T)

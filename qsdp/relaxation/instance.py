@@ -135,6 +135,10 @@ class Instance(LinearInstance):
         """Return the matrices of shape (K, N, N) for a dual vector of shape (n, C)."""
         return self.map.adjoints(nu)
 
+    def duals_of_matrices(self, nu: FloatArray) -> FloatArray:
+        """Return the dual vectors of the outputs of all matrices, shape (K, n), for a dual vector of shape (n, C)."""
+        return np.repeat(nu, self.map.n_blocks, axis=1).T
+
     def outputs_of(self, part: int) -> slice:
         """Return the outputs of a part: all of them if the loss couples them."""
         return slice(None) if self.fit.n_parts == 1 else slice(part, part + 1)

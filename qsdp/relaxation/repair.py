@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils.numeric import EPS
-from qsdp._utils.symmetric import lower_factor
+from qsdp._utils.symmetric import lower_factor, symmetric_part
 from qsdp._utils.tuning import MODERATE
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
@@ -39,7 +39,7 @@ def repair(
         return Z_even, V_even, rho
     for k in range(instance.n_matrices):
         if np.any(Z[k]):
-            own = _symmetric(Z[k]), _symmetric(0.5 * (V[k] + W[k]))
+            own = symmetric_part(Z[k]), symmetric_part(0.5 * (V[k] + W[k]))
             Z_even[k], V_even[k], rho[k] = _padded_block(*own) or _clipped_block(*own)
     if not stretch or not np.any(rho > 0.0):
         return Z_even, V_even, rho
@@ -56,9 +56,9 @@ def along_gradient(instance: Instance) -> tuple[FloatArray, FloatArray]:
     """
     nu = instance.zero_dual
     M = instance.adjoints(nu)
-    V, columns = np.zeros_like(M), np.repeat(nu, instance.map.n_blocks, axis=1).T
-    for k, matrix in enumerate(M):
-        values, vectors = decomposed(instance.map, matrix, columns[k], np.ones(instance.size))
+    V = np.zeros_like(M)
+    for k, (matrix, own) in enumerate(zip(M, instance.duals_of_matrices(nu), strict=True)):
+        values, vectors = decomposed(instance.map, matrix, own, np.ones(instance.size))
         V[k] = (vectors * np.abs(values)) @ vectors.T
     scale = _best_stretch(instance, instance.predictions(M), instance.penalty * float(V.diagonal(0, 1, 2).max(1).sum()))
     return scale * M, scale * V
@@ -98,11 +98,7 @@ def project_psd(M: FloatArray) -> FloatArray:
     if eigenvalues[0] >= 0.0:
         return M
     kept = vectors[:, eigenvalues > 0.0] * np.sqrt(eigenvalues[eigenvalues > 0.0])
-    return _symmetric(kept @ kept.T)
-
-
-def _symmetric(M: FloatArray) -> FloatArray:
-    return 0.5 * (M + M.T)
+    return symmetric_part(kept @ kept.T)
 
 
 def _best_stretch(instance: Instance, prediction: FloatArray, cost: float) -> float:

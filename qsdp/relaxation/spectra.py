@@ -10,11 +10,19 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils.numeric import EPS
-from qsdp._utils.symmetric import eigenvalues
+from qsdp._utils.symmetric import eigenvalues, symmetric_part
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import DataMap
 
-__all__ = ["decomposed", "dominating", "few_rows", "row_spectrum", "spectral_bound", "upper_spectral_bound"]
+__all__ = [
+    "decomposed",
+    "dominating",
+    "few_rows",
+    "row_dominating",
+    "row_spectrum",
+    "spectral_bound",
+    "upper_spectral_bound",
+]
 
 
 def spectral_bound(M: FloatArray, z: FloatArray) -> float:
@@ -23,17 +31,21 @@ def spectral_bound(M: FloatArray, z: FloatArray) -> float:
     Then :math:`\max_{u,v \in \{\pm1\}^D} u^T M v \le t \sum_j z_j`: for any positive `z` this bounds the
     Grothendieck problem from above (the dual of (50), with the diagonal shift written as a scaling).
     """
-    root = np.sqrt(z)
-    scaled = M / (root[:, None] * root)
-    return float(np.abs(eigenvalues(scaled)).max())
+    return float(dominating(M, z))
 
 
 def dominating(M: FloatArray, z: FloatArray) -> FloatArray:
-    """Compute the smallest t for which ``t Diag(z) +- M`` are positive semidefinite, for stacks of z and M."""
-    roots = 1.0 / np.sqrt(z)
-    values = eigenvalues(M * (roots[:, None, :] * roots[:, :, None]))
-    dominating: FloatArray = np.maximum(-values[:, 0], values[:, -1])
+    """Compute the smallest t for which ``t Diag(z) +- M`` are positive semidefinite, for z and M or stacks of these."""
+    roots = np.sqrt(z)
+    values = eigenvalues(M / (roots[..., :, None] * roots[..., None, :]))
+    dominating: FloatArray = np.maximum(-values[..., 0], values[..., -1])
     return dominating
+
+
+def row_dominating(data: DataMap, nu: FloatArray, z: FloatArray) -> float:
+    """Compute `dominating` for the matrix of `nu`, (n,), for few rows n."""
+    _, triangle, core = _factored(data, nu, 1.0 / np.sqrt(z))
+    return _largest_eigenvalue(triangle, core)
 
 
 def upper_spectral_bound(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatArray) -> float:
@@ -45,7 +57,7 @@ def upper_spectral_bound(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatA
     _, triangle, core = _factored(data, nu, 1.0 / np.sqrt(z))
     # The terms of the product may cancel, so its errors are relative to their sizes, here bounded by row sums.
     size = _largest_row_sum(triangle @ triangle.T) * _largest_row_sum(core)
-    return float(np.abs(eigenvalues(_symmetric(triangle @ core @ triangle.T)[None])).max()) + rounding * size
+    return _largest_eigenvalue(triangle, core) + rounding * size
 
 
 def few_rows(data: DataMap) -> bool:
@@ -97,5 +109,6 @@ def _largest_row_sum(M: FloatArray) -> float:
     return float(np.abs(M).sum(axis=1).max())
 
 
-def _symmetric(M: FloatArray) -> FloatArray:
-    return 0.5 * (M + M.T)
+def _largest_eigenvalue(triangle: FloatArray, core: FloatArray) -> float:
+    """Compute the largest magnitude of an eigenvalue of :math:`R K R^T`."""
+    return float(np.abs(eigenvalues(symmetric_part(triangle @ core @ triangle.T))).max())

@@ -106,7 +106,7 @@ def _solve_part(data: ObjectiveData, instance: Instance, settings: Settings) -> 
 
 def _along_gradient(evaluation: CachedEvaluation, data: ObjectiveData) -> Factors:
     dual = evaluation.nu(evaluation.instance.zero_dual)
-    M, columns = evaluation.adjoints(dual), np.repeat(dual, evaluation.instance.map.n_blocks, axis=1).T
+    M, columns = evaluation.adjoints(dual), evaluation.instance.duals_of_matrices(dual)
 
     def scaled(k: int, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         return decomposed(data.map, M[k], columns[k], scales)
