@@ -103,19 +103,25 @@ def agreeing(predicted: FloatArray, cross: FloatArray, tolerance: float) -> npt.
     Single moves change the loss by `predicted` (B,), negative. Two moves together add `cross` (B, B) to their sum.
     Decreases within the tolerance do not count.
     """
-    taken, beside = np.zeros(len(predicted), dtype=bool), np.zeros(len(predicted))
-    cross = cross - np.diag(np.diag(cross))
-    pending = [slice(0, len(predicted))]
+    count = len(predicted)
+    taken, beside = np.zeros(count, dtype=bool), np.zeros(count)
+    # Sums over any range are differences of cumulative sums: of decreases, of columns of pairs, and of squares of pairs.
+    falls, columns, squares = np.zeros(count + 1), np.zeros((count, count + 1)), np.zeros((count + 1, count + 1))
+    np.cumsum(predicted, out=falls[1:])
+    np.cumsum(cross - np.diag(np.diag(cross)), axis=1, out=columns[:, 1:])
+    np.cumsum(columns, axis=0, out=squares[1:])
+    pending = [(0, count)]
     while pending:
-        own = pending.pop()
-        alone, count = float(predicted[own].sum()), own.stop - own.start
-        change = alone + float(beside[own].sum()) + 0.5 * float(cross[own, own].sum())
-        if -change > tolerance and (count == 1 or change <= AGREEMENT * alone):
-            taken[own] = True
-            beside += cross[:, own].sum(axis=1)
-        elif count > 1:
-            middle = (own.start + own.stop) // 2
-            pending += [slice(middle, own.stop), slice(own.start, middle)]
+        start, stop = pending.pop()
+        alone = falls[stop] - falls[start]
+        pairs = squares[stop, stop] - squares[start, stop] - squares[stop, start] + squares[start, start]
+        change = alone + beside[start:stop].sum() + 0.5 * pairs
+        if -change > tolerance and (stop - start == 1 or change <= AGREEMENT * alone):
+            taken[start:stop] = True
+            beside += columns[:, stop] - columns[:, start]
+        elif stop - start > 1:
+            middle = (start + stop) // 2
+            pending += [(middle, stop), (start, middle)]
     return taken
 
 

@@ -53,7 +53,10 @@ class MomentDescent(CoordinateDescent):
         neurons, for one k after the other. A thorough sweep also makes pairs of moves once no single one helps.
         """
         slopes = self.moments.map.adjoints(self.gradient)
-        return self._move(self.U, self.V, slopes, thorough) + self._move(self.V, self.U, slopes, thorough)
+        moves = self._move(self.U, self.V, slopes, thorough) + self._move(self.V, self.U, slopes, thorough)
+        # Moves update slopes, not predictions.
+        self.refresh()
+        return moves
 
     def _move(self, moving: IntArray, other: IntArray, slopes: FloatArray, thorough: bool) -> int:
         """Move entries of one side until none helps, and update the slopes (C, N, N) of the loss."""

@@ -188,6 +188,10 @@ class Images:
     def square_products(self, weights: Any) -> FloatArray:
         """Compute the sums (B, N) over samples of weights (B, n) or (B, 1) times squared images."""
         p, q = self.squares
+        if weights.shape[1] == 1:
+            # Equal weights of all samples are factors of the sums.
+            main, factors = self.samples.square_products(p), self.samples.library.give(weights)
+            return factors * (main if q is None else np.hstack([main, self._sums(self.q, self.q)]))
         main = self.samples.square_products(p * weights)
         return main if q is None else np.hstack([main, self._sums(q, weights)])
 

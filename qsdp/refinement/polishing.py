@@ -344,7 +344,8 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
     if shared and not np.any(descent.alpha):
         _raise_from_zero(descent)
     for sweep in deadline.in_time(range(limit)):
-        if sweep:
+        if thorough:
+            # Cheap sweeps need no predictions without rounding errors.
             descent.refresh()
         if shared:
             rescale(descent)
