@@ -105,7 +105,7 @@ def agreeing(predicted: FloatArray, cross: FloatArray, tolerance: float) -> npt.
     """
     count = len(predicted)
     taken, beside = np.zeros(count, dtype=bool), np.zeros(count)
-    # Sums over any range are differences of cumulative sums: of decreases, of columns of pairs, and of squares of pairs.
+    # Sums over ranges are differences of cumulative sums: of decreases, of columns of pairs, and of squares of pairs.
     falls, columns, squares = np.zeros(count + 1), np.zeros((count, count + 1)), np.zeros((count + 1, count + 1))
     np.cumsum(predicted, out=falls[1:])
     np.cumsum(cross - np.diag(np.diag(cross)), axis=1, out=columns[:, 1:])

@@ -343,7 +343,7 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
     thorough = False
     if shared and not np.any(descent.alpha):
         _raise_from_zero(descent)
-    for sweep in deadline.in_time(range(limit)):
+    for _ in deadline.in_time(range(limit)):
         if thorough:
             # Cheap sweeps need no predictions without rounding errors.
             descent.refresh()
