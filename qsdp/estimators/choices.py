@@ -273,24 +273,32 @@ def _good_ones(tried: list[tuple[IntArray, FloatArray]]) -> list[IntArray]:
 def _fewest_of_all_rows(problem: TrainingProblem, n_inputs: int, candidates: list[IntArray], fit: RidgeFit) -> IntArray:
     """Select the first of nested candidates, from few inputs to all, whose errors are as good as the smallest.
 
-    Errors fall with more inputs, then rise, so that the candidates are bisected.
+    Errors fall with more inputs, then rise, so that not all candidates are compared.
     """
+    everything = candidates[-1]
     # A regression on all inputs that is limited by its number of functions has errors that favour fewer inputs.
-    if fit.freedom > _LIMITED * MOST_FUNCTIONS:
-        return candidates[-1]
+    if len(candidates) == 1 or deadline.over() or fit.freedom > _LIMITED * MOST_FUNCTIONS:
+        return everything
     left_out = fit.left_out
     X = fit.scale * problem.X[left_out.samples]
-    first, last, smallest = 0, len(candidates) - 1, fit.errors
-    while first < last and not deadline.over():
-        middle = (first + last) // 2
-        columns = np.hstack([X[:, candidates[middle]], X[:, n_inputs:]])
-        errors = left_out.best(moderate(quadratic_map(columns, problem.activation))).errors
-        smallest = min(smallest, errors, key=lambda one: float(one.sum()))
-        if _as_good(errors, smallest, _NEGLIGIBLE):
-            last = middle
-        else:
-            first = middle + 1
-    return candidates[last]
+
+    def tried(inputs: IntArray) -> tuple[IntArray, FloatArray]:
+        columns = np.hstack([X[:, inputs], X[:, n_inputs:]])
+        return inputs, left_out.best(moderate(quadratic_map(columns, problem.activation))).errors
+
+    found = [(everything, fit.errors), tried(candidates[0])]
+    others = candidates[1:-1]
+    if not _as_good(found[1][1], fit.errors, _HOPELESS):
+        # The fewest are far too few: start with the most.
+        others.reverse()
+    for inputs in others:
+        if deadline.over():
+            break
+        found.append(tried(inputs))
+        if not _as_good(found[-1][1], _smallest(found), _HOPELESS):
+            break
+    found.sort(key=lambda one: -len(one[0]))
+    return _good_ones(found)[0]
 
 
 def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
