@@ -84,11 +84,23 @@ def made(deviation: float, mean: float) -> list[Record]:
     ],
 )
 def test_verdicts_turn_with_deviation_and_mean(deviation: float, mean: float, verdicts: set[str]) -> None:
-    claims = [claim for claim in study.claims(made(deviation, mean)) if "Wide" not in claim.statement]
+    claims = [claim for claim in study.claims(made(deviation, mean)) if "Halves" in claim.statement]
     assert {claim.verdict for claim in claims} == verdicts
     assert len({claim.statement for claim in claims}) == len(claims) == 8
     steady = {claim.verdict for claim in claims if "deviation" in claim.statement}
     assert steady == {"supported" if deviation < 1.8 else "contradicted"}
+
+
+def test_verdicts_turn_with_the_time_of_boosting() -> None:
+    def verdicts(boosting: float) -> list[str]:
+        cases = [case for case in study.cases(False) if case["kind"] == "time"]
+        seconds = {"default": 10.0, "boosting": boosting}
+        records = [Record(case, {"seconds": seconds[case["model"]]}, 1.0) for case in cases]
+        return [claim.verdict for claim in study.claims(records) if "boosting." in claim.statement][-3:]
+
+    assert verdicts(2.0) == ["supported"] * 3
+    assert verdicts(1.9) == ["contradicted", "contradicted", "supported"]
+    assert verdicts(0.9) == ["contradicted"] * 3
 
 
 def test_a_missing_half_decides_nothing() -> None:
