@@ -174,8 +174,8 @@ def test_less_than_was_asked_for(optimal: Path, trained: Path, here: Path, capsy
     no_time = ["--bound-type", "exact", "--time-limit", "1e-9", "--force"]
     for arguments, warning in (
         ([*sampled, *no_time], "exact pricing proved no bound in time; a larger --time-limit may help"),
-        ([optimal / "squared.qsdp", data, *no_time], f"{bound}; a larger --time-limit may help"),
-        ([optimal / "squared.qsdp", data, "--force"], f"{bound}; --bound-type exact may help"),
+        ([optimal / "squared.qsdp", data, *no_time], f"{bound}; a larger --time-limit may raise it"),
+        ([optimal / "squared.qsdp", data, "--force"], f"{bound}; --bound-type exact may raise it"),
     ):
         result = run("certify", *arguments, "--output", "some.cert")
         assert (result.exit_code, result.stderr) == (0, f"Warning: {warning}\n")
