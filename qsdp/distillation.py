@@ -231,7 +231,7 @@ def distill(
 
     Notes
     -----
-    Section 6 of Bartan and Pilanci leaves layerwise quantization of a trained network by distillation open.
+    Section 6 of Bartan and Pilanci suggests this, layer by layer, for the quantization of a trained network.
 
     Examples
     --------

@@ -118,23 +118,24 @@ class TrainingOptions(Options):
         "int or None",
         rf"""
         m, the number of sampled neurons. None: for each output, the smallest power of two from {LEAST_NEURONS} to
-        {MOST_NEURONS} for which the refined network matches the relaxation, that is, the loss of the difference of
-        their outputs is below 4 % of the expected loss, or less where rows are many. The relaxation does not depend on
-        m, see `QSDPResult.resample`; sampling noise falls as :math:`1/\sqrt m`.
+        {MOST_NEURONS} for which the refined network matches the relaxation: the loss of the difference of their
+        outputs is below 4 % of the expected loss (less with many rows). The relaxation does not depend on m, so
+        `QSDPResult.resample` can change m later; sampling noise falls as :math:`1/\sqrt m`.
         """,
         _check_neurons,
-        "Number of neurons; by default as few as match the relaxation. `qsdp resample` changes it later.",
+        "Number of neurons; by default the fewest that match the relaxation. `qsdp resample` changes it later.",
     )
     beta: float | str = option(
         0.1,
         "float or str",
         r"""
-        Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples: a
-        number >= 0; a share, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or "auto", the
-        share that leaves as large a gradient of the loss as the best quadratic ridge regression on left-out samples.
+        Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples:
+        a number >= 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or
+        "auto", the fraction for which the relaxation should leave a gradient of the loss as large as the best
+        quadratic ridge regression leaves.
         """,
         _check_beta,
-        "Regularisation: a number >= 0, a share of the largest useful beta such as 5%, or auto; larger is simpler.",
+        "Regularisation: a number >= 0, a fraction of the largest useful beta such as 5%, or auto; larger is simpler.",
     )
     loss: str | Loss = option(
         "squared",

@@ -65,17 +65,17 @@ class QSDPResult(Summarized):
     covariance : SignCovariance, or a list of one for each output
     problem : TrainingProblem
     timings : dict of str to float
-        Seconds spent in the stages "encoding" (if it is chosen), "beta" (if it is chosen or a share of `beta_max`),
+        Seconds spent in the stages "encoding" (if "auto"), "beta" (if "auto" or a fraction of `beta_max`),
         "compile", "solve", "shape", "sample", "refine" (if any) and "certify".
     refine : {"none", "refit", "polish", "exact"}
         Refinement applied to the sampled network.
     exact : ColumnGenerationResult or None
         Result of the search for the global optimum, for ``refine="exact"``.
     kept : TrainingProblem or None
-        Problem of a sample, weighted to represent all rows, if the certificate is for rows that are not in memory. It
-        is `problem` itself if the loss is not squared; passes over all rows have then certified the network.
+        Problem of a sample of the rows, weighted to represent all, if the certificate is for rows that are not in
+        memory. For losses other than the squared one, it is `problem`, and passes over all rows certified the network.
     choice : BetaChoice or None
-        The choice of beta, with the errors that it expects of new rows.
+        How beta was chosen, with the errors expected on new rows.
     """
 
     network: BilinearNetwork

@@ -38,7 +38,9 @@ def _block(begin: str, names: str, heading: str, end: str, quoted: Quoted) -> st
         else:
             # Quotes with tables are not wrapped.
             parts.append(found if heading or "\n" in found else wrapped(found))
-    return begin + heading + ("\n" if heading else "\n\n").join(parts) + "\n" + end
+    body = ("\n" if heading else "\n\n").join(parts)
+    # A quote that is a whole table brings its heading, which must not appear twice.
+    return begin + ("" if body.startswith(heading) else heading) + body + "\n" + end
 
 
 def wrapped(paragraph: str) -> str:

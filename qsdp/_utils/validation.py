@@ -146,8 +146,9 @@ def check_matrix(
     """Check a matrix of shape ``(n >= 1, d >= 1)``, finite unless `missing` allows nan; return it as float64.
 
     Dense numeric data, including pandas frames, are accepted as in scikit-learn. Text is rejected, even if it
-    looks like numbers. The result may share memory with `value`. Arrays of the data types `kept`, such as "i1", are
-    not converted, which may take eight times the memory, and their entries are not read.
+    looks like numbers. The result may share memory with `value`. Arrays of the data types in
+    `kept`, such as "i1", are returned without a conversion, which could take eight times the memory, and without a
+    check of their entries.
     """
     unread = isinstance(value, np.ndarray) and value.dtype.str[1:] in kept
     array = np.asarray(value) if unread else check_numbers(name, value, "(n, d)", missing=missing)
@@ -190,7 +191,7 @@ def check_sample_weight(sample_weight: Any, n_samples: int, *, positive: bool = 
 
 
 def check_magnitude(name: str, array: npt.NDArray[Any], remedy: str, *, degree: int = 1) -> None:
-    """Check that squares of the entries, of their squares if the `degree` is two, stay representable."""
+    """Check that the squares of the entries (fourth powers if the `degree` is two) stay representable."""
     # Python numbers, since minus an unsigned integer of NumPy overflows.
     largest = float(max(array.max().item(), -array.min().item()))
     low, high = SMALLEST ** (1.0 / degree), LARGEST ** (1.0 / degree)

@@ -63,7 +63,7 @@ def certify(
         weight of all rows to that of the relaxation's rows. The beta of a relaxation of statistics is used unchanged.
     passes : int, default=1
         Number of passes over batches. Between passes, a Newton step for all rows corrects the predictions, which
-        reduces the gap due to a relaxation of only some rows several times.
+        reduces the gap due to a relaxation of only some rows severalfold.
     bound_type : {"sdp", "exact"}, default="sdp"
         "sdp" uses the bound of the relaxation, the only one for polynomial networks. "exact" computes
         :math:`\max_{u,v} |u^T M_\nu v|` exactly for two dual vectors: that of the relaxation, and minus the gradient of

@@ -85,9 +85,9 @@ def certify(
         stored = model.certificate_.lower_bound
         if certificate.lower_bound < (1.0 - _CLOSED) * stored:
             advice = "--bound-type exact" if bound_type == "sdp" else "a larger --time-limit"
-            warn(f"the lower bound {stored:.6g} of the model was not reached; {advice} may help")
+            warn(f"the bound is below the one stored in the model, {stored:.6g}; {advice} may raise it")
         elif certificate.bound_type != bound_type:
-            warn("no bound by exact pricing was proven; a larger --time-limit may help")
+            warn("exact pricing proved no bound in time; a larger --time-limit may help")
         if rows is not None:
             _save_rows(problem, rows)
         certificate.save(path, include_data=not no_data)

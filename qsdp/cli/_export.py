@@ -49,8 +49,8 @@ def export(
     c: C99 of integers without library calls, as PATH.c and PATH.h; PATH.h explains the numbers. The code includes the
     encoding of columns and the decision between classes. The code of a network alone reads 16-bit integers. With
     --example, a program main.c is added, which evaluates a few rows and exits with status 0 only if all outputs equal
-    those of Python. That of a model of images reads bytes; that of a model of series takes --length samples, one after
-    another, or as many as the caller says before the first, from N to M.
+    those of Python. The code of a model of images reads bytes. The code of a model of series takes --length samples,
+    one at a time; with N-M, the caller states their number, from N to M, before the first.
 
     js: a module of JavaScript for browsers and Node, with its types, as PATH.js and PATH.d.ts. It predicts, gives
     probabilities and explains predictions from rows as JSON has them.

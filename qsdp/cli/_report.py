@@ -41,8 +41,9 @@ def report(
     An HTML page loads nothing from elsewhere, and predicts rows that its reader enters. A card is Markdown with the
     YAML header that model repositories read. With the training file, the report distinguishes training and
     held-out rows, and shows gap and accuracy for other numbers of neurons. With another file, it scores the rows.
-    Without a file, it leaves out all that needs rows. Models of images and series show the filters of each region.
-    Files of networks, certificates and statistics have no columns: the report says what is in them, and what is not.
+    Without a file, it leaves out everything that needs rows. Models of images and series show the filters of each
+    region. Files of networks, certificates and statistics have no columns: the report says what is in them, and what
+    is not.
     """
     check_integer("--draws", draws, minimum=1)
     inputs = [model_file, *([] if data is None else [data])]

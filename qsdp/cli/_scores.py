@@ -70,7 +70,7 @@ def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) 
         if share < _RARE and recall < _FOUND and model.class_weight is None:
             warnings.warn(
                 f"class {classes[code]!r} has {100.0 * share:.1f} % of the training rows, and {100.0 * recall:.0f} % "
-                f"of its {rows} are found; --class-weight balanced gives all classes the same total weight",
+                f"of its {rows} are predicted correctly; with --class-weight balanced, all classes weigh the same",
                 QSDPWarning,
                 stacklevel=2,
             )

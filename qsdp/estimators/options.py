@@ -65,17 +65,17 @@ class EstimatorOptions(TrainingOptions):
         """
         How the columns of X become inputs of the network, see `qsdp.encoding.TableEncoder`. "standard" standardises
         numbers and clips them at three standard deviations, "thresholds" turns each number into at most three bits,
-        "both" uses both. "auto" starts from "standard" and adds 5, then 20 thresholds per column, and of more than
-        4000 rows the best splits of boosted trees in their place, while the errors of ridge regressions on held-out
-        rows clearly fall; fewer for wide tables, and for long ones with many outputs, and at most 240 in total. It then
-        drops inputs without which these errors do not grow. Categories of data frames and missing entries become bits,
-        and inputs are scaled to rows of norm about 1.5. "none" or None uses X as it is.
+        "both" uses both. "auto" starts from "standard" and adds 5, then 20 thresholds per column (with more than 4000
+        rows, possibly the best splits of boosted trees instead), as long as the errors of ridge regressions on left-out
+        rows clearly fall. Wide tables, and long ones with many outputs, get fewer thresholds, and no table more than
+        240. Then inputs are dropped without which these errors do not grow. Categories of data frames and missing
+        entries become bits, and inputs are scaled to rows of norm about 1.5. "none" or None uses X unchanged.
         A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline. X has two dimensions and may
-        then hold text and missing entries; the output must be numbers and is made dense. With `qsdp.encoding.Patches`,
-        `Windows` or a `Union` of them, X are images or series, and the network is a `BlockNetwork`: bilinear, so that
-        `activation` must be None or its default, without a constant column of its own. ``refine="exact"`` then proves
-        the optimum without a relaxation if its neurons can be enumerated. `qsdp.encoding.TableBlocks` makes such blocks
-        of tables.
+        then hold text and missing entries; the output must be numeric and is converted to a dense array. With
+        `qsdp.encoding.Patches`, `Windows` or a `Union` of them, X are images or series, and the network is a
+        `BlockNetwork`: bilinear, so that `activation` must be None or its default, without a constant column of its
+        own. ``refine="exact"`` then proves the optimum without a relaxation if its neurons can be enumerated.
+        `qsdp.encoding.TableBlocks` makes such blocks of tables.
         """,
         _check_encoding,
         f"Encoding of numbers: {' | '.join([AUTO, *ENCODINGS])}; auto chooses on held-out rows.",
@@ -84,11 +84,11 @@ class EstimatorOptions(TrainingOptions):
         EncodingRule.max_categories,
         "int",
         """
-        Largest number of categories of a column of text that become bits, >= 2: the most frequent ones. The others set
-        none of the bits. Only for an `encoding` by name.
+        Largest number of categories of a text column that get a bit each, >= 2; the most frequent ones do. The other
+        categories set none of these bits. Only used with an `encoding` given by name.
         """,
         lambda name, value: check_integer(name, value, minimum=2),
-        "Largest number of categories of a column that become bits: the most frequent ones.",
+        "Largest number of categories of a column that get a bit each; the most frequent ones do.",
     )
     constant_column: bool = option(
         True,
@@ -155,7 +155,7 @@ class ClassifierOptions(EstimatorOptions):
         """
         Whether `fit` calibrates probabilities for losses that do not give log odds, such as the squared loss, on
         held-out rows. Otherwise the first `predict_proba` does so, with a warning, if the training data are still
-        there. It takes at most a minute, which does not count for `time_limit`; the probabilities are the same.
+        there. This takes at most a minute, in addition to `time_limit`; the probabilities are the same.
         """,
         check_flag,
     )
@@ -210,7 +210,7 @@ class CrossValidationOptions(EstimatorOptions):
         TrainingOptions,
         "n_jobs",
         None,
-        description="Processes, one for a fold at a time; for the final network as without cross-validation.",
+        description="Processes, each for one fold at a time; for the final network as without cross-validation.",
     )
 
 

@@ -31,7 +31,7 @@ __all__ = ["Relaxation", "finish", "join_outputs"]
 class Relaxation(Summarized, Gap):
     r"""A feasible point of the semidefinite relaxation and a lower bound that holds for every network.
 
-    ``lower_bound <= p_b*`` whatever the solver did. ``objective`` belongs to the point held here, which is
+    ``lower_bound <= p_b*`` whatever the solver did. ``objective`` is that of the point stored here, which is
     exactly feasible. The true value of the relaxation lies between the two.
 
     Attributes

@@ -33,6 +33,13 @@ def test_small_numbers(number: float, text: str) -> None:
     assert common.small(number) == text
 
 
+def test_a_quoted_table_replaces_itself() -> None:
+    table = "| a | b |\n|---|---|\n| 1 | 2 |"
+    begun = quotes.filled("<!-- measured: a.b -->\n<!-- end -->\n", lambda name, part: table)
+    assert begun == f"<!-- measured: a.b -->\n{table}\n<!-- end -->\n"
+    assert quotes.filled(begun, lambda name, part: table) == begun
+
+
 def test_a_number_is_not_parted_from_its_per_cent() -> None:
     text = quotes.filled("<!-- measured: a.b -->\n<!-- end -->\n", lambda name, part: "x" * 116 + " 95 % of all")
     assert text == f"<!-- measured: a.b -->\n{'x' * 116}\n95 % of all\n<!-- end -->\n"

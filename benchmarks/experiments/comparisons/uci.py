@@ -49,6 +49,7 @@ def _pair_claim(records: Records, source: str, ours: str, theirs: str, words: st
 
 #: Methods in the README's row, and their names there.
 QUOTED = {
+    "qsdp-250": "sampled from the relaxation, as in the paper",
     "qsdp-polish": "sampled from the relaxation, then polished",
     "backprop-matched": "trained in float, then quantized and polished",
     "straight-through": "straight-through",
@@ -57,6 +58,7 @@ QUOTED = {
     "backprop": "trained in float, not quantized",
     "logistic-rounded": "logistic regression in 8 bits",
     "tree": "a decision tree",
+    "quadratic-ridge": "quadratic ridge regression in float",
     "boosting": "boosted trees",
 }
 

@@ -222,7 +222,7 @@ def quotes(records: Records) -> dict[str, str]:
     what = f"relaxation to a certified gap of {small(LEVEL)}, four UCI sets"
     shown = f"{span('auto')}; the fastest of SCS, Clarabel, CVXOPT and SDPA {span('scs', *OTHERS)}"
     short = f"to solve the relaxation of a UCI set (four sets) to a certified gap of {small(LEVEL)}"
-    others = f"the fastest of four conic solvers takes {span('scs', *OTHERS)}"
+    others = f"the fastest of four conic solvers, called through CVXPY, takes {span('scs', *OTHERS)}"
     return {
         "uci": table_row(what, shown),
         "short": table_row(f"**{span('auto')}**", f"{short}; {others}"),
