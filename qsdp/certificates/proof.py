@@ -304,7 +304,7 @@ def _folded(x: FloatArray, order: npt.NDArray[np.intp]) -> FloatArray:
     """Add the numbers of u to those of v: convert numbers of (1, v, u) in a root leaf to N + 1 numbers."""
     N = len(order)
     sums = x[: 1 + N].copy()
-    sums[1 + order] += x[1 + N :]
+    sums[1:][order] += x[1 + N :]
     return sums
 
 
@@ -313,7 +313,7 @@ def _halves(M: FloatArray, order: npt.NDArray[np.intp], z: FloatArray, cuts: Lea
     N = len(M)
     vectors = cuts.vectors.astype(np.float64)
     v, u = vectors[:, : 1 + N], np.zeros((len(vectors), 1 + N))
-    u[:, 1 + order] = vectors[:, 1 + N :]
+    u[:, 1:][:, order] = vectors[:, 1 + N :]
     A = np.zeros((1 + N, 1 + N))
     np.negative(M, out=A[1:, 1:])
     A[np.diag_indices(1 + N)] += z
@@ -373,7 +373,7 @@ def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None) -> FloatA
         return np.zeros(p)
     if not largest_magnitude(A) < math.inf:
         return np.full(p, math.inf)
-    # No entry of a semidefinite matrix is larger.
+    # In these units, no entry of a semidefinite matrix exceeds the largest one of its diagonal.
     t = 4.0 * p * UNIT * largest_magnitude(diagonal / (w * w))
     shifted = A.copy()
     for attempt in range(ATTEMPTS):
@@ -407,7 +407,7 @@ def _missing(A: FloatArray, w: FloatArray) -> float:
     return max(least, -float(scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0])) + least
 
 
-def _residual(A: FloatArray, L: FloatArray, w: FloatArray) -> FloatArray:
+def _residual(A: FloatArray, L: npt.NDArray[np.floating], w: FloatArray) -> FloatArray:
     """Compute ``|A - L L'| w`` for a symmetric A and a lower triangular L, strip by strip, without another matrix.
 
     Entries of L right of the strip of their row are not read, so they may be any numbers.
