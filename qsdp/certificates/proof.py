@@ -62,7 +62,9 @@ __all__ = [
     "check_proof",
     "check_tree",
     "enumerated",
+    "folded",
     "gamma",
+    "halves",
     "leaf_bound",
     "root_tree",
     "scaled_tree",
@@ -267,8 +269,8 @@ def leaf_bound(M: FloatArray, order: npt.NDArray[np.intp], leaf: Leaf, unit: int
     # It covers sums of so many products, and adding M and the diagonal to them.
     rounding = gamma(len(cuts.weights) + 8) * cuts.size + gamma(4) * (size + total)
     if not len(leaf.signs) and np.array_equal(M, M.T):
-        z, near, ones = (_folded(own, order) for own in (z, near, ones))
-        matrices = partial(_halves, M, order, z, cuts)
+        z, near, ones = (folded(own, order) for own in (z, near, ones))
+        matrices = partial(halves, M, order, z, cuts)
     else:
         matrices = partial(_whole, M, order, leaf.signs, z, cuts)
         # The fixed part c of the matrix is a rounded sum, whose error is multiplied by signs v.
@@ -300,7 +302,7 @@ def _whole(
     yield B
 
 
-def _folded(x: FloatArray, order: npt.NDArray[np.intp]) -> FloatArray:
+def folded(x: FloatArray, order: npt.NDArray[np.intp]) -> FloatArray:
     """Add the numbers of u to those of v: convert numbers of (1, v, u) in a root leaf to N + 1 numbers."""
     N = len(order)
     sums = x[: 1 + N].copy()
@@ -308,7 +310,7 @@ def _folded(x: FloatArray, order: npt.NDArray[np.intp]) -> FloatArray:
     return sums
 
 
-def _halves(M: FloatArray, order: npt.NDArray[np.intp], z: FloatArray, cuts: LeafCuts) -> Iterator[FloatArray]:
+def halves(M: FloatArray, order: npt.NDArray[np.intp], z: FloatArray, cuts: LeafCuts) -> Iterator[FloatArray]:
     """Yield the matrices of a root leaf in ``(2, v + u)`` and ``v - u``, for a folded shift."""
     N = len(M)
     vectors = cuts.vectors.astype(np.float64)
