@@ -69,6 +69,12 @@ it is at most sum(z) + dim(B) max(0, -smallest eigenvalue of Diag(z) - B).  A sh
 with an odd sum of entries and weights g >= 0: b'w is odd, (b'w)^2 >= 1, so w' B w <= w' (B + sum g b b') w - sum g, and
 the matrix B + sum g b b' takes the place of B, while the bound is less by sum g.
 
+Without signs, k = 0, the mirror image of a proof, with u and v exchanged, is one too, and so is their mean.  It falls
+into two matrices, which take less time: with p = v + u, q = v - u, z = (z0, z1, z2), a = z1 + z2 and b = (b0, b1, b2),
+4 (z0 + sum(a) - u'Mv - sum g) is at least the sum of  4 z0 + p' (Diag(a) - M) p - sum g (2 b0 + (b1 + b2)'p)^2  and
+q' (Diag(a) + M) q - sum g ((b1 - b2)'q)^2.  One of p_i and q_i is 0, the other one +-2: numbers d_i that are added to
+both diagonals, so that both are semidefinite, add sum(d) to the bound.
+
 Without a penalty, beta D = 0, the bound holds if M(nu) = 0.  In floating point, M(nu) is known up to rounding only: it
 counts as zero if its tau is at most 8 times the allowance for rounding.  A network then gains at most tau sum_j
 |alpha_j| from what is left.  The bound is less by this number for the network of the file: it holds for all networks
@@ -81,8 +87,9 @@ ends w a, w b and quotients nu / w that are rounded when the domain of l* is tes
 computed so reaches the claimed one, and the objective equals the claimed one, both up to 1e-9 of the objective (or
 1e-15 of that of the zero network, if larger).  Exit codes: 0 yes, 1 no, 2 not to be read, or not decided in time.
 
-What a file costs.  Memory: the file, whose archive must not be compressed, and some ten matrices of its side 1 + 2 N.
-Time: that of eigenvalues for every leaf with a shift, and up to 2^40 vectors for others; --time-limit bounds it.
+What a file costs.  Memory: the file, whose archive must not be compressed, and some ten matrices of the side N, or 1 +
+2 N where leaves have signs.  Time: that of eigenvalues for every leaf with a shift, and up to 2^40 vectors for others;
+--time-limit bounds it.
 """
 
 from __future__ import annotations
@@ -413,6 +420,31 @@ def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO, end: floa
     return float(best)
 
 
+def lacking(A: Array, w: Array) -> float:
+    """Return a multiple of Diag(w)^2 that makes A positive semidefinite, with an allowance for rounding."""
+    A = A / np.outer(w, w)
+    if not np.all(np.isfinite(A)):
+        return math.inf
+    eigenvalues = np.linalg.eigvalsh(A)
+    found = float(10 * len(A) * EPS * np.abs(eigenvalues).max() - eigenvalues[0])
+    # NaN compares false.
+    return max(0.0, found) if found < math.inf else math.inf
+
+
+def mirrored(vectors: Array, order: Array) -> Array:
+    """Return the entries of u, in an order, of vectors in (1, v, u) as entries of (0, v)."""
+    found = np.zeros((*vectors.shape[:-1], 1 + len(order)))
+    found[..., 1:][..., order] = vectors[..., 1 + len(order) :]
+    return found
+
+
+def halves_of(M: Array, z: Array, v: Array, u: Array, weights: Array) -> list[Array]:
+    """Return the matrices in (2, v + u) and v - u of a leaf without signs; z, v and u are shifts and cuts of (1, v)."""
+    plus, minus = np.diag(z), np.diag(z[1:]) + M
+    plus[1:, 1:] -= M
+    return [A - (b.T * weights) @ b for A, b in ((plus, v + u), (minus, (v - u)[:, 1:]))]
+
+
 def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO, end: float = math.inf) -> float:
     """Return an upper bound of max |u'Mv| over sign vectors u and v, proven by the leaves of a tree."""
     N, bound, covered = len(M), 0.0, 0
@@ -429,22 +461,26 @@ def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO, 
         if z is None:
             bound = max(bound, enumerate_leaf(M, order, s, progress, end) + 4 * N * EPS * np.abs(M).sum())
             continue
-        B = np.zeros((1 + N + N - k,) * 2)
-        B[0, 1 : 1 + N], B[1 : 1 + N, 1 + N :] = M[:, order[:k]] @ s / 2, M[:, order[k:]] / 2
-        need(z.shape == (len(B),) and np.all(np.isfinite(z)), "a shift has a wrong shape")
+        need(z.shape == (1 + N + N - k,) and np.all(np.isfinite(z)), "a shift has a wrong shape")
         need(np.all((weights >= 0) & np.isfinite(weights)), "the weight of a cut is negative")
         need(np.all(cuts.sum(axis=1) % 2 == 1), "a cut has an even sum")
-        A = np.diag(z) - B - B.T - (cuts.T * weights) @ cuts
         size = np.abs(M).sum() + (len(cuts) + 8) / len(M) * (weights @ np.abs(cuts).sum(axis=1) ** 2)
         # Any w > 0 will do: with w^2 near z the eigenvalues are near one, however far apart the sizes of rows are.
-        near, missing = np.sqrt(np.maximum(z, 1e-9 * np.abs(z).mean())), np.inf
-        for w in (np.where(near > 0, near, 1.0), np.ones(len(z))):
-            scaled = A / np.outer(w, w)
-            if not np.all(np.isfinite(scaled)):
-                continue
-            eigenvalues = np.linalg.eigvalsh(scaled)
-            worst = max(0.0, 10 * len(B) * EPS * np.abs(eigenvalues).max() - eigenvalues[0])
-            missing = min(missing, worst * math.fsum(w**2))
+        near, missing = np.maximum(z, 1e-9 * np.abs(z).mean()), np.inf
+        squares = [np.where(near > 0, near, 1.0), np.ones(len(z))]
+        if k == 0 and np.array_equal(M, M.T):
+            # The mirror image of a leaf without signs, u and v exchanged, proves the same; their mean has two parts.
+            z, *squares = ((own[: 1 + N] + mirrored(own, order)) for own in (z, *squares))
+            matrices = halves_of(M, z, cuts[:, : 1 + N], mirrored(cuts, order), weights)
+        else:
+            B = np.zeros((len(z),) * 2)
+            B[0, 1 : 1 + N], B[1 : 1 + N, 1 + N :] = M[:, order[:k]] @ s / 2, M[:, order[k:]] / 2
+            matrices = [np.diag(z) - B - B.T - (cuts.T * weights) @ cuts]
+        for square in squares:
+            worst = max(lacking(A, np.sqrt(square[len(square) - len(A) :])) for A in matrices)
+            missing = min(missing, worst * math.fsum(square))
+            if missing <= 1e-10 * np.abs(z).sum():
+                break
         bound = max(bound, math.fsum(z) - math.fsum(weights) + missing + 4 * N * EPS * size)
     need(covered == 2 ** (N - 1), "the leaves do not cover all sign vectors")
     return float(bound)

@@ -710,14 +710,21 @@ export function eigenvaluesOf(matrix) {
   return { values: A.map((row, i) => unit * row[i]), error: unit * error };
 }
 
-/** An upper bound over a leaf by the eigenvalues of a shifted matrix. */
-function boundOfShift(M, order, { s, z, flat, vectors, weights }) {
+/** The diagonal matrix of z, minus weighted outer products of vectors, plus a factor times M in its last rows. */
+function shiftedMatrix(z, vectors, weights, M, factor) {
+  const first = z.length - M.length;
+  return Array.from(z, (own, i) =>
+    Float64Array.from(z, (_, j) => {
+      const entry = i >= first && j >= first ? factor * M[i - first][j - first] : 0;
+      return vectors.reduce((sum, b, cut) => sum - weights[cut] * b[i] * b[j], (i === j ? own : 0) + entry);
+    }),
+  );
+}
+
+/** The matrix of a leaf that fixes signs, Diag(z) - B. */
+function wholeMatrix(M, order, { s, z, vectors, weights }) {
   const [N, k] = [M.length, s.length];
-  const size = 1 + 2 * N - k;
-  need(flat && z.length === size && finite(z), "a shift has a wrong shape");
-  need(weights.every((own) => own >= 0 && own < Infinity), "the weight of a cut is negative");
-  need(vectors.every((own) => Math.abs(own.reduce((sum, x) => sum + x, 0) % 2) === 1), "a cut has an even sum");
-  const A = Array.from(z, (own, i) => Float64Array.from(z, (_, j) => (i === j ? own : 0)));
+  const A = shiftedMatrix(z, vectors, weights, [], 0);
   const subtract = (i, j, value) => {
     A[i][j] -= value;
     A[j][i] -= value;
@@ -726,23 +733,52 @@ function boundOfShift(M, order, { s, z, flat, vectors, weights }) {
     subtract(0, 1 + i, s.reduce((sum, sign, j) => sum + M[i][order[j]] * sign, 0) / 2);
     for (let j = k; j < N; j++) subtract(1 + i, 1 + N + j - k, M[i][order[j]] / 2);
   }
-  vectors.forEach((own, cut) => {
-    for (let i = 0; i < size; i++) for (let j = 0; own[i] && j < size; j++) A[i][j] -= weights[cut] * own[i] * own[j];
-  });
+  return A;
+}
+
+/** An upper bound over a leaf by the eigenvalues of a shifted matrix. */
+function boundOfShift(M, order, leaf) {
+  const { s, z, flat, vectors, weights } = leaf;
+  const [N, k] = [M.length, s.length];
+  const size = 1 + 2 * N - k;
+  need(flat && z.length === size && finite(z), "a shift has a wrong shape");
+  need(weights.every((own) => own >= 0 && own < Infinity), "the weight of a cut is negative");
+  need(vectors.every((own) => Math.abs(own.reduce((sum, x) => sum + x, 0) % 2) === 1), "a cut has an even sum");
   const cutSizes = vectors.reduce((sum, own, cut) => sum + weights[cut] * norm(own) ** 2, 0);
   const magnitude = M.reduce((all, row) => all + norm(row), 0) + ((vectors.length + 8) / N) * cutSizes;
   // Any w > 0 will do: with w^2 near z the eigenvalues are near one, however far apart the sizes of rows are.
   const mean = norm(z) / size;
-  const near = Array.from(z, (own) => Math.sqrt(Math.max(own, 1e-9 * mean)) || 1);
-  let missing = Infinity;
-  for (const w of [near, near.map(() => 1)]) {
-    const scaled = A.map((row, i) => row.map((own, j) => own / (w[i] * w[j])));
-    if (!scaled.every(finite)) continue;
-    const { values, error } = eigenvaluesOf(scaled);
-    const worst = Math.max(0, error - Math.min(...values));
-    missing = Math.min(missing, worst * exactSum(w.map((own) => own * own)));
+  const near = Array.from(z, (own) => Math.max(own, 1e-9 * mean) || 1);
+  let [shift, squares, matrices] = [z, [near, near.map(() => 1)], null];
+  if (k === 0 && M.every((row, i) => row.every((own, j) => own === M[j][i]))) {
+    // The mirror image of a leaf without signs, u and v exchanged, proves the same; their mean has two parts.
+    const folded = (own, sign) => {
+      const sums = Float64Array.from(own.slice(0, 1 + N));
+      order.forEach((i, j) => (sums[1 + i] += sign * own[1 + N + j]));
+      return sums;
+    };
+    shift = folded(z, 1);
+    squares = squares.map((own) => folded(own, 1));
+    const [sums, differences] = [1, -1].map((sign) => vectors.map((own) => folded(own, sign)));
+    matrices = [
+      shiftedMatrix(shift, sums, weights, M, -1),
+      shiftedMatrix(shift.slice(1), differences.map((own) => own.slice(1)), weights, M, 1),
+    ];
   }
-  return exactSum(z) - exactSum(weights) + missing + 4 * N * EPS * magnitude;
+  matrices ??= [wholeMatrix(M, order, leaf)];
+  let missing = Infinity;
+  for (const square of squares) {
+    const worst = matrices.map((A) => {
+      const w = square.slice(square.length - A.length).map(Math.sqrt);
+      const scaled = A.map((row, i) => row.map((own, j) => own / (w[i] * w[j])));
+      if (!scaled.every(finite)) return Infinity;
+      const { values, error } = eigenvaluesOf(scaled);
+      return Math.max(0, error - Math.min(...values));
+    });
+    const found = Math.max(...worst) * exactSum(square);
+    if (found < missing) missing = found;
+  }
+  return exactSum(shift) - exactSum(weights) + missing + 4 * N * EPS * magnitude;
 }
 
 const isPrefix = (first, second) => first.every((sign, i) => sign === second[i]);

@@ -24,9 +24,9 @@ def min_memory(problem: TrainingProblem, *, builtin: bool = True, proven: bool =
 
     For n samples, N inputs and C outputs, built-in methods take a copy of the rows and matrices of side N:
     :math:`8 n N + 64\,C N^2`. Solvers through CVXPY get a sparse matrix with an entry for every product of two inputs
-    in every sample (at most :math:`N (N + 1) / 2` rows after reduction): :math:`12 \min(n, N(N+1)/2) N^2`. If bounds
-    are `proven` anew, as in column generation for one output after the other, the proof takes :math:`32 (2N + 1)^2`;
-    the larger counts.
+    in every sample (at most :math:`N (N + 1) / 2` rows after reduction): :math:`12 \min(n, N(N+1)/2) N^2`. If neurons
+    are priced exactly, as `proven` bounds of one output after the other require, branch and bound takes
+    :math:`32 (2N + 1)^2`; the larger counts.
     """
     # A problem from statistics has fewer rows than samples.
     n, N, C = len(problem.targets), problem.size, problem.n_outputs
@@ -34,7 +34,7 @@ def min_memory(problem: TrainingProblem, *, builtin: bool = True, proven: bool =
         R, P = problem.blocks.n_blocks, problem.blocks.n_entries
         return _FLOAT * (P * P + _MATRICES * C * R * N * N) if builtin else _ENTRY * min(n, P) * P
     if builtin:
-        # Certification holds several matrices of side 2N + 1 at once: bordered, shifted, scaled, decomposed.
+        # Branch and bound holds several matrices of side 2N + 1 at once: free, bordered, shifted, decomposed.
         matrices = max(_MATRICES * C * N * N, 4 * (2 * N + 1) ** 2 if proven else 0)
         return _FLOAT * (n * N + matrices)
     return _ENTRY * min(n, N * (N + 1) // 2) * N * N

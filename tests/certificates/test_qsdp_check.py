@@ -30,10 +30,10 @@ import qsdp
 import qsdp_check
 from qsdp.certificates import Certificate, certificate_of, certify, guarded, load_certificate
 from qsdp.certificates.files import MAGIC, data_digest
-from qsdp.certificates.proof import root_tree, tree_bound
+from qsdp.certificates.proof import folded, halves, root_tree, tree_bound
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Squared, SquaredHinge
-from qsdp.pricing import BoundTree, Leaf
+from qsdp.pricing import BoundTree, Leaf, LeafCuts
 from qsdp.relaxation.bounds import entry_size
 from qsdp.relaxation.cuts import CuttingPlanes
 from qsdp.relaxation.instance import Instance
@@ -858,6 +858,47 @@ def test_its_pricing_value_of_a_leaf_with_any_shift(seed: int, N: int) -> None:
     cuts[:, 0] += (cuts.sum(axis=1) + 1) % 2
     leaves = [(np.zeros(0, dtype=int), z, cuts.astype(float), rng.exponential(size=len(cuts)))]
     assert qsdp_check.pricing_bound(M, rng.permutation(N), leaves, io.StringIO()) >= true * (1 - 1e-12)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 7))
+def test_its_halves_of_a_leaf_are_the_library_s(seed: int, N: int) -> None:
+    """Those of the library are compared with their definition."""
+    rng = np.random.default_rng(seed)
+    M, order = rng.integers(-4, 5, (N, N)).astype(float), rng.permutation(N).astype(np.uint8)
+    M = M + M.T
+    z, cuts = rng.integers(-4, 9, 1 + 2 * N).astype(float), rng.integers(-1, 2, (3, 1 + 2 * N))
+    weights = rng.integers(0, 5, 3).astype(float)
+    shift = z[: 1 + N] + qsdp_check.mirrored(z, order)
+    own = qsdp_check.halves_of(M, shift, cuts[:, : 1 + N], qsdp_check.mirrored(cuts, order), weights)
+    theirs = halves(M, order, folded(z, order), LeafCuts(cuts.astype(np.int8), weights))
+    assert all(np.array_equal(A, B) for A, B in zip(own, theirs, strict=True))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(2, 7))
+def test_halves_prove_no_less_than_the_whole_matrix(seed: int, N: int) -> None:
+    rng = np.random.default_rng(seed)
+    M, order = rng.standard_normal((N, N)), rng.permutation(N)
+    M = M + M.T
+    z = rng.standard_normal(1 + 2 * N) * 10.0 ** rng.uniform(-2, 1)
+    cuts = rng.integers(-1, 2, (3, 1 + 2 * N)).astype(float)
+    cuts[:, 0] += (cuts.sum(axis=1) + 1) % 2
+    leaves = [(np.zeros(0, dtype=int), z, cuts, rng.exponential(size=3))]
+    found = qsdp_check.pricing_bound(M, order, leaves, io.StringIO())
+    # A matrix that is not symmetric in a last digit is bounded as a whole.
+    M[0, -1] = np.nextafter(M[0, -1], np.inf)
+    assert found <= qsdp_check.pricing_bound(M, order, leaves, io.StringIO()) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_one_indefinite_half_is_refused(sign: float) -> None:
+    """With the matrix J + I of side 6, one of both halves is semidefinite without any shift."""
+    M = sign * (np.ones((6, 6)) + np.eye(6))
+    for part in (0.0, 0.5, 0.99):
+        z = np.concatenate([[0.0], np.full(12, part * 3.5)])
+        leaves = [(np.zeros(0, dtype=int), z, np.zeros((0, 13)), np.zeros(0))]
+        assert 42.0 <= qsdp_check.pricing_bound(M, np.arange(6), leaves, io.StringIO()) <= 84.0
 
 
 # -- cuts ----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from campaigns._certificates import Arrays, Sample, body_of, file_of, samples, with_digest
+from campaigns._certificates import Arrays, Sample, body_of, file_of, samples, simple_blocks, with_digest
 from campaigns.checker import _GONE, ATTACKS, _corrupted, _stretched
 from export.javascript_engines import needs
 from sklearn.datasets import load_digits
@@ -126,6 +126,28 @@ def test_attacks_of_the_campaign(known: list[Sample], attack: str, tmp_path: Pat
         jobs.append(written(tmp_path, contents, sample.data, str(i)))
     reasons = compare(jobs, tmp_path)
     assert sum(bool(one) for one in reasons) > 10
+
+
+def test_shifts_that_are_the_mean_of_others(tmp_path: Path) -> None:
+    """What v gains and u loses cancels in the mean of a proof and its mirror image; what both lose does not."""
+    problem = simple_blocks("squared", 0)
+    network = qsdp.column_generation(problem).network
+    qsdp.certify(network, problem, qsdp.solve_relaxation(problem, tol=1e-9)).save(tmp_path / "c")
+    arrays = contents_of(tmp_path / "c")
+    # The first block has the largest side, and a leaf of a shift, in (1, v, u).
+    N = int(arrays["sizes"].max())
+    assert arrays["lengths"][0] == 0
+    assert arrays["shifted"][0]
+    change = np.zeros(arrays["shifts"].size)
+    change[1 : 1 + N], change[1 + N : 1 + 2 * N] = 0.1 * arrays["shifts"].max(), -0.1 * arrays["shifts"].max()
+    lower = np.where(change < 0.0, change, 0.0)
+    jobs = [
+        written(tmp_path, file_of(arrays | {"shifts": arrays["shifts"] + moved}), None, str(i))
+        for i, moved in enumerate((change, -change, lower))
+    ]
+    reasons = compare(jobs, tmp_path)
+    assert reasons[:2] == ["", ""]
+    assert "is proven, not" in reasons[2]
 
 
 def test_other_images_are_refused(digits: Sample, tmp_path: Path) -> None:

@@ -15,7 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem, certify, solve_relaxation
-from qsdp.certificates.proof import check_tree, enumerated, leaf_bound, root_tree, semidefinite_shift, tree_bound
+from qsdp.certificates.proof import (
+    check_tree,
+    enumerated,
+    folded,
+    halves,
+    leaf_bound,
+    root_tree,
+    semidefinite_shift,
+    tree_bound,
+)
 from qsdp.certificates.verification import (
     ScaledRows,
     verified_scales,
@@ -23,7 +32,7 @@ from qsdp.certificates.verification import (
 from qsdp.exceptions import InvalidInputError, QSDPError
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Loss
 from qsdp.losses._entropy import logarithm
-from qsdp.pricing import BoundTree, Leaf
+from qsdp.pricing import BoundTree, Leaf, LeafCuts
 
 
 def verified_bound(problem: TrainingProblem, nu: Any, trees: Any) -> float:
@@ -383,6 +392,95 @@ def test_too_many_free_signs() -> None:
     # Coordinates without entries are not free.
     M[10:] = M[:, 10:] = 0.0
     assert tree_bound(M, enumerated_tree(50)) == pytest.approx(100.0)
+
+
+# -- halves of root leaves -----------------------------------------------------------------------------
+
+
+def random_root(rng: np.random.Generator, N: int) -> tuple[np.ndarray, np.ndarray, Leaf]:
+    """A symmetric matrix, an order, and a leaf without signs but with cuts, all of small integers."""
+    M = rng.integers(-4, 5, (N, N)).astype(float)
+    cuts = rng.integers(-1, 2, (int(rng.integers(0, 4)), 1 + 2 * N)).astype(np.int8)
+    cuts[:, 0] += (cuts.sum(axis=1) + 1) % 2
+    shift, weights = rng.integers(-3, 9, 1 + 2 * N).astype(float), rng.integers(0, 4, len(cuts)).astype(float)
+    return M + M.T, rng.permutation(N), Leaf(np.zeros(0, dtype=np.int8), shift, LeafCuts(cuts, weights))
+
+
+def signs_of_both(rng: np.random.Generator, order: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Signs u and v, and the coordinates (1, v, u) of a leaf in its order."""
+    u, v = rng.choice([-1.0, 1.0], (2, len(order)))
+    return u, v, np.concatenate([[1.0], v, u[order]])
+
+
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 7))
+def test_halves_are_the_mean_of_a_form_and_its_mirror_image(seed: int, N: int) -> None:
+    rng = np.random.default_rng(seed)
+    M, order, leaf = random_root(rng, N)
+    assert leaf.shift is not None
+    assert leaf.cuts is not None
+    plus, minus = halves(M, order, folded(leaf.shift, order), leaf.cuts)
+    for _ in range(10):
+        u, v, x = signs_of_both(rng, order)
+        mirrored = np.concatenate([[1.0], u, v[order]])
+        # Sums of small integers, so floats are exact.
+        forms = [
+            leaf.shift.sum() - u @ M @ v - leaf.cuts.weights @ np.square(leaf.cuts.vectors @ own)
+            for own in (x, mirrored)
+        ]
+        p, m = np.concatenate([[2.0], v + u]), v - u
+        assert p @ plus @ p + m @ minus @ m == 2.0 * sum(forms)
+
+
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 5), factor=st.integers(0, 12))
+def test_halves_are_semidefinite_where_the_whole_matrix_is(seed: int, N: int, factor: int) -> None:
+    rng = np.random.default_rng(seed)
+    M, order, _ = random_root(rng, N)
+    z = factor * np.abs(M).sum(axis=1) / 16.0 + 0.25 * rng.integers(0, 3, N)
+    whole = np.block([[np.diag(z), -M], [-M, np.diag(z)]]) / 2.0
+    parts = [np.diag(z) - M, np.diag(z) + M]
+    shift = 0.5 * np.concatenate([[0.0], z, z[order]])
+    plus, minus = halves(M, order, folded(shift, order), LeafCuts(np.zeros((0, 1 + 2 * N), dtype=np.int8), np.zeros(0)))
+    assert np.array_equal(plus[1:, 1:], parts[0])
+    assert not plus[0].any()
+    assert np.array_equal(minus, parts[1])
+    zeros = np.zeros(2 * N)
+    assert is_semidefinite(rational(whole, zeros)) == all(is_semidefinite(rational(A, zeros)) for A in parts)
+
+
+@FUZZ
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 6), real=st.booleans())
+def test_root_leaves_are_bounded_exactly_and_no_worse_than_by_the_whole_matrix(seed: int, N: int, real: bool) -> None:
+    rng = np.random.default_rng(seed)
+    M, order, leaf = random_root(rng, N)
+    if real:
+        M *= 1.0 + rng.random()
+        leaf = Leaf(leaf.signs, rng.standard_normal(1 + 2 * N) * 10.0 ** rng.uniform(-2, 1), leaf.cuts)
+    exact = [[Fraction(v) for v in row] for row in M.tolist()]
+    signs = itertools.product([1, -1], repeat=N)
+    true = max(sum(abs(sum(s * e for s, e in zip(u, row, strict=True))) for row in exact) for u in signs)
+    found = leaf_bound(M, order, leaf)
+    assert Fraction(found) >= true
+    # A matrix that is not symmetric in a last digit is bounded as a whole.
+    M[0, -1] = np.nextafter(M[0, -1], np.inf)
+    if N > 1:
+        assert found <= leaf_bound(M, order, leaf) * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize("N", [1, 3, 6])
+def test_one_indefinite_half_is_refused(sign: float, N: int) -> None:
+    # The matrix itself is semidefinite, so with this sign and the smallest shift, only one half is indefinite.
+    M = sign * (np.ones((N, N)) + np.eye(N))
+    true = N * N + N
+    for shift in (0.0, 0.5, 0.99):
+        z = np.full(N, shift * (N + 1.0))
+        definite = [np.linalg.eigvalsh(np.diag(z) + own * M)[0] >= -1e-12 for own in (1.0, -1.0)]
+        assert definite == [sign > 0.0, sign < 0.0]
+        bound = tree_bound(M, root_tree(z))
+        # Missing shifts are added to all rows, that of the constant included.
+        assert true <= bound <= 2.0 * true
 
 
 # -- the bound -----------------------------------------------------------------------------------------
