@@ -82,7 +82,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     split = split_of(case)
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model, seconds = timed(lambda: MODELS[case["model"]](case["seed"]).fit(split[0], split[1]))
+        model = MODELS[case["model"]](case["seed"])
+        _, seconds = timed(lambda: model.fit(split[0], split[1]))
         found = {"accuracy": float(model.score(split[2], split[3])), "seconds": seconds}
         if len(model.classes_) == 2:
             found["area"] = float(roc_auc_score(split[3], model.predict_proba(split[2])[:, 1]))
