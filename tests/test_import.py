@@ -43,6 +43,17 @@ def test_heavy_packages_wait_until_they_are_needed(then, needed):
     assert "qsdp.estimators" not in loaded
 
 
+def test_the_cases_of_the_suite_and_networks_of_other_systems_wait_for_no_estimator():
+    code = (
+        "import json, sys, qsdp.baselines.bpls, qsdp.baselines.quadratic, qsdp.bench.uci as uci\n"
+        "print(json.dumps([len(uci.EXPERIMENT.cases(True)), sorted(sys.modules)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    cases, loaded = json.loads(done.stdout)
+    assert cases > 0
+    assert set(loaded) & HEAVY <= {"rich"}
+
+
 def test_errors_of_usage_wait_for_no_heavy_package():
     """The options of a command are known without the packages that it works with."""
     code = f"""

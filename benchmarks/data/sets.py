@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 
 import qsdp
 from qsdp.lifting import append_constant
@@ -22,6 +21,8 @@ def standardised(name: str, seed: int) -> Split:
 
 def quarter(X: np.ndarray, y: np.ndarray, seed: int, *, classes: bool = True) -> Split:
     """Split off a quarter for testing, stratified by class; columns and real targets are standardised."""
+    from sklearn.model_selection import train_test_split
+
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, stratify=y if classes else None, random_state=seed)
     return *scaled(X, X_test), *((y, y_test) if classes else scaled(y, y_test))
 
@@ -44,7 +45,8 @@ def planted_batches(sizes: Iterable[int], d: int) -> Iterator[tuple[np.ndarray, 
 
 def digits() -> Split:
     """Return scikit-learn's digits, 1437 for training and 360 for testing, stratified, with pixels in [0, 1]."""
-    from sklearn.datasets import load_digits  # slow to import; `python -m benchmarks list` must not wait for it
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
 
     X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X / 16.0, y, test_size=360, stratify=y, random_state=0)

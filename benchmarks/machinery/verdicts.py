@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from qsdp._utils.validation import check_choice
 from qsdp.bench._report import holm, percent
@@ -145,7 +145,7 @@ def compare(
     if not np.all(np.isfinite(differences)):
         return Evidence(count=len(pairs), missing="a measurement is not finite")
     mean, error = float(differences.mean()), float(differences.std(ddof=1)) / len(pairs) ** 0.5
-    half = float(stats.t.ppf(0.975, len(pairs) - 1)) * error
+    half = float(scipy.stats.t.ppf(0.975, len(pairs) - 1)) * error
     ahead = (-mean if less else mean) - margin
     # Differences in rounding count as none.
     error = 0.0 if error < 1e-14 * max(1.0, abs(mean)) else error
@@ -154,7 +154,9 @@ def compare(
     low, middle, high = sorted(np.exp(ends) if log else unit * ends)
     number = f"ratio {middle:.3g} ({low:.3g} to {high:.3g})" if log else f"{middle:+.3g} ({low:+.3g} to {high:+.3g})"
     number += " points" if unit == 100.0 and not log else ""
-    return Evidence(float(stats.t.sf(t, len(pairs) - 1)), float(stats.t.cdf(t, len(pairs) - 1)), number, len(pairs))
+    return Evidence(
+        float(scipy.stats.t.sf(t, len(pairs) - 1)), float(scipy.stats.t.cdf(t, len(pairs) - 1)), number, len(pairs)
+    )
 
 
 def within(ours: Pairs, target: Pairs | float, band: float, *, log: bool = False, unit: float = 1.0) -> Evidence:
@@ -169,7 +171,7 @@ def share(holds: Iterable[bool], level: float, *, less: bool = False) -> Evidenc
     count, total = sum(map(bool, happened)), len(happened)
     if total < REPETITIONS:
         return Evidence(count=total, missing=f"{total} of {REPETITIONS} repetitions")
-    more, fewer = (float(stats.binomtest(count, total, level, side).pvalue) for side in ("greater", "less"))
+    more, fewer = (float(scipy.stats.binomtest(count, total, level, side).pvalue) for side in ("greater", "less"))
     return Evidence(*((fewer, more) if less else (more, fewer)), f"{count} of {total}", total)
 
 

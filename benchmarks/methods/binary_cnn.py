@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from qsdp.baselines.straight_through import straight_through
-
 __all__ = ["BinaryCNN", "train_binary_cnn"]
 
 #: Side of the filters, images in a batch, and in a chunk of predictions.
@@ -148,6 +146,8 @@ def _tensor(images: Any, side: int, downsample: int, device: Any) -> Any:
 def _module(channels: Sequence[int], regions: int, n_classes: int) -> Any:
     import torch
     from torch import nn
+
+    from qsdp.baselines.straight_through import straight_through
 
     class Network(nn.Module):
         def __init__(self) -> None:

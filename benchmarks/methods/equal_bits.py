@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, grouped, timed, unfolded, where
 from benchmarks.machinery.summary import summary
 from benchmarks.machinery.verdicts import Claim, paired_claim
@@ -25,8 +26,7 @@ from benchmarks.methods.models import (
     trees,
 )
 from benchmarks.methods.rounding import PRECISIONS
-from qsdp import QuantizedNetworkClassifier
-from qsdp.baselines._budget import BUDGET, InteriorSearch
+from qsdp.baselines._budget import BUDGET
 from qsdp.bench import Table
 
 DEFAULT, TRAINED = "default", "straight-through"
@@ -50,7 +50,7 @@ NAMES = (DEFAULT, TRAINED, *rounded(f"{DEFAULT} relaxed"), "logistic", *rounded(
 
 def models(sample: Sample) -> Measured:
     """Yield the default network, the forms of its relaxation, and the rivals, one of them of the network's bits."""
-    model = QuantizedNetworkClassifier(random_state=sample.seed)
+    model = qsdp.QuantizedNetworkClassifier(random_state=sample.seed)
     _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
     default = {**measured_network(sample, model), "inputs": model.network_.n_inputs, "seconds": seconds}
     yield DEFAULT, default
@@ -63,6 +63,7 @@ def models(sample: Sample) -> Measured:
 def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any]:
     """Return the measurements of a straight-through network of `budget` bits on the inputs of an encoder."""
     from qsdp.baselines import StraightThroughClassifier
+    from qsdp.baselines._search import InteriorSearch
 
     inputs, tests = (encoder.transform(rows) for rows in (sample.split.X, sample.split.X_test))
     K, places = sample.n_outputs, sizes.encoding_bits(encoder.encoding_)

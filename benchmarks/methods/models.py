@@ -13,19 +13,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.tree import DecisionTreeClassifier
 
+import qsdp
 from benchmarks.machinery.common import timed
 from benchmarks.methods import bits as sizes
 from benchmarks.methods.rounding import PRECISIONS, best_rounded, fit_logistic, fit_squares
-from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench.uci.data import Split, validation_splits
-from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.estimators.classes import choose_classes
 from qsdp.networks import QuadraticForm
 
@@ -67,8 +61,10 @@ class Sample:
         bits += encoding_bits
         return {"test": self.test(classes), "bits": bits, "encoding_bits": encoding_bits, "seconds": seconds}
 
-    def searched(self, model: Any, grid: Any, X: np.ndarray) -> tuple[GridSearchCV, float]:
+    def searched(self, model: Any, grid: Any, X: np.ndarray) -> tuple[Any, float]:
         """Return the best model of a grid on the folds, fitted to all rows, and the CPU time."""
+        from sklearn.model_selection import GridSearchCV
+
         search = GridSearchCV(model, grid, cv=self.folds, error_score="raise")
         return timed(lambda: search.fit(X, self.split.y))
 
@@ -88,7 +84,7 @@ def of_encoding(encoding: str) -> Callable[[Sample], Measured]:
 
     def family(sample: Sample) -> Measured:
         split, prefix = sample.split, PREFIXES[encoding]
-        model = QuantizedNetworkClassifier(encoding=encoding, random_state=sample.seed)
+        model = qsdp.QuantizedNetworkClassifier(encoding=encoding, random_state=sample.seed)
         _, seconds = timed(lambda: model.fit(split.X, split.y))
         default = {**measured_network(sample, model), "seconds": seconds}
         yield prefix, default
@@ -104,7 +100,7 @@ def of_encoding(encoding: str) -> Callable[[Sample], Measured]:
     return family
 
 
-def measured_network(sample: Sample, model: QuantizedNetworkClassifier) -> dict[str, Any]:
+def measured_network(sample: Sample, model: qsdp.QuantizedNetworkClassifier) -> dict[str, Any]:
     """Return accuracy, bits, gap and neurons of a model's network."""
     places = sizes.encoding_bits(model.encoder_.encoding_)
     return {
@@ -117,7 +113,7 @@ def measured_network(sample: Sample, model: QuantizedNetworkClassifier) -> dict[
     }
 
 
-def relaxed_forms(sample: Sample, model: QuantizedNetworkClassifier, prefix: str) -> Measured:
+def relaxed_forms(sample: Sample, model: qsdp.QuantizedNetworkClassifier, prefix: str) -> Measured:
     """Yield the quadratic form of the relaxation from which the network was sampled, float and rounded."""
     relaxation, encoding = model.result_.relaxation, model.encoder_.encoding_
     problem = relaxation.problem
@@ -161,6 +157,8 @@ def logistic(
     sample: Sample, X: np.ndarray, X_test: np.ndarray, name: str, encoding_bits: Callable[[int], int]
 ) -> Measured:
     """Yield logistic regression, float and rounded; `encoding_bits` takes the number of places per column."""
+    from sklearn.linear_model import LogisticRegression
+
     y = sample.split.y
     search, seconds = sample.searched(LogisticRegression(max_iter=1000), {"C": _STRENGTHS}, X)
     model = search.best_estimator_
@@ -181,6 +179,8 @@ def logistic(
 
 def quadratic_ridge(sample: Sample) -> Measured:
     """Yield ridge regression on all monomials up to degree two, with real coefficients."""
+    from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
+
     model = QuadraticRidgeClassifier(sample.folds)
     _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
     monomials, outputs = model.coef_.shape
@@ -194,6 +194,9 @@ def quadratic_ridge(sample: Sample) -> Measured:
 
 def trees(sample: Sample) -> Measured:
     """Yield decision trees of the size that is best on the folds, and of fixed sizes."""
+    from sklearn.base import clone
+    from sklearn.tree import DecisionTreeClassifier
+
     X, y = sample.split.X, sample.split.y
 
     def measured(model: Any, tree: Any, seconds: float) -> dict[str, Any]:
@@ -210,6 +213,8 @@ def trees(sample: Sample) -> Measured:
 
 
 def boosting(sample: Sample) -> Measured:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
     model = HistGradientBoostingClassifier(random_state=sample.seed)
     _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
     yield "boosting", measured_boosting(sample, model, seconds)
@@ -220,6 +225,8 @@ def boosting_of_size(sample: Sample, budget: int, name: str) -> Measured:
 
     If not even one split per output fits, there is still one such tree per output.
     """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
     X = sample.split.X
     fixed = sizes.REAL * sample.n_outputs
     grid = []

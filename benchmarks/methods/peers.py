@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.optimize
-import scipy.sparse
+import scipy
 
 import qsdp
 from benchmarks.machinery.common import timed

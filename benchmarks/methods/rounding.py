@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
+import scipy
 from scipy.special import expit, softmax
 
 from qsdp._utils.validation import FloatArray
@@ -80,7 +80,7 @@ def fit_logistic(codes: npt.NDArray[np.intp]) -> Fit:
 
         # For separable classes, unbounded scales would go to infinity.
         bounds = [(-100.0, 100.0)] * (2 * K)
-        solution = minimize(loss, np.repeat([1.0, 0.0], K), jac=True, method="L-BFGS-B", bounds=bounds)
+        solution = scipy.optimize.minimize(loss, np.repeat([1.0, 0.0], K), jac=True, method="L-BFGS-B", bounds=bounds)
         scale, constant = solution.x.reshape(2, K)
         return float(solution.fun), scale / spread, constant
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines._choice import Choice, choose
 
-__all__ = ["BUDGET", "Budget", "InteriorSearch", "chosen_by"]
+__all__ = ["BUDGET", "Budget", "Folds", "chosen_by"]
 
 #: Pairs of training rows and held-out rows.
 Folds = Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
@@ -45,6 +44,8 @@ class Budget:
         Estimators of `qsdp.baselines` hold out samples only in searches. Here they train on all samples for all epochs
         and keep the network with the smallest objective. Stopping at the best epoch of the search is often too early.
         """
+        from sklearn.base import clone
+
         if getattr(estimator, "validation_fraction", 0.0):
             estimator = clone(estimator).set_params(validation_fraction=0.0, patience=None)
         return clone(estimator).fit(X, y)
@@ -70,6 +71,8 @@ def chosen_by(
 
     ``measure(model, X, y)`` scores a fitted model on held-out rows; larger is better.
     """
+    from sklearn.base import clone
+
     known: dict[tuple[float, ...], dict[str, float]] = {}
 
     def scores(values: dict[str, float]) -> dict[str, float]:
@@ -86,32 +89,3 @@ def chosen_by(
         return budget.choose(grid, lambda values: scores(values)[name])
 
     return {name: by(name) for name in measures}
-
-
-class InteriorSearch(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classifier with hyper-parameters chosen by cross-validated accuracy, on grids extended by `choose`.
-
-    Its `choice_` is a `Choice`, and `best_estimator_` is fitted to all samples with `best_params_`, by its own
-    `fit_whole` if it has one.
-    """
-
-    def __init__(self, estimator: Any, grid: Mapping[str, Sequence[float]], folds: Folds, budget: Budget = BUDGET):
-        self.estimator = estimator
-        self.grid = grid
-        self.folds = folds
-        self.budget = budget
-
-    def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> InteriorSearch:
-        """Choose hyper-parameters, then fit to all samples; networks trained by gradients as in `Budget.fit`."""
-        measures = {"score": lambda model, rows, labels: float(model.score(rows, labels))}
-        self.choice_ = chosen_by(measures, self.estimator, self.grid, X, y, self.folds, self.budget)["score"]
-        self.best_params_ = self.choice_.best
-        best = clone(self.estimator).set_params(**self.best_params_)
-        self.best_estimator_ = best.fit_whole(X, y) if hasattr(best, "fit_whole") else self.budget.fit(best, X, y)
-        self.classes_ = self.best_estimator_.classes_
-        return self
-
-    def predict(self, X: FloatArray) -> npt.NDArray[Any]:
-        """Return the labels predicted by the best estimator."""
-        labels: npt.NDArray[Any] = self.best_estimator_.predict(X)
-        return labels

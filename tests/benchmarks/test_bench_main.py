@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -138,6 +139,22 @@ def test_stale_records_are_listed_and_measured_again(write: Callable[..., None],
     call("run", "heron", "--only", "n=4")
     assert "[2 of 3 stale]" in call("list")[1]
     assert {r["case"]["n"]: r["measured"]["root"] for r in json.loads(path.read_text())["records"]}[4] == 2.0
+
+
+def test_list_imports_nothing_that_only_measuring_needs() -> None:
+    code = """
+import json, sys
+from benchmarks.__main__ import app
+app(["list"], standalone_mode=False)
+print(json.dumps(sorted(sys.modules)))
+"""
+    root = Path(main.__file__).resolve().parent.parent
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    *lines, modules = done.stdout.splitlines()
+    named = {line.split()[0] for line in lines if " of " in line}
+    assert set(main.topics()) <= named
+    heavy = {"matplotlib", "pandas", "scipy.integrate", "scipy.interpolate", "scipy.optimize", "scipy.spatial"}
+    assert set(json.loads(modules)) & {*heavy, "cvxpy", "scipy.stats", "sklearn", "torch"} == set()
 
 
 def test_an_interrupt_ends_all_of_the_run(write: Callable[..., None], tmp_path: Path) -> None:

@@ -21,14 +21,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 
+import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, over_sets, where
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, not_measured, paired_claim
 from benchmarks.methods.equal_bits import rounded
 from benchmarks.methods.models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
 from benchmarks.versions import ESTIMATORS, estimators_of
-from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench.uci.data import LARGE, SETS, load, prepare, split_cases
 from qsdp.networks.weights import bits_of
@@ -63,7 +62,7 @@ def linear_and_trees(sample: Sample) -> Measured:
 
 
 def forms(sample: Sample) -> Measured:
-    model = QuantizedNetworkClassifier(encoding="standard", random_state=sample.seed)
+    model = qsdp.QuantizedNetworkClassifier(encoding="standard", random_state=sample.seed)
     yield from relaxed_forms(sample, model.fit(sample.split.X, sample.split.y), "standard")
 
 
@@ -76,7 +75,7 @@ RIVALS = {
 }
 
 
-def resample_to(model: QuantizedNetworkClassifier, bits: int, seed: int) -> None:
+def resample_to(model: qsdp.QuantizedNetworkClassifier, bits: int, seed: int) -> None:
     """Replace the network by one with as many neurons as fit into a number of bits."""
     network = model.network_
     each = 2 * (bits_of(network.levels) * network.n_inputs + network.lifted)
@@ -90,6 +89,8 @@ def resample_to(model: QuantizedNetworkClassifier, bits: int, seed: int) -> None
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Fit, resample to the printed size, and measure, on one thread; or fit all rivals of a family."""
+    from sklearn.model_selection import train_test_split
+
     if "family" in case:
         sample = Sample.of(prepare(case["set"], case["seed"], test_size=1 / 3), case["seed"])
         return {"models": sample.models_of(FAMILIES[case["family"]])}
@@ -98,7 +99,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     X, X_test, y, y_test = train_test_split(data.X, codes, test_size=1 / 3, random_state=seed, stratify=codes)
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = QuantizedNetworkClassifier(encoding=case["encoding"], random_state=seed).fit(X, y)
+        model = qsdp.QuantizedNetworkClassifier(encoding=case["encoding"], random_state=seed).fit(X, y)
         resample_to(model, round(PRINTED[case["set"]][1] * KIB), seed)
         test = float(np.mean(model.predict(X_test) == y_test))
     return {

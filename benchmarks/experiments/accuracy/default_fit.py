@@ -21,18 +21,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from sklearn.compose import make_column_selector, make_column_transformer
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, values, where
 from benchmarks.machinery.verdicts import Claim, exact, paired_claim
 from benchmarks.versions import ESTIMATORS
-from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.datasets import load_uci
 
@@ -85,10 +78,13 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
+    from sklearn.metrics import roc_auc_score
+
     split = split_of(case)
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model, seconds = timed(lambda: MODELS[case["model"]](case["seed"]).fit(split[0], split[1]))
+        model = MODELS[case["model"]](case["seed"])
+        _, seconds = timed(lambda: model.fit(split[0], split[1]))
         found = {"accuracy": float(model.score(split[2], split[3])), "seconds": seconds}
         if len(model.classes_) == 2:
             found["area"] = float(roc_auc_score(split[3], model.predict_proba(split[2])[:, 1]))
@@ -113,7 +109,7 @@ def split_of(case: dict[str, Any]) -> Split:
 
 def numbers(n: int, d: int, n_classes: int) -> Split:
     """Return classes of two clusters each, in correlated columns, with as many rows to predict."""
-    from sklearn.datasets import make_classification  # slow to import, as in `data/sets.py`
+    from sklearn.datasets import make_classification
 
     informative = min(d, 10)
     X, y = make_classification(
@@ -130,6 +126,8 @@ def numbers(n: int, d: int, n_classes: int) -> Split:
 
 def few_of_many(name: str, n: int, seed: int) -> Split:
     """Return n rows of many columns to train and at least 3000 to predict, and classes that depend on six columns."""
+    import pandas as pd
+
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n + max(n, 3000), WIDE))
     y = (SCORES[name](X) + 0.5 * rng.logistic(size=len(X)) > 0.0).astype(int)
@@ -137,8 +135,10 @@ def few_of_many(name: str, n: int, seed: int) -> Split:
     return table[:n], y[:n], table[n:], y[n:]
 
 
-def generated(n: int) -> tuple[pd.DataFrame, np.ndarray]:
+def generated(n: int) -> tuple[Any, np.ndarray]:
     """Return n rows of 15 numbers and 10 columns of categories, and classes of which 14 % are positive."""
+    import pandas as pd
+
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 15))
     X[:, 5:10], X[:, 10:12] = np.exp(X[:, 5:10]), np.round(3.0 * X[:, 10:12])
@@ -153,8 +153,10 @@ def generated(n: int) -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame(table), (score > np.quantile(score, 0.86)).astype(int)
 
 
-def adult() -> tuple[pd.DataFrame, np.ndarray]:
+def adult() -> tuple[Any, np.ndarray]:
     """Return the training rows of "adult" with their categories, and whether incomes are high."""
+    import pandas as pd
+
     data = load_uci("adult")
     table = pd.DataFrame(data.X, columns=data.feature_names).iloc[: data.n_train]
     for name in ADULT_CATEGORIES:
@@ -166,6 +168,11 @@ def adult() -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def logistic(_seed: int) -> Any:
+    from sklearn.compose import make_column_selector, make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
     columns = make_column_transformer(
         (StandardScaler(), make_column_selector(dtype_include=np.number)),
         (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_include="category")),
@@ -173,10 +180,16 @@ def logistic(_seed: int) -> Any:
     return make_pipeline(columns, LogisticRegression(max_iter=1000))
 
 
+def boosting(seed: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=seed)
+
+
 MODELS: dict[str, Callable[[int], Any]] = {
-    "default": lambda seed: QuantizedNetworkClassifier(random_state=seed),
+    "default": lambda seed: qsdp.QuantizedNetworkClassifier(random_state=seed),
     "logistic": logistic,
-    "boosting": lambda seed: HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=seed),
+    "boosting": boosting,
 }
 
 

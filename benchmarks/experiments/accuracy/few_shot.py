@@ -24,7 +24,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedShuffleSplit
 
 from benchmarks.data.sets import images, pooled
 from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, where
@@ -55,6 +54,8 @@ def drawn(y: np.ndarray, count: int, number: int = 0) -> np.ndarray:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
+    from sklearn.model_selection import StratifiedShuffleSplit
+
     X, X_test, y, y_test = images(case["set"])
     rows, tested = drawn(y, case["images"], case["seed"]), drawn(y_test, TESTED)
     inputs, tests = pooled(X[rows], case["side"]), pooled(X_test[tested], case["side"])

@@ -18,15 +18,14 @@ from typing import Any
 
 import numpy as np
 
+import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, where
 from benchmarks.machinery.verdicts import Claim, paired_claim
 from benchmarks.methods.bits import network_bits
 from benchmarks.versions import ESTIMATORS, estimators_of
-from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Record
 from qsdp.bench.uci.data import LARGE, SETS, prepare
-from qsdp.encoding import TableEncoder
 from qsdp.encoding.fitting import CUT
 
 CHOSEN = tuple(name for name in SETS if name not in LARGE | {"wine-quality-white"})
@@ -34,9 +33,9 @@ SPLITS = 5
 BASE = "standard"
 
 
-def standardised() -> TableEncoder:
+def standardised() -> qsdp.encoding.TableEncoder:
     """Return an encoder that standardises columns and does not scale the rows."""
-    return TableEncoder(encoding="standard", cut=CUT)
+    return qsdp.encoding.TableEncoder(encoding="standard", cut=CUT)
 
 
 #: Variants claimed to be worse than the reference: the claim, and options of the classifier.
@@ -75,9 +74,9 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     return grid(seed=range(splits), set=sets, variant=(BASE, *names))
 
 
-def model_of(variant: str, seed: int) -> QuantizedNetworkClassifier:
+def model_of(variant: str, seed: int) -> qsdp.QuantizedNetworkClassifier:
     changes = VARIANTS[variant][1]() if variant in VARIANTS else {}
-    return QuantizedNetworkClassifier(random_state=seed, **{"encoding": "standard", **changes})
+    return qsdp.QuantizedNetworkClassifier(random_state=seed, **{"encoding": "standard", **changes})
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.machinery.common import TARGET, Records, experiment_in, where
 from benchmarks.machinery.verdicts import Claim
@@ -63,6 +62,8 @@ def drawn(name: str, n: int, seed: int) -> Split:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
+    from sklearn.model_selection import StratifiedKFold
+
     split = drawn(case["set"], case["rows"], case["seed"])
     folds = list(StratifiedKFold(3, shuffle=True, random_state=case["seed"]).split(split.X, split.y))
     found = Sample(split, folds, case["seed"]).models_of(models)

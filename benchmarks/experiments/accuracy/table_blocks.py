@@ -21,14 +21,12 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, values, where
 from benchmarks.machinery.verdicts import Claim, exact, paired_claim
 from benchmarks.methods.bits import PLACE, QUADRATIC, encoding_bits, network_bits, plain_bits
 from benchmarks.versions import ESTIMATORS, estimators_of
-from qsdp import QuantizedNetworkClassifier
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench.uci.data import LARGE, SETS, prepare
 
@@ -50,18 +48,21 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 def model_of(name: str, seed: int) -> Any:
     if name == "boosting":
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
         return HistGradientBoostingClassifier(random_state=seed)
     if name == "default":
-        return QuantizedNetworkClassifier(random_state=seed)
+        return qsdp.QuantizedNetworkClassifier(random_state=seed)
     encoding = qsdp.encoding.TableBlocks(products="pairs" if name == "pairs" else "numbers")
-    return QuantizedNetworkClassifier(encoding=encoding, refine="exact", time_limit=LIMIT, random_state=seed)
+    return qsdp.QuantizedNetworkClassifier(encoding=encoding, refine="exact", time_limit=LIMIT, random_state=seed)
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     X, y, X_test, y_test = split_of(case["set"], case["seed"])
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model, seconds = timed(lambda: model_of(case["model"], case["seed"]).fit(X, y))
+        model = model_of(case["model"], case["seed"])
+        _, seconds = timed(lambda: model.fit(X, y))
         found = {"test": float(model.score(X_test, y_test)), "seconds": seconds}
         if case["model"] == "default":
             found["bits"] = network_bits(model.network_) + encoding_bits(model.encoder_.encoding_)

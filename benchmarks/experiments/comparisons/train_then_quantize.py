@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import r2_score
 
 import qsdp
 import qsdp.baselines as baselines
@@ -97,6 +96,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def explained(outputs: np.ndarray, y: np.ndarray) -> float:
+    from sklearn.metrics import r2_score
+
     return float(r2_score(y, np.ravel(outputs)))
 
 

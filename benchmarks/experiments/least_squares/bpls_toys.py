@@ -27,7 +27,7 @@ from benchmarks.experiments.least_squares.bpls_images import SOURCE, optimizer_o
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, experiment_in, grid, where
 from benchmarks.machinery.verdicts import Claim, compare, exact, judged
-from qsdp.baselines.bpls import BPLSRegressor
+from qsdp.baselines import bpls
 from qsdp.baselines.bpls._network import random_weights
 
 TRAIN = np.array([1.0, 3.0, 5.0, 7.0, 9.0])[:, None]
@@ -85,7 +85,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     squares = np.zeros((runs, 2))
     for number in range(runs):
         Y = noisy(targets, sigma, number)
-        model = BPLSRegressor((3,), random_state=number, **variants[method]).fit(TRAIN, Y)
+        model = bpls.BPLSRegressor((3,), random_state=number, **variants[method]).fit(TRAIN, Y)
         errors = (model.predict(TRAIN) - Y, model.predict(TEST) - targets(TEST))
         squares[number] = [np.sum(error**2) for error in errors]
     return summary(squares)

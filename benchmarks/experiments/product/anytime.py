@@ -37,7 +37,6 @@ from benchmarks.machinery import draw
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, grouped, timed, where
 from benchmarks.machinery.process import in_own_process, processor_clock
 from benchmarks.machinery.verdicts import Claim, exact
-from qsdp.encoding import ThresholdEncoder
 from qsdp.relaxation.cuts import CuttingPlanes
 
 SOLVERS = ("auto", "interior", "splitting", "low-rank")
@@ -79,7 +78,7 @@ def signs() -> qsdp.TrainingProblem:
 
 def letters() -> qsdp.TrainingProblem:
     X, _, y, _ = qsdp.datasets.load_uci("letter").split(random_state=0)
-    (X,) = with_constant(ThresholdEncoder(n_thresholds=5).fit(X[:ROWS]).transform(X[:ROWS]))
+    (X,) = with_constant(qsdp.encoding.ThresholdEncoder(n_thresholds=5).fit(X[:ROWS]).transform(X[:ROWS]))
     return _at_share(X, 2.0 * targets_of(y[:ROWS].astype(int)) - 1.0)
 
 

@@ -39,8 +39,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
 
 import qsdp
 from benchmarks.data.sets import pooled, targets_of
@@ -212,6 +210,8 @@ def packed(Z: np.ndarray) -> np.ndarray:
 
 def logistic(case: dict[str, Any], encoder: Any, blocks: Any, y: np.ndarray, others: Any) -> dict[str, Any]:
     """Fit logistic regressions to the moments, from strong to weak penalties, and round them."""
+    from sklearn.linear_model import LogisticRegression
+
     rows, layout = blocks.rows, blocks.layout
     scale = np.sqrt(np.mean(np.square(rows, dtype=np.float64), axis=0))
     scale[scale == 0.0] = 1.0
@@ -253,6 +253,8 @@ def binary_cnn(case: dict[str, Any], X: np.ndarray, y: np.ndarray, others: Any) 
 
 def forest(case: dict[str, Any], X: np.ndarray, y: np.ndarray, others: Any) -> dict[str, Any]:
     """Train random forests and boosted trees of several sizes on the averaged pixels."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+
     ((_, _, area),) = numbers_of(case["patches"])
 
     pixels = partial(pooled, side=28 // area)

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-import sklearn
 from threadpoolctl import threadpool_info
 
 import qsdp
@@ -46,6 +45,8 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 def here() -> dict[str, Any]:
     """Return the case that this process measures."""
+    import sklearn
+
     blas = next(pool for pool in threadpool_info() if pool["user_api"] == "blas")
     versions = (platform.python_version(), np.__version__, scipy.__version__, sklearn.__version__)
     return dict(zip(NAMES, (*versions, blas.get("architecture"), blas["num_threads"]), strict=True))

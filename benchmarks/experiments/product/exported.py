@@ -31,8 +31,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 import qsdp
@@ -103,6 +101,9 @@ def speeds(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_memory(X: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+
     few = slice(0, FITTED)
     models: dict[str, Any] = {f"network, {m} neurons": relu_like(m) for m in NEURONS}
     models["logistic regression"] = LogisticRegression().fit(X[few], y[few])

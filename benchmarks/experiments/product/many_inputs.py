@@ -35,7 +35,6 @@ from benchmarks.machinery.common import TARGET, Records, accuracy, duration, exp
 from benchmarks.machinery.process import in_own_process, peak
 from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.methods.peers import class_gaps
-from qsdp.encoding import ThresholdEncoder
 from qsdp.gram import SharedGram
 from qsdp.relaxation.backends import Settings
 from qsdp.relaxation.solution import join_outputs
@@ -114,7 +113,7 @@ def certified(case: dict[str, Any]) -> dict[str, Any]:
 def data(name: str, samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     if name == WINES:
         X, X_test, y, y_test = qsdp.datasets.load_uci("wine-quality").split(random_state=0)
-        encoder = ThresholdEncoder(n_thresholds=10).fit(X[:samples])
+        encoder = qsdp.encoding.ThresholdEncoder(n_thresholds=10).fit(X[:samples])
         X, X_test = with_constant(encoder.transform(X[:samples]), encoder.transform(X_test))
         # Only three wines have the best class, so it is merged with the next.
         return X, X_test, np.minimum(y[:samples], 5), np.minimum(y_test, 5)

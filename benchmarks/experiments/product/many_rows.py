@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 import qsdp
 from benchmarks.machinery.common import TARGET, Records, duration, experiment_in, table_row, timed
@@ -272,7 +272,7 @@ def rates(report: Mapping[str, Measured]) -> dict[str, Any]:
     each = found["seconds"] / found["rows"]
     entries = q * (q + 1.0) / 2.0
     return {
-        "row": nnls(np.column_stack([q**2, q]) / each[:, None], np.ones(len(q)))[0],
+        "row": scipy.optimize.nnls(np.column_stack([q**2, q]) / each[:, None], np.ones(len(q)))[0],
         "merge": float(np.median(found["merge_seconds"] / entries)),
         "sent": float(np.median(found["bytes_sent"] / entries)),
         "factor": float(np.median((found["reduce_seconds"] / q**3)[-3:])),

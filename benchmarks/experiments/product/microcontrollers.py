@@ -30,10 +30,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.neural_network import MLPClassifier
-from sklearn.preprocessing import StandardScaler
 
 import qsdp
 from benchmarks.data import FOLDER
@@ -86,14 +82,18 @@ def network(encoding: str, column_width: int, split: Split, *, packed: bool = Tr
     return Code(source, f"int{column_width}_t", "model_class(row)", columns, decided, test, files, size)
 
 
-def scaled(model: Any, split: Split) -> tuple[Any, StandardScaler]:
+def scaled(model: Any, split: Split) -> tuple[Any, Any]:
     """Return the model fitted to standardised columns, and the scaler."""
+    from sklearn.preprocessing import StandardScaler
+
     scaler = StandardScaler().fit(split[0])
     return model.fit(scaler.transform(split[0]), split[2]), scaler
 
 
 def linear(split: Split) -> Code:
     """Return logistic regression with the scaling folded into its coefficients."""
+    from sklearn.linear_model import LogisticRegression
+
     model, scaler = scaled(LogisticRegression(max_iter=2000), split)
     model.intercept_ = model.intercept_ - model.coef_ @ (scaler.mean_ / scaler.scale_)
     model.coef_ = model.coef_ / scaler.scale_
@@ -101,6 +101,8 @@ def linear(split: Split) -> Code:
 
 
 def trees(split: Split) -> Code:
+    from sklearn.ensemble import RandomForestClassifier
+
     return of_m2cgen(RandomForestClassifier(10, max_depth=5, random_state=0).fit(split[0], split[2]), split)
 
 
@@ -124,6 +126,7 @@ def of_m2cgen(model: Any, split: Split) -> Code:
 def dense(split: Split) -> Code:
     """Return the code of emlearn for a network of 16 ReLUs with the scaling folded into the first layer."""
     import emlearn
+    from sklearn.neural_network import MLPClassifier
 
     _, X_test, _, y_test = split
     model, scaler = scaled(MLPClassifier((16,), max_iter=2000, random_state=0), split)

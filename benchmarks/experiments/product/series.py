@@ -27,10 +27,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import RidgeClassifierCV
-from sklearn.model_selection import StratifiedKFold, cross_val_score
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import qsdp
 from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, timed, where
@@ -79,16 +75,24 @@ def padded(X: Any, length: int) -> np.ndarray:
     return np.stack([np.pad(one, ((0, 0), (0, length - one.shape[1]))) for one in X])
 
 
-def folds(y: np.ndarray) -> StratifiedKFold:
+def folds(y: np.ndarray) -> Any:
+    from sklearn.model_selection import StratifiedKFold
+
     return StratifiedKFold(5, shuffle=True, random_state=0)
 
 
-def ridge() -> Pipeline:
+def ridge() -> Any:
+    from sklearn.linear_model import RidgeClassifierCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     return make_pipeline(StandardScaler(), RidgeClassifierCV(np.logspace(-3, 3, 10)))
 
 
 def chosen_encoder(X: list[np.ndarray], y: np.ndarray) -> qsdp.encoding.Windows:
     """Return the windows on which a ridge regression is best; of equal ones, those of the fewest moments."""
+    from sklearn.model_selection import cross_val_score
+
     encoders = [qsdp.encoding.Windows(size, segments=parts) for size, parts in itertools.product(SIZES, SEGMENTS)]
     rows = [encoder.fit_transform(X).rows for encoder in encoders]
     scores = [np.mean(cross_val_score(ridge(), one, y, cv=folds(y))) for one in rows]

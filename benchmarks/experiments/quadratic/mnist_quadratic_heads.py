@@ -21,7 +21,7 @@ from benchmarks.data.sets import images
 from benchmarks.experiments.quadratic.nonlinear_cluster import train_starts
 from benchmarks.machinery.common import Records, experiment_in, grid, over_sets
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, judged, within
-from qsdp.baselines.quadratic import QuadraticNetworkClassifier
+from qsdp.baselines import quadratic
 from qsdp.bench import Record
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Table 4"
@@ -58,7 +58,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     # All heads of a width use the same images in the same order.
     rng = np.random.default_rng([case["seed"], case["images"], case["hidden"]])
     chosen = rng.permutation(len(X))[: case["images"]]
-    model = QuadraticNetworkClassifier(
+    model = quadratic.QuadraticNetworkClassifier(
         (("linear", case["hidden"], "sigmoid"),), case["head"], learning_rate=0.01, init_scale=STARTS[case["start"]]
     )
     return train_starts(model, case, rng, (X[chosen], X_test, y[chosen], y_test))[1]

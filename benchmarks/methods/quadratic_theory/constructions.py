@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
+import scipy
 
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_numbers, check_real
 from qsdp.baselines.quadratic.network import Layer
@@ -103,12 +103,12 @@ def ball_neurons(centres: Any, radii: Any, *, confidence: float = 0.999, family:
     radii = check_numbers("radii", radii, f"({C},)")
     if radii.shape != (C,) or np.any(radii < 0.0) or C < 2:
         raise InvalidInputError(f"radii must be {C} numbers >= 0, one for each of at least two centres; got {radii!r}")
-    apart = cdist(centres, centres) - radii[None, :] - radii[:, None]
+    apart = scipy.spatial.distance.cdist(centres, centres) - radii[None, :] - radii[:, None]
     np.fill_diagonal(apart, np.inf)
     if not apart.min() > 0.0:
         first, second = sorted(int(k) for k in np.unravel_index(apart.argmin(), apart.shape))
         raise InvalidInputError(f"the balls {first} and {second} intersect, so balls do not separate their clusters")
-    nearest = cdist(centres, centres) - radii[None, :]
+    nearest = scipy.spatial.distance.cdist(centres, centres) - radii[None, :]
     np.fill_diagonal(nearest, np.inf)
     P = np.broadcast_to(np.eye(d), (C, d, d))
     return _layer(centres, P, radii**2, nearest.min(axis=1) ** 2, confidence, family)

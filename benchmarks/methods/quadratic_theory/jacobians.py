@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.integrate import cumulative_trapezoid
+import scipy
 
 from qsdp._utils.validation import FloatArray, check_integer, check_matrix
 from qsdp.baselines._activations import DIFFERENTIABLE, Activation, Identity
@@ -88,7 +88,7 @@ def output_change(layers: Sequence[TrainedLayer], x: FloatArray) -> FloatArray:
     slopes = input_jacobian(layers, x[:, None])
     if slopes.shape[1] != 1:
         raise InvalidInputError(f"layers must end in one output; got {slopes.shape[1]}")
-    values = cumulative_trapezoid(slopes[:, 0, 0], x, initial=0)
+    values = scipy.integrate.cumulative_trapezoid(slopes[:, 0, 0], x, initial=0)
     change: FloatArray = values - np.interp(0.0, x, values)
     return change
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix
 from qsdp.exceptions import InvalidInputError, SolverError
@@ -103,7 +103,7 @@ def separate(X: Any, positive: Any, family: str = "qnn") -> Separation:
     scales[scales == 0.0] = 1.0
     signed = signs[:, None] * (features / scales)
     p = features.shape[1]
-    answer = linprog(
+    answer = scipy.optimize.linprog(
         np.append(np.zeros(p), -1.0),
         A_ub=np.column_stack([-signed, np.ones(len(X))]),
         b_ub=np.zeros(len(X)),

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.interpolate import PPoly
+import scipy
 
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.baselines._torch import require_torch
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["spline_error_constant", "spline_network", "spline_parameters"]
 
 
-def spline_parameters(spline: PPoly) -> list[Parameters]:
+def spline_parameters(spline: scipy.interpolate.PPoly) -> list[Parameters]:
     r"""Return the layers of a Fan network, with ReLU between them, that equals a spline between its end knots.
 
     With pieces :math:`s_i` from knot :math:`x_i` on, :math:`Q_0 = s_0`, :math:`Q_i = s_i - s_{i-1}` and
@@ -70,7 +70,7 @@ def spline_parameters(spline: PPoly) -> list[Parameters]:
     return layers
 
 
-def spline_network(spline: PPoly, *, dtype: Any = None, device: Any = None) -> ReLinearNetwork:
+def spline_network(spline: scipy.interpolate.PPoly, *, dtype: Any = None, device: Any = None) -> ReLinearNetwork:
     """Return `spline_parameters` as a PyTorch network, in double precision by default.
 
     Examples
@@ -124,9 +124,9 @@ def spline_error_constant(m: int) -> Fraction:
     return Fraction(abs(euler[m]), 4**m * math.factorial(2 * m))
 
 
-def _checked_spline(spline: PPoly) -> tuple[FloatArray, FloatArray, int]:
+def _checked_spline(spline: scipy.interpolate.PPoly) -> tuple[FloatArray, FloatArray, int]:
     """Return the knots, the coefficients of the pieces (constant term first) and their degree (at least 3)."""
-    if not isinstance(spline, PPoly):
+    if not isinstance(spline, scipy.interpolate.PPoly):
         raise InvalidTypeError(f"spline must be a scipy.interpolate.PPoly; got {type(spline).__name__}")
     coefficients, knots = np.asarray(spline.c), np.asarray(spline.x)
     if coefficients.ndim != 2 or np.iscomplexobj(coefficients):

@@ -7,6 +7,9 @@ Networks", arXiv:2401.06699, 2024; with repairs where the printed algorithms are
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from qsdp._utils.lazy import lazy_names
 from qsdp.baselines._activations import (
     ELU,
     INVERTIBLE,
@@ -19,10 +22,15 @@ from qsdp.baselines._activations import (
     Tanh,
     get_invertible,
 )
-from qsdp.baselines.bpls._estimators import BPLSClassifier, BPLSRegressor
 from qsdp.baselines.bpls._network import Network
 from qsdp.baselines.bpls._passes import HIDDEN_TARGETS, Design, LayerReport, hidden_target
 from qsdp.baselines.bpls._training import BPLSReport, PassReport, Reference
+
+if TYPE_CHECKING:
+    from qsdp.baselines.bpls._estimators import BPLSClassifier, BPLSRegressor
+
+#: Modules of the estimators, which need scikit-learn; training does not.
+_LATER = {"BPLSClassifier": "_estimators", "BPLSRegressor": "_estimators"}
 
 __all__ = [
     "ELU",
@@ -46,3 +54,5 @@ __all__ = [
     "get_invertible",
     "hidden_target",
 ]
+
+__getattr__, __dir__ = lazy_names(globals(), _LATER)

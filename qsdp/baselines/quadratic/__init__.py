@@ -8,12 +8,25 @@ F.-L. Fan, M. Li, F. Wang, R. Lai and G. Wang, "On Expressivity and Trainability
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from qsdp._utils.lazy import lazy_names
 from qsdp.baselines.quadratic.descent import Descent
-from qsdp.baselines.quadratic.estimators import QuadraticLogisticRegression, QuadraticNetworkClassifier
 from qsdp.baselines.quadratic.families import FAMILIES, Family, get_family, starting_parameters
 from qsdp.baselines.quadratic.maps import COUPLINGS
-from qsdp.baselines.quadratic.multistart import MultiStart, StartStatistics
 from qsdp.baselines.quadratic.network import LOSSES, Layer, QuadraticNetwork
+
+if TYPE_CHECKING:
+    from qsdp.baselines.quadratic.estimators import QuadraticLogisticRegression, QuadraticNetworkClassifier
+    from qsdp.baselines.quadratic.multistart import MultiStart, StartStatistics
+
+#: Modules of the names that need scikit-learn; networks and their descent do not.
+_LATER = {
+    "MultiStart": "multistart",
+    "QuadraticLogisticRegression": "estimators",
+    "QuadraticNetworkClassifier": "estimators",
+    "StartStatistics": "multistart",
+}
 
 __all__ = [
     "COUPLINGS",
@@ -30,3 +43,5 @@ __all__ = [
     "get_family",
     "starting_parameters",
 ]
+
+__getattr__, __dir__ = lazy_names(globals(), _LATER)

@@ -7,17 +7,19 @@ the Golomb-Rice code of each output and a byte for its parameter, or the bits th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.tree import DecisionTreeClassifier
 
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BlockNetwork
 from qsdp.networks.coding import encoded_bits, fold, parameter_of
 from qsdp.networks.weights import FLOAT_BITS, bits_of, count_floats
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.tree import DecisionTreeClassifier
 
 __all__ = ["PLACE", "REAL", "boosting_bits", "linear_bits", "node_bits", "plain_bits", "tree_bits", "weights_bits"]
 

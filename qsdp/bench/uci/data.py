@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, train_test_split
 
 from qsdp._utils.validation import FloatArray
 from qsdp.datasets import Dataset, load_dataset, load_uci
@@ -74,6 +73,8 @@ def load(name: str) -> Dataset:
 
 def prepare(name: str, seed: int, test_size: float = 0.2) -> Split:
     """Split a data set, stratified by class, and standardise it by the moments of the training set."""
+    from sklearn.model_selection import train_test_split
+
     data = load(name)
     classes, codes = np.unique(data.y, return_inverse=True)
     train, test = train_test_split(np.arange(len(codes)), test_size=test_size, random_state=seed, stratify=codes)
@@ -89,6 +90,8 @@ def validation_splits(y: Indices, seed: int) -> list[tuple[Indices, Indices]]:
 
     Five stratified folds up to 500 rows, three up to 2000, one held-out fifth beyond.
     """
+    from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
+
     if np.bincount(y).min() < 2:
         raise InvalidInputError("every class must have at least two training rows, one of them for validation")
     if len(y) > 2000:

@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.tree import DecisionTreeClassifier
 
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._budget import Folds, InteriorSearch
+from qsdp.baselines._budget import Folds
 from qsdp.bench.uci.bits import REAL, boosting_bits, linear_bits, plain_bits, tree_bits
-from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
-from qsdp.bench.uci.rounding import PRECISION, RoundedLogistic
-from qsdp.bench.uci.trained import (
-    FloatBackprop,
-    MatchedBackprop,
-    RefittedStraightThrough,
-    RoundedBackprop,
-    RoundedReLU,
-    StraightThrough,
-)
+from qsdp.bench.uci.rounding import PRECISION
 from qsdp.certificates import Certificate
-from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
-from qsdp.pipeline import QSDPResult
-from qsdp.relaxation import beta_max
-from qsdp.relaxation.path import geometric
-from qsdp.statistics.collections import Rows
+
+if TYPE_CHECKING:
+    from qsdp.bench.uci.models import RelaxationClassifierCV
 
 __all__ = ["METHODS", "UCIMethod"]
 
@@ -76,32 +61,11 @@ class UCIMethod:
         return self.needs is None or importlib.util.find_spec(self.needs) is not None
 
 
-class WideClassifierCV(QuantizedNetworkClassifierCV):
-    """Classifier that chooses beta on a longer regularisation path than the default."""
+def _model(kind: str, *args: Any, **options: Any) -> Any:
+    """Build a model of a class of `models`, imported only now, since cases are listed without building any model."""
+    from qsdp.bench.uci import models
 
-    def _train(
-        self,
-        samples: Rows,
-        inputs: FloatArray,
-        target: FloatArray,
-        weights: FloatArray | None,
-        options: Any,
-        **routed: Any,
-    ) -> QSDPResult:
-        largest = beta_max(options.problem(inputs, target, weights))
-        # With thousands of samples, the default path ends too early: its last beta, 0.001 of the largest, is chosen.
-        options = replace(options, betas=geometric(largest, 1e-4, 9))
-        return super()._train(samples, inputs, target, weights, options, **routed)
-
-
-class RelaxationClassifierCV(WideClassifierCV):
-    """Classifier that predicts by the relaxation itself, a quadratic function with real coefficients."""
-
-    def _output(self, X: Any) -> FloatArray:
-        # While folds are scored, a relaxation takes the place of the network.
-        relaxation = self.result_.relaxation if "_result" in vars(self) else self.network_
-        outputs = relaxation.outputs(self._inputs(np.asarray(X, dtype=np.float64)))
-        return self.target_scaling_.decode(outputs)
+    return getattr(models, kind)(*args, **options)
 
 
 def _relaxation_bits(model: RelaxationClassifierCV) -> int:
@@ -127,20 +91,20 @@ def _sampled(name: str, what: str, n_neurons: int, **options: Any) -> UCIMethod:
 
     def build(folds: Folds, seed: int) -> Any:
         if "beta" in options:
-            return QuantizedNetworkClassifier(n_neurons, random_state=seed, **{**_COMMON, **options})
+            return _model("QuantizedNetworkClassifier", n_neurons, random_state=seed, **{**_COMMON, **options})
         chosen = {**_COMMON, "evaluate": "network", **options}
-        return WideClassifierCV(n_neurons, cv=folds, random_state=seed, **chosen)
+        return _model("WideClassifierCV", n_neurons, cv=folds, random_state=seed, **chosen)
 
     certified: dict[str, Any] = {"quantized": True, "certify": lambda model, X, y: model.certificate_}
     return UCIMethod(name, what, build, _network_bits, chosen=_beta, **certified)
 
 
-def _search(kind: Any, rates: list[float]) -> Callable[[Folds, int], InteriorSearch]:
+def _search(kind: str, rates: list[float]) -> Callable[[Folds, int], Any]:
     grid = {"learning_rate": rates, "beta": [1.0, 10.0, 100.0]}
-    return lambda folds, seed: InteriorSearch(kind(random_state=seed), grid, folds)
+    return lambda folds, seed: _model("InteriorSearch", _model(kind, random_state=seed), grid, folds)
 
 
-def _trained(name: str, what: str, kind: Any, rates: list[float], *, quantized: bool = True) -> UCIMethod:
+def _trained(name: str, what: str, kind: str, rates: list[float], *, quantized: bool = True) -> UCIMethod:
     """Return the method of a network trained by gradients, with hyper-parameters chosen on the folds from a grid."""
     return UCIMethod(
         name, what, _search(kind, rates), lambda search: int(search.best_estimator_.bits()), quantized=quantized,
@@ -148,12 +112,14 @@ def _trained(name: str, what: str, kind: Any, rates: list[float], *, quantized: 
     )  # fmt: skip
 
 
-def _searched(name: str, what: str, bits: Callable[[Any], int], kind: Any, grid: Grid, **fixed: Any) -> UCIMethod:
+def _searched(name: str, what: str, bits: Callable[[Any], int], kind: str, grid: Grid, **fixed: Any) -> UCIMethod:
     """Return the method of a scikit-learn model, with hyper-parameters chosen on the folds from a grid."""
     return UCIMethod(
         name,
         what,
-        lambda folds, seed: GridSearchCV(kind(**fixed, random_state=seed), grid, cv=folds, error_score="raise"),
+        lambda folds, seed: _model(
+            "GridSearchCV", _model(kind, **fixed, random_state=seed), grid, cv=folds, error_score="raise"
+        ),
         lambda search: bits(search.best_estimator_),
         chosen=lambda search: {name: float(value) for name, value in search.best_params_.items()},
     )
@@ -175,36 +141,36 @@ _TABLE = (
     _sampled("qsdp-polish", "250 sampled, bits improved one by one", 250, refine="polish", time_limit=60.0, **_WHOLE),
     UCIMethod(
         "relaxation", "the relaxation's own quadratic form, float",
-        lambda folds, seed: RelaxationClassifierCV(250, cv=folds, random_state=seed, **_COMMON),
+        lambda folds, seed: _model("RelaxationClassifierCV", 250, cv=folds, random_state=seed, **_COMMON),
         _relaxation_bits, chosen=_beta,
     ),
-    _trained("backprop-rounded", "250 bilinear neurons, trained in float, signs taken", RoundedBackprop,
+    _trained("backprop-rounded", "250 bilinear neurons, trained in float, signs taken", "RoundedBackprop",
              [0.01, 0.03, 0.1]),
-    _trained("straight-through", "250 bilinear neurons, binary in training, free second layer", StraightThrough,
+    _trained("straight-through", "250 bilinear neurons, binary in training, free second layer", "StraightThrough",
              _RATES),
     UCIMethod(
         "straight-through-refitted", "the network of 'straight-through' with a new second layer",
-        lambda folds, seed: RefittedStraightThrough(_search(StraightThrough, _RATES)(folds, seed), seed),
+        lambda folds, seed: _model("RefittedStraightThrough", _search("StraightThrough", _RATES)(folds, seed), seed),
         _network_bits, quantized=True, certify=lambda model, X, y: model.certificate(X, y), chosen=_choice,
         needs="torch",
     ),
-    _trained("relu-rounded", "500 ReLU neurons, trained in float, signs taken", RoundedReLU, [0.1, 0.3, 1.0]),
+    _trained("relu-rounded", "500 ReLU neurons, trained in float, signs taken", "RoundedReLU", [0.1, 0.3, 1.0]),
     UCIMethod(
         "backprop-matched", "the network of 'backprop', its outputs matched by 250 polished binary neurons",
-        lambda folds, seed: MatchedBackprop(_search(FloatBackprop, _RATES)(folds, seed), seed),
+        lambda folds, seed: _model("MatchedBackprop", _search("FloatBackprop", _RATES)(folds, seed), seed),
         _network_bits, quantized=True, chosen=_choice, needs="torch",
     ),
-    _trained("backprop", "250 bilinear neurons with real weights", FloatBackprop, _RATES, quantized=False),
+    _trained("backprop", "250 bilinear neurons with real weights", "FloatBackprop", _RATES, quantized=False),
     _searched("logistic", "logistic regression, float", lambda model: linear_bits(model.coef_),
-              LogisticRegression, _STRENGTHS, max_iter=1000),
+              "LogisticRegression", _STRENGTHS, max_iter=1000),
     _searched("logistic-rounded", "logistic regression, 8 bits a weight",
-              lambda model: linear_bits(model.coef_, PRECISION), RoundedLogistic, _STRENGTHS, max_iter=1000),
-    _searched("tree", "one decision tree, its size by validation", tree_bits, DecisionTreeClassifier, _LEAVES),
-    _searched("boosting", "gradient-boosted trees, float", boosting_bits, HistGradientBoostingClassifier, _SHRINKAGE,
+              lambda model: linear_bits(model.coef_, PRECISION), "RoundedLogistic", _STRENGTHS, max_iter=1000),
+    _searched("tree", "one decision tree, its size by validation", tree_bits, "DecisionTreeClassifier", _LEAVES),
+    _searched("boosting", "gradient-boosted trees, float", boosting_bits, "HistGradientBoostingClassifier", _SHRINKAGE,
               max_iter=300, early_stopping=True, n_iter_no_change=15),
     UCIMethod(
         "quadratic-ridge", "all monomials of degree two, ridge, float",
-        lambda folds, seed: QuadraticRidgeClassifier(folds),
+        lambda folds, seed: _model("QuadraticRidgeClassifier", folds),
         lambda model: REAL * (model.coef_.size + model.intercept_.size),
         chosen=lambda model: {"lambda": model.lambda_},
     ),

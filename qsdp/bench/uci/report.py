@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from qsdp._utils.validation import FloatArray
 from qsdp.bench._experiment import Record, Table
@@ -70,7 +70,7 @@ def _summary(records: Records) -> Table:
     p_values: dict[str, float] = {}
     reference = "one"
     if len(methods) > 1 and len(sets) > 1:
-        mean_ranks = stats.rankdata([-scores[name] for name in methods], axis=0).mean(axis=1)
+        mean_ranks = scipy.stats.rankdata([-scores[name] for name in methods], axis=0).mean(axis=1)
         ranks = dict(zip(methods, mean_ranks.tolist(), strict=True))
         # The reference is the best of qsdp's methods, if there are any, else the best of all.
         reference = min(ranks, key=lambda name: (not name.startswith("qsdp"), ranks[name]))
@@ -80,7 +80,7 @@ def _summary(records: Records) -> Table:
     rows = []
     for name in sorted(methods, key=lambda method: ranks.get(method, 0.0)):
         costs = [list(means(splits, name, what).values()) for what in _COSTS]
-        geometric = [float(stats.gmean(np.maximum(one, 1e-12))) if one else None for one in costs]
+        geometric = [float(scipy.stats.gmean(np.maximum(one, 1e-12))) if one else None for one in costs]
         gaps = [found[name]["relative_gap"] for found in splits.values()]
         accuracy = 100.0 * scores[name].mean() if splits else None
         cells = zip(
@@ -95,7 +95,7 @@ def _summary(records: Records) -> Table:
 
 
 def _signed_rank_p(differences: FloatArray) -> float:
-    return float(stats.wilcoxon(differences, zero_method="pratt").pvalue) if np.any(differences) else 1.0
+    return float(scipy.stats.wilcoxon(differences, zero_method="pratt").pvalue) if np.any(differences) else 1.0
 
 
 def _note(records: Records, splits: Splits) -> str:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.linear_model import LogisticRegression
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["PRECISION", "RoundedLogistic", "grids"]
+__all__ = ["PRECISION", "grids"]
 
 #: Bits of the suite's rounded logistic regression.
 PRECISION = 8
@@ -31,13 +28,3 @@ def grids(
         ratio = np.clip(weights / reach, -1.0, 1.0)
         yield np.rint((half - 1) * ratio), reach / max(half - 1, 1)
         yield np.clip(np.floor(half * ratio), -half, half - 1) + 0.5, reach / half
-
-
-class RoundedLogistic(LogisticRegression):  # type: ignore[misc]
-    """Logistic regression with weights of 8-bit integers times one scale per output, and real constants."""
-
-    def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> RoundedLogistic:
-        """Fit, then round the weights."""
-        integers, steps = next(grids(super().fit(X, y).coef_, PRECISION, cuts=(1.0,)))
-        self.coef_ = steps * integers
-        return self
