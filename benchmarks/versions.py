@@ -15,6 +15,7 @@ METHODS = {
     "column_generation": 1,  # with pricing
     "smooth_losses": 1,  # column generation on columns for smooth losses but the squared one
     "certificates": 1,
+    "root_leaves": 1,  # of proofs, of which hundreds of inputs take the time and memory
     "statistics": 1,  # one pass over the rows, in parts or by Dask
     "encoding": 1,
     "estimators": 5,  # what they choose by default

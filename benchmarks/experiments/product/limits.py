@@ -210,8 +210,15 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
-#: Methods whose versions are stored with the records.
-MEASURED = (
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    return (*ALL, "root_leaves") if case["d"] >= WIDE and case["call"] in PROVING else ALL
+
+
+#: Calls that end with a rigorous proof, and columns from which on a root leaf takes most of its time and memory.
+PROVING, WIDE = ("column_generation", "certify verified"), 500
+#: Methods that all cases depend on.
+ALL = (
     "relaxation",
     "sampling",
     "refinement",
@@ -222,4 +229,6 @@ MEASURED = (
     "smooth_losses",
     "low_rank_first",
 )
+#: Methods whose versions are stored with the records.
+MEASURED = (*ALL, "root_leaves")
 EXPERIMENT = experiment_in(__name__, "Limits of time and memory", "Time and memory of the package", version=2)
