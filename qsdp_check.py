@@ -929,7 +929,8 @@ def main(arguments: list[str] | None = None) -> int:
         with np.errstate(all="ignore"):
             objective, bound, value, penalty = check(f, time_limit=options.time_limit)
     except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
+        named = error.filename is not None and error.strerror
+        print(f"error: {error.filename!r}: {error.strerror}" if named else f"error: {error}", file=sys.stderr)
         return 2
     except Undecided:
         print(f"error: not decided in {options.time_limit:g} seconds", file=sys.stderr)

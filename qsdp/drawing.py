@@ -19,13 +19,21 @@ from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.options import TrainingOptions
 from qsdp.problem import TrainingProblem
-from qsdp.refinement import AnyData, Trial, descent_data, improve, refit, suits_statistics
+from qsdp.refinement import (
+    AnyData,
+    Trial,
+    check_memory_of_polish,
+    descent_data,
+    improve,
+    refit,
+    suits_statistics,
+)
 from qsdp.relaxation import Relaxation
-from qsdp.sampling import sample_network
+from qsdp.sampling import check_memory_of_neurons, sample_network
 from qsdp.shaping import SignCovariance
 from qsdp.width import MOST_NEURONS, deviation, least_deviation, more_neurons
 
-__all__ = ["Drawing", "refined", "timed_stage"]
+__all__ = ["Drawing", "check_memory_of_network", "refined", "timed_stage"]
 
 #: Number of sweeps of a polish between decisions whether to continue it.
 _TRIED_SWEEPS = 8
@@ -134,6 +142,15 @@ class Drawing:
                 network = refined(network, self.relaxation.problem, options, self.rng, self.kept, trial, data)
             self.networks.append(network)
         return network, last[0] if network is checked else None
+
+
+def check_memory_of_network(problem: TrainingProblem, options: TrainingOptions, kept: TrainingProblem | None) -> None:
+    """Raise `InvalidInputError` before a solve if the network could not be sampled or refined in the main memory."""
+    n_neurons = options.neurons(problem.n_outputs)
+    if options.refine == "polish":
+        check_memory_of_polish(_polished_problem(problem, kept), n_neurons)
+    else:
+        check_memory_of_neurons("sampling", n_neurons, problem.size, problem.n_outputs)
 
 
 def refined(

@@ -17,7 +17,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.bilinear import is_cheap
-from qsdp.drawing import Drawing, refined, timed_stage
+from qsdp.drawing import Drawing, check_memory_of_network, refined, timed_stage
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
@@ -315,6 +315,7 @@ def run_pipeline(
             kept, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
         if options.refine == "exact" and problem.blocks is not None and is_cheap(problem):
             return _proven(problem, options, rng, kept, timings)
+        check_memory_of_network(problem, options, kept)
         same = start is not None and (start.problem.size, start.problem.y.shape) == (problem.size, problem.y.shape)
         if start is not None and not (same and np.any(start.rho_stack)):
             # It has another shape, or is the zero point, which has no scale.

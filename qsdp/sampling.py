@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.memory import require_memory
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import chunks, count_jobs, in_threads
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state, read_only
@@ -16,7 +17,7 @@ from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.shaping import BlockCovariances, LinearNeurons, SignCovariance
 from qsdp.shaping.roots import CovarianceRoot, root_of
 
-__all__ = ["ALLOCATIONS", "allocate", "check_neurons", "sample_network"]
+__all__ = ["ALLOCATIONS", "allocate", "check_memory_of_neurons", "check_neurons", "sample_network"]
 
 ALLOCATIONS = ("equal", "proportional")
 
@@ -24,6 +25,17 @@ ALLOCATIONS = ("equal", "proportional")
 def check_neurons(name: str, value: Any, minimum: int = 1) -> int:
     """Check a number of neurons, at most 10^9: the int8 weights of more take gigabytes per input."""
     return check_integer(name, value, minimum=minimum, maximum=10**9)
+
+
+def check_memory_of_neurons(work: str, n_neurons: int, side: int, n_outputs: int, others: int = 16) -> None:
+    """Raise `InvalidInputError` if a network with sides of this size does not fit into the main memory.
+
+    A neuron takes two sides of one byte per weight, a float per output, and `others`: bytes that `work` needs for each
+    neuron besides. By default these are an output's number and its magnitude.
+    """
+    size = f"{n_neurons:,} neurons with {side:,} inputs and {n_outputs} outputs"
+    needed = n_neurons * (2 * side + 8 * n_outputs + others)
+    require_memory(needed, work, size, "take fewer neurons")
 
 
 def sample_network(
@@ -80,6 +92,8 @@ def sample_network(
     check_choice("allocation", allocation, ALLOCATIONS)
     if m < len(outputs):
         raise InvalidInputError(f"n_neurons must be at least {len(outputs)}, the number of outputs; got {m}")
+    side = parts[0].dimension if blocks is None else blocks.layout.side
+    check_memory_of_neurons("sampling", m, side, len(outputs))
     jobs = count_jobs(n_jobs)
     rng = check_random_state(random_state)
     sizes = _sizes(m, outputs, allocation)
@@ -89,10 +103,10 @@ def sample_network(
     alpha[np.arange(m), owners] = shared[owners]
     if blocks is not None:
         layout, counts = blocks.layout, _counts(sizes, blocks.weights, rng)
-        U, V = _drawn(parts, counts, layout.side, rng, jobs)
+        U, V = _drawn(parts, counts, side, rng, jobs)
         block = np.repeat(np.tile(np.arange(layout.n_blocks), len(outputs)), counts)
         return BlockNetwork.of(layout, U, V, squeezed(alpha, blocks.output_shape, axis=1), block)
-    U, V = _drawn(parts, sizes, parts[0].dimension, rng, jobs)
+    U, V = _drawn(parts, sizes, side, rng, jobs)
     alpha = squeezed(alpha, () if isinstance(covariance, SignCovariance) else (len(outputs),), axis=1)
     return BilinearNetwork(read_only(U), read_only(V), alpha, levels=parts[0].levels, activation=parts[0].activation)
 

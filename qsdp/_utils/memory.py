@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 
 from qsdp._utils.summary import in_units
+from qsdp.exceptions import InvalidInputError
 
-__all__ = ["format_bytes", "main_memory"]
+__all__ = ["format_bytes", "main_memory", "require_memory"]
 
 #: File with the memory limit of a container on Linux.
 _CONTAINER = Path("/sys/fs/cgroup/memory.max")
@@ -27,6 +28,16 @@ def main_memory() -> float:
     except (OSError, ValueError):
         # There is no container, or its limit is the word "max".
         return machine
+
+
+def require_memory(needed: float, work: str, size: str, advice: str) -> None:
+    """Raise `InvalidInputError` if `work` on data of a `size` needs more bytes than the main memory has."""
+    there = main_memory()
+    if needed > there:
+        raise InvalidInputError(
+            f"problem must fit into memory: {work} takes {format_bytes(needed)} at least for {size}, there "
+            f"are {format_bytes(there)}; {advice}"
+        )
 
 
 def format_bytes(count: float) -> str:

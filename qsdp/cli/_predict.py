@@ -20,7 +20,7 @@ from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray
 from qsdp.cli._flags import Force, ModelFile, load_model
-from qsdp.cli._streams import destination, say, stage
+from qsdp.cli._streams import STANDARD_OUTPUT, destination, say, stage
 from qsdp.estimators.classes import choose_classes, class_probabilities, class_scores
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.losses import get_loss
@@ -43,7 +43,7 @@ def predict(
     model_file: ModelFile,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Parquet file with the columns of the training.")],
     output: Annotated[
-        Path | None, typer.Option(metavar="PRED.csv", help="Output file; standard output by default.")
+        Path | None, typer.Option(metavar="PRED.csv", help="Output file; '-', the default, is standard output.")
     ] = None,
     force: Force = False,
 ) -> None:
@@ -56,7 +56,7 @@ def predict(
     """
     if output is not None and output.suffix not in {"", ".csv", ".gz", ".txt"}:
         raise InvalidInputError(f"--output must end in .csv or .csv.gz, as predictions are CSV; got {str(output)!r}")
-    path = None if output is None else destination(output, force=force, inputs=[file, model_file])
+    path = None if output in {None, STANDARD_OUTPUT} else destination(output, force=force, inputs=[file, model_file])
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as waiting:
         with stage("Predicting") as bar, nullcontext(waiting) if path is None else writing_whole(path) as stream:
             packed = path is not None and path.suffix == ".gz"

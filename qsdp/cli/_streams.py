@@ -33,6 +33,9 @@ SETTINGS: dict[str, Any] = {
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
 
+#: Name of standard output as an output file, which only commands without a summary accept.
+STANDARD_OUTPUT = Path("-")
+
 #: Warnings that the running command has printed; files that are read twice have the same ones.
 _PRINTED: ContextVar[set[str]] = ContextVar("_PRINTED")
 
@@ -115,6 +118,8 @@ def _explain(error: Exception) -> tuple[str, int]:
         # A URL such as https://host, which Path shortens to https:/host; two letters exclude drives of Windows.
         remote = named and re.match(r"\w\w+:/", str(error.filename)) and isinstance(error, FileNotFoundError)
         hint = "; download remote files first" if remote else ""
+        if named and os.fspath(error.filename) == "-":
+            hint = "; standard input is /dev/stdin on Linux and macOS"
         return (f"{os.fspath(error.filename)!r}: {error.strerror}{hint}" if named else str(error)), 2
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}", 2
@@ -188,6 +193,10 @@ def print_out(renderable: Any) -> None:
 def destination(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Path:
     """Check that a file can be written, before any work, and return its path."""
     shown = repr(str(path))
+    if path == STANDARD_OUTPUT:
+        raise InvalidInputError(
+            "--output must be the name of a file, because this command prints its summary to standard output; got '-'"
+        )
     if path.is_dir():
         raise InvalidInputError(f"{shown} is a folder; give the name of a file with --output")
     if is_device(path):

@@ -200,8 +200,10 @@ def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tupl
     if weights is not None:
         # The scaler takes the sum of the weights for the number of rows, by which it bounds rounding errors.
         weights = np.ldexp(weights, -int(np.frexp(weights.mean())[1]))
-    scaler = StandardScaler().fit(np.ldexp(X, -exponents), sample_weight=weights)
-    constant = scaler.var_ == 0.0
+    # With weights, rounding can make the variance of a constant column negative.
+    with np.errstate(invalid="ignore"):
+        scaler = StandardScaler().fit(np.ldexp(X, -exponents), sample_weight=weights)
+    constant = scaler.var_ <= 0.0
     means, scales = np.ldexp(scaler.mean_, exponents), np.where(constant, 1.0, np.ldexp(scaler.scale_, exponents))
     return list(zip(means.tolist(), scales.tolist(), strict=True))
 

@@ -63,6 +63,7 @@ def choose_encoder(
     weights: FloatArray | None,
     problem_of: Callable[[FloatArray], TrainingProblem],
     max_categories: int = EncodingRule.max_categories,
+    class_means: Any = None,
 ) -> tuple[TableEncoder, RidgeFit | None]:
     """Fit the encoder of a table whose inputs have the smallest errors on held-out rows.
 
@@ -81,6 +82,8 @@ def choose_encoder(
         Returns the training problem of inputs of shape (n, width).
     max_categories : int, default=50
         Largest number of categories of a column that have bits.
+    class_means : ndarray of shape (C,) or float, optional
+        Offsets of the outputs of more than two classes, the largest of which decides.
 
     Returns
     -------
@@ -110,10 +113,10 @@ def choose_encoder(
         counts = thresholds_per_column(len(spread), affordable)
         most = max(counts, default=0)
         others = with_thresholds(standard, table, columns, spread, counts)
-        best = first_clear_best(chain([first], starmap(candidate, others)), rows)
+        best = first_clear_best(chain([first], starmap(candidate, others)), rows, class_means)
         if spread and rows.count > MANY:
             others = with_splits(standard, table, columns, spread, affordable, first.problem, rows)
-            best = first_clear_best(chain([best], starmap(candidate, others)), rows)
+            best = first_clear_best(chain([best], starmap(candidate, others)), rows, class_means)
         kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
         too_many = bool(spread) and most < FEWEST
         if best.n_thresholds or len(kept) == standard.width or not too_many:
@@ -144,7 +147,7 @@ class Candidate:
     fit: RidgeFit | None = None
 
 
-def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Candidate:
+def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows, class_means: Any = None) -> Candidate:
     """Choose the first candidate on which the next, with more inputs, does not clearly improve.
 
     Parameters
@@ -153,6 +156,8 @@ def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Can
         At least one. The search ends at the first that is no clear gain, or once a time limit has passed.
     rows : DistinctRows
         Distinct rows of the samples.
+    class_means : ndarray of shape (C,) or float, optional
+        Offsets of the outputs of more than two classes. Then an improvement does not misclassify more left-out rows.
     """
     best = next(candidates)
     if rows.count < LEAST_ROWS:
@@ -169,8 +174,25 @@ def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows) -> Can
         found = left_out_fit(other.problem, rows)
         if not is_clear_gain(fit.errors - found.errors, fit.errors):
             break
+        if class_means is not None and misclassifies_more(found, fit, class_means):
+            break
         best = replace(other, fit=found)
     return best
+
+
+def misclassifies_more(found: RidgeFit, fit: RidgeFit, class_means: Any) -> bool:
+    """Whether `found` misclassifies more left-out rows than `fit`, by more than one standard error.
+
+    Thresholds let the outputs of several classes follow their one-hot targets more closely, where these are far from
+    quadratic, but the noise of more functions can change which output is the largest.
+    """
+    before, after = (
+        one.left_out.weights
+        * (np.argmax(one.outputs + class_means, axis=1) != np.argmax(one.left_out.targets + class_means, axis=1))
+        for one in (fit, found)
+    )
+    worse = after - before
+    return bool(worse.mean() > standard_error(worse))
 
 
 def is_clear_gain(gains: FloatArray, errors: FloatArray) -> bool:

@@ -194,10 +194,13 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
             weights = self._class_factors[codes] * (1.0 if weights is None else weights)
         return encode_classes(codes, len(self.classes_), get_loss(self.loss)), weights
 
+    def _class_means(self) -> Any:
+        return None if len(self.classes_) == 2 or self._several else self.target_scaling_.offset
+
     def _fit(self, samples: Rows, options: Any, **routed: Any) -> None:
         super()._fit(samples, options, **routed)
         left_out = None if self.result_.choice is None else self.result_.choice.left_out
-        if left_out is not None and len(self.classes_) > 2 and not self._several:
+        if left_out is not None and self._class_means() is not None:
             self.target_scaling_ = self.target_scaling_.deciding_by(
                 decision_offsets(left_out, self.target_scaling_.offset)
             )

@@ -171,7 +171,11 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
             return problem
 
         with options.choosing("inputs"):
-            return choose_encoder(counting.X, counting.weights, problem_of, options.max_categories)
+            return choose_encoder(counting.X, counting.weights, problem_of, options.max_categories, self._class_means())
+
+    def _class_means(self) -> Any:
+        """Return the offsets of the outputs of more than two classes, the largest of which decides, or None."""
+        return None
 
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
         """Return the moments by which effects are centred, or None if an input depends on several columns."""

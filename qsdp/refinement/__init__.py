@@ -1,7 +1,7 @@
 """Refinement of networks: refit the second layer, polish first-layer weights, and search at a fixed width."""
 
 from qsdp.refinement._alpha_bits import in_bits
-from qsdp.refinement._choice import AnyData, descent_data, suits_statistics
+from qsdp.refinement._choice import AnyData, check_memory_of_polish, descent_data, suits_statistics
 from qsdp.refinement.fixed_width import FixedWidthResult, train_fixed_width
 from qsdp.refinement.polishing import Interrupted, Trial, best_at_interrupt, improve, polish
 from qsdp.refinement.refitting import refit
@@ -12,6 +12,7 @@ __all__ = [
     "Interrupted",
     "Trial",
     "best_at_interrupt",
+    "check_memory_of_polish",
     "descent_data",
     "improve",
     "in_bits",

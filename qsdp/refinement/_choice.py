@@ -15,8 +15,9 @@ from qsdp.refinement._moments import Moments
 from qsdp.refinement._sample_descent import SampleDescent
 from qsdp.refinement._samples import Samples
 from qsdp.relaxation.rows import numbers_of_rows
+from qsdp.sampling import check_memory_of_neurons
 
-__all__ = ["AnyData", "descent_data", "descent_of", "suits_statistics"]
+__all__ = ["AnyData", "check_memory_of_polish", "descent_data", "descent_of", "suits_statistics"]
 
 AnyData = Samples | BlockSamples | Moments
 
@@ -36,20 +37,44 @@ def suits_statistics(problem: TrainingProblem) -> bool:
     return problem.blocks is None and problem.size <= _LARGEST
 
 
+#: Bytes that a descent on moments holds for each neuron and input: six arrays of floats and two of weights.
+_HELD = 50
+
+
+def check_memory_of_polish(problem: TrainingProblem, n_neurons: int) -> None:
+    """Raise `InvalidInputError` if polishing so many neurons takes more than the main memory.
+
+    A polish holds two copies of the network, that of the descent and the best one, in addition to the network.
+    """
+    N, C = problem.size, problem.n_outputs
+    copies = 2 * (2 * N + 8 * C)
+    held = _HELD * N if _on_moments(problem, n_neurons) else 0
+    check_memory_of_neurons("polishing", n_neurons, N, C, copies + held)
+
+
 def descent_data(problem: TrainingProblem, n_neurons: int, device: str | None = None) -> AnyData:
     """Prepare the data of coordinate descent for all outputs of a problem, on a torch device or in NumPy.
 
     If the moments would take more than half of the time limit, samples are used, which need no preparation.
     """
+    check_memory_of_polish(problem, n_neurons)
     if problem.blocks is not None:
         problem.require_rows("polish on blocks")
         return BlockSamples(problem, device)
     if not problem.weight_map.has_rows:
         return Moments(problem, device)
-    if problem.loss.quadratic and suits_statistics(problem) and _favours_moments(problem, n_neurons):
+    if _on_moments(problem, n_neurons):
         with suppress(TimeOver), deadline.fraction(0.5):
             return Moments(problem, device)
     return Samples(problem, device)
+
+
+def _on_moments(problem: TrainingProblem, n_neurons: int) -> bool:
+    """Whether a polish uses moments if time allows."""
+    if problem.blocks is not None:
+        return False
+    usable = problem.loss.quadratic and suits_statistics(problem)
+    return not problem.weight_map.has_rows or (usable and _favours_moments(problem, n_neurons))
 
 
 def _favours_moments(problem: TrainingProblem, n_neurons: int) -> bool:

@@ -131,7 +131,8 @@ def polish(
     Notes
     -----
     Memory holds the network, the data and a rescaled copy of it (unless its largest entry is between 0.71 and 1.41).
-    All else is bounded for any width: about ten arrays of 32 MiB per thread, and a few of the size of the predictions.
+    All else is bounded for any width, except for polishing on the Gram matrix (see below), which takes about 60 N bytes
+    per neuron: about ten arrays of 32 MiB per thread, and a few of the size of the predictions.
     A sweep costs six to eight products of the data with all neurons, and usually a few loss evaluations per batch.
 
     On data of more than 131,072 entries, these products and a copy of the data for them are in single precision,

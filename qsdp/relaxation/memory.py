@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.memory import format_bytes, main_memory
-from qsdp.exceptions import InvalidInputError
+from qsdp._utils.memory import require_memory
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import BACKENDS
 
@@ -43,12 +42,7 @@ def min_memory(problem: TrainingProblem, *, builtin: bool = True, proven: bool =
 def check_memory(problem: TrainingProblem, solver: str = "auto", *, proven: bool = False) -> None:
     """Raise `InvalidInputError` if a solve, or a proof of its bound, takes more than the main memory."""
     builtin = solver == "auto" or BACKENDS[solver].certified
-    needed, there = min_memory(problem, builtin=builtin, proven=proven), main_memory()
-    if needed > there:
-        size = f"{problem.n_samples:,} samples, {problem.size:,} inputs and {problem.n_outputs} outputs"
-        work = "a proof" if proven else f"solver={solver!r}"
-        other = "" if builtin else ", or solver='auto'"
-        raise InvalidInputError(
-            f"problem must fit into memory: {work} takes {format_bytes(needed)} at least for {size}, there "
-            f"are {format_bytes(there)}; take fewer rows or columns of X{other}"
-        )
+    size = f"{problem.n_samples:,} samples, {problem.size:,} inputs and {problem.n_outputs} outputs"
+    work = "a proof" if proven else f"solver={solver!r}"
+    advice = "take fewer rows or columns of X" + ("" if builtin else ", or solver='auto'")
+    require_memory(min_memory(problem, builtin=builtin, proven=proven), work, size, advice)

@@ -710,6 +710,8 @@ def test_foreign_and_missing_files(tmp_path: Path, capsys: pytest.CaptureFixture
     for name in ("c", "other.npz", "missing", "."):
         assert qsdp_check.main([str(tmp_path / name)]) == 2
         assert capsys.readouterr().err.startswith("error: ")
+    assert qsdp_check.main(["missing"]) == 2
+    assert capsys.readouterr().err == "error: 'missing': No such file or directory\n"
     with pytest.raises(StorageError, match=r"other.npz' is not a valid certificate: it has no certificate header"):
         load_certificate(tmp_path / "other.npz")
     with pytest.raises(FileNotFoundError):

@@ -116,6 +116,20 @@ def test_predict_refuses(trained: Path, here: Path) -> None:
     assert (here / "p.csv").read_text().startswith("prediction,score\n")
 
 
+def test_a_dash_is_standard_output_of_predictions_only(trained: Path, here: Path) -> None:
+    model, data = trained / "label.qsdp", trained / "messy.csv"
+    assert run("predict", model, data, "--output", "-").stdout == run("predict", model, data).stdout
+    for command in (
+        ("resample", model, "--neurons", 5),
+        ("fit", data, "--target", "label"),
+        ("certify", model, data),
+    ):
+        message = refused(*command, "--output", "-")
+        assert "must be the name of a file, because this command prints its summary to standard output" in message
+    assert "standard input is /dev/stdin" in refused("predict", model, "-")
+    assert list(here.iterdir()) == []
+
+
 def test_predict_writes_all_or_nothing(trained: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: Any) -> None:
         raise OSError(28, "No space left on device", "p.csv")

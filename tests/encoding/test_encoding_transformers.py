@@ -427,3 +427,11 @@ def test_texts_that_identify_rows_have_no_inputs():
     assert {one.column for one in encoder.expressions_} == {"x", "city"}
     # In few rows, all of which may differ by chance, texts are categories.
     assert not TableEncoder().fit(pd.DataFrame({"name": names[:20]})).dropped_
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_weights_of_constant_columns_warn_of_nothing():
+    for seed in range(20):
+        weights = np.random.default_rng(seed).random(50)
+        X = np.stack([np.arange(50.0), np.full(50, 0.1), np.full(50, 7.0)], axis=1)
+        TableEncoder("standard").fit(X, sample_weight=weights)

@@ -380,3 +380,21 @@ def test_candidates_are_the_encodings_of_encoders() -> None:
     again = qsdp.encoding.TableEncoder(**encoder.get_params()).fit(X).encoding_
     thresholds = {(one.position, one.value) for one in again.expressions if one.kind == "above"}
     assert thresholds >= {(one.position, one.value) for one in encoder.encoding_.expressions if one.kind == "above"}
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_classes_get_no_thresholds_by_which_more_left_out_rows_are_misclassified(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    centres, X = rng.normal(size=(8, 6)), rng.normal(size=(600, 8))
+    y = np.argmax(2.0 * X @ centres + rng.gumbel(size=(600, 6)), axis=1)
+
+    def kinds() -> set[str]:
+        model = qsdp.QuantizedNetworkClassifier(48, refine="none", random_state=0).fit(X, y)
+        return {one.kind for one in model.encoder_.encoding_.expressions}
+
+    assert kinds() == {"value"}
+    monkeypatch.setattr(choices, "misclassifies_more", lambda *fits: False)
+    # Squared errors alone would choose them.
+    assert kinds() == {"value", "above"}

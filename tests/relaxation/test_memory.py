@@ -18,7 +18,7 @@ def problem(n: int, d: int) -> qsdp.TrainingProblem:
 
 
 def test_a_solver_of_sparse_matrices_is_refused_where_they_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp.relaxation.memory.main_memory", lambda: 32e9)
+    monkeypatch.setattr("qsdp._utils.memory.main_memory", lambda: 32e9)
     large = problem(1000, 2000)
     assert min_memory(large, builtin=False) == 12 * 1000 * 2000**2
     start = time.perf_counter()
@@ -31,11 +31,11 @@ def test_a_solver_of_sparse_matrices_is_refused_where_they_do_not_fit(monkeypatc
 def test_own_methods_count_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     small = problem(10, 4)
     assert min_memory(small) == 8 * (10 * 4 + 8 * 16)
-    monkeypatch.setattr("qsdp.relaxation.memory.main_memory", lambda: 1000.0)
+    monkeypatch.setattr("qsdp._utils.memory.main_memory", lambda: 1000.0)
     X, y = small.X, small.y
     for fit in (
         lambda: qsdp.solve_relaxation(small),
-        lambda: qsdp.solve_and_sample(X, y),
+        lambda: qsdp.solve_and_sample(X, y, n_neurons=8),
         lambda: qsdp.relaxation_path(small, 3),
         lambda: qsdp.QuantizedNetworkRegressor(activation=None).fit(X + np.arange(10)[:, None], np.arange(10.0)),
     ):
@@ -46,7 +46,7 @@ def test_own_methods_count_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_proof_counts_the_matrices_that_it_decomposes(monkeypatch: pytest.MonkeyPatch) -> None:
     large = problem(10, 60)
     assert min_memory(large, proven=True) == 8 * (10 * 60 + 4 * 121**2)
-    monkeypatch.setattr("qsdp.relaxation.memory.main_memory", lambda: 0.4e6)
+    monkeypatch.setattr("qsdp._utils.memory.main_memory", lambda: 0.4e6)
     check_memory(large)
     network = qsdp.BilinearNetwork(np.ones((1, 60)), np.ones((1, 60)), np.ones(1))
     for prove in (qsdp.column_generation, lambda problem: qsdp.certify(network, problem, bound_type="exact")):
@@ -57,3 +57,21 @@ def test_a_proof_counts_the_matrices_that_it_decomposes(monkeypatch: pytest.Monk
 def test_memory_of_this_machine() -> None:
     assert main_memory() > 1e8
     assert [format_bytes(size) for size in (2e3, 3.25e6, 4e9, 5e12)] == ["2 kB", "3.25 MB", "4 GB", "5 TB"]
+
+
+@pytest.mark.parametrize(("refine", "work"), [("none", "sampling"), ("polish", "polishing"), ("refit", "sampling")])
+def test_neurons_that_do_not_fit_are_refused_before_the_solve(
+    monkeypatch: pytest.MonkeyPatch, refine: str, work: str
+) -> None:
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    solved = qsdp.solve_and_sample(X, X[:, 0], beta=1.0, n_neurons=8)
+    monkeypatch.setattr("qsdp._utils.memory.main_memory", lambda: 1e6)
+    monkeypatch.setattr("qsdp.pipeline.solve_relaxation", lambda *args, **kwargs: pytest.fail("it was solved"))
+    message = rf"{work} takes .* at least for 100,000 neurons with 4 inputs and 1 outputs, there are 1 MB; take fewer n"
+    with pytest.raises(InvalidInputError, match=message):
+        qsdp.solve_and_sample(X, X[:, 0], beta=1.0, n_neurons=100_000, refine=refine)
+    with pytest.raises(InvalidInputError, match=r"sampling takes 3\.2 MB"):
+        solved.resample(100_000)
+    network = solved.resample(10_000).network
+    with pytest.raises(InvalidInputError, match=r"polishing takes 2\.48 MB"):
+        qsdp.polish(network, solved.problem)
