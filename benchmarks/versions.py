@@ -21,6 +21,7 @@ METHODS = {
     "estimators": 5,  # what they choose by default
     "offsets": 1,  # of the scores of several classes, by default fits
     "splits": 2,  # as thresholds of default fits to more than 4000 rows
+    "wrong_rows": 1,  # of several classes, which rule out thresholds
     "many_rows": 1,  # inputs, neurons and precision of default fits to more than a thousand rows
     "distillation": 1,
     "time_limits": 1,  # what calls return when their limit ends them
@@ -45,7 +46,8 @@ _CLASSES = frozenset({"iris", "wine", "glass", "vehicle", "wine-quality-red", "w
 
 def estimators_of(name: str) -> tuple[str, ...]:
     """Return the methods that default fits to a data set depend on."""
-    kinds = {"offsets": _CLASSES, "splits": {"adult"}, "many_rows": _MANY_ROWS}
+    # Of the ten splits of every set, only some of these two have other inputs since wrong rows rule out thresholds.
+    kinds = {"offsets": _CLASSES, "splits": {"adult"}, "many_rows": _MANY_ROWS, "wrong_rows": {"iris", "wine"}}
     return (*ESTIMATORS, *(method for method, sets in kinds.items() if name in sets))
 
 

@@ -128,5 +128,5 @@ def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = (*ESTIMATORS, "offsets", "many_rows")
+MEASURED = (*ESTIMATORS, "offsets", "wrong_rows", "many_rows")
 EXPERIMENT = experiment_in(__name__, "What each ingredient adds", "Targets of the package; the sets of the UCI suite")

@@ -238,7 +238,7 @@ def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = (*ESTIMATORS, "offsets", "splits", "many_rows")
+MEASURED = (*ESTIMATORS, "offsets", "wrong_rows", "splits", "many_rows")
 EXPERIMENT = experiment_in(
     __name__,
     "Accuracy against bits",

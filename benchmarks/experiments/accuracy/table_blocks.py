@@ -134,5 +134,5 @@ def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
 #: Methods that fits to tables as blocks depend on.
 BLOCKS = ("column_generation", "certificates", *ESTIMATORS)
 #: Methods whose versions are stored with the records.
-MEASURED = (*BLOCKS, "offsets", "many_rows")
+MEASURED = (*BLOCKS, "offsets", "wrong_rows", "many_rows")
 EXPERIMENT = experiment_in(__name__, "Tables as blocks", "Targets of the package; the sets of the UCI suite")
