@@ -107,7 +107,7 @@ def quotes(records: Records) -> dict[str, str]:
         found["optima"] = table_row(what, f"{shown}, {duration(slowest)} at most")
         widest = max(r.measured["D"] for r in squared)
         problems = f"UCI problems ({len(SETS)} sets of up to {widest} inputs, {len(BETAS)} betas) solved to a proven"
-        proof = f"global optimum: no network of the kind, of any width, is better by more than {small(PROVEN)} of the"
+        proof = f"global optimum: no network of this kind, of any width, is better by more than {small(PROVEN)} of the"
         found["short"] = table_row(f"**{count}**", f"{problems} {proof} objective (median time {duration(median)})")
     for m in (r.measured for r in where(squared, data="breast-cancer", beta=10.0)):
         what = f"... one of them, breast-cancer ({m['n']} x {m['D']}, squared loss, beta = 10)"
