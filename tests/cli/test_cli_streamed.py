@@ -85,7 +85,7 @@ def test_the_objective_is_that_of_all_training_rows(data: Path, options: list[An
 
 def test_the_memory_is_that_of_the_container(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = data.with_name("memory.max")
-    limit.write_text("20000")
+    limit.write_text("100000")
     monkeypatch.setattr("qsdp._utils.memory._CONTAINER", limit)
     main_memory.cache_clear()
     try:

@@ -43,6 +43,7 @@ from qsdp._utils.tuning import (
     MANY_ROWS,
     MANY_STEPS,
     MODERATE,
+    MOST_SIDE,
     MOST_STEPS,
     NEGLIGIBLE,
     PATIENCE,
@@ -224,7 +225,7 @@ class _Iteration:
         self._p, self._u = np.zeros_like(self._target), np.zeros_like(self._target)
         # Outputs that are not certified yet; the others are not updated.
         self._active = outputs
-        self._count, self._next = 0, SOONEST
+        self._count, self._next = 0, 10 if self._costly else SOONEST
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
@@ -388,8 +389,13 @@ class _Iteration:
     def renew_if_due(self) -> None:
         """Update the metric if an update is due; the intervals grow."""
         if self._count >= self._next:
-            self._next = 2 * self._count
+            self._next = (3 if self._costly else 2) * self._count
             self.renew()
+
+    @property
+    def _costly(self) -> bool:
+        """Whether a factorisation takes ten seconds, and so as long as tens of iterations."""
+        return self.side > 2 * MOST_SIDE
 
     def renew(self) -> None:
         """Estimate the metric from the iterates, and adopt it if it differs enough to justify a factorisation."""
@@ -405,8 +411,8 @@ class _Iteration:
             )
         if not level or not np.any(z > 0.0):
             return
-        # Early weights are noise, so small ones are raised, less and less.
-        shape = shape_of(z, 1.0 / self._count**2)
+        # Early weights are noise, so small ones are raised, less and less, and for longer if updates are rare.
+        shape = shape_of(z, 1.0 / self._count ** (1 if self._costly else 2))
         delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
         # A change in few coordinates is not worth a factorisation.
         change = float(np.sqrt(np.mean(np.log(delta / self._delta) ** 2)))
