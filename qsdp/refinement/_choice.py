@@ -37,18 +37,15 @@ def suits_statistics(problem: TrainingProblem) -> bool:
     return problem.blocks is None and problem.size <= _LARGEST
 
 
-#: Bytes that a descent on moments holds for each neuron and input: six arrays of floats and two of weights.
-_HELD = 50
-
-
 def check_memory_of_polish(problem: TrainingProblem, n_neurons: int) -> None:
     """Raise `InvalidInputError` if polishing so many neurons takes more than the main memory.
 
-    A polish holds two copies of the network, that of the descent and the best one, in addition to the network.
+    A polish holds two copies of the network, that of the descent and the best one, in addition to the network, and on
+    moments also six arrays of floats and two of weights.
     """
     N, C = problem.size, problem.n_outputs
     copies = 2 * (2 * N + 8 * C)
-    held = _HELD * N if _on_moments(problem, n_neurons) else 0
+    held = (6 * 8 + 2) * N if _on_moments(problem, n_neurons) else 0
     check_memory_of_neurons("polishing", n_neurons, N, C, copies + held)
 
 
