@@ -229,7 +229,7 @@ class _Iteration:
         z, r, w = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
-        self._set_metric(first_scales(z[self._used], r, 1.0 / SOONEST**2), w)
+        self._set_metric(first_scales(z[self._used], r, 1.0 / self._next**2), w)
 
     def _guess(self) -> tuple[FloatArray, float, float]:
         """Estimate weights (R, N) of the diagonals, r, and the weight of the predictions for the first metric."""
