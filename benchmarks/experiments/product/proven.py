@@ -107,8 +107,10 @@ def quotes(records: Records) -> dict[str, str]:
         found["optima"] = table_row(what, f"{shown}, {duration(slowest)} at most")
         widest = max(r.measured["D"] for r in squared)
         problems = f"UCI problems ({len(SETS)} sets of up to {widest} inputs, {len(BETAS)} betas) solved to a proven"
-        proof = f"global optimum: no network of this kind, of any width, is better by more than {small(PROVEN)} of the"
-        found["short"] = table_row(f"**{count}**", f"{problems} {proof} objective (median time {duration(median)})")
+        proof = "global optimum: no network of this kind, of any width, improves on the objective by more than"
+        found["short"] = table_row(
+            f"**{count}**", f"{problems} {proof} {small(PROVEN)} of it (median time {duration(median)})"
+        )
     for m in (r.measured for r in where(squared, data="breast-cancer", beta=10.0)):
         what = f"... one of them, breast-cancer ({m['n']} x {m['D']}, squared loss, beta = 10)"
         shown = f"{m['neurons']} neurons, relative gap {small(m['gap'])}, {duration(m['seconds'])}"
