@@ -1,8 +1,7 @@
-"""The playground: a directive for each of its parts, which stand in the page with all that they need."""
+"""The playground: a directive that inserts it into a page, with its style, script and networks."""
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import sys
@@ -24,17 +23,17 @@ sys.path.insert(0, str(FOLDER))
 _MODULE = re.compile(r"//[^\n]*\nconst MODEL = (.*?);\n\n(.*)\nexport \{.*\};\n", re.DOTALL)
 
 
-def part(name: str) -> str:
-    """Return a part of the page, "draw" or "proof", as HTML with its style and its script."""
-    script = {"draw": _drawing, "proof": _proof}[name]()
+def playground() -> str:
+    """Return the HTML of the playground, with its style and its script."""
+    script = _script()
     # Nothing in a script may look like its end.
     assert not re.search("</script|<!--", script, re.IGNORECASE)
-    text = {kind: (FOLDER / f"{name}.{kind}").read_text("utf-8") for kind in ("html", "css")}
+    text = {kind: (FOLDER / f"draw.{kind}").read_text("utf-8") for kind in ("html", "css")}
     return f'<style>{text["css"]}</style>\n{text["html"]}\n<script type="module">\n{script}</script>\n'
 
 
-def _drawing() -> str:
-    """Return the networks, of which the code is the same, and the script that evaluates drawings."""
+def _script() -> str:
+    """Return the networks, which share their code, and the script that evaluates drawings."""
     from make_playground import mnist_encoder
 
     facts, models, code = json.loads((DATA / "mnist.json").read_text()), [], ""
@@ -53,23 +52,14 @@ def _drawing() -> str:
     )
 
 
-def _proof() -> str:
-    """Return the checker, the proof with its images, and the script that shows both."""
-    checker = (FOLDER / "qsdp_check.js").read_text("utf-8").replace("\nexport ", "\n")
-    files = {name: base64.b64encode((DATA / f"digits.{name}").read_bytes()).decode() for name in ("cert", "npz")}
-    return f"{checker}\nconst FILES = {json.dumps(files)};\n{(FOLDER / 'proof.js').read_text('utf-8')}"
-
-
 class Playground(SphinxDirective):
-    """``{playground} NAME`` inserts a part of the playground."""
-
-    required_arguments = 1
+    """``{playground}`` inserts the playground."""
 
     def run(self) -> list[nodes.Node]:
-        """Return the part as a raw node."""
+        """Return the playground as a raw node."""
         for path in (*FOLDER.glob("*.*"), *DATA.iterdir()):
             self.env.note_dependency(str(path))
-        return [nodes.raw("", part(self.arguments[0]), format="html")]
+        return [nodes.raw("", playground(), format="html")]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

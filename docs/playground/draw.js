@@ -84,7 +84,7 @@ function pixelsOf() {
 
 const written = (number, digits) => number.toLocaleString("en-US", { maximumSignificantDigits: digits });
 const signed = (number) => `${number < 0 ? "\u2212" : "+"}${Math.abs(number).toFixed(2)}`;
-const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+const percent = (fraction, digits = 1) => `${(100 * fraction).toFixed(digits)} %`;
 
 /** The terms of a network that add most to the score of a class. */
 function firing({ network, side, entries }, sums, chosen) {

@@ -1,32 +1,27 @@
-"""Make the networks and the proof of the playground: ``python docs/playground/make_playground.py``.
+"""Make the networks of the playground: ``python docs/playground/make_playground.py``.
 
 It needs the images of MNIST in the folder named by QSDP_DATA. The results are small files in ``data/``, from which the
 documentation is built.
 
-    digits.cert, digits.npz     a proof for 1000 of scikit-learn's images of digits, and these images
     mnist_*.net, mnist.json     networks of several sizes on MNIST, from one solve, and what is known of them
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 import qsdp
 from qsdp.encoding import Patches
 
 HERE = Path(__file__).parent / "data"
 
-#: Images of digits in the proof; more would take more bytes than a page should have.
-IMAGES = 1000
-#: Beta as a share of its largest useful value, of the proof and of MNIST.
-SHARE, MNIST_SHARE = 0.003, 0.0001
+#: Beta as a fraction of its largest useful value.
+FRACTION = 0.0001
 #: Maximum numbers of neurons that are kept of the solve on MNIST, and bits of their second layer.
 SIZES = ((50, 5), (100, 5), (200, 5), (400, 5), (2000, 5))
 #: Shape of an image of MNIST and its encoder, which needs no data.
@@ -38,21 +33,11 @@ def mnist_encoder() -> Patches:
     return Patches(**ENCODER).fit(np.full((1, 28, 28), 255, dtype=np.uint8))
 
 
-def digits() -> None:
-    """Prove a network on images of digits optimal, and write the proof and the images."""
-    images, labels = load_digits().images[:IMAGES].astype(np.uint8), load_digits().target[:IMAGES].astype(np.uint8)
-    problem = qsdp.TrainingProblem(Patches(regions=2).fit_transform(images), labels, beta=1.0, loss="cross_entropy")
-    result = qsdp.column_generation(problem.with_beta(SHARE * qsdp.beta_max(problem)), tol=1e-7, time_limit=600)
-    print(result.certificate)
-    result.certificate.save(HERE / "digits.cert", include_data=False)
-    np.savez(HERE / "digits.npz", images=images, y=labels)
-
-
-def mnist() -> None:
+def main() -> None:
     """Solve once, keep the largest neurons, and write networks with what they are from the bound of the solve."""
     X, y = qsdp.datasets.load_mnist("train")
     problem = qsdp.TrainingProblem(mnist_encoder().fit_transform(X), y, beta=1.0, loss="cross_entropy")
-    problem = problem.with_beta(MNIST_SHARE * qsdp.beta_max(problem))
+    problem = problem.with_beta(FRACTION * qsdp.beta_max(problem))
     start = time.process_time()
     result = qsdp.column_generation(problem, tol=2e-3, time_limit=3000)
     print(result.certificate)
@@ -82,7 +67,6 @@ def write_networks(problem: qsdp.TrainingProblem, solved: qsdp.BlockNetwork, bou
         "samples": problem.n_samples,
         "bound": bound,
         "beta": problem.beta,
-        "share": MNIST_SHARE,
         "gap": 1.0 - bound / problem.objective(solved),
         "seconds": round(seconds),
         "networks": networks,
@@ -98,5 +82,4 @@ def largest(network: qsdp.BlockNetwork, number: int) -> qsdp.BlockNetwork:
 
 
 if __name__ == "__main__":
-    for part in sys.argv[1:] or ("digits", "mnist"):
-        {"digits": digits, "mnist": mnist}[part]()
+    main()

@@ -1,4 +1,4 @@
-"""The playground: its files are what the page says, and the page shows what Python computes of drawings and proofs."""
+"""The playground: its files are what the page says, and the page shows what Python computes of drawings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import browser, messages, needs_browser, overflows, resize, serious_findings
-from sklearn.datasets import load_digits
 
 import qsdp
-import qsdp_check
 
 DOCS = Path(__file__).parents[2] / "docs"
 DATA = DOCS / "playground" / "data"
@@ -53,19 +51,6 @@ def networks() -> list[Any]:
 # -- files -------------------------------------------------------------------------------------------------
 
 
-def test_the_proof_is_of_the_digits(capsys: pytest.CaptureFixture[str]) -> None:
-    files = [DATA / "digits.cert", DATA / "digits.npz"]
-    assert sum(path.stat().st_size for path in files) < 200_000
-    assert qsdp_check.main([str(files[0]), "--data", str(files[1])]) == 0
-    said = capsys.readouterr().out
-    assert "believed     the images given" in said
-    assert "(exact;" in said
-    assert float(said.split("relative ")[1].split("\n")[0]) < 1e-9
-    with np.load(files[1]) as archive:
-        assert np.array_equal(archive["images"], load_digits().images[:1000])
-        assert np.array_equal(archive["y"], load_digits().target[:1000])
-
-
 def test_networks_are_what_the_page_says(networks: list[Any], encoder: Any) -> None:
     sizes = [(DATA / one["file"]).stat().st_size for one in FACTS["networks"]]
     assert sizes == sorted(sizes)
@@ -89,8 +74,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     pytest.importorskip("sphinx")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [*sys.path])
-        part = loaded("playground", DOCS / "_ext" / "playground.py").part
-        text = "\n".join([THEME, part("draw"), "<h2>Proof</h2>", part("proof"), "</main></body></html>"])
+        html = loaded("playground", DOCS / "_ext" / "playground.py").playground()
+        text = "\n".join([THEME, html, "</main></body></html>"])
     path = tmp_path_factory.mktemp("page") / "index.html"
     path.write_text(text, "utf-8")
     with browser() as driver:
@@ -176,46 +161,6 @@ def test_drawings_by_pointer_and_networks_by_key(page: Any, networks: list[Any],
     page.find_element("css selector", "#draw select").send_keys("2")
     check_answers(page, networks[-1], encoder, 2)
     page.find_element("css selector", "#draw select").send_keys(Keys.HOME)
-
-
-@needs_browser
-def test_the_tab_verifies_the_proof_and_refuses_forgeries(page: Any, tmp_path: Path) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    data = DATA / "digits.npz"
-    contents = (DATA / "digits.cert").read_bytes()
-    with np.load(data):
-        f, _ = qsdp_check.read(str(DATA / "digits.cert"), str(data))
-    objective, bound, _, _ = qsdp_check.check(dict(f))
-    verdict = page.find_element("css selector", "#proof .verdict")
-    WebDriverWait(page, 60).until(lambda _: verdict.text.strip())
-    assert verdict.text.startswith("Yes. Every such network")
-    assert f"{bound:.12g}" in verdict.text
-    assert f"{objective:.12g}" in verdict.text
-    assert f"{len(contents):,} bytes" in page.find_element("id", "proof").text
-    assert contents.split(b"\n")[1].decode() in page.find_element("id", "proof").text
-    first, second, third = page.find_elements("css selector", "#proof .actions button")
-    for number in range(3):
-        second.click()
-        U = f["U"].copy()
-        U.flat[number] *= -1
-        assert verdict.text.startswith(f"No. Refused: {refusal({**f, 'U': U})}. With another weight")
-    assert "the objective is" in verdict.text
-    third.click()
-    higher = f["lower_bound"] * (1 + 1e-6)
-    assert verdict.text.startswith(f"No. Refused: {refusal({**f, 'lower_bound': higher})}. The dual vector")
-    assert "is proven, not" in verdict.text
-    # The digest is that of the changed file.
-    assert contents.split(b"\n")[1].decode() not in page.find_element("id", "proof").text
-    first.click()
-    assert verdict.text.startswith("Yes. ")
-    assert messages(page) == []
-
-
-def refusal(f: dict[str, np.ndarray]) -> str:
-    with pytest.raises(qsdp_check.ClaimError) as caught:
-        qsdp_check.check(f)
-    return str(caught.value)
 
 
 @needs_browser
