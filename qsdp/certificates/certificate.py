@@ -112,9 +112,8 @@ class Certificate(Summarized, Gap):
         Raises
         ------
         InvalidInputError
-            There is no proof; its loss is neither one of `qsdp.losses.LOSSES` nor, unless rows were read in batches, a
-            `PiecewiseQuadratic`; the loss as stored in the file yields a different objective or bound; or the objective
-            is ill-conditioned.
+            There is no proof; its loss is not one of `qsdp.losses.LOSSES`, so a checker could not evaluate it; or the
+            objective is ill-conditioned.
         """
         if self.proof is None:
             raise InvalidInputError(

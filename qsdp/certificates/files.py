@@ -26,12 +26,8 @@ arrays are, with N the side of the matrices, C outputs, T trees (one for each ou
 ``squares``           (C,), :math:`\sum_i w_i y_{ic}^2`
 ``patches``           8 integers from which `qsdp-check` computes packed rows of images, see there
 ``beta``              number
-``loss``              name of a loss of the package, or "piecewise quadratic", of targets y and predictions t
-                      :math:`\max_{a \le \nu \le b} \nu (y - t) - c\,\nu^2 / 2`
-``parameters``        parameters of a loss of the package: :math:`\delta` of Huber's loss, no numbers for the others
-``interval``          (a, b) of a piecewise quadratic loss, each a number or in the shape of y
-``inverse_curvature`` c of a piecewise quadratic loss
-``label``             name of a piecewise quadratic loss, for display
+``loss``              name of a loss of `qsdp.losses.LOSSES`
+``parameters``        parameters of the loss: :math:`\delta` of Huber's loss, no numbers for the others
 ``activation``        (a, b, c), or no numbers for the bilinear network
 ``levels``            M + 1
 ``U``, ``V``          first-layer weights (m, N), int8
@@ -79,18 +75,17 @@ from qsdp._utils.files import check_path, write_whole
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import FAR
-from qsdp._utils.validation import FloatArray, check_numbers, own, read_only
+from qsdp._utils.validation import FloatArray, check_choice, check_numbers, own, read_only
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.blocks import KINDS, Blocks, Layout, PatchGeometry, check_layout
 from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.row_sums import Scores
-from qsdp.certificates.stored_loss import loss_arrays, read_loss, stored_loss
 from qsdp.certificates.stored_trees import read_trees, tree_arrays
 from qsdp.certificates.sums import Sums, SumsProof, read_rounding, rounding_arrays
 from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
 from qsdp.forms import FormMap
-from qsdp.losses import LOSSES, DataFit
+from qsdp.losses import LOSSES, DataFit, Loss
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.problem import TrainingProblem
 
@@ -127,20 +122,20 @@ def data_digest(X: npt.NDArray[Any], y: FloatArray, sample_weight: FloatArray | 
     return digest.hexdigest()
 
 
-def _checked_fit(proof: Proof, claims: Claims) -> DataFit:
-    """Replace the loss of a proof by its stored form; raise `InvalidInputError` if this contradicts the claims."""
-    problem = proof.problem
-    fit = DataFit(stored_loss(problem.loss, problem.targets), problem.targets, problem.sample_weight)
-    if type(fit.loss) is not type(problem.loss):
-        objective = fit.value(problem.outputs(proof.network)) + problem.penalty(proof.network)
-        tolerance = _tolerance(objective, fit)
-        bound = max(0.0, fit.dual_value(fit.project(proof.nu)))
-        if not abs(objective - claims["objective"]) <= tolerance or bound < claims["lower_bound"] - tolerance:
-            raise InvalidInputError(
-                f"a certificate of the loss {problem.loss!r} cannot be saved: a file stores it as the "
-                f"{fit.loss.name} loss, for which the objective is {objective:.12g} and the bound {bound:.12g}"
-            )
-    return fit
+def _loss_arrays(loss: Loss) -> dict[str, Any]:
+    """Encode a loss as arrays of a file; raise `InvalidInputError` if it is user-defined."""
+    if type(loss) is not LOSSES.get(loss.name):
+        raise InvalidInputError(
+            f"a certificate of the user-defined loss {loss!r:.60} cannot be saved, because qsdp-check only knows the "
+            f"losses {', '.join(LOSSES)}; the certificate in memory is valid: to have it again later, save the network "
+            "and call qsdp.certify with the same data and loss"
+        )
+    return {"loss": loss.name, "parameters": np.array(list(loss.parameters().values()), dtype="<f8")}
+
+
+def _read_loss(arrays: dict[str, npt.NDArray[Any]]) -> Loss:
+    """Decode the loss from the arrays of a file."""
+    return LOSSES[check_choice("loss", str(arrays["loss"]), LOSSES)](*arrays["parameters"].tolist())
 
 
 def _tolerance(objective: float, fit: DataFit) -> float:
@@ -182,8 +177,8 @@ def _data(problem: TrainingProblem) -> dict[str, Any]:
 def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, include_data: bool | str) -> None:
     """Write a proof and the claims bound_type, arithmetic, lower_bound and objective to a file, atomically."""
     problem, network = proof.problem, proof.network
-    fit = _checked_fit(proof, claims)
-    _check_objective(proof, fit)
+    loss = _loss_arrays(problem.loss)
+    _check_objective(proof, problem.data_fit)
     data = _data(problem)
     if include_data is True and problem.blocks is not None and next(iter(data.values())).nbytes > _MOST_BYTES:
         include_data = "sums" if problem.loss.quadratic and problem.beta > 0.0 else False
@@ -199,7 +194,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
         **data,
         **counted,
         "beta": problem.beta,
-        **loss_arrays(fit.loss, problem.y),
+        **loss,
         **_block_arrays(problem),
         **_network_arrays(network),
         **dual,
@@ -232,13 +227,9 @@ def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Cla
     Raises
     ------
     InvalidInputError
-        The loss is not one of the package, or rounding leaves the objective uncertain.
+        The loss is user-defined, or rounding leaves the objective uncertain.
     """
-    kind = LOSSES.get(proof.loss.name)
-    if kind is None or not isinstance(proof.loss, kind):
-        raise InvalidInputError(
-            f"a certificate of the {proof.loss.name} loss on batches cannot be saved: files hold {', '.join(LOSSES)}"
-        )
+    loss = _loss_arrays(proof.loss)
     # The rounding is a worst case, which exceeds the actual one by far.
     if not proof.objective_rounding <= FAR * ROUNDING * claims["objective"]:
         raise InvalidInputError(_UNCERTAIN.format(claims["objective"], proof.objective_rounding))
@@ -246,7 +237,7 @@ def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Cla
         "n_samples": np.int64(proof.n_samples),
         "rows_sha256": proof.digest,
         "beta": proof.beta,
-        **loss_arrays(proof.loss, np.zeros(0)),
+        **loss,
         **_network_arrays(proof.network),
         "scores": np.stack([one.forms for one in proof.scores]),
         "steps": np.array([one.step for one in proof.scores]),
@@ -349,6 +340,8 @@ def _arrays_of(contents: bytes) -> dict[str, npt.NDArray[Any]]:
 def _read(
     arrays: dict[str, npt.NDArray[Any]], problem: TrainingProblem | None
 ) -> tuple[Proof | RowsProof | None, dict[str, Any]]:
+    if str(arrays["loss"]) == "piecewise quadratic" or {"interval", "inverse_curvature", "label"} & set(arrays):
+        raise StorageError(f"it has a stored user-defined loss; files hold only the losses {', '.join(LOSSES)}")
     claims = {name: str(arrays[name]) for name in ("bound_type", "arithmetic")}
     numbers = {name: float(arrays[name]) for name in ("lower_bound", "objective")}
     if claims["bound_type"] not in {"sdp", "exact"} or claims["arithmetic"] not in {"float", "verified"}:
@@ -428,7 +421,7 @@ def _rows_proof(arrays: dict[str, npt.NDArray[Any]]) -> RowsProof:
         raise StorageError("its scores do not fit together")
     return RowsProof(
         network,
-        read_loss(arrays, np.zeros(0)),
+        _read_loss(arrays),
         float(arrays["beta"]),
         int(arrays["n_samples"]),
         str(arrays["rows_sha256"]),
@@ -447,13 +440,9 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
             raise StorageError("it belongs to different data")
         arrays = {**arrays, **data}
     y = arrays["y"]
-    loss = read_loss(arrays, y)
-    if given is not None and y.shape == given.y.shape and stored_loss(given.loss, y) == loss:
-        # A loss from outside, or a subclass, is identified by its values only.
-        loss = given.loss
     options: dict[str, Any] = {
         "beta": float(arrays["beta"]),
-        "loss": loss,
+        "loss": _read_loss(arrays),
         "activation": arrays["activation"].tolist() or None,
         "levels": int(arrays["levels"]),
     }

@@ -254,8 +254,7 @@ def _other_problem(arrays: Arrays, rng: Random) -> Arrays:
         return arrays | {"beta": np.array(float(arrays["beta"]) * 10.0 ** rng.uniform(-1, 1))}
     if way == 1:
         loss, parameter = np.array(str(rng.choice(qsdp_check.LOSSES))), np.array([float(10.0 ** rng.uniform(-1, 1))])
-        piece = {"interval": np.array([-1.0, 1.0]), "inverse_curvature": np.array(0.5), "label": np.array("mine")}
-        return arrays | {"loss": loss, "parameters": parameter, **piece}
+        return arrays | {"loss": loss, "parameters": parameter}
     if way == 2:
         return arrays | {"levels": np.array(rng.integers(2, 6), dtype=np.int64)}
     if way == 3:
