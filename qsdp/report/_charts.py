@@ -14,8 +14,14 @@ from qsdp._utils.validation import FloatArray
 
 __all__ = ["Axis", "curve", "scatter"]
 
-#: Size of a chart and the ends of its axes, in units in which a letter is 13 high.
-_FRAME = {"width": 440, "height": 270, "left": 56, "right": 426, "top": 12, "bottom": 226}
+#: Size of a chart and the ends of its axes, in units in which a letter is 13 high. Labels set left and right.
+_FRAME = {"width": 440, "height": 270, "top": 12, "bottom": 226}
+
+#: Width of a character of a label, and of the space around labels; wider ones only move the axis.
+_CHARACTER, _SPACE = 7.5, 16
+
+#: Labels are decimal numbers below this magnitude, and powers of ten beyond it.
+_DECIMAL = 1e7
 
 
 @dataclass(frozen=True)
@@ -56,10 +62,60 @@ class Axis:
         step = next(one * power for one in (0.1, 0.2, 0.5, 1.0, 2.0) if span <= 6.0 * one * power)
         return [step * k for k in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
-    def between(self, start: str, end: str, values: Any) -> list[float]:
-        """Return SVG coordinates of values between two lines of the frame."""
-        first, last = _FRAME[start], _FRAME[end]
+    def labels(self, *, percent: bool = False) -> list[str]:
+        """Return the texts of the ticks, all in the same notation."""
+        ticks = self.ticks()
+        if percent:
+            return [format_share(value, ".6g") for value in ticks]
+        if self.log:
+            return [f"{value:,.6g}" for value in ticks]
+        step, largest = abs(ticks[1] - ticks[0]), max(map(abs, ticks))
+        place = math.floor(math.log10(step) + 1e-9)
+        if largest < _DECIMAL and place >= -4:
+            return [f"{value:,.{max(0, -place)}f}" for value in ticks]
+        digits = max(0, math.floor(math.log10(largest) + 1e-9) - place)
+        return ["0" if value == 0.0 else f"{value:.{digits}e}" for value in ticks]
+
+    def between(self, first: float, last: float, values: Any) -> list[float]:
+        """Return SVG coordinates of values on an axis that is drawn from `first` to `last`."""
         return np.round(first + (last - first) * self.shares(values), 1).tolist()  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Two axes in an SVG picture."""
+
+    across: Axis
+    up: Axis
+    percent: bool = False
+
+    @property
+    def left(self) -> float:
+        """Left end of the horizontal axis, which leaves room for the labels of the vertical one."""
+        return _SPACE + _CHARACTER * max(map(len, self.up.labels(percent=self.percent)))
+
+    @property
+    def right(self) -> float:
+        """Right end of the horizontal axis, on which half of a label may lie."""
+        return _FRAME["width"] - max(_SPACE, _CHARACTER * max(map(len, self.across.labels())) / 2)
+
+    def x(self, values: Any) -> list[float]:
+        """Return horizontal coordinates of values."""
+        return self.across.between(self.left, self.right, values)
+
+    def y(self, values: Any) -> list[float]:
+        """Return vertical coordinates of values."""
+        return self.up.between(_FRAME["bottom"], _FRAME["top"], values)
+
+    def drawn(self) -> dict[str, Any]:
+        """Return the variables of the frame and its ticks."""
+        return {
+            **_FRAME,
+            "left": self.left,
+            "right": self.right,
+            "x_ticks": list(zip(self.x(self.across.ticks()), self.across.labels(), strict=True)),
+            "y_ticks": list(zip(self.y(self.up.ticks()), self.up.labels(percent=self.percent), strict=True)),
+        }
 
 
 def curve(
@@ -69,32 +125,20 @@ def curve(
 
     Texts are `x_label`, `y_label`, `caption` of the line and `star_name` of the point.
     """
-    across, up = Axis.around_sizes(np.append(sizes, point[0])), Axis.around(np.append(values, point[1]))
-    x = across.between("left", "right", sizes)
-    low, mean, high = (up.between("bottom", "top", some(axis=1)) for some in (values.min, values.mean, values.max))
+    frame = _Frame(
+        Axis.around_sizes(np.append(sizes, point[0])), Axis.around(np.append(values, point[1])), percent=percent
+    )
+    x = frame.x(sizes)
+    low, mean, high = (frame.y(some(axis=1)) for some in (values.min, values.mean, values.max))
     line = list(zip(x, mean, strict=True))
     band = [*zip(x, low, strict=True), *zip(x[::-1], high[::-1], strict=True)]
-    (left,), (top,) = across.between("left", "right", [point[0]]), up.between("bottom", "top", [point[1]])
-    return {**_axes(across, up, percent), "band": band, "line": line, "dots": line, "star": (left, top), **texts}
+    star = (*frame.x([point[0]]), *frame.y([point[1]]))
+    return {**frame.drawn(), "band": band, "line": line, "dots": line, "star": star, **texts}
 
 
 def scatter(x: FloatArray, y: FloatArray, **texts: str) -> dict[str, Any]:
     """Return the chart of points on equal scales, with the diagonal; texts are `x_label`, `y_label` and `caption`."""
     both = Axis.around(np.concatenate([x, y]))
-    ends, points = ([both.between("left", "right", a), both.between("bottom", "top", b)] for a, b in (
-        ([both.low, both.high], [both.low, both.high]), (x, y),
-    ))  # fmt: skip
-    line, dots = (list(zip(*pair, strict=True)) for pair in (ends, points))
-    return {**_axes(both, both, False), "band": [], "line": line, "dots": dots, "star": None, **texts}
-
-
-def _axes(across: Axis, up: Axis, percent: bool) -> dict[str, Any]:
-    def texts(values: Sequence[float], percent: bool) -> list[str]:
-        return [format_share(value, ".6g") if percent else f"{value:,.6g}" for value in values]
-
-    x, y = across.ticks(), up.ticks()
-    return {
-        **_FRAME,
-        "x_ticks": list(zip(across.between("left", "right", x), texts(x, False), strict=True)),
-        "y_ticks": list(zip(up.between("bottom", "top", y), texts(y, percent), strict=True)),
-    }
+    frame, ends = _Frame(both, both), [both.low, both.high]
+    line, dots = (list(zip(frame.x(a), frame.y(b), strict=True)) for a, b in ((ends, ends), (x, y)))
+    return {**frame.drawn(), "band": [], "line": line, "dots": dots, "star": None, **texts}

@@ -294,5 +294,28 @@ def test_charts_are_drawn_to_scale() -> None:
     assert chart["band"] == [(left, 2 * low - high), (right, high), (right, high), (left, high)]
     assert {text[-1] for _, text in chart["y_ticks"]} == {"%"}
     flat = scatter(np.zeros(3), np.zeros(3))
-    assert flat["dots"] == [(241.0, 119.0)] * 3
-    assert flat["line"] == [(56.0, 226.0), (426.0, 12.0)]
+    middle = round((flat["left"] + flat["right"]) / 2, 1)
+    assert flat["dots"] == [(middle, 119.0)] * 3
+    assert flat["line"] == [(round(flat["left"], 1), 226.0), (round(flat["right"], 1), 12.0)]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [
+        (2e5, 1e6, ["200,000", "400,000", "600,000", "800,000", "1,000,000"]),
+        (0.0, 0.4, ["0.0", "0.1", "0.2", "0.3", "0.4"]),
+        (-3.0, 3.0, ["-2", "0", "2"]),
+        (0.0, 2e8, ["0", "5.0e+07", "1.0e+08", "1.5e+08", "2.0e+08"]),
+        (1e-6, 4e-6, ["1e-06", "2e-06", "3e-06", "4e-06"]),
+    ],
+)
+def test_labels_are_in_one_notation_and_inside_the_picture(low: float, high: float, labels: list[str]) -> None:
+    chart = scatter(np.array([low, high]), np.array([low, high]))
+    assert [text for _, text in chart["y_ticks"]] == [text for _, text in chart["x_ticks"]] == labels
+    # Digits of the system fonts of the page are at most 0.56 em wide, and an em of a label is 13.
+    widths = [0.56 * 13 * len(text) for text in labels]
+    assert chart["left"] - 6 - max(widths) > 0
+    assert all(
+        x - width / 2 > 0 and x + width / 2 <= chart["width"]
+        for (x, _), width in zip(chart["x_ticks"], widths, strict=True)
+    )
