@@ -509,7 +509,7 @@ def test_outputs_of_zero_relaxation_have_no_neurons(allocation, refine):
     assert counts[[1, 3]].tolist() == [0, 0]
     assert counts.sum() == network.n_neurons == 41
     assert network.shared_alpha
-    assert network.n_bits == 2 * 41 * 4 + 64 * 8
+    assert network.n_bits == 2 * 41 * 4 + 32 * 8
     assert not np.any(network.predict(X)[:, [1, 3]])
 
 

@@ -9,8 +9,8 @@ cost float models nothing, since coefficients absorb means and deviations; they 
 deviations, since constants absorb the means, and rounded quadratic ones, including networks, both. Categories are bits
 already.
 
-Comparisons of training methods at an equal number of neurons count the networks' neurons without a code (`plain_bits`),
-and no positions on columns, which are the same for all.
+A network counts `smallest_bits`. Comparisons of training methods at an equal number of neurons count `n_bits`, the
+neurons without a code, and no positions on columns, which are the same for all.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.bench.uci.bits import PLACE, REAL, boosting_bits, linear_bits, node_bits, plain_bits, tree_bits, weights_bits
+from qsdp.bench.uci.bits import PLACE, REAL, boosting_bits, linear_bits, node_bits, tree_bits, weights_bits
 from qsdp.encoding import Encoding
-from qsdp.networks import BilinearNetwork
-from qsdp.networks.weights import FLOAT_BITS, count_floats
 
 __all__ = [
     "FLOAT",
@@ -33,25 +31,13 @@ __all__ = [
     "encoding_bits",
     "form_bits",
     "linear_bits",
-    "network_bits",
     "node_bits",
-    "plain_bits",
     "tree_bits",
     "weights_bits",
 ]
 
 #: Number of positions (mean, deviation) that kinds of models need for a standardised column.
 FLOAT, LINEAR, QUADRATIC = 0, 1, 2
-
-
-def network_bits(network: BilinearNetwork) -> int:
-    """Return the bits of a network in the smallest form in which this package stores it.
-
-    This is `smallest_bits` with 32 instead of 64 bits per real number.
-    """
-    forms = {network.n_bits: count_floats(network.alpha), network.set_bits: count_floats(network.alpha)}
-    forms[network.form_bits] = network.n_outputs if network.shared_alpha else network.form_bits // FLOAT_BITS
-    return min(bits - (FLOAT_BITS - REAL) * reals for bits, reals in forms.items())
 
 
 def encoding_bits(encoding: Encoding, standardisation: int = QUADRATIC) -> int:

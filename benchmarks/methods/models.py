@@ -105,9 +105,8 @@ def measured_network(sample: Sample, model: qsdp.QuantizedNetworkClassifier) -> 
     places = sizes.encoding_bits(model.encoder_.encoding_)
     return {
         "test": sample.test(model.predict(sample.split.X_test)),
-        "bits": sizes.network_bits(model.network_) + places,
+        "bits": model.network_.smallest_bits + places,
         "encoding_bits": places,
-        "stored_bits": model.network_.n_bits,
         "gap": model.certificate_.relative_gap,
         "neurons": model.network_.n_neurons,
     }

@@ -276,7 +276,7 @@ class StraightThroughRegressor(_StraightThrough, BaselineRegressor):
     >>> model.score(X, y) > 0.98
     True
     >>> model.network_
-    BilinearNetwork(n_neurons=30, n_inputs=7, n_bits=2340, free alpha)
+    BilinearNetwork(n_neurons=30, n_inputs=7, n_bits=1380, free alpha)
     >>> certificate = qsdp.certify(model.network_, model.training_problem(X, y, model.network_))
     >>> certificate.lower_bound < certificate.objective
     True
@@ -297,5 +297,5 @@ class StraightThroughClassifier(_StraightThrough, BaselineClassifier):
     >>> model.score(X, y) > 0.9
     True
     >>> model.network_
-    BilinearNetwork(n_neurons=30, n_inputs=5, n_outputs=3, n_bits=684, shared alpha)
+    BilinearNetwork(n_neurons=30, n_inputs=5, n_outputs=3, n_bits=492, shared alpha)
     """

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from qsdp._utils.summary import format_share
-from qsdp._utils.validation import check_choice
+from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.certificates import Certificate
 from qsdp.cli import _flags as flags
 from qsdp.cli._reports import print_facts, print_figures, time_figure
@@ -17,14 +17,13 @@ from qsdp.cli._streams import stage
 from qsdp.datasets import list_datasets, load_dataset
 from qsdp.estimators import EstimatorOptions
 from qsdp.networks import BilinearNetwork
+from qsdp.networks.weights import FLOAT_BITS
 from qsdp.report.figures import (
-    SINGLE,
     Figure,
     certificate_figures,
     network_fact,
     show_score,
     size_figures,
-    stored_sizes,
 )
 from qsdp.width import MOST_NEURONS
 
@@ -71,21 +70,20 @@ def demo(
             _score(kind, rival, (X, y), (X_test, y_test), numbers=numbers),
             _score(f"in {_LINEAR_BITS} bits", rounded, (X, y), (X_test, y_test), numbers=numbers),
             *size_figures(model.network_),
-            ("", f"{SINGLE * (linear.coef_.size + np.size(linear.intercept_)):,} bits", f"of {kind} regression"),
+            ("", f"{FLOAT_BITS * (linear.coef_.size + np.size(linear.intercept_)):,} bits", f"of {kind} regression"),
             ("", f"{rounded_bits:,} bits", f"of {kind} regression in {_LINEAR_BITS} bits"),
             time_figure(model.result_),
         ]
     )
     typer.echo()
-    advantage = model.score(X_test, y_test) - rounded.score(X_test, y_test)
     changed = {name: value for name, value in given.items() if value != getattr(EstimatorOptions, name)}
     arguments = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-    smaller = min(bits for _, bits in stored_sizes(model.network_)) < rounded_bits
+    gains = _gains(y_test, model.predict(X_test), rounded.predict(X_test), numbers=numbers)
     print_facts(
         [
             ("why these", _reason(model.network_, refine)),
             ("proof", _use_of_bound(model.certificate_)),
-            ("choose", _choice(f"{kind} regression in {_LINEAR_BITS} bits", advantage, smaller=smaller)),
+            ("choose", _choice(f"{kind} regression in {_LINEAR_BITS} bits", gains)),
             ("your file", "qsdp fit FILE.csv --target COLUMN"),
             ("in Python", f"qsdp.{type(model).__name__}({arguments}).fit(X, y)"),
         ]
@@ -105,7 +103,7 @@ def _rounded(pipeline: Any) -> tuple[Any, int]:
         values = np.asarray(getattr(linear, name))
         scale = float(np.max(np.abs(values))) / largest or 1.0
         setattr(linear, name, np.round(values / scale) * scale)
-        bits += _LINEAR_BITS * values.size + SINGLE
+        bits += _LINEAR_BITS * values.size + FLOAT_BITS
     return rounded, bits
 
 
@@ -127,12 +125,16 @@ def _use_of_bound(certificate: Certificate) -> str:
     return f"more neurons or training can lower the objective by at most {share}"
 
 
-def _choice(linear: str, advantage: float, *, smaller: bool) -> str:
-    """Return the model to choose by its advantage in accuracy on the test rows, and by size."""
-    if advantage > 0.0:
-        return f"this network: more accurate than {linear}"
-    if not smaller:
-        return f"{linear}, unless you need the bound"
-    if advantage < 0.0:
-        return f"this network if bits count, else {linear}"
-    return f"this network, which is smaller than {linear}"
+def _gains(y: Any, ours: Any, theirs: Any, *, numbers: bool) -> FloatArray:
+    """Return for each test row what the network gains: in hits, or in squared error."""
+    if numbers:
+        return np.asarray((theirs - y) ** 2 - (ours - y) ** 2, dtype=np.float64)
+    return np.asarray((ours == y).astype(np.float64) - (theirs == y))
+
+
+def _choice(linear: str, gains: FloatArray) -> str:
+    """Return the model whose predictions of the test rows are better by more than chance explains."""
+    gain, error = float(np.mean(gains)), float(np.std(gains, ddof=1)) / np.sqrt(len(gains))
+    if abs(gain) <= 2.0 * error:
+        return f"the {len(gains)} test rows do not say: within two standard errors"
+    return f"{'this network' if gain > 0.0 else linear}: better by {abs(gain) / error:.1f} standard errors"

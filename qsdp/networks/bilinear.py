@@ -79,7 +79,7 @@ class BilinearNetwork(NeuronFunction):
     >>> import numpy as np, qsdp
     >>> network = qsdp.BilinearNetwork(U=[[1, 1], [1, -1]], V=[[1, -1], [1, -1]], alpha=[0.5, 0.5])
     >>> network
-    BilinearNetwork(n_neurons=2, n_inputs=2, n_bits=72, shared alpha=0.5)
+    BilinearNetwork(n_neurons=2, n_inputs=2, n_bits=40, shared alpha=0.5)
     >>> network.predict([[3.0, 1.0]])
     array([6.])
     """
@@ -115,28 +115,28 @@ class BilinearNetwork(NeuronFunction):
 
     @property
     def n_bits(self) -> int:
-        """Storage in bits: ceil(log2(M + 1)) per first-layer weight (1 if binary), 64 per float.
+        """Size in bits: ceil(log2(M + 1)) per first-layer weight (1 if binary), 32 per real number.
 
-        Shared second-layer weights take one float per output. With vector outputs, the number of neurons of each
-        output takes another 64 bits.
+        A second-layer weight that the neurons of an output share counts once per output. With vector outputs, the
+        number of neurons of each output counts another 32 bits. Files store real numbers in double precision.
         """
         weights = 2 * self.n_neurons * (bits_of(self.levels) * self.n_inputs + self.lifted)
         return weights + FLOAT_BITS * count_floats(self.alpha)
 
     @cached_property
     def set_bits(self) -> int:
-        """Storage in bits without neuron order and redundant signs; `n_bits` if alpha is not shared."""
+        """Size in bits without neuron order and redundant signs; `n_bits` if alpha is not shared."""
         return set_bits(*self._weights) if self.shared_alpha else self.n_bits
 
     @property
     def form_bits(self) -> int:
-        """Storage in bits of the exact quadratic form: of `to_integer_form` if alpha is shared, else of floats."""
+        """Size in bits of the exact quadratic form: of `to_integer_form` if alpha is shared, else of real numbers."""
         D = int(self.U.shape[1])
         return self.to_integer_form().n_bits if self.shared_alpha else FLOAT_BITS * self.n_outputs * (D * (D + 1) // 2)
 
     @property
     def smallest_bits(self) -> int:
-        """Minimum of `n_bits`, `set_bits` and `form_bits`; ``save(form="smallest")`` attains it if alpha is shared."""
+        """Minimum of `n_bits`, `set_bits` and `form_bits`; ``save(form="smallest")`` writes that form if it can."""
         return min(self.n_bits, self.set_bits, self.form_bits)
 
     @property

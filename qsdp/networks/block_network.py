@@ -132,7 +132,7 @@ class BlockNetwork(BlockFunction, NeuronFunction):
 
     @property
     def n_bits(self) -> int:
-        """Storage in bits: one per sign, the block index of each neuron, and 64 per second-layer weight.
+        """Size in bits: one per sign, the block index of each neuron, and 32 per second-layer weight.
 
         A weight shared by the neurons of an output is stored once, with their number. If every neuron serves one
         output, the index of that output is stored instead of zeros.
@@ -140,12 +140,8 @@ class BlockNetwork(BlockFunction, NeuronFunction):
         sides = np.array(self.layout.sizes) * np.where(self.layout.linear, 1, 2)
         single = self._second_layer == "single"
         numbers = bits_of(self.layout.n_blocks) + (bits_of(self.n_outputs) if single else 0)
-        return int(sides[self.block].sum()) + self.n_neurons * numbers + FLOAT_BITS * self.n_floats
-
-    @property
-    def n_floats(self) -> int:
-        """Number of second-layer weights of 64 bits in `n_bits`."""
-        return self.n_neurons if self._second_layer == "single" else count_floats(self.alpha)
+        floats = self.n_neurons if single else count_floats(self.alpha)
+        return int(sides[self.block].sum()) + self.n_neurons * numbers + FLOAT_BITS * floats
 
     @cached_property
     def entries(self) -> FloatArray:

@@ -55,7 +55,7 @@ class IntegerForm(QuadraticFunction):
     >>> form = network.to_integer_form()
     >>> form.matrices[0], form.scales, form.n_bits
     (array([[ 2, -1],
-           [-1,  0]]), array([0.5]), 78)
+           [-1,  0]]), array([0.5]), 46)
     >>> form.predict([[3.0, 1.0]])
     array([6.])
     """
@@ -77,7 +77,7 @@ class IntegerForm(QuadraticFunction):
 
     @cached_property
     def n_bits(self) -> int:
-        """Storage: for each output, the code of a triangle, a byte that describes the code, and a float."""
+        """Size in bits: for each output, the code of a triangle, a byte that describes the code, and a real number."""
         codes = [_Code.of(matrix) for matrix in self.matrices]
         return sum(encoded_bits(code.numbers, code.parameter) + 8 + FLOAT_BITS for code in codes)
 

@@ -120,7 +120,7 @@ class PolynomialNetwork(NeuronFunction):
 
     @property
     def n_bits(self) -> int:
-        """Storage in bits: ceil(log2(n_values)) per first-layer weight, 64 per float; see `BilinearNetwork.n_bits`."""
+        """Bits: ceil(log2(n_values)) per first-layer weight, 32 per real number; see `BilinearNetwork.n_bits`."""
         floats = count_floats(self.alpha) + int(np.count_nonzero(self.bias))
         return self.Q.size * bits_of(self.n_values) + FLOAT_BITS * floats
 

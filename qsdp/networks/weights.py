@@ -24,7 +24,8 @@ __all__ = [
     "unpack_alpha",
 ]
 
-FLOAT_BITS = 64
+#: Bits of a real number or a count in every size that is reported; files store numbers in double precision.
+FLOAT_BITS = 32
 
 #: Largest magnitude of a first-layer weight, an 8-bit integer.
 LARGEST_WEIGHT = 127
@@ -104,7 +105,7 @@ def owners_of(alpha: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def count_floats(alpha: FloatArray) -> int:
-    """Count the 64-bit numbers that store second-layer weights in a file."""
+    """Count the numbers that store second-layer weights."""
     return sum(array.size for array in pack_alpha(alpha).values())
 
 

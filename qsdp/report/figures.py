@@ -11,7 +11,6 @@ from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, BlockNetwork
 
 __all__ = [
-    "SINGLE",
     "WITHOUT_PERCENT",
     "Figure",
     "bound_figure",
@@ -25,9 +24,6 @@ __all__ = [
 
 #: Measures of predictions that are not shown as percentages.
 WITHOUT_PERCENT = frozenset({"AUC", "R²"})
-
-#: Bits of a number in single precision, in which models are usually stored.
-SINGLE = 32
 
 Figure = tuple[str, str, str]
 
@@ -75,12 +71,10 @@ def stored_sizes(network: BilinearNetwork | BlockNetwork) -> list[tuple[str, int
     if isinstance(network, BlockNetwork):
         return [(f"{network.n_neurons:,} neurons", network.n_bits)]
     shared = network.shared_alpha
-    D = int(network.U.shape[1])
     return [
         (f"{network.n_neurons:,} neurons", network.n_bits),
         *([("a set of neurons, without their order", network.set_bits)] if shared else []),
-        (f"a quadratic form {'of integers' if shared else 'in double precision'}", network.form_bits),
-        ("a quadratic form in single precision", SINGLE * network.n_outputs * (D * (D + 1) // 2)),
+        (f"a quadratic form of {'integers' if shared else 'real numbers'}", network.form_bits),
     ]
 
 

@@ -284,7 +284,7 @@ def test_train_by_backpropagation_quantize_by_the_relaxation() -> None:
         size = np.linalg.norm(planted.y)
         theirs.append(np.linalg.norm(naive.predict(planted.X) - planted.y) / size)
         ours.append(np.linalg.norm(match.predict(planted.X) - planted.y) / size)
-        assert naive.n_bits == match.network.n_bits == 2 * 100 * 8 + 64
+        assert naive.n_bits == match.network.n_bits == 2 * 100 * 8 + 32
     assert max(ours) < 0.25 * min(theirs)
 
 

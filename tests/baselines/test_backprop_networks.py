@@ -184,10 +184,10 @@ def test_printed_ratio_is_another_one() -> None:
 
 def test_shared_scale_takes_as_many_bits_as_a_sampled_network() -> None:
     network = network_of(None, fixed=True)
-    assert network.quantized(scale="shared").n_bits == 2 * M * D + 64
-    assert network.quantized(scale="neuron").n_bits == 2 * M * D + 64 * M
-    assert network.quantized(scale="layer").n_bits == 2 * M * D + 64
-    assert network.quantized(4, scale="shared").n_bits == 2 * 2 * M * D + 64
+    assert network.quantized(scale="shared").n_bits == 2 * M * D + 32
+    assert network.quantized(scale="neuron").n_bits == 2 * M * D + 32 * M
+    assert network.quantized(scale="layer").n_bits == 2 * M * D + 32
+    assert network.quantized(4, scale="shared").n_bits == 2 * 2 * M * D + 32
 
 
 def test_signs_of_a_fixed_second_layer_are_kept() -> None:

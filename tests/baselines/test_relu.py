@@ -217,14 +217,14 @@ def test_rows_of_zeros_are_constants() -> None:
 
 def test_bits() -> None:
     network = network_of()
-    assert network.quantized(2).n_bits == M * D + 64 * (M + M + 1)
-    assert network.quantized(4).n_bits == 2 * M * D + 64 * (M + M + 1)
-    assert network.quantized(5).n_bits == 3 * M * D + 64 * (M + M + 1)
+    assert network.quantized(2).n_bits == M * D + 32 * (M + M + 1)
+    assert network.quantized(4).n_bits == 2 * M * D + 32 * (M + M + 1)
+    assert network.quantized(5).n_bits == 3 * M * D + 32 * (M + M + 1)
     plain = ReLUNetwork(network.W, 0.0, network.alpha, 0.0)
-    assert plain.quantized(2).n_bits == M * D + 64 * M
-    assert network_of(C).quantized(2).n_bits == M * D + 64 * (M + M * C + C)
+    assert plain.quantized(2).n_bits == M * D + 32 * M
+    assert network_of(C).quantized(2).n_bits == M * D + 32 * (M + M * C + C)
     shared = QuantizedReLUNetwork(np.ones((M, D)), 0.0, np.full(M, 0.5), 0.0)
-    assert shared.n_bits == M * D + 64
+    assert shared.n_bits == M * D + 32
 
 
 def test_arrays_are_read_only_and_survive_pickling() -> None:

@@ -237,7 +237,7 @@ def test_networks_have_true_levels(levels: int, activation: Any) -> None:
     bits = {2: 1, 3: 2, 4: 2}[levels]
     if activation is None:
         assert model.network_.levels == levels
-        assert model.network_.n_bits == 2 * 20 * 5 * bits + 64 * 20
+        assert model.network_.n_bits == 2 * 20 * 5 * bits + 32 * 20
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

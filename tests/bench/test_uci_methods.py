@@ -13,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 import qsdp
 from qsdp.baselines._budget import Budget
 from qsdp.bench.uci import METHODS, suite
-from qsdp.bench.uci.bits import plain_bits
 from qsdp.bench.uci.data import Split, prepare, validation_splits
 from qsdp.bench.uci.methods import UCIMethod
 from qsdp.bench.uci.suite import run
@@ -69,7 +68,7 @@ def test_networks_are_certified_on_the_training_part(name: str, iris: Split) -> 
     assert network.n_neurons == m
     assert network.levels == (4 if name == "qsdp-4-levels" else 2)
     assert (network.activation is None) == (name != "qsdp-polynomial")
-    assert method.bits(model) == plain_bits(network) < network.n_bits
+    assert method.bits(model) == network.n_bits
     assert method.chosen(model) == {"beta": problem.beta, "neurons": m}
     assert model.score(iris.X, iris.y) > 0.8
     if name == "qsdp-beta-10":
@@ -172,7 +171,7 @@ def test_trained_networks(kind: Any, name: str, request: pytest.FixtureRequest) 
     else:
         network = model.network_
         reals = [network.alpha, *(one for one in (network.bias, network.intercept) if np.any(one))]
-        assert model.bits() == 500 * d + 32 * sum(np.size(one) for one in reals) < network.n_bits
+        assert model.bits() == 500 * d + 32 * sum(np.size(one) for one in reals) == network.n_bits
     if kind in {RoundedBackprop, StraightThrough}:
         network = model.network_ if kind is RoundedBackprop else model.model_.network_
         assert set(np.unique(network.U)) == {-1, 1}
@@ -198,7 +197,7 @@ def test_trained_networks_are_chosen_on_the_folds_as_they_are_deployed(iris: Spl
     search.fit(iris.X, iris.y)
     method = METHODS["backprop-rounded"]
     assert method.chosen(search) == {"learning_rate": 0.03, "beta": 0.1, "decided": 0.0}
-    assert method.bits(search) == plain_bits(search.best_estimator_.network_)
+    assert method.bits(search) == search.best_estimator_.network_.n_bits
     assert method.certify(search, iris.X, iris.y) == search.best_estimator_.certificate(iris.X, iris.y)
 
 
@@ -239,7 +238,7 @@ def test_the_second_layer_of_a_trained_network_is_chosen_anew(iris: Split) -> No
     assert after.lower_bound == pytest.approx(before.lower_bound)
     rows = {tuple(row) for row in np.hstack([source.network_.U, source.network_.V])}
     assert {tuple(row) for row in np.hstack([model.network_.U, model.network_.V])} <= rows
-    assert method.bits(model) == plain_bits(model.network_)
+    assert method.bits(model) == model.network_.n_bits
     assert model.score(iris.X_test, iris.y_test) > 0.8
 
 
@@ -253,7 +252,7 @@ def test_a_network_in_float_is_matched_once(iris: Split) -> None:
     model.fit(iris.X, iris.y)
     assert method.chosen(model) == {"learning_rate": 0.1, "beta": 1.0, "decided": 0.0}
     assert model.network_.n_neurons == 250
-    assert method.bits(model) == plain_bits(model.network_)
+    assert method.bits(model) == model.network_.n_bits
     source = FloatBackprop(learning_rate=0.1, beta=1.0, random_state=3, budget=SHORT).fit_whole(iris.X, iris.y)
     outputs, matched = source.model_.decision_function(iris.X), model.network_.predict(iris.X)
     assert np.linalg.norm(matched - outputs) < 0.2 * np.linalg.norm(outputs)

@@ -30,26 +30,6 @@ def signs(m: int, D: int, seed: int = 0) -> dict[str, np.ndarray]:
 # -- bits ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("network", "reals"),
-    [
-        (qsdp.BilinearNetwork(**signs(3, 5), alpha=np.full(3, 0.5)), 1),
-        (qsdp.BilinearNetwork(**signs(3, 5), alpha=np.full(3, 0.5), activation="relu_like"), 1),
-        # Scales of their own cost more than the 3 entries of a matrix, which are real then.
-        (qsdp.BilinearNetwork(**signs(40, 2), alpha=np.arange(40.0)), 3),
-        # Two outputs of a scale and a count.
-        (qsdp.BilinearNetwork(**signs(8, 40), alpha=np.repeat(np.eye(2), 4, axis=0)), 4),
-    ],
-)
-def test_reals_of_networks_take_half(network: qsdp.BilinearNetwork, reals: int) -> None:
-    assert bits.network_bits(network) == network.smallest_bits - 32 * reals
-
-
-def test_many_neurons_are_stored_as_their_form() -> None:
-    network = qsdp.BilinearNetwork(**signs(500, 3), alpha=np.full(500, 0.25))
-    assert bits.network_bits(network) == network.form_bits - 32 < network.set_bits - 32
-
-
 def test_bits_of_encodings_and_linear_models() -> None:
     X = np.column_stack([np.arange(20.0), np.arange(20.0) % 2])
     encoding = TableEncoder(encoding="both", n_thresholds=3).fit(X).encoding_
@@ -182,7 +162,6 @@ def test_networks_and_rounded_models_from_what_users_call(quick: list[Record]) -
     split = prepare("heart", 0)
     model = qsdp.QuantizedNetworkClassifier(encoding="standard", random_state=0).fit(split.X, split.y)
     assert measured["standard"]["test"] == pytest.approx(model.score(split.X_test, split.y_test))
-    assert measured["standard"]["stored_bits"] == model.network_.n_bits
     # Thirteen attributes, of which three are categories: 20 columns of a mean and a deviation.
     assert measured["standard"]["encoding_bits"] == 20 * 32
     relaxation = model.result_.relaxation

@@ -23,9 +23,8 @@ def test_what_is_measured_is_what_users_call(uci_available: None, tmp_path_facto
     blocks = measured["blocks"]
     assert blocks["test"] == pytest.approx(model.score(split.X_test, split.y_test))
     assert blocks["gap"] <= study.PROVEN
-    # Four means and deviations, and weights in 32 bits instead of 64.
-    saved = 32 * model.network_.n_neurons
-    assert blocks["bits"] == model.network_.n_bits - saved + model.encoder_.threshold_bits(model.network_) + 4 * 32
+    # Four means and deviations.
+    assert blocks["bits"] == model.network_.n_bits + model.encoder_.threshold_bits(model.network_) + 4 * 32
     assert {claim.verdict for claim in study.claims(results.records)} == {"not measured"}
 
 

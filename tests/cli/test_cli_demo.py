@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from cli_program import figure, number, refused, run
 
@@ -31,20 +32,18 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
     # Of each input, thresholds of columns among them, and the constant.
     n_neurons = int(number(text, "network"))
     # Of each input and the constant.
-    assert number(text, "size") - 64 == 2 * n_neurons * (n_columns + 1)
+    assert number(text, "size") - 32 == 2 * n_neurons * (n_columns + 1)
     assert f"as {n_neurons} neurons" in figure(text, "size")
     assert "beta" in figure(text, "time")
     rows = text.split("size")[1].splitlines()
-    assert f"{32 * (n_columns + 1):,} bits" in rows[4]
+    assert f"{32 * (n_columns + 1):,} bits" in rows[3]
     eight_bits = 8 * (n_columns + 1) + 2 * 32
-    assert f"{eight_bits:,} bits" in rows[5]
+    assert f"{eight_bits:,} bits" in rows[4]
     assert f"{n_neurons} neurons match the relaxation" in figure(text, "why these")
     assert figure(text, "proof").endswith(f"by at most {figure(text, 'relative gap').split('  ')[0]}")
-    # The model to choose follows from what is printed above it.
-    smallest = min(int(bits.replace(",", "")) for bits in re.findall(r"([\d,]+) bits +as ", text))
-    advantage = float(scores[0][1]) - number(text, "in 8 bits")
-    rounded = f"{rival} regression in 8 bits"
-    assert figure(text, "choose") == _choice(rounded, advantage, smaller=smallest < eight_bits)
+    # On 114 and 89 test rows, the two models are as good.
+    n_test = int(re.findall(r"(\d+) test rows", text)[0])
+    assert figure(text, "choose") == f"the {n_test} test rows do not say: within two standard errors"
     assert "refine" in figure(text, "time")
     assert "qsdp fit" in text.splitlines()[-2]
     assert ".fit(X, y)" in text.splitlines()[-1]
@@ -59,21 +58,43 @@ def test_demo_of_a_proven_optimum() -> None:
     assert figure(result.stdout, "proof") == "neither more neurons nor longer training can lower the objective"
 
 
+@pytest.mark.parametrize("better", [1, -1])
 @pytest.mark.parametrize(
-    ("advantage", "smaller", "chosen"),
+    ("n", "differing", "decided"),
     [
-        (0.1, False, "this network: more accurate than logistic regression"),
-        (0.1, True, "this network: more accurate than logistic regression"),
-        (0.0, True, "this network, which is smaller than logistic regression"),
-        (-0.1, True, "this network if bits count, else logistic regression"),
-        (0.0, False, "logistic regression, unless you need the bound"),
-        (-0.1, False, "logistic regression, unless you need the bound"),
+        (30, 1, False),
+        (30, 3, False),
+        (30, 4, True),
+        (1000, 3, False),
+        (1000, 5, True),
     ],
 )
-def test_choice(advantage: float, smaller: bool, chosen: str) -> None:
-    assert _choice("logistic regression", advantage, smaller=smaller) == chosen
+def test_advice_needs_two_standard_errors(n: int, differing: int, decided: bool, better: int) -> None:
+    gains = np.zeros(n)
+    gains[:differing] = better
+    linear = "logistic regression in 8 bits"
+    chosen = _choice(linear, gains)
+    error = np.sqrt(differing * (1 - differing / n) / (n - 1) / n)
+    assert decided == (differing / n > 2.0 * error)
+    if decided:
+        winner = "this network" if better > 0 else linear
+        assert chosen == f"{winner}: better by {differing / n / error:.1f} standard errors"
+    else:
+        assert chosen == f"the {n} test rows do not say: within two standard errors"
     # A line of the report begins with a label of 14 characters.
-    assert len(_choice("logistic regression in 8 bits", advantage, smaller=smaller)) <= 80 - 14
+    assert len(chosen) <= 80 - 14
+
+
+def test_equal_predictions_are_no_advice() -> None:
+    assert _choice("ridge", np.zeros(7)) == "the 7 test rows do not say: within two standard errors"
+
+
+def test_iris_gives_no_advice() -> None:
+    """One of 30 flowers is not a difference."""
+    text = run("demo").stdout
+    assert re.search(r"^network +100.0 % +accuracy on test rows", text, re.MULTILINE)
+    assert re.search(r"^in 8 bits +96.7 % +accuracy on test rows", text, re.MULTILINE)
+    assert figure(text, "choose") == "the 30 test rows do not say: within two standard errors"
 
 
 def test_demo_of_several_classes() -> None:

@@ -72,7 +72,7 @@ def test_files(tmp_path: Path, C: int | None, activation: Any, levels: int) -> N
     form.save(tmp_path / "form")
     assert_same(qsdp.load_network(tmp_path / "form"), form)
     _, _, arrays = read_archive(tmp_path / "form", KIND)
-    described = 8 * arrays["codes"].size + 64 * form.n_outputs
+    described = 8 * arrays["codes"].size + 32 * form.n_outputs
     assert 0 <= 8 * arrays["integers"].size + described - form.n_bits < 8
     assert_same(pickle.loads(pickle.dumps(form)), form)
     assert_same(copy.deepcopy(form), form)
@@ -97,11 +97,11 @@ def test_codes_take_less_than_equal_widths() -> None:
     """Sums of signs are nearly Gaussian: a bit less by what the diagonal tells, and one by rare large ones."""
     form = random_network(np.random.default_rng(0), 500, 40, RELU, shared=True).to_integer_form()
     width = int(2 * np.abs(form.matrices).max()).bit_length()
-    assert form.n_bits - 72 < (width - 1.5) * 41 * 42 / 2
+    assert form.n_bits - 40 < (width - 1.5) * 41 * 42 / 2
     # Integers that are of no network are stored as well.
     rng = np.random.default_rng(0)
     T = rng.integers(-9, 10, (1, 7, 7))
-    assert qsdp.IntegerForm(T + T.transpose(0, 2, 1), np.ones(1)).n_bits > 72
+    assert qsdp.IntegerForm(T + T.transpose(0, 2, 1), np.ones(1)).n_bits > 40
 
 
 @pytest.mark.parametrize("largest", [0, 1, 2**40, 2**52])

@@ -219,8 +219,8 @@ def test_frames_and_lists() -> None:
 @given(seed=seeds, m=st.integers(1, 50), d=st.integers(1, 30))
 def test_bits(seed: int, m: int, d: int) -> None:
     rng = np.random.default_rng(seed)
-    assert random_network(rng, m, d, shared=True).n_bits == 2 * m * d + 64
-    assert random_network(rng, m, d).n_bits == 2 * m * d + 64 * m
+    assert random_network(rng, m, d, shared=True).n_bits == 2 * m * d + 32
+    assert random_network(rng, m, d).n_bits == 2 * m * d + 32 * m
     network = random_network(rng, m, d)
     assert (network.n_neurons, network.n_inputs) == (m, d)
 
@@ -237,11 +237,11 @@ def test_bits_of_levels_activations_and_vectors(seed: int, m: int, d: int, level
     rng = np.random.default_rng(seed)
     weights = 2 * m * (math.ceil(math.log2(levels)) * d + (activation in LIFTED))
     options: dict[str, Any] = {"levels": levels, "activation": activation}
-    assert random_network(rng, m, d, shared=True, **options).n_bits == weights + 64
-    assert random_network(rng, m, d, **options).n_bits == weights + 64 * m
-    assert random_network(rng, m, d, C=3, **options).n_bits == weights + 64 * 3 * m
+    assert random_network(rng, m, d, shared=True, **options).n_bits == weights + 32
+    assert random_network(rng, m, d, **options).n_bits == weights + 32 * m
+    assert random_network(rng, m, d, C=3, **options).n_bits == weights + 32 * 3 * m
     # One float and one number of neurons for each output.
-    assert random_network(rng, m, d, C=3, shared=True, **options).n_bits == weights + 64 * 2 * 3
+    assert random_network(rng, m, d, C=3, shared=True, **options).n_bits == weights + 32 * 2 * 3
 
 
 def vector(alpha: Any) -> BilinearNetwork:
@@ -293,7 +293,7 @@ def test_ungrouped_alpha_is_stored_in_full(tmp_path: Path, name: str) -> None:
     assert sorted(arrays) == ["U", "V", "alpha"]
     assert arrays["alpha"].tobytes() == network.alpha.tobytes()
     assert load_network(tmp_path / "n").alpha.tobytes() == network.alpha.tobytes()
-    assert network.n_bits == 4 * network.n_neurons + 64 * network.alpha.size
+    assert network.n_bits == 4 * network.n_neurons + 32 * network.alpha.size
 
 
 def test_alpha_is_shared_only_when_all_are_equal() -> None:
@@ -305,17 +305,17 @@ def test_alpha_is_shared_only_when_all_are_equal() -> None:
 
 def test_repr() -> None:
     shared = BilinearNetwork([[1, 1, -1]], [[1, -1, 1]], [0.25])
-    assert repr(shared) == "BilinearNetwork(n_neurons=1, n_inputs=3, n_bits=70, shared alpha=0.25)"
+    assert repr(shared) == "BilinearNetwork(n_neurons=1, n_inputs=3, n_bits=38, shared alpha=0.25)"
     free = BilinearNetwork([[1], [1]], [[1], [-1]], [0.25, 0.5])
-    assert repr(free) == "BilinearNetwork(n_neurons=2, n_inputs=1, n_bits=132, free alpha)"
+    assert repr(free) == "BilinearNetwork(n_neurons=2, n_inputs=1, n_bits=68, free alpha)"
     levels = BilinearNetwork([[2, 0, 1]], [[0, -2, -1]], [0.25], levels=3, activation=(1, 2, 0))
     assert repr(levels) == (
-        "BilinearNetwork(n_neurons=1, n_inputs=2, levels=3, activation=(1.0, 2.0, 0.0), n_bits=74, shared alpha=0.25)"
+        "BilinearNetwork(n_neurons=1, n_inputs=2, levels=3, activation=(1.0, 2.0, 0.0), n_bits=42, shared alpha=0.25)"
     )
     free_vector = BilinearNetwork([[1], [1]], [[1], [-1]], [[1.0, 2.0], [3.0, 4.0]])
-    assert repr(free_vector) == "BilinearNetwork(n_neurons=2, n_inputs=1, n_outputs=2, n_bits=260, free alpha)"
+    assert repr(free_vector) == "BilinearNetwork(n_neurons=2, n_inputs=1, n_outputs=2, n_bits=132, free alpha)"
     grouped = BilinearNetwork([[1], [1]], [[1], [-1]], [[1.0, 0.0], [0.0, 4.0]])
-    assert repr(grouped) == "BilinearNetwork(n_neurons=2, n_inputs=1, n_outputs=2, n_bits=260, shared alpha)"
+    assert repr(grouped) == "BilinearNetwork(n_neurons=2, n_inputs=1, n_outputs=2, n_bits=132, shared alpha)"
 
 
 def test_weights_are_int8_and_read_only() -> None:

@@ -85,11 +85,11 @@ def test_bits_are_near_the_logarithm_of_the_number_of_sets(m: int, tmp_path: Pat
     network = random_network(np.random.default_rng(0), m, 30, RELU, shared=True)
     # 31 entries a vector; sets of m among them.
     least = m * 60.0 - math.log2(math.factorial(m))
-    assert least < network.set_bits - 72 < least + 0.2 * m + 40
-    assert network.n_bits - 64 == 62 * m
+    assert least < network.set_bits - 40 < least + 0.2 * m + 40
+    assert network.n_bits - 32 == 62 * m
     network.save(tmp_path / "set", form="set")
     _, _, arrays = read_archive(tmp_path / "set", KIND)
-    assert 0 <= 8 * arrays["neurons"].size - (network.set_bits - 72) < 8
+    assert 0 <= 8 * arrays["neurons"].size - (network.set_bits - 40) < 8
 
 
 def test_weights_that_are_not_shared_are_no_set(tmp_path: Path) -> None:

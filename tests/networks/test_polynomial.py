@@ -522,19 +522,19 @@ def test_the_objective_against_loops(levels: int, C: int | None) -> None:
 def test_bits(Q: Any, largest: int, one_parity: bool, n_values: int, bits: int) -> None:
     network = PolynomialNetwork(Q, [0.5])
     assert (network.largest_weight, network.one_parity, network.n_values) == (largest, one_parity, n_values)
-    assert network.n_bits == 2 * bits + 64
-    assert PolynomialNetwork(Q * 3, [0.5] * 3).n_bits == 6 * bits + 64
-    assert PolynomialNetwork(Q * 3, [0.5, 0.5, 0.25]).n_bits == 6 * bits + 3 * 64
-    assert PolynomialNetwork(Q * 3, [0.5] * 3, bias=1.0).n_bits == 6 * bits + 2 * 64
+    assert network.n_bits == 2 * bits + 32
+    assert PolynomialNetwork(Q * 3, [0.5] * 3).n_bits == 6 * bits + 32
+    assert PolynomialNetwork(Q * 3, [0.5, 0.5, 0.25]).n_bits == 6 * bits + 3 * 32
+    assert PolynomialNetwork(Q * 3, [0.5] * 3, bias=1.0).n_bits == 6 * bits + 2 * 32
     vector = PolynomialNetwork(Q * 3, np.arange(1.0, 7).reshape(3, 2), bias=[1.0, 0.0])
-    assert vector.n_bits == 6 * bits + (6 + 1) * 64
+    assert vector.n_bits == 6 * bits + (6 + 1) * 32
     assert (vector.n_neurons, vector.n_inputs, vector.n_outputs, network.n_outputs) == (3, 2, 2, 1)
 
 
 def test_repr() -> None:
     network = PolynomialNetwork([[1, 0], [2, -1]], [2.0, -1.0], activation=(1, 0, 0.5))
     assert repr(network) == (
-        "PolynomialNetwork(n_neurons=2, n_inputs=2, activation=(1.0, 0.0, 0.5), largest_weight=2, n_bits=140)"
+        "PolynomialNetwork(n_neurons=2, n_inputs=2, activation=(1.0, 0.0, 0.5), largest_weight=2, n_bits=76)"
     )
     assert "n_outputs=3" in repr(PolynomialNetwork([[1, 0]], [[1.0, 2.0, 3.0]]))
 

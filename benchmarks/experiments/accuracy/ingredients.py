@@ -21,7 +21,6 @@ import numpy as np
 import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, where
 from benchmarks.machinery.verdicts import Claim, paired_claim
-from benchmarks.methods.bits import network_bits
 from benchmarks.versions import ESTIMATORS, estimators_of
 from qsdp._utils.parallel import blas_threads
 from qsdp.bench import Record
@@ -88,7 +87,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         test = float(np.mean(model.predict(split.X_test) == split.y_test))
     return {
         "test": test,
-        "bits": network_bits(model.network_),
+        "bits": model.network_.smallest_bits,
         "inputs": model.network_.n_inputs,
         "gap": model.certificate_.relative_gap,
         "seconds": seconds,

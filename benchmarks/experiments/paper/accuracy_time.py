@@ -54,7 +54,6 @@ from benchmarks.methods.networks import Predict, fits, fourth, outputs_of
 from qsdp.baselines._budget import BUDGET, chosen_by
 from qsdp.baselines._choice import Choice
 from qsdp.bench import Record
-from qsdp.bench.uci.bits import plain_bits
 
 #: Function that derives a network from a trained model and returns its predictions and the network.
 Make = Callable[[Any], tuple[Predict, Any]]
@@ -112,7 +111,7 @@ def convex(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, N
 
     choice, searching = timed(lambda: BUDGET.choose({"beta": BETAS}, score))
     network, spent = timed(lambda: network_of(case, X, y, choice.best["beta"]))
-    figures = {"bits": plain_bits(network), "seconds": spent, "at an edge": bool(choice.undecided)}
+    figures = {"bits": network.n_bits, "seconds": spent, "at an edge": bool(choice.undecided)}
     return searching, {case["method"]: (lambda rows: network.predict(*with_constant(rows)), figures)}
 
 
@@ -205,7 +204,7 @@ def chosen(
     for name, make in makes.items():
         source, fitting = fitted(choices[name].best)
         (predict, network), making = timed(partial(make, source))
-        bits = plain_bits(network) if hasattr(network, "n_bits") else None
+        bits = network.n_bits if hasattr(network, "n_bits") else None
         edge = bool(choices[name].undecided)
         networks[name] = predict, {"bits": bits, "seconds": fitting + making, "at an edge": edge}
     return searching, networks

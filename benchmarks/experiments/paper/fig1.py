@@ -49,7 +49,6 @@ from benchmarks.machinery.verdicts import Claim, paired_claim
 from benchmarks.methods.networks import fits, fourth_of, outputs_of
 from qsdp.baselines._budget import BUDGET, chosen_by
 from qsdp.bench import Record
-from qsdp.bench.uci.bits import plain_bits
 
 KEYS = ("m",)
 SIZES = (10, 30, 100, 300, 1000, 3000)
@@ -91,7 +90,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         objective = problem.objective(least) / zero
         loss = float(np.sum((network.predict(X_test) - y_test) ** 2)) / float(y_test @ y_test)
         found = {"objective": objective, "above_bound": objective - bound, "test_loss": loss}
-        networks.append({"name": name, "m": m, **found, "bits": plain_bits(network), **figures})
+        networks.append({"name": name, "m": m, **found, "bits": network.n_bits, **figures})
     return {"networks": networks, "lower_bound": bound}
 
 

@@ -32,7 +32,6 @@ from benchmarks.machinery.common import (
 )
 from benchmarks.machinery.verdicts import Claim
 from qsdp.bench import Record
-from qsdp.bench.uci.bits import plain_bits
 
 SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)
 KEYS = ("m",)
@@ -77,7 +76,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
             float(np.mean([accuracy(network.predict(rows), labels) for network in networks]))
             for rows, labels in ((X, y), (X_test, y_test))
         )
-        points.append({"m": m, "bits": plain_bits(networks[-1]), "train": train, "test": test})
+        points.append({"m": m, "bits": networks[-1].n_bits, "train": train, "test": test})
     sdp = {"sdp_train": accuracy(relaxation.predict(X), y), "sdp_test": accuracy(relaxation.predict(X_test), y_test)}
     return {"points": points, **sdp}
 

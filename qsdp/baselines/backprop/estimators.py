@@ -249,7 +249,7 @@ class BackpropRegressor(_Backprop, BaselineRegressor):
     >>> model.score(X, y) > 0.99
     True
     >>> model.quantized(levels=2)
-    BilinearNetwork(n_neurons=20, n_inputs=7, n_bits=1560, free alpha)
+    BilinearNetwork(n_neurons=20, n_inputs=7, n_bits=920, free alpha)
     """
 
 

@@ -94,7 +94,7 @@ class FloatNetwork(TwoLayerNetwork):
     >>> network.predict([[1.0, 1.0]])
     array([-12.])
     >>> network.quantized(corrected=False)  # signs (1, -1) and (1, 1), scales 1 and 2
-    BilinearNetwork(n_neurons=1, n_inputs=2, n_bits=68, shared alpha=6)
+    BilinearNetwork(n_neurons=1, n_inputs=2, n_bits=36, shared alpha=6)
     """
 
     factors: FloatArray

@@ -92,7 +92,7 @@ class QuantizedReLUNetwork(_ReLUs):
 
     @property
     def n_bits(self) -> int:
-        """Storage: ceil(log2(M + 1)) bits per first-layer weight, 64 per float; biases and intercepts unless all 0."""
+        """Bits: ceil(log2(M + 1)) per first-layer weight, 32 per real number; biases and intercepts unless all 0."""
         floats = count_floats(self.alpha) + (self.bias.size if np.any(self.bias) else 0)
         floats += self.intercept.size if np.any(self.intercept) else 0
         return self.Q.size * bits_of(self.levels) + FLOAT_BITS * floats
@@ -317,7 +317,7 @@ class ReLUNetworkRegressor(_ReLU, BaselineRegressor):
     >>> model.score(X, np.abs(X).sum(axis=1)) > 0.95
     True
     >>> model.quantized(levels=4)
-    QuantizedReLUNetwork(n_neurons=50, n_inputs=4, levels=4, n_bits=6864)
+    QuantizedReLUNetwork(n_neurons=50, n_inputs=4, levels=4, n_bits=3632)
     """
 
 

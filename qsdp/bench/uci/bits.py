@@ -13,25 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.networks import BlockNetwork
 from qsdp.networks.coding import encoded_bits, fold, parameter_of
-from qsdp.networks.weights import FLOAT_BITS, bits_of, count_floats
+from qsdp.networks.weights import FLOAT_BITS as REAL
+from qsdp.networks.weights import bits_of
 
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.tree import DecisionTreeClassifier
 
-__all__ = ["PLACE", "REAL", "boosting_bits", "linear_bits", "node_bits", "plain_bits", "tree_bits", "weights_bits"]
+__all__ = ["PLACE", "REAL", "boosting_bits", "linear_bits", "node_bits", "tree_bits", "weights_bits"]
 
-REAL, PLACE = 32, 16
-
-
-def plain_bits(network: Any) -> int:
-    """Return `n_bits` of a network of any kind, with 32 instead of 64 bits per real number."""
-    more = (getattr(network, name, 0.0) for name in ("bias", "intercept"))
-    floats = network.n_floats if isinstance(network, BlockNetwork) else count_floats(network.alpha)
-    reals = floats + sum(int(np.count_nonzero(one)) for one in more)
-    return int(network.n_bits - (FLOAT_BITS - REAL) * reals)
+#: Bits of a position on the axis of a column.
+PLACE = 16
 
 
 def linear_bits(weights: FloatArray, precision: int = REAL) -> int:

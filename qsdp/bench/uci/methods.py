@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines._budget import Folds
-from qsdp.bench.uci.bits import REAL, boosting_bits, linear_bits, plain_bits, tree_bits
+from qsdp.bench.uci.bits import REAL, boosting_bits, linear_bits, tree_bits
 from qsdp.bench.uci.rounding import PRECISION
 from qsdp.certificates import Certificate
 
@@ -75,7 +75,7 @@ def _relaxation_bits(model: RelaxationClassifierCV) -> int:
 
 
 def _network_bits(model: Any) -> int:
-    return plain_bits(model.network_)
+    return int(model.network_.n_bits)
 
 
 def _beta(model: Any) -> dict[str, float]:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from qsdp import baselines
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines._budget import BUDGET, Budget
-from qsdp.bench.uci.bits import REAL, plain_bits
+from qsdp.bench.uci.bits import REAL
 from qsdp.certificates import Certificate, certify
 from qsdp.distillation import distill
 from qsdp.estimators.classes import choose_classes
@@ -76,7 +76,7 @@ class _Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def bits(self) -> int:
         """Return the bits of the weights."""
-        return plain_bits(self.network_)
+        return int(self.network_.n_bits)
 
     def certificate(self, X: FloatArray, y: npt.NDArray[Any]) -> Certificate | None:
         """Certify the network on its training set by the relaxation; None if the relaxation gives no bound."""
