@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from pathlib import Path
 from typing import Annotated
 
@@ -69,9 +70,7 @@ def export(
     if unknown := [name for name in options if name not in form.options]:
         raise InvalidInputError(f"--{unknown[0].replace('_', '-')} is not an option of --to {to}")
     suffix = form.suffixes[0]
-    # The name is an identifier of C and Verilog.
-    name = re.sub(r"\W", "_", model_file.stem)
-    path = output or Path(("model_" if name[:1].isdigit() else "") + name + suffix)
+    path = output or Path(_default_name(model_file.stem, identifier=to in {"c", "verilog"}) + suffix)
     if path.suffix != suffix:
         raise InvalidInputError(f"--output must end in {suffix} for --to {to}; got {str(path)!r}")
     names = form.files(path.stem, options)
@@ -83,6 +82,15 @@ def export(
         exported = form.export(load(model_file), path.stem, **options)
         write_together({paths[name]: contents for name, contents in exported.contents.items()})
     print_facts([("model", str(model_file)), ("saved", ", ".join(str(paths[name]) for name in names)), *exported.facts])
+
+
+def _default_name(stem: str, *, identifier: bool) -> str:
+    """Convert the name of a model file to one for exported files, for some formats also an ASCII identifier."""
+    if identifier:
+        # Letters lose their accents.
+        stem = unicodedata.normalize("NFKD", stem.replace("ß", "ss")).encode("ascii", "ignore").decode()
+    name = re.sub(r"\W", "_", stem)
+    return name if name[:1].isalpha() else f"model_{name}".rstrip("_")
 
 
 def _lengths(text: str | None) -> int | tuple[int, int] | None:

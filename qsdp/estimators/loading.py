@@ -180,6 +180,8 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     _read_targets(model, state, arrays)
     model._solution = _solution(model, state["relaxation"], arrays)
     model._input_ranges = tuple(taken(arrays, f"ranges.{end}", (width,)) for end in ("low", "high"))
+    shape = (2, model.network_.n_outputs)
+    model._score_range = taken(arrays, "ranges.scores", shape) if "ranges.scores" in arrays else None
     model._input_moments = _moments(model.encoder_, width, arrays)
     if "importances" in arrays:
         model._importances = taken(arrays, "importances", (model.n_features_in_,))

@@ -203,7 +203,20 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
         for name in ("_importances", "_solution"):
             self.__dict__.pop(name, None)
         self.network_, self.certificate_ = self.result_.network, self.result_.certificate
+        # Exports compare their error bounds with it, also in a later session, without the training data.
+        self._score_range = self._range_of_scores()
         self._trained_beta, self._refined = self.result_.problem.beta, self.result_.refine
+
+    def _range_of_scores(self) -> FloatArray | None:
+        """Return the smallest and largest score of each output on the training rows, of shape (2, C).
+
+        None if only statistics of the rows are in memory.
+        """
+        problem = self.result_.problem
+        if not problem.weight_map.has_rows:
+            return None
+        scores = self.target_scaling_.decode(problem.predictions(self.network_))
+        return np.stack([scores.min(axis=0), scores.max(axis=0)]).reshape(2, -1)
 
     def _summary(self) -> Summary | None:
         if not hasattr(self, "network_"):

@@ -44,6 +44,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if model.target_scaling_.centre is not None:
         arrays |= {"scaling.centre": model.target_scaling_.centre}
     arrays |= dict(zip(("ranges.low", "ranges.high"), model._input_ranges, strict=True))
+    scores = model._score_range
+    arrays |= {} if scores is None else {"ranges.scores": scores}
     moments = model._input_moments
     arrays |= {} if moments is None else {"moments.mean": moments.mean, "moments.within": moments.within}
     calibration = getattr(model, "calibration_", None)

@@ -72,6 +72,8 @@ class ModelDescription:
         Moments of the training set that centre the effects of columns, if known.
     blocks : Patches, Windows, Union or None
         The encoder of images or series of a network on blocks.
+    scores_in_training : ndarray of shape (2, C), or None
+        Smallest and largest score of each output on the training rows, if known.
     """
 
     network: Any
@@ -86,6 +88,7 @@ class ModelDescription:
     ranges: tuple[FloatArray, FloatArray] | None = None
     moments: InputMoments | None = None
     blocks: Any = None
+    scores_in_training: FloatArray | None = None
 
     @property
     def n_columns(self) -> int:
@@ -365,6 +368,7 @@ def _targets(model: Any) -> dict[str, Any]:
         "offset": np.broadcast_to(scaling.offset, shape).copy(),
         "factor": np.broadcast_to(scaling.scale, shape).copy(),
         "decision": "none",
+        "scores_in_training": model._score_range,
     }
     if is_classifier(model):
         decision = "labels" if model._several else _decision(network)

@@ -55,7 +55,9 @@ def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray]:
         # The greatest common divisor of the weights is a multiple of their scale, perhaps with more digits.
         divisor = Fraction(math.gcd(*(above * (shared // below) for above, below in ratios)), shared)
         most = int(_LARGEST * divisor / Fraction(float(np.abs(column).max())))
-        scale = next((s for s in map(_single, (divisor / k for k in range(1, most + 1))) if s is not None), None)
+        # Other divisors leave at least as many digits.
+        candidates = (divisor / k for k in range(1, most + 1) if divisor.numerator % k == 0)
+        scale = next((s for s in map(_single, candidates) if s is not None), None)
         if scale is None:
             raise InvalidInputError(
                 "alpha must be integers up to 2^15 times one scale of single precision for each output to be stored "

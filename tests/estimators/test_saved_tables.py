@@ -170,6 +170,7 @@ def test_arrays_that_do_not_fit(model: Any, tmp_path: Path) -> None:
         {"scaling.scale": np.ones(7)},
         {"ranges.low": arrays["ranges.low"][:-1]},
         {"ranges.high": arrays["ranges.high"] + math.inf},
+        {"ranges.scores": np.ones(7)},
         {"importances": np.ones(7)},
         {"class_factors": np.ones(7)},
         {"extra": np.zeros(1)},
@@ -181,7 +182,7 @@ def test_arrays_that_do_not_fit(model: Any, tmp_path: Path) -> None:
         with pytest.raises(StorageError, match="not a valid estimator"):
             qsdp.load(path)
     for missing in arrays:
-        if missing.startswith(("importances", "calibration")):
+        if missing.startswith(("importances", "calibration", "ranges.scores")):
             continue
         write_archive(path, kind, header, {name: arrays[name] for name in arrays if name != missing})
         with pytest.raises(StorageError, match="not a valid estimator"):

@@ -121,6 +121,19 @@ def test_every_kind_of_code_is_clean(compiler, tables, tmp_path):
     subprocess.run([compiler, *FLAGS, *MACHINE.get(compiler, []), *options, *sources], cwd=tmp_path, check=True)
 
 
+def test_code_is_cpp_too(tables, tmp_path):
+    """Projects of microcontrollers often compile everything as C++, without the warnings of C alone."""
+    for code in every_kind(tables):
+        assert_cpp(code, tmp_path)
+
+
+def assert_cpp(code, folder):
+    """Compile code and example as C++."""
+    code.write(folder, example=True, force=True)
+    command = ["g++", "-x", "c++", "-Wall", "-Wextra", "-Werror", "-c", "main.c", f"{code.name}.c"]
+    subprocess.run(command, cwd=folder, check=True)
+
+
 def test_neurons_unevenly_divided_among_outputs():
     for m in (254, 256, 304):
         network = uneven_network(m)

@@ -4,12 +4,13 @@ import ctypes
 import itertools
 import re
 import subprocess
+import warnings
 
 import numpy as np
 import pytest
 from test_c import COMPILERS, needs_compiler
 from test_c_programs import COMPILERS as PROGRAM_COMPILERS
-from test_c_programs import CROSS_COMPILERS, MACHINE
+from test_c_programs import CROSS_COMPILERS, MACHINE, assert_cpp
 
 import qsdp
 from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
@@ -194,6 +195,7 @@ def test_lengths_that_vary(geometry, layout):
 
 
 @needs_compiler
+@pytest.mark.filterwarnings("ignore:the proven error bound:qsdp.QSDPWarning")
 @pytest.mark.parametrize("decision", ["argmax", "sign", "labels"])
 def test_series_of_any_length_one_after_another(waves, decision, tmp_path):
     X, y = waves
@@ -219,9 +221,16 @@ def test_series_of_any_length_one_after_another(waves, decision, tmp_path):
         assert answers[-1] == (0 if decision == "labels" else expected)
     # Without a call in between, the next series is as long.
     assert list(streaming.answers(columns[-1])) == list(answers)
-    (stated,) = re.findall(r"between samples, (\d+) bytes", code.header)
-    assert int(stated) <= streaming.size <= int(stated) + 16
+    assert_memory_is_stated(code, streaming.size)
     assert "#define WAVES_SHORTEST 15\n#define WAVES_LONGEST 30\n" in code.header
+
+
+def assert_memory_is_stated(code, size):
+    """The memory that a device needs is what the compiler says, in the header, the summary and as a number."""
+    assert code.state_bytes == size
+    assert f"between samples, {size} bytes" in code.header
+    assert f"#define {code.name.upper()}_STATE_BYTES {size}\n" in code.header
+    assert ("memory", f"{size} bytes between samples") in code.facts()
 
 
 class Streaming:
@@ -267,8 +276,7 @@ def test_samples_one_after_another(waves, kind, tmp_path):
     assert np.all(answers[:, :-1] == -1)
     expected = compiled.classes(X) if kind in {"classes", "sign"} else np.zeros(len(X))
     np.testing.assert_array_equal(answers[:, -1], expected)
-    (stated,) = re.findall(r"between samples, (\d+) bytes", code.header)
-    assert int(stated) <= streaming.size <= int(stated) + 16
+    assert_memory_is_stated(code, streaming.size)
 
 
 @needs_compiler
@@ -284,6 +292,7 @@ def test_no_calls_no_floats_no_undefined_behaviour(tmp_path):
             subprocess.run(["gcc", *FLAGS, *sanitized, "main.c", "net.c", "-o", "main"], cwd=tmp_path, check=True)
             done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=False)
             assert done.returncode == 0, (geometry, layout, done.stderr)
+            assert_cpp(code, tmp_path)
             assert done.stdout.count(": agrees") == 8
             for compiler in [*CROSS_COMPILERS, *PROGRAM_COMPILERS[::-1]]:
                 machine = MACHINE.get(compiler, [])
@@ -304,6 +313,51 @@ def test_bounds_are_reached():
     # Integers of a sensor without standardisation are taken as they are.
     assert code.error[0] <= 1e-12 * most * code.unit[0]
     assert code.model.layout.sum_width == 64
+
+
+@pytest.mark.filterwarnings("ignore:the proven error bound:qsdp.QSDPWarning")
+@pytest.mark.parametrize("given", [60, (20, 60), 9000])
+def test_a_refusal_names_the_largest_length_that_fits(waves, given):
+    model = QuantizedNetworkClassifier(
+        encoding=Windows(3, segments=2, lags=(1, 4)), beta="3%", refine="none", random_state=0, n_neurons=40
+    ).fit(*waves)
+
+    def fits(length):
+        try:
+            return to_c(model, length=length, width=32).model.layout.sum_width <= 32
+        except ExportError:
+            return False
+
+    with pytest.raises(ExportError, match="take a larger width or fewer neurons or length=") as caught:
+        to_c(model, length=given, width=32)
+    (first, last) = re.search(r"length=(?:\((\d+), )?(\d+)", str(caught.value)).groups()
+    length = int(last) if first is None else (int(first), int(last))
+    assert fits(length)
+    assert ("(the largest up to 1024 that fits)" in str(caught.value)) == (given == 9000)
+    # Segments of equal length fit where shorter series do not.
+    longer = [one if given != (20, 60) else (20, one) for one in range(int(last) + 1, 60)]
+    assert not any(map(fits, longer))
+
+
+def test_a_bound_beyond_the_range_of_the_scores_is_a_warning(waves, tmp_path):
+    X, y = waves
+    options = {"beta": "3%", "refine": "none", "random_state": 0, "n_neurons": 40}
+    model = QuantizedNetworkClassifier(encoding=Windows(3, segments=2, lags=(1, 4)), **options).fit(X, y)
+    scores = model.decision_function(X)
+    span = scores.max(axis=0) - scores.min(axis=0)
+    model.save(tmp_path / "model.qsdp")
+    for one, length in itertools.product((model, qsdp.load(tmp_path / "model.qsdp")), (30, (15, 30), (12, 60))):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            code = to_c(one, length=length)
+        texts = [str(warning.message) for warning in caught if warning.category is qsdp.QSDPWarning]
+        assert len(texts) == np.any(code.rounding_error > span) == (length != 30)
+        if texts:
+            worst = np.argmax(code.rounding_error / span)
+            about = f"output {worst}, {code.rounding_error[worst]:.3g}, exceeds the range of its scores on the training"
+            assert about in texts[0]
+            assert f"rows, {scores[:, worst].min():.3g} to {scores[:, worst].max():.3g}" in texts[0]
+            assert "take a single length" in texts[0]
 
 
 def test_what_is_refused(waves):
@@ -329,8 +383,7 @@ def test_what_is_refused(waves):
     images = Patches(2, regions=1, constant=1).fit(np.zeros((1, 4, 4), dtype=np.uint8))
     with pytest.raises(InvalidInputError, match="length is not for a network on images"):
         to_c(network(rng, images), encoder=images, length=3)
-    remedies = "take a larger width or a smaller length or fewer neurons$"
-    with pytest.raises(ExportError, match=f"do not fit into the 16 bits of width.*: {remedies}"):
+    with pytest.raises(ExportError, match=r"into the 16 bits of width.*: take a larger width or fewer neurons$"):
         to_c(one, encoder=encoder, length=25, width=16)
     code = to_c(one, encoder=encoder, length=25)
     with pytest.raises(InvalidInputError, match="series must have 25 samples; got 30 in series 0"):

@@ -280,6 +280,57 @@ def test_rows_that_are_wrong(mixed, tmp_path):
     assert call(mixed, [["predict", right], ["predict", [1, None, None, True, None]]], tmp_path)[0] in {"no", "yes"}
 
 
+#: Options that are wrong.
+WRONG_OPTIONS = [
+    ({"unkown": "ignore"}, '"unkown" is not an option; options: unknown ("error" or "ignore")'),
+    ({"toString": 1}, '"toString" is not an option; options: unknown ("error" or "ignore")'),
+    ({"unknown": "skip"}, 'option "unknown" cannot be "skip"; options: unknown ("error" or "ignore")'),
+    ("ignore", 'options must be an object; got "ignore"; in a map, call (row) => predict(row)'),
+    (0, "options must be an object; got 0; in a map, call (row) => predict(row)"),
+    ([], "options must be an object; got an object; in a map, call (row) => predict(row)"),
+    (None, "options must be an object; got null; in a map, call (row) => predict(row)"),
+]
+
+
+@needs_node
+def test_options_that_are_wrong(mixed, tmp_path):
+    for name in ("predict", "scores", "predictProba", "contributions"):
+        found = call(mixed, [[name, RIGHT, options] for options, _ in WRONG_OPTIONS], tmp_path)
+        assert found == [message for _, message in WRONG_OPTIONS]
+        right, plain = call(mixed, [[name, RIGHT, {"unknown": "error"}], [name, RIGHT]], tmp_path)
+        assert right == plain
+
+
+@needs_node
+def test_entries_beyond_the_limits_are_clipped_as_in_python(iris, tmp_path):
+    X, y = iris
+    far = np.concatenate([X[:20], X[:20] + 1e3, X[:20] - 1e6, 1e9 * np.eye(4)])
+    for encoding in ("standard", "both", "thresholds", "none"):
+        model = QuantizedNetworkClassifier(**{**FAST, "encoding": encoding}).fit(X, y > 0)
+        module = to_js(model)
+        shown = replace(module, source=module.source.replace("export {", "const told = () => columns;\nexport { told,"))
+        told, *found = call(shown, [["told"], *(["scores", row] for row in far.tolist())], tmp_path)
+        expected = model.decision_function(far)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+        if encoding in {"thresholds", "none"}:
+            assert [one["limits"] for one in told] == [None] * 4
+            continue
+        for place, one in enumerate(told):
+            low, high = one["limits"]
+            # Ranges are rounded to twelve digits.
+            assert low <= one["range"][0] + 1e-9
+            assert one["range"][1] <= high + 1e-9
+            # The limits are tight: beyond them no score moves, within them some does.
+            rows = np.tile(X[:1], (4, 1))
+            rows[:, place] = [low, low - 1.0, high, high + 1.0]
+            outputs = model.decision_function(rows)
+            assert outputs[0] == outputs[1]
+            assert outputs[2] == outputs[3]
+            inner = rows.copy()
+            inner[:, place] = [low + 1e-3, low + 1e-3, high - 1e-3, high - 1e-3]
+            assert np.any(model.decision_function(inner) != outputs)
+
+
 @needs_node
 def test_numbers_that_json_does_not_have(mixed, tmp_path):
     source = mixed.source.replace("export {", "const predictOf = (text) => predict({ ...JSON.parse(text)[0], "

@@ -140,6 +140,11 @@ def test_images_that_are_wrong(tmp_path):
     module = to_js(network(rng, encoder, 3), encoder=encoder)
     for name in ("predict", "contributions"):
         assert call(module, [[name, one] for one, _ in WRONG], tmp_path) == [message for _, message in WRONG]
+        options = [{"unknown": "ignore"}, 3]
+        assert call(module, [[name, np.zeros(64).tolist(), one] for one in options], tmp_path) == [
+            '"unknown" is not an option; there are no options',
+            "options must be an object; got 3; in a map, call (row) => predict(row)",
+        ]
     image = rng.integers(0, 2, (8, 8))
     right = [image.tolist(), image.ravel().tolist(), image[..., None].tolist(), image.astype(bool).tolist()]
     found = call(module, [["predict", one] for one in right], tmp_path)

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from qsdp._utils.files import write_into
 from qsdp._utils.summary import Summarized, Summary
-from qsdp._utils.validation import FloatArray, check_flag
+from qsdp._utils.validation import FloatArray, check_flag, warn
 from qsdp.exceptions import InvalidInputError
 from qsdp.export._c.compiled import CompiledModel, compile_model
 from qsdp.export._c.example import EXAMPLE, example_source
-from qsdp.export._c.header import c_header, described_storage
+from qsdp.export._c.header import c_header, described_storage, state_bytes
 from qsdp.export._c.source import c_source
 from qsdp.export._description import ModelDescription, check_encoder, describe, is_on_blocks
 from qsdp.export._integers.model import IntegerModel, integer_model
@@ -61,6 +63,11 @@ class CSource(Summarized):
     def rounding_error(self) -> FloatArray:
         """Bounds like `error`, for columns that are rounded to fixed-point numbers without crossing a threshold."""
         return self.model.rounding_error
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of memory between the samples of a series, where integers are aligned to their width; else 0."""
+        return state_bytes(self.model)
 
     def files(self, *, example: bool = False) -> dict[str, bytes]:
         """Return the contents of the files by name, with `example` including ``main.c``; see `write`."""
@@ -118,6 +125,8 @@ class CSource(Summarized):
             ("sums", f"{layout.sum_width} bits"),
             ("error", f"{self.error[worst]:.3g} in a score"),
         ]
+        if self.model.series is not None:
+            facts.insert(2, ("memory", f"{self.state_bytes} bytes between samples"))
         if self.model.inputs is not None:
             facts.append(
                 ("rounding", f"{self.rounding_error[worst]:.3g} in a score, error included, of rounded columns")
@@ -182,12 +191,17 @@ def to_c(
     ExportError
         Sums do not fit into `width`, a column does not fit into `column_width`, or a transformer mixes columns.
 
+    Warns
+    -----
+    QSDPWarning
+        The proven bound on the error of a score exceeds the range of the scores on the training rows.
+
     Notes
     -----
     The header has a macro for each column of numbers, which converts an entry as `IntegerModel.columns` does: numbers
     beyond the integers of a column, including infinities, become the largest integer of their sign, and nan stands for
     a missing entry. Units, bounds, and names of columns and classes are macros, too. The code compiles without a
-    warning with ``-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow``.
+    warning with ``-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow``, and as C++ with ``-Wall -Wextra``.
 
     ``NAME_outputs(column, output)`` computes the integer outputs, which are scores in multiples of a unit given in the
     header. For a classifier, ``NAME_class(column)`` returns the number of the class; with several labels,
@@ -239,8 +253,34 @@ def to_c(
         layout=layout,
         length=length,
     )
+    _warn_of_error(found)
     header, source = (write(found, name, packed=packed) for write in (c_header, c_source))
     return CSource(name, header, source, found, packed)
+
+
+def _warn_of_error(model: IntegerModel) -> None:
+    """Warn if the bound on the error of a score is larger than the range of the scores in training."""
+    if (scores := model.description.scores_in_training) is None:
+        return
+    low, high = scores
+    span = high - low
+    wide = np.flatnonzero((span > 0.0) & (model.rounding_error > span))
+    if not wide.size:
+        return
+    worst = wide[np.argmax(model.rounding_error[wide] / span[wide])]
+    remedies = []
+    if model.layout.sum_width < 64:
+        remedies.append("a larger width")
+    if model.inputs is not None and model.series is None and model.inputs.most < 2**16:
+        remedies.append("column_width=32")
+    if model.series is not None:
+        remedies.append("a single length" if model.series.varies else "a smaller length")
+    take = f"; take {' or '.join(remedies)}, or compare" if remedies else "; compare"
+    warn(
+        f"the proven error bound of output {worst}, {model.rounding_error[worst]:.3g}, exceeds the range of its scores "
+        f"on the training rows, {low[worst]:.3g} to {high[worst]:.3g}, so it proves nothing about predictions{take} "
+        "compile().predict(X) with the model's predictions"
+    )
 
 
 def _check_blocks(

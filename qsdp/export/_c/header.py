@@ -11,7 +11,7 @@ from qsdp.export._integers.model import IntegerModel
 from qsdp.export._integers.vectors import SeriesVectors
 from qsdp.export._templates import render
 
-__all__ = ["c_header", "described_storage"]
+__all__ = ["c_header", "described_storage", "state_bytes"]
 
 
 def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
@@ -21,6 +21,7 @@ def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
         "header.h",
         **template_types(model, name),
         **({} if model.series is None else _state(model, model.series)),
+        state_bytes=state_bytes(model),
         model=model,
         layout=model.layout,
         inputs=inputs,
@@ -39,12 +40,35 @@ def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
     )
 
 
-def _state(model: IntegerModel, series: SeriesVectors) -> dict[str, object]:
-    """Return the sizes of the state between the samples of a series: of the last samples, and of sums and outputs."""
-    layout, side = model.layout, series.blocks.side
-    ring, entries = (max(series.reaches) + 1) * series.channels, side * (side + 1) // 2
-    bits = ring * input_width(model) + len(series.lags) * entries * layout.projection_width
-    return {"ring": ring, "entries": entries, "state_bits": bits + model.network.n_outputs * layout.sum_width}
+def _state(model: IntegerModel, series: SeriesVectors) -> dict[str, int]:
+    """Return the numbers of entries of a series' state between samples: last samples, and sums of products of a lag."""
+    side = series.blocks.side
+    return {"ring": (max(series.reaches) + 1) * series.channels, "entries": side * (side + 1) // 2}
+
+
+def state_bytes(model: IntegerModel) -> int:
+    """Return the size of the C state between the samples of a series; 0 for other models.
+
+    This is the size where integers are aligned to their width; elsewhere it is smaller.
+    """
+    if model.series is None:
+        return 0
+    sizes, layout = _state(model, model.series), model.layout
+    # Widths and numbers of entries in the order of the structure.
+    parts = [
+        (input_width(model), sizes["ring"]),
+        (layout.projection_width, len(model.series.lags) * sizes["entries"]),
+        (layout.sum_width, model.network.n_outputs),
+        (32, 2 if model.series.varies else 1),
+    ]
+    end = 0
+    for bits, number in parts:
+        end = _aligned(end, bits // 8) + number * bits // 8
+    return _aligned(end, max(bits // 8 for bits, _ in parts))
+
+
+def _aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
 
 
 def described_storage(model: IntegerModel, packed: bool) -> str:

@@ -32,6 +32,9 @@ DIGITS = range(15, 5, -1)
 #: The largest pixel.
 _BYTE = 255
 
+#: Maximum length up to which an error message searches for one that fits; a length takes a few milliseconds.
+_LONGEST_TRIED = 1024
+
 #: Function from digits to the integer form of a model.
 _Quantize = Callable[[int], tuple[Vectors, IntegerNetwork, Bounds]]
 
@@ -147,16 +150,23 @@ def integer_model(
         raise InvalidInputError(f"width must be 16, 32 or 64; got {width!r:.60}")
     if column_width not in {None, 16, 32}:
         raise InvalidInputError(f"column_width must be 16 or 32; got {column_width!r:.60}")
+    lengths = None if length is None or not blocks else _checked_lengths(encoder, length)
     if blocks:
-        lengths = None if length is None else _checked_lengths(encoder, length)
         quantize = _of_blocks(description, input_range, scales, column_width or 16, width, lengths)
     else:
         quantize = _of_rows(description, input_range, scales, column_width)
     found = _fitting(quantize, width, kinds, digits, any_layout=blocks)
     if found is None:
         alone = not blocks and description.encoding is None
-        known = {"a larger width": width < 64, "a smaller length": length is not None, "a smaller input_range": alone}
+        known = {"a larger width": width < 64, "a smaller input_range": alone}
         remedies = [*(remedy for remedy, helps in known.items() if helps), "fewer neurons"]
+        if lengths is not None:
+
+            def fits(ends: tuple[int, int]) -> bool:
+                shorter = _of_blocks(description, input_range, scales, column_width or 16, width, ends)
+                return _fitting(shorter, width, kinds, digits[-1:], any_layout=True) is not None
+
+            remedies += _length_that_fits(encoder, lengths, fits)
         raise ExportError(
             f"the sums do not fit into the {width} bits of width, even with numbers rounded to {digits[-1]} bits: take "
             + " or ".join(remedies)
@@ -237,11 +247,31 @@ def _checked_lengths(encoder: Any, given: int | Sequence[int]) -> tuple[int, int
     if len(checked) != 2 or checked[0] > checked[1]:
         raise InvalidInputError(f"length must be an integer, or two, the smaller one first; got {given!r:.60}")
     first, last = checked
-    if min(edges[-1] for edges in encoder.edges(first)) < encoder.segments:
+    if not _has_windows(encoder, first):
         raise InvalidInputError(
             f"length must be so large that each of {encoder.segments} segments has a window; got {first}"
         )
     return first, last
+
+
+def _length_that_fits(encoder: Any, lengths: tuple[int, int], fits: Callable[[tuple[int, int]], bool]) -> list[str]:
+    """Describe the largest smaller length for which sums fit; an empty list if there is none.
+
+    A length need not fit if a larger one does, because segments of equal length need smaller factors.
+    """
+    first, last = lengths
+    varies, longest = first < last, min(last - 1, _LONGEST_TRIED)
+    shortest = first if varies else next(one for one in range(1, first + 1) if _has_windows(encoder, one))
+    for one in range(longest, shortest - 1, -1):
+        if fits((first, one) if varies else (one, one)):
+            searched = "" if longest == last - 1 else f" up to {longest}"
+            return [f"length={(first, one) if varies and first < one else one} (the largest{searched} that fits)"]
+    return []
+
+
+def _has_windows(encoder: Any, length: int) -> bool:
+    """Whether each segment of a series of this length has a window."""
+    return bool(min(edges[-1] for edges in encoder.edges(length)) >= encoder.segments)
 
 
 def checked_range(ends: Sequence[int]) -> tuple[int, int]:

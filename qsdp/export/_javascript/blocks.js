@@ -50,8 +50,8 @@ function partsOf(sums) {
 
 const scoresOf = (sums) => partsOf(sums).map((own, output) => own.reduce((sum, part) => sum + part, network.rest[output]));
 
-function contributions(sample) {
-  let parts = partsOf(inputsOf(sample));
+function contributions(sample, options) {
+  let parts = partsOf(inputsOf(sample, options));
   let rest = network.rest;
   if (decision === "argmax" && parts.length === 2) {
     parts = [parts[1].map((part, block) => part - parts[0][block])];

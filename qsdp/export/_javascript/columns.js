@@ -1,6 +1,11 @@
-const columns = (MODEL.columns ?? Array.from({ length: MODEL.width }, (_, place) => ({ name: `x${place}` }))).map((column) => (
-  { type: "number", unit: null, required: true, nullable: false, categories: null, range: null, ...column }
-));
+const limitsOf = (place) => MODEL.inputs?.find((input) => input[0] === place && input.length > 5)?.slice(5) ?? null;
+const columns = (MODEL.columns ?? Array.from({ length: MODEL.width }, (_, place) => ({ name: `x${place}` }))).map(
+  (column, place) => (
+    { type: "number", unit: null, required: true, nullable: false, categories: null, range: null, limits: limitsOf(place), ...column }
+  ),
+);
+
+const OPTIONS = { unknown: ["error", "ignore"] };
 
 const truth = new Map([["true", 1], ["false", 0]]);
 
@@ -59,8 +64,9 @@ function entriesOf(row, unknown) {
 }
 
 /** The inputs of the network, without constants, for a row. */
-function inputsOf(row, { unknown = "error" } = {}) {
-  const entries = entriesOf(row, unknown);
+function inputsOf(row, options) {
+  checkOptions(options);
+  const entries = entriesOf(row, options?.unknown ?? "error");
   return Float64Array.from(MODEL.inputs ?? entries, (input, place) => {
     const [at, kind, value, center, scale, low, high] = MODEL.inputs ? input : [place, "value", null, 0, 1];
     const entry = entries[at];

@@ -109,9 +109,10 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any
         of numbers. ``scores(row)`` returns `decision_function` of a classifier, ``predictProba(row)`` an array of
         probabilities in the order of ``classes``, and ``contributions(row)`` the contributions of columns and pairs of
         columns, as `contributions` of the estimator. ``columns`` has name, type, unit, categories and range in training
-        of every column. A module of a network alone has ``predict`` and ``columns``. One of images has ``shape``, which
-        is height, width and channels, in place of ``columns``, and its ``contributions`` are those of regions. One of
-        series has ``channels``, their number, and its ``contributions`` are those of the segments for each lag.
+        of every column, and the limits to which its entries are clipped. A module of a network alone has ``predict``
+        and ``columns``. One of images has ``shape``, which is height, width and channels, in place of ``columns``, and
+        its ``contributions`` are those of regions. One of series has ``channels``, their number, and its
+        ``contributions`` are those of the segments for each lag.
 
     Raises
     ------
@@ -125,7 +126,8 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any
     null where an entry is missing, and, in columns of dates, ISO dates. Text is not read as numbers: a percentage is
     its fraction, 0.125 for "12.5%". A missing column, text where a number belongs or an unknown category is an error
     that names the column. ``predict(row, { unknown: "ignore" })`` instead lets an unknown category set none of the
-    bits, as the estimator does with a warning.
+    bits, as the estimator does with a warning. Any other option is an error. Numbers beyond the ``limits`` of their
+    column are clipped, as in Python.
 
     An image is an array of numbers, flat or nested by rows, columns and channels, in the unit of training. Another
     size, or a pixel that is not a finite number, is an error.

@@ -3,6 +3,7 @@ const [height, width, channels] = shape;
 const area = downsample ** 2;
 const grid = [regions, regions];
 const forms = [[height * width * channels], shape, ...(channels === 1 ? [[height, width]] : [])].map(String);
+const OPTIONS = {};
 
 /** The pixels of an image, flat or nested, row by row. */
 function pixelsOf(image) {
@@ -25,7 +26,8 @@ const counts = [rows, lines].map((side) => Math.floor((side - size) / stride) + 
 const side = size * size * channels + Number(constant > 0);
 
 /** For every region, the sums of products of the numbers of its patches: upper triangles, row by row. */
-function inputsOf(image) {
+function inputsOf(image, options) {
+  checkOptions(options);
   const pixels = pixelsOf(image);
   const padded = new Float64Array(rows * lines * channels);
   for (let i = 0; i < sides[0] * downsample; i++) {

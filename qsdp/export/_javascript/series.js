@@ -3,6 +3,7 @@ const channels = mean.length;
 const grid = [lags.length, segments];
 const side = size * channels + Number(constant > 0);
 const least = Math.max(...lags.map((lag) => (size - 1) * lag + (segments - 1) * stride + 1));
+const OPTIONS = {};
 
 /** The standardised samples of every channel. */
 function samplesOf(series) {
@@ -23,7 +24,8 @@ function samplesOf(series) {
 }
 
 /** For every lag and segment, the means of products of the numbers of its windows: upper triangles, row by row. */
-function inputsOf(series) {
+function inputsOf(series, options) {
+  checkOptions(options);
   const samples = samplesOf(series);
   const sums = new Float64Array(MODEL.inputs);
   const vector = new Float64Array(side).fill(constant);

@@ -21,3 +21,18 @@ function quoted(value) {
 
 // Python takes true for 1, as a category too.
 const numeric = (value) => (typeof value === "boolean" ? Number(value) : value);
+
+/** Throws an error for an option that is not known, or has a value that it does not take. */
+function checkOptions(options = {}) {
+  const known = Object.entries(OPTIONS).map(([name, values]) => `${name} (${values.map(quoted).join(" or ")})`);
+  const allowed = known.length ? `options: ${known.join(", ")}` : "there are no options";
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    throw new TypeError(`options must be an object; got ${quoted(options)}; in a map, call (row) => predict(row)`);
+  }
+  for (const [name, value] of Object.entries(options)) {
+    if (!Object.hasOwn(OPTIONS, name)) throw new TypeError(`${quoted(name)} is not an option; ${allowed}`);
+    if (value !== undefined && !OPTIONS[name].includes(value)) {
+      throw new RangeError(`option ${quoted(name)} cannot be ${quoted(value)}; ${allowed}`);
+    }
+  }
+}
