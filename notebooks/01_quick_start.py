@@ -22,7 +22,7 @@ import numpy as np
 from ipywidgets import IntSlider, SelectionSlider, interact
 
 import qsdp
-from qsdp.plotting import BitsDisplay, ObjectiveDisplay
+from qsdp.plotting import ObjectiveDisplay
 
 plt.rcParams["figure.figsize"] = (6, 3.8)
 
@@ -81,8 +81,11 @@ plt.show()
 # What do the bits buy? This is the accuracy of polished networks of other sizes on the test rows:
 
 # %%
-BitsDisplay.from_estimator(model, X_test, y_test, sizes=[1, 4, 16, 64, 256], n_draws=3)
-plt.show()
+for m in (1, 4, 16, 64, 256):
+    drawn = result.resample(m, random_state=0)
+    outputs = model.target_scaling_.decode(drawn.predict(model.encoder_.transform(X_test)))
+    accuracy = np.mean(np.where(outputs > 0, 1, -1) == y_test)
+    print(f"{m:3d} neurons: {drawn.network.n_bits:6,} bits, accuracy {accuracy:.1%}")
 
 # %% [markdown]
 # ## Resample by hand

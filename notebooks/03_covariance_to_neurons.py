@@ -23,7 +23,6 @@ import numpy as np
 from ipywidgets import SelectionSlider, ToggleButtons, interact
 
 import qsdp
-from qsdp.plotting import CovarianceDisplay, SpectrumDisplay
 
 plt.rcParams["figure.figsize"] = (6, 3.8)
 rng = np.random.default_rng(0)
@@ -104,7 +103,12 @@ print(f"smallest eigenvalue: {np.linalg.eigvalsh(Q).min():.2e}")
 print(f"difference from shape_covariance: {np.abs(Q - covariance.Q).max():.1e}")
 
 # %% tags=["thumbnail"]
-CovarianceDisplay.from_relaxation(relaxation, covariance)
+before = np.block([[V, Z], [Z.T, V]])
+_, axes = plt.subplots(1, 2, figsize=(8.4, 4), layout="constrained")
+for ax, matrix, title in zip(axes, (before, Q), (r"relaxation / $\rho$", "covariance Q"), strict=True):
+    image = ax.imshow(matrix, cmap="RdBu", vmin=-1, vmax=1)
+    ax.set(title=title, xticks=[], yticks=[])
+plt.colorbar(image, ax=axes)
 plt.show()
 
 # %% [markdown]
@@ -112,7 +116,13 @@ plt.show()
 # eigenvalues of $Q$ do not, because the powers of the entries in the two series have directions of their own.
 
 # %%
-SpectrumDisplay.from_relaxation(relaxation, covariance)
+_, ax = plt.subplots(layout="constrained")
+for matrix, label, marker in ((V + Z, "$A = V_s + Z_s$", "o"), (V - Z, "$B = V_s - Z_s$", "s"), (Q, "$Q$", "^")):
+    eigenvalues = np.maximum(np.linalg.eigvalsh(matrix)[::-1], 1e-9)
+    ax.semilogy(np.arange(1, len(matrix) + 1), eigenvalues, marker=marker, markersize=4, label=label)
+ax.set(xlabel="rank", ylabel="eigenvalue")
+ax.legend(frameon=False)
+ax.grid(alpha=0.3)
 plt.show()
 
 # %% [markdown]

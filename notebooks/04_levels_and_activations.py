@@ -20,9 +20,9 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from ipywidgets import IntSlider, SelectionSlider, interact
+from matplotlib.colors import ListedColormap
 
 import qsdp
-from qsdp.plotting import BitsDisplay, DecisionRegionDisplay, LevelsDisplay
 
 plt.rcParams["figure.figsize"] = (6, 3.8)
 data = qsdp.datasets.load_bundled("iris")
@@ -71,8 +71,10 @@ print(result.certificate)
 # %%
 figure, axes = plt.subplots(1, 3, figsize=(8.4, 2.8), layout="constrained", sharey=True)
 for ax, levels in zip(axes, (2, 3, 6), strict=True):
-    LevelsDisplay.from_result(result.resample(2000, random_state=0, levels=levels), ax=ax)
-    ax.get_legend().remove()
+    drawn = result.resample(2000, random_state=0, levels=levels).network
+    for weights, colour, shift in ((drawn.U, "#0072B2", -0.2), (drawn.V, "#D55E00", 0.2)):
+        values, counts = np.unique(weights[:, :-1], return_counts=True)
+        ax.bar(values + shift, counts / counts.sum(), width=0.4, color=colour)
     ax.set(title=f"{levels} levels", ylabel="share of the weights" if levels == 2 else "")
 plt.show()
 
@@ -86,14 +88,21 @@ plt.show()
 
 
 # %% tags=["thumbnail"]
+def regions(model, title):
+    colours = ListedColormap(["#0072B2", "#D55E00", "#009E73"])
+    _, ax = plt.subplots(figsize=(5, 4), layout="constrained")
+    x0, x1 = np.meshgrid(np.linspace(0.5, 7.5, 150), np.linspace(0, 2.8, 150))
+    species = model.predict(np.column_stack([x0.ravel(), x1.ravel()])).reshape(x0.shape)
+    ax.pcolormesh(x0, x1, species, cmap=colours, alpha=0.3, linewidth=0, rasterized=True)
+    ax.scatter(*X.T, c=y, cmap=colours, s=18, edgecolors="white")
+    ax.set(xlabel="petal length, cm", ylabel="petal width, cm")
+    ax.set_title(title, fontsize=10)
+    plt.show()
+
+
 def draw(m=1000, levels=3, seed=0):
     drawn = network.resample(m, random_state=seed, levels=levels)
-    figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
-    DecisionRegionDisplay.from_estimator(drawn, X, y, resolution=150, ax=ax)
-    ax.set(xlabel="petal length, cm", ylabel="petal width, cm")
-    title = f"m = {m}, {levels} levels, {drawn.network_.n_bits:,} bits: accuracy {drawn.score(X, y):.1%}"
-    figure.suptitle(title, fontsize=10)
-    plt.show()
+    regions(drawn, f"m = {m}, {levels} levels, {drawn.network_.n_bits:,} bits: accuracy {drawn.score(X, y):.1%}")
 
 
 draw()
@@ -118,10 +127,19 @@ _ = interact(
 # %%
 X_train, X_test, y_train, y_test = data.split()
 full = qsdp.QuantizedNetworkClassifier(1000, **sampled).fit(X_train, y_train)
-sizes = [10, 30, 100, 300, 1000, 3000]
-bits = BitsDisplay.from_estimator(full, X_test, y_test, sizes=sizes, levels=[2, 4, 8], n_draws=20)
-for band in bits.bands_:
-    band.remove()
+inputs, targets = full.encoder_.transform(X_test), full.target_scaling_
+_, ax = plt.subplots(layout="constrained")
+for levels, marker in ((2, "o"), (4, "s"), (8, "^")):
+    bits, accuracy = [], []
+    for m in (10, 30, 100, 300, 1000, 3000):
+        drawn = [full.result_.resample(m, random_state=seed, levels=levels) for seed in range(20)]
+        right = [targets.decode(one.predict(inputs)).argmax(axis=1) == y_test for one in drawn]
+        bits.append(drawn[0].network.n_bits)
+        accuracy.append(np.mean(right))
+    ax.semilogx(bits, accuracy, marker=marker, label=f"{levels} levels")
+ax.set(xlabel="bits of the network", ylabel="accuracy")
+ax.legend(frameon=False)
+ax.grid(alpha=0.3)
 plt.show()
 
 # %% [markdown]
@@ -161,6 +179,4 @@ levels = 2
 mine = qsdp.QuantizedNetworkClassifier(activation=activation, levels=levels, encoding="standard", random_state=0).fit(
     X, y
 )
-DecisionRegionDisplay.from_estimator(mine, X, y, resolution=150)
-plt.show()
-print(f"accuracy {mine.score(X, y):.1%}, relative gap {mine.certificate_.relative_gap:.1%}")
+regions(mine, f"accuracy {mine.score(X, y):.1%}, relative gap {mine.certificate_.relative_gap:.1%}")

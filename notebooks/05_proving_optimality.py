@@ -26,7 +26,6 @@ from ipywidgets import SelectionSlider, interact
 
 import qsdp
 import qsdp_check
-from qsdp.plotting import GapDisplay
 
 plt.rcParams["figure.figsize"] = (6, 3.8)
 data = qsdp.datasets.load_bundled("diabetes")
@@ -78,7 +77,10 @@ left.plot(rounds, [one.lower_bound for one in optimum.history], "s-", color="#00
 left.set(xlabel="round", ylabel="objective")
 left.legend(frameon=False)
 left.grid(alpha=0.3)
-GapDisplay.from_result(optimum, ax=right)
+gaps = [max(one.relative_gap, 1e-16) for one in optimum.history]
+right.step([one.seconds for one in optimum.history], gaps, where="post", color="#0072B2")
+right.set(xlabel="seconds", ylabel="relative gap", yscale="log")
+right.grid(alpha=0.3)
 plt.show()
 
 # %% [markdown]

@@ -64,10 +64,7 @@ WORKS: dict[str, Callable[[Any], Any]] = {
     "summary": lambda a: [str(one._summary()) for one in (a.network, a.problem, a.certificate, a.relaxation, a.X)],
     "report of a network": lambda a: report.make_report(a.folder / "network"),
     "report of a certificate": lambda a: report.make_report(a.folder / "certificate"),
-    "levels": lambda a: plotting.LevelsDisplay.from_network(a.network),
-    "levels of a result": lambda a: plotting.LevelsDisplay.from_result(a.result),
     "objectives": lambda a: plotting.ObjectiveDisplay.from_result(a.result, [10, 20], n_draws=2),
-    "gap": lambda a: plotting.GapDisplay.from_problem(a.problem),
 }
 
 NO_COLUMNS = "samples in blocks have no columns"
@@ -125,13 +122,7 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "onnx_inputs": (NO_ENCODER, lambda a: export.onnx_inputs(a.network, a.X)),
     "exported file": (NO_EXPORT, lambda a: export.describe(qsdp.load(a.folder / "network"))),
     "encrypted": (NO_EXPORT, lambda a: export.encrypted(a.network)),
-    "spectrum": ("columns", lambda a: plotting.SpectrumDisplay.from_relaxation(a.relaxation)),
-    "spectrum of a result": ("columns", lambda a: plotting.SpectrumDisplay.from_result(a.result)),
-    "covariance": ("columns", lambda a: plotting.CovarianceDisplay.from_relaxation(
-        a.relaxation, a.result.covariance)),
-    "covariance of a result": ("columns", lambda a: plotting.CovarianceDisplay.from_result(a.result)),
     "interactions": ("estimator must be", lambda a: plotting.InteractionDisplay.from_estimator(a.network, a.X)),
-    "bits": ("estimator must be", lambda a: plotting.BitsDisplay.from_estimator(a.network, a.X, a.y)),
 }  # fmt: skip
 
 

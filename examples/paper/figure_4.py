@@ -8,11 +8,11 @@ be downloaded, so this script takes scikit-learn's ten digits, pooled to 4 x 4
 pixels, which makes about as many columns.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
 import qsdp
-from qsdp.plotting import BitsDisplay
 
 images, digits = load_digits().images / 16, load_digits().target
 pixels = images.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
@@ -36,8 +36,14 @@ curves = {
     "polished": curve([30, 100], "polish"),
 }
 relaxed = accuracy(result.relaxation)
-display = BitsDisplay(curves=curves, reference=relaxed).plot()
-display.ax_.set_xlabel("number of neurons")
+_, ax = plt.subplots(layout="constrained")
+for name, (sizes, scores) in curves.items():
+    (line,) = ax.plot(sizes, np.mean(scores, axis=1), "o-", label=name)
+    low, high = np.min(scores, axis=1), np.max(scores, axis=1)
+    ax.fill_between(sizes, low, high, color=line.get_color(), alpha=0.2)
+ax.axhline(relaxed, color="#666666", linestyle="--", label="relaxation")
+ax.set(xscale="log", xlabel="number of neurons", ylabel="accuracy")
+ax.legend()
 
 # %%
 # Sampled networks approach the dashed line, the accuracy of the relaxation, as

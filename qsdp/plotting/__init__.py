@@ -4,24 +4,12 @@ Drawing needs matplotlib, ``pip install matplotlib``; importing this package doe
 as `ax`, or on those of a new figure, and keeps them as `ax_`.
 """
 
-from qsdp.plotting._bits import BitsDisplay
-from qsdp.plotting._covariance import CovarianceDisplay
 from qsdp.plotting._filters import FiltersDisplay
-from qsdp.plotting._gap import GapDisplay
 from qsdp.plotting._interactions import InteractionDisplay
-from qsdp.plotting._levels import LevelsDisplay
 from qsdp.plotting._objective import ObjectiveDisplay
-from qsdp.plotting._regions import DecisionRegionDisplay
-from qsdp.plotting._spectrum import SpectrumDisplay
 
 __all__ = [
-    "BitsDisplay",
-    "CovarianceDisplay",
-    "DecisionRegionDisplay",
     "FiltersDisplay",
-    "GapDisplay",
     "InteractionDisplay",
-    "LevelsDisplay",
     "ObjectiveDisplay",
-    "SpectrumDisplay",
 ]

@@ -1,4 +1,4 @@
-"""Common parts of the displays: axes, colours that colour-blind readers can distinguish, checks of arguments."""
+"""Common parts of the displays: axes, colours, checks of arguments."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageError
-from qsdp.relaxation import Relaxation
-from qsdp.shaping import SignCovariance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,11 +17,8 @@ if TYPE_CHECKING:
 
 AnyDisplay = TypeVar("AnyDisplay", bound="Display")
 
-#: Palette of Okabe and Ito without its yellow, which is hard to see on white; the colours also differ in lightness.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-
-#: Markers, one for each curve, so that curves differ even without colours.
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+#: Blue and vermilion of Okabe and Ito, which colour-blind readers can distinguish.
+COLOURS = ("#0072B2", "#D55E00")
 
 #: Colour of reference lines.
 GREY = "#666666"
@@ -73,13 +68,6 @@ class Display(ABC):
         """Draw on empty axes."""
 
 
-class PairDisplay(Display):
-    """Base class of displays with two pairs of axes side by side."""
-
-    _n_axes = 2
-    _size = (8.4, 4.0)
-
-
 def require_matplotlib() -> Any:
     """Return `matplotlib.pyplot`, or raise an error that explains how to install it."""
     try:
@@ -100,11 +88,6 @@ def scale_of(*values: Any) -> str:
     """Choose "log" if all values are positive and span more than a factor of 20, else "linear"."""
     flat = np.array([number for value in values for number in np.ravel(value)], dtype=np.float64)
     return "log" if flat.size and flat.min() > 0.0 and flat.max() > 20.0 * flat.min() else "linear"
-
-
-def curve_style(number: int) -> dict[str, Any]:
-    """Return colour and marker of curve number `number`, as keywords of ``Axes.plot``."""
-    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)], "markersize": 4}
 
 
 def draw_mean_and_range(ax: Axes, x: Any, values: FloatArray, style: dict[str, Any]) -> tuple[Any, Any]:
@@ -147,19 +130,3 @@ def check_sizes(sizes: Sequence[int] | None, least: int) -> list[int]:
     if not checked or len(set(checked)) < len(checked):
         raise InvalidInputError(f"sizes must be distinct numbers of neurons, at least one; got {list(sizes)!r}")
     return sorted(checked)
-
-
-def output_blocks(
-    relaxation: Relaxation, covariance: SignCovariance | list[SignCovariance] | None, output: int
-) -> tuple[FloatArray, FloatArray, SignCovariance | None]:
-    r"""Return :math:`V / \rho` and :math:`Z / \rho` of one output of a relaxation, and its covariance."""
-    check_instance("relaxation", relaxation, Relaxation)
-    problem = relaxation.problem
-    if problem.blocks is not None:
-        raise InvalidInputError("relaxation must be one of columns to show its matrices; the problem has blocks")
-    k = check_integer("output", output, minimum=0, maximum=problem.n_outputs - 1)
-    scale = float(relaxation.rho_stack[k]) or 1.0
-    one = covariance[k] if isinstance(covariance, list) else covariance
-    if one is not None:
-        check_instance("covariance", one, SignCovariance)
-    return relaxation.V_stack[k] / scale, relaxation.Z_stack[k] / scale, one

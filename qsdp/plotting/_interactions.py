@@ -11,7 +11,7 @@ import numpy as np
 from qsdp._utils.summary import format_share
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.networks import Effects
-from qsdp.plotting._canvas import COLOURS, PairDisplay, check_instance, draw_grid, last_step
+from qsdp.plotting._canvas import COLOURS, Display, check_instance, draw_grid, last_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ __all__ = ["InteractionDisplay"]
 _LETTERS, _WRITTEN = 24, 10
 
 
-class InteractionDisplay(PairDisplay):
+class InteractionDisplay(Display):
     """Sizes of main effects as bars and of interactions as a triangle, with one row for each column.
 
     Columns are ranked by importance: their main effect and interactions together.
@@ -56,6 +56,8 @@ class InteractionDisplay(PairDisplay):
         >>> display.image_.get_array().shape
         (4, 4)
     """
+
+    _n_axes = 2
 
     def __init__(self, *, effects: Effects, output: int | str = 0, n_columns: int = 16) -> None:
         check_instance("effects", effects, Effects)

@@ -16,7 +16,6 @@ from qsdp.plotting._canvas import (
     Display,
     check_instance,
     check_sizes,
-    curve_style,
     draw_mean_and_range,
     legend,
     scale_of,
@@ -133,7 +132,7 @@ class ObjectiveDisplay(Display):
     def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         draws = self.objectives.shape[1]
         label = f"sampled, mean and range of {draws}" if draws > 1 else "sampled"
-        style = {**curve_style(0), "label": label, **style}
+        style = {"color": COLOURS[0], "marker": "o", "markersize": 4, "label": label, **style}
         self.line_, self.band_ = draw_mean_and_range(ax, self.sizes, self.objectives, style)
         self.limit_ = self.point_ = None
         if self.network is not None:
