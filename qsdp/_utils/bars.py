@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console
@@ -25,8 +26,9 @@ class Bars:
     """Display of stages on standard error: name, bar, time and figures of each.
 
     In a `notebook`, or if the console is not a terminal, lines report on the running stage: after ten seconds (two, if
-    `automatic`), and then whenever the elapsed time has doubled. Logs of short calls stay empty, and logs of long calls
-    short. An automatic or transient display leaves nothing but such lines.
+    `automatic`), and then whenever the elapsed time has doubled, also if the stage itself reports nothing. Logs of
+    short calls stay empty, and logs of long calls short. An automatic or transient display leaves nothing but such
+    lines.
     """
 
     def __init__(
@@ -47,26 +49,52 @@ class Bars:
         self._drawn = self.progress.console.is_terminal
         self._began = time.monotonic()
         self._next_line = _UNASKED_SECONDS if automatic else _LINE_SECONDS
+        self._printing = threading.Lock()
 
     def add(self, name: str) -> Callable[[float | None, float | None, str | None], None]:
         """Add a line for a stage; return the function that updates it."""
-        return functools.partial(self._update, self.progress.add_task(name, total=None, figures=""), name)
+        return functools.partial(self._update, self.progress.add_task(name, total=None, figures=""))
 
-    def _update(self, task: TaskID, name: str, done: float | None, total: float | None, figures: str | None) -> None:
+    def _update(self, task: TaskID, done: float | None, total: float | None, figures: str | None) -> None:
         fields: dict[str, Any] = {} if figures is None else {"figures": figures}
         self.progress.update(task, total=total, completed=done, **fields)
-        seconds = time.monotonic() - self._began
-        if not self._drawn and figures and seconds >= self._next_line:
+        if figures:
+            self._print_if_due()
+
+    def _print_if_due(self) -> None:
+        """Print a line about the innermost running stage where bars cannot be drawn, if it is time for one."""
+        with self._printing:
+            seconds = time.monotonic() - self._began
+            running = [task for task in self.progress.tasks if not task.finished]
+            if self._drawn or not running or seconds < self._next_line:
+                return
             self._next_line = 2.0 * seconds
-            share = f" {done / total:.0%}" if done is not None and total else ""
-            self.progress.console.print(f"{seconds:.0f} s, {name}{share}: {figures}", markup=False, soft_wrap=True)
+            task = running[-1]
+            share = f" {task.percentage:.0f}%" if task.completed and task.total else ""
+            figures = f": {task.fields['figures']}" if task.fields["figures"] else ""
+            line = f"{seconds:.0f} s, {task.description}{share}{figures}"
+            self.progress.console.print(line, markup=False, soft_wrap=True)
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Keep the display up to date until the block ends."""
-        if not self._drawn and self.progress.live.transient:
-            # Only lines may remain, and rich would leave an empty one.
-            yield
+        if self._drawn:
+            with self.progress:
+                yield
             return
-        with self.progress:
-            yield
+        ended = threading.Event()
+
+        def watch() -> None:
+            # Long steps report nothing until they end. Between two stages a due line waits for a tenth of a second.
+            while not ended.wait(max(0.1, self._next_line - (time.monotonic() - self._began))):
+                self._print_if_due()
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            # Of a transient display only lines may remain, and rich would leave an empty one.
+            with nullcontext() if self.progress.live.transient else self.progress:
+                yield
+        finally:
+            ended.set()
+            thread.join()

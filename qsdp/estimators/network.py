@@ -17,8 +17,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qsdp._utils.options import StoredArguments
+from qsdp._utils.parallel import CACHE_FLOATS, few_threads
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
+from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, errors_of
 from qsdp.activations import get_activation
 from qsdp.blocks import Blocks
@@ -112,7 +114,10 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
         target, weights = self._coded(counting)
         self.target_scaling_ = self._scaling(target, weights)
         coded = self.target_scaling_.encode(target)
-        with options.limit(), progress(options.verbose) as stages:
+        # Threads that share small matrices wait for each other for most of the time.
+        n, width = len(counting.y), np.size(counting.X) // len(counting.y)
+        small = n <= MANY_ROWS and n * width <= CACHE_FLOATS
+        with few_threads(small=small), options.limit(), progress(options.verbose) as stages:
             began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
             if chosen:
                 with stages.stage("encode"):

@@ -3,6 +3,7 @@
 import io
 import math
 import sys
+import time
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -213,6 +214,17 @@ def test_logs_get_a_line_now_and_then(monkeypatch):
     lines = log.getvalue().splitlines()
     assert lines[0] == "10 s, solve [1] 3%: objective 1.42857, gap 1e-1"
     assert [int(line.split()[0]) for line in lines] == [10, 20, 40, 80, 160]
+
+
+def test_logs_get_lines_of_stages_that_report_nothing(monkeypatch):
+    monkeypatch.setattr(bars, "_LINE_SECONDS", 0.05)
+    log = io.StringIO()
+    display = Bars(console=Console(file=log, width=30), transient=True)
+    ends = time.monotonic() + 60.0
+    with display.running(), Stages(display).stage("Training"), Stages(display).stage("encode"):
+        while not log.getvalue() and time.monotonic() < ends:
+            time.sleep(0.01)
+    assert log.getvalue().splitlines()[0] == "0 s, encode"
 
 
 @pytest.fixture
