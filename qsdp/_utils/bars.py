@@ -86,8 +86,10 @@ class Bars:
 
         def watch() -> None:
             # Long steps report nothing until they end. Between two stages a due line waits for a tenth of a second.
-            while not ended.wait(max(0.1, self._next_line - (time.monotonic() - self._began))):
+            wait = 0.0
+            while not ended.wait(min(max(0.1, wait), threading.TIMEOUT_MAX)):
                 self._print_if_due()
+                wait = self._next_line - (time.monotonic() - self._began)
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()

@@ -221,8 +221,8 @@ def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: A
         ("data", f"{file}: {rows.counts}, {encoder.encoding_.width} inputs"),
         ("target", meaning),
         ("weights", _weights_fact(rows, model)),
-        ("numeric", first_few(numeric)),
-        ("categorical", first_few(categorical)),
-        ("dropped", first_few(dropped)),
+        ("numeric", ", ".join(numeric)),
+        ("categorical", ", ".join(categorical)),
+        ("dropped", ", ".join(dropped)),
     ]
     return [(label, text) for label, text in facts if text]

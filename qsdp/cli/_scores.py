@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, warn
+from qsdp.cli._leaks import leaking_columns
 from qsdp.cli._rows import TrainingRows
 from qsdp.exceptions import QSDPWarning
 from qsdp.report.figures import Figure, show_score
@@ -33,6 +34,13 @@ def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
         # The fit has warned of them in its own rows, or the score shows what they cost.
         warnings.filterwarnings("ignore", "entries outside the categories", QSDPWarning)
         parts = [fitted] + ([ScoredRows.of(f"{rows.sampled}test rows", model, rows.test)] if len(rows.test) else [])
+        leaking = leaking_columns(fitted, parts[1]) if len(parts) > 1 else []
+    if leaking:
+        many, each = ("columns", "each of them") if len(leaking) > 1 else ("column", "it")
+        warn(
+            f"{many} {', '.join(map(repr, leaking))} alone predicts the {parts[1].name} almost perfectly: if {each} is "
+            f"known only together with the target, leave it out with {' '.join(f'--drop {name!r}' for name in leaking)}"
+        )
     number = rows.source.notation is not None
     label = "R²" if number else "accuracy"
     figures = [(label, show_score(part.score(), number=number), part.name) for part in parts]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_program import run
+from cli_program import figure, run
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
@@ -82,3 +82,34 @@ def test_numbers_and_several_classes_have_no_area(here: Path, trained: Path) -> 
     ).stdout
     assert "mean of the recalls" in several
     assert "ROC" not in several
+
+
+def leaky(path: Path, *, number: bool, n: int = 200) -> None:
+    """Write a table of twelve columns of noise and columns that tell the target."""
+    rng = np.random.default_rng(1)
+    noise = rng.standard_normal((n, 12))
+    y = noise[:, 0] * noise[:, 1] + 0.5 * rng.standard_normal(n)
+    rows = [",".join([*(f"x{j}" for j in range(12)), "told", "code", "y"])]
+    for row, value in zip(noise, y, strict=True):
+        told = np.exp(value) if number else 3.0 * (value > 0) + rng.random()
+        code = "c" if number else rng.choice(["a", "b"] if value > 0 else ["d", "e"])
+        shown = f"{value:.4f}" if number else "yes" if value > 0 else "no"
+        rows.append(",".join([*(f"{entry:.3f}" for entry in row), f"{told:.5f}", code, shown]))
+    path.write_text("\n".join(rows) + "\n")
+
+
+@pytest.mark.parametrize("number", [False, True])
+def test_columns_that_tell_the_target_are_named(here: Path, number: bool) -> None:
+    leaky(here / "leaky.csv", number=number)
+    command = ("fit", "leaky.csv", "--target", "y", "--encoding", "standard", "--neurons", 16, "--beta", "10%")
+    result = run(*command)
+    assert result.exit_code == 0
+    named = "column 'told'" if number else "columns 'told', 'code'"
+    drops = "--drop 'told'" if number else "--drop 'told' --drop 'code'"
+    assert f"Warning: {named} alone predicts the test rows almost perfectly" in result.stderr
+    assert f"leave it out with {drops}\n" in result.stderr
+    result = run(*command, "--drop", "told", "--drop", "code", "--force")
+    assert "alone predicts" not in result.stderr
+    # Every column is listed, however many there are.
+    assert figure(result.stdout, "numeric") == ", ".join(f"'x{j}'" for j in range(12))
+    assert figure(result.stdout, "dropped") == "'told' (--drop), 'code' (--drop)"

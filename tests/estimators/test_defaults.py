@@ -13,7 +13,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from qsdp import (
     QSDPWarning,
@@ -346,3 +347,15 @@ def test_classes_of_fewer_samples_than_folds(loss: str) -> None:
     model = QuantizedNetworkClassifier(loss=loss, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.45
     assert model.predict_proba(X).shape == (40, 3)
+
+
+def test_small_tables_use_one_thread() -> None:
+    threads = []
+
+    def watched(data: np.ndarray) -> np.ndarray:
+        threads.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        return data
+
+    with threadpool_limits(2):
+        Regressor(encoding=FunctionTransformer(watched), beta=1.0, random_state=0).fit(X, REAL)
+    assert set(threads) == {1}
