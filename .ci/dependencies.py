@@ -40,7 +40,7 @@ PURPOSES = {
 #: Extras of users in the order of the page, and what each is for.
 EXTRAS = {
     "plot": "pictures (`qsdp.plotting`)",
-    "onnx": "`to_onnx`, `to_qonnx`",
+    "onnx": "`to_onnx`",
     "parquet": "Parquet and Arrow files",
     "dask": "Dask collections, clusters",
     "torch": "`device=`: matrix products on a GPU",
@@ -49,7 +49,6 @@ EXTRAS = {
     "clarabel": "a conic solver",
     "cvxopt": "a conic solver",
     "mosek": "a conic solver; needs a licence of its own",
-    "encrypted": "predictions from encrypted inputs",
 }
 
 #: Extras of those who work on the package.

@@ -68,7 +68,7 @@ WORKS: dict[str, Callable[[Any], Any]] = {
 }
 
 NO_COLUMNS = "samples in blocks have no columns"
-NO_EXPORT = "can be exported by to_c, to_js, to_onnx and to_qonnx only, and those on series by to_c and to_js only"
+NO_EXPORT = "can be exported by to_c, to_js and to_onnx only, and those on series by to_c and to_js only"
 NO_ENCODER = "a network on blocks without an estimator needs encoder"
 NO_FORM = "has no quadratic form in columns"
 REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -116,12 +116,10 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "maxcut": (NO_COLUMNS, lambda a: qsdp.maxcut_bound(a.X)),
     "to_c": (NO_ENCODER, lambda a: export.to_c(a.network)),
     "to_onnx": (NO_ENCODER, lambda a: export.to_onnx(a.network)),
-    "to_qonnx": (NO_ENCODER, lambda a: export.to_qonnx(a.network, input_range=(0, 3))),
     "to_verilog": (NO_EXPORT, lambda a: export.to_verilog(a.network)),
     "describe": (NO_EXPORT, lambda a: export.describe(a.network)),
     "onnx_inputs": (NO_ENCODER, lambda a: export.onnx_inputs(a.network, a.X)),
     "exported file": (NO_EXPORT, lambda a: export.describe(qsdp.load(a.folder / "network"))),
-    "encrypted": (NO_EXPORT, lambda a: export.encrypted(a.network)),
     "interactions": ("estimator must be", lambda a: plotting.InteractionDisplay.from_estimator(a.network, a.X)),
 }  # fmt: skip
 
@@ -151,7 +149,6 @@ def test_the_command_says_what_it_cannot_export(a: SimpleNamespace) -> None:
         ("onnx", NO_ENCODER),
         ("verilog", NO_EXPORT),
         ("js", NO_ENCODER),
-        ("qonnx", NO_ENCODER),
     ):
         done = CliRunner().invoke(cli.app, ["export", str(a.folder / "network"), "--to", kind])
         assert done.exit_code != 0

@@ -58,8 +58,6 @@ def export(
 
     onnx: a graph from columns to labels and probabilities in double precision; for a network alone, one of integers.
 
-    qonnx: a network alone, with inputs of 8-bit integers, or a model of images, for hls4ml and FINN.
-
     verilog: modules for models whose inputs are bits, such as those of `qsdp fit --encoding thresholds`. One module
     takes the columns as fixed-point words, one takes the bits of thresholds, categories and missing entries. The header
     of the file describes both.

@@ -57,7 +57,7 @@ def through_steps(encoding: Encoding, steps: Iterable[Any]) -> Encoding:
             raise ExportError(
                 f"{type(step).__name__} cannot be exported; transformers that can: TableEncoder, ThresholdEncoder, "
                 "StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, SimpleImputer, selectors. Estimators encode "
-                "data frames themselves (encoding='standard'); for ONNX, skl2onnx converts others (register_skl2onnx)"
+                "data frames themselves (encoding='standard')"
             )
     return encoding
 

@@ -1,13 +1,10 @@
-"""Export of trained models: integer C99, JavaScript, ONNX, QONNX and Verilog, and evaluation on encrypted inputs."""
+"""Export of trained models to integer C99, ONNX, JavaScript and Verilog."""
 
 from qsdp.export._c.compiled import CompiledModel
 from qsdp.export._c.export import CSource, to_c
 from qsdp.export._description import ModelDescription, describe
-from qsdp.export._encrypted import EncryptedClient, EncryptedNetwork, EncryptionParameters, encrypted
 from qsdp.export._formats import FORMATS, ExportedFiles, ExportFormat
-from qsdp.export._graphs.converters import register_skl2onnx
 from qsdp.export._graphs.onnx import onnx_inputs, to_onnx
-from qsdp.export._graphs.qonnx import to_qonnx
 from qsdp.export._integers.model import IntegerModel
 from qsdp.export._javascript.export import JavaScriptModule, to_js
 from qsdp.export._verilog.bits import BitModel
@@ -20,9 +17,6 @@ __all__ = [
     "CSource",
     "Comparison",
     "CompiledModel",
-    "EncryptedClient",
-    "EncryptedNetwork",
-    "EncryptionParameters",
     "ExportFormat",
     "ExportedFiles",
     "IntegerModel",
@@ -32,12 +26,9 @@ __all__ = [
     "Word",
     "Words",
     "describe",
-    "encrypted",
     "onnx_inputs",
-    "register_skl2onnx",
     "to_c",
     "to_js",
     "to_onnx",
-    "to_qonnx",
     "to_verilog",
 ]

@@ -260,8 +260,8 @@ def refuse_blocks(network: Any) -> None:
     """Raise `ExportError` for a network on blocks."""
     if is_on_blocks(network):
         raise ExportError(
-            "networks on images can be exported by to_c, to_js, to_onnx and to_qonnx only, and those on series by "
-            "to_c and to_js only"
+            "networks on images can be exported by to_c, to_js and to_onnx only, and those on series by to_c and to_js "
+            "only"
         )
 
 

@@ -10,14 +10,13 @@ from qsdp._utils.summary import first_few
 from qsdp.export._c.example import EXAMPLE
 from qsdp.export._c.export import to_c
 from qsdp.export._graphs.onnx import to_onnx
-from qsdp.export._graphs.qonnx import to_qonnx
 from qsdp.export._javascript.export import to_js
 from qsdp.export._verilog.export import to_verilog
 
 __all__ = ["FORMATS", "ExportFormat", "ExportedFiles"]
 
 #: Metadata of graphs that are shown; there may be too many names of columns and classes.
-_NUMBERS = ("unit", "offset", "error", "input_range", "bound")
+_NUMBERS = ("unit", "error", "input_range")
 
 
 @dataclass(frozen=True)
@@ -95,6 +94,5 @@ FORMATS: dict[str, ExportFormat] = {
     ),
     "js": ExportFormat((".js", ".d.ts"), _as_source(to_js)),
     "onnx": ExportFormat((".onnx",), _as_graph(to_onnx)),
-    "qonnx": ExportFormat((".onnx",), _as_graph(to_qonnx)),
     "verilog": ExportFormat((".v",), _as_source(to_verilog)),
 }

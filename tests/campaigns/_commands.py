@@ -21,7 +21,7 @@ Files = dict[str, bytes]
 _FIT = "fit TABLE --target label --refine none --force --output"
 
 #: Every command that writes, where MODEL, BITS and TABLE are what commands before have left: what it writes, and
-#: arguments. `qsdp export` to QONNX writes as ONNX does, and takes no model of a command.
+#: arguments.
 COMMANDS = {
     "fit": ("MODEL", f"{_FIT} MODEL"),
     "fit, thresholds": ("BITS", f"{_FIT} BITS --encoding thresholds"),

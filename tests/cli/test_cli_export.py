@@ -57,7 +57,7 @@ def test_models_of_series_need_their_length(here: Path) -> None:
     qsdp.QuantizedNetworkClassifier(**options).fit(X, y).save(here / "waves.qsdp")
     said = refused("export", "waves.qsdp", "--to", "c")
     assert "length, the number of samples of a series, is needed" in said
-    for to in ("onnx", "qonnx", "verilog"):
+    for to in ("onnx", "verilog"):
         assert "only" in refused("export", "waves.qsdp", "--to", to)
     assert [path.name for path in here.iterdir()] == ["waves.qsdp"]
     assert "--length is not an option of --to js" in refused("export", "waves.qsdp", "--to", "js", "--length", 12)
@@ -113,9 +113,8 @@ def test_export_as_onnx(trained: Path, here: Path, target: str) -> None:
     exported = to_onnx(qsdp.load(trained / f"{target}.qsdp"))
     assert (here / f"{target}.onnx").read_bytes() == exported.SerializeToString()
     assert figure(result.stdout, "outputs") == ", ".join(one.name for one in exported.graph.output)
-    assert "to_qonnx takes a network alone" in refused("export", trained / f"{target}.qsdp", "--to", "qonnx", "--force")
     NETWORK.save("net.qsdp")
-    assert figure(run("export", "net.qsdp", "--to", "qonnx").stdout, "input range") == "[-128, 127]"
+    assert figure(run("export", "net.qsdp", "--to", "onnx").stdout, "input range") == "[-32768, 32767]"
 
 
 def test_export_as_javascript(trained: Path, here: Path) -> None:

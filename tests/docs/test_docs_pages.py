@@ -100,7 +100,7 @@ def test_examples_of_a_page(page, howto, tmp_path, monkeypatch):
     if page.name == "microcontroller.md" and shutil.which("cc") is None:
         pytest.skip("no C compiler is installed")
     if page.name == "onnx.md":
-        for package in ("onnx", "onnxruntime", "skl2onnx"):
+        for package in ("onnx", "onnxruntime"):
             pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("QSDP_DATA", raising=False)

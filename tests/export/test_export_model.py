@@ -20,7 +20,7 @@ import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
 from qsdp.encoding import TableEncoder, ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidTypeError, StorageError
-from qsdp.export import describe, encrypted, onnx_inputs, to_c, to_onnx, to_verilog
+from qsdp.export import describe, onnx_inputs, to_c, to_onnx, to_verilog
 from qsdp.tables import read_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
@@ -127,7 +127,6 @@ def check_exports(description, X, expected, *, bits):
     scores, found = description.scores(description.columns(X)), code.model.outputs(code.model.columns(X))
     assert np.all(np.abs(code.model.scores(found) - scores) <= code.rounding_error + 1e-9)
     assert code.files(example=True)
-    encrypted(description.network)
     if bits:
         verilog = to_verilog(description)
         assert np.all(

@@ -11,18 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixed_table import mixed_table
 from networks.random_networks import random_network
-from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from table_files import fit_to
 
 import qsdp
-from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
-from qsdp.encoding import TableEncoder, ThresholdEncoder
+from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp.encoding import ThresholdEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
-from qsdp.export import FORMATS, describe, onnx_inputs, register_skl2onnx, to_onnx, to_qonnx
+from qsdp.export import FORMATS, describe, onnx_inputs, to_onnx
 from qsdp.export._integers.model import integer_model
 from qsdp.tables import read_table
 
@@ -144,13 +142,12 @@ def test_versions_are_those_of_old_runtimes():
     classifier = QuantizedNetworkClassifier(**{**FAST, "encoding": "both"}).fit(frame, y)
     network = random_network(np.random.default_rng(0), 7, 5, (1.0, 1.0, 1.0), C=2)
     models = [to_onnx(classifier), *(to_onnx(network, layout=layout) for layout in ("neurons", "form"))]
-    for model in [*models, to_qonnx(network, input_range=(0, 3))]:
+    for model in models:
         assert model.ir_version == 7
         versions = {one.domain: one.version for one in model.opset_import}
-        assert versions.items() <= {"": 13, "ai.onnx.ml": 2, "qonnx.custom_op.general": 1}.items()
+        assert versions.items() <= {"": 13, "ai.onnx.ml": 2}.items()
         for node in model.graph.node:
-            if not node.domain.startswith("qonnx"):
-                assert not onnx.defs.get_schema(node.op_type, versions[node.domain], node.domain).deprecated
+            assert not onnx.defs.get_schema(node.op_type, versions[node.domain], node.domain).deprecated
 
 
 # -- columns ---------------------------------------------------------------------------------------------------
@@ -281,68 +278,6 @@ def test_columns_of_text_that_a_model_does_not_use():
     np.testing.assert_array_equal(found["label"].astype(bool), model.predict(frame))
 
 
-# -- skl2onnx --------------------------------------------------------------------------------------------------
-
-
-def convert(model, X=None, **options):
-    skl2onnx = pytest.importorskip("skl2onnx")
-    register_skl2onnx()
-    return skl2onnx.to_onnx(model, None if X is None else X[:1], **options)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_inside_of_pipelines_of_skl2onnx(iris, dtype):
-    X, y = iris[0].astype(dtype), iris[1]
-    models = [
-        make_pipeline(StandardScaler(), PCA(3), QuantizedNetworkClassifier(**FAST)),
-        make_pipeline(PCA(2), QuantizedNetworkClassifier(**{**NUMBERS, "encoding": "thresholds"})),
-        QuantizedNetworkClassifierCV(betas=2, cv=2, **{name: FAST[name] for name in FAST if name != "beta"}),
-        make_pipeline(TableEncoder("both"), LogisticRegression()),
-        make_pipeline(ThresholdEncoder(3), LogisticRegression()),
-    ]
-    for model in models:
-        model.fit(X, y)
-        label, probabilities = run(convert(model, X, options={"zipmap": False}), {"X": X}).values()
-        np.testing.assert_array_equal(label, model.predict(X))
-        np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-6)
-        assert probabilities.dtype == dtype
-    regressor = make_pipeline(PCA(2), QuantizedNetworkRegressor(**NUMBERS)).fit(X, X[:, :2])
-    np.testing.assert_allclose(run(convert(regressor, X), {"X": X})["variable"], regressor.predict(X), rtol=1e-5)
-
-
-def test_options_of_skl2onnx(iris):
-    X, y = iris[0].astype(np.float32), np.array(["a", "b", "c"])[iris[1]]
-    model = QuantizedNetworkClassifier(**FAST).fit(X, y)
-    label, probabilities = run(convert(model, X, target_opset={"": 15, "ai.onnx.ml": 2}), {"X": X}).values()
-    assert label.tolist() == model.predict(X).tolist()
-    assert list(probabilities[0]) == ["a", "b", "c"]
-    found = run(convert(model, X, options={"zipmap": False, "nocl": True}), {"X": X})
-    np.testing.assert_array_equal(model.classes_[found["label"]], label)
-
-
-def test_text_in_pipelines_of_skl2onnx():
-    types = pytest.importorskip("skl2onnx.common.data_types")
-    frame, y = mixed_table()
-    frame = frame[["size", "town", "rate"]]
-    number, text = types.DoubleTensorType([None, 1]), types.StringTensorType([None, 1])
-    feed = {name: frame[[name]].to_numpy(np.float64) for name in ("size", "rate")}
-    feed["town"] = frame[["town"]].fillna("").to_numpy(object)
-    initial = [("size", number), ("town", text), ("rate", number)]
-    for model in (
-        QuantizedNetworkClassifier(**{**FAST, "encoding": "both"}),
-        make_pipeline(TableEncoder("both"), LogisticRegression()),
-    ):
-        model.fit(frame, y)
-        converted = convert(model, initial_types=initial, options={"zipmap": False})
-        label, probabilities = run(converted, feed).values()
-        np.testing.assert_array_equal(label, model.predict(frame))
-        np.testing.assert_allclose(probabilities, model.predict_proba(frame), atol=1e-12)
-    with pytest.raises(ExportError, match="column 'town' has another type"):
-        convert(model, initial_types=[("size", number), ("town", number), ("rate", number)])
-    with pytest.raises(ExportError, match="there are 3 columns"):
-        convert(model, initial_types=initial[:2])
-
-
 # -- what is refused -------------------------------------------------------------------------------------------
 
 
@@ -379,10 +314,8 @@ def test_columns_that_have_no_place_in_onnx(iris, name, values, message):
         to_onnx(model)
 
 
-def test_packages_that_are_missing(monkeypatch):
+def test_a_package_that_is_missing(monkeypatch):
     network = random_network(np.random.default_rng(0), 4, 3, None)
-    for package, function in (("onnx", to_onnx), ("onnx", to_qonnx), ("skl2onnx", lambda _: register_skl2onnx())):
-        with monkeypatch.context() as patched:
-            patched.setitem(sys.modules, package, None)
-            with pytest.raises(MissingPackageError, match=f"pip install {package}"):
-                function(network)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingPackageError, match="pip install onnx"):
+        to_onnx(network)

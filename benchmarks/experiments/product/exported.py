@@ -1,4 +1,4 @@
-"""Models where they run: predictions, exported C, ONNX in onnxruntime, circuits of hls4ml, and encrypted inputs.
+"""Models where they run: predictions, exported C, and ONNX in onnxruntime.
 
 Seconds are CPU time of one thread, for the fastest of several calls. The networks have random weights.
 
@@ -9,20 +9,12 @@ Seconds are CPU time of one thread, for the fastest of several calls. The networ
     files                `qsdp predict` with a model of 500 neurons: reading, encoding, predicting and writing CSV
     network, classifier  exported ONNX beside `predict`, for a batch of rows and for one row, and bytes of the file;
                          all outputs are compared: those of networks exactly with integers, of classifiers by label
-    circuit              hls4ml (pip install hls4ml h5py) converts QONNX with as many bits of default precision as
-                         the proven bound needs, g++ compiles it; outputs are compared for 1000 inputs
-    encrypted            TenSEAL evaluates one input at a time: medians, bytes, and errors beside their worst-case
-                         bound
 
 No column is appended, and nothing is trained, so there is no beta.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import os
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -44,20 +36,8 @@ COLUMNS, NEURONS = 30, (100, 500, 2500)
 FITTED, FILE_SHARE = 5000, 8
 #: Neurons, inputs, outputs, smallest and largest input.
 NETWORKS = ((64, 31, 1, -1, 1), (250, 32, 1, -128, 127), (250, 32, 1, -(2**15), 2**15 - 1), (1000, 784, 10, 0, 255))
-#: Neurons, inputs, levels, activation, outputs, and whether second-layer weights are equal.
-CIRCUITS = (
-    (64, 31, 2, None, 1, True),
-    (20, 16, 3, None, 1, True),
-    (20, 16, 4, None, 3, True),
-    (20, 16, 2, "relu_like", 1, True),
-    (20, 16, 2, None, 1, False),
-)
-#: Inputs, neurons and outputs, and the largest entry of an input.
-ENCRYPTED, BOUND = ((31, 74, 1), (31, 74, 3), (31, 1000, 1), (64, 320, 10), (100, 20, 1)), 3.0
 
 EQUAL = (TARGET, "Exported ONNX gives the integers and the labels of `predict` in onnxruntime.")
-SAME = (TARGET, "Circuits of hls4ml, made of exported QONNX, give the integers of the weights.")
-NEAR = (TARGET, "No output of an encrypted input is further off than its bound.")
 FASTER = "In memory, networks of 100 to 2500 neurons predict more rows a second than boosting of 100 iterations."
 
 
@@ -68,10 +48,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     for sizes in NETWORKS[: 2 if quick else None]:
         made.append({"kind": "network", **dict(zip(names, sizes, strict=True)), "rows": rows})
     made += grid(kind="classifier", encoding=("standard", "thresholds"), rows=rows)
-    names = ("neurons", "inputs", "levels", "activation", "outputs", "shared")
-    made += [{"kind": "circuit", **dict(zip(names, sizes, strict=True))} for sizes in CIRCUITS if not quick]
-    for d, m, outputs in ENCRYPTED[: 1 if quick else None]:
-        made.append({"kind": "encrypted", "inputs": d, "neurons": m, "outputs": outputs, "rows": 2 if quick else 20})
     return made
 
 
@@ -164,18 +140,15 @@ def command(*arguments: Any) -> None:
 SPEEDS = {"in memory": in_memory, "integers of 8 bits": in_c, "files": from_files}
 
 
-# -- ONNX, circuits, encrypted inputs -----------------------------------------------------------------------
+# -- ONNX -----------------------------------------------------------------------------------------------------
 
 
 def network_of(rng: np.random.Generator, case: dict[str, Any]) -> qsdp.BilinearNetwork:
-    """Return a network of random weights; with shared weights, each neuron serves one output."""
-    m, C, levels, activation = case["neurons"], case["outputs"], case.get("levels", 2), case.get("activation")
-    U, V = 2 * rng.integers(0, levels, size=(2, m, case["inputs"])) - (levels - 1)
-    if activation is not None:
-        U, V = (np.hstack([own, rng.choice([-1, 1], (m, 1))]) for own in (U, V))
-    served = np.eye(C)[np.sort(rng.integers(0, C, m))]
-    alpha = 0.37 * served if case.get("shared", True) else rng.normal(size=(m, C))
-    return qsdp.BilinearNetwork(U, V, alpha if C > 1 else alpha[:, 0], levels, activation)
+    """Return a network of random signs, in which each neuron serves one output."""
+    m, C = case["neurons"], case["outputs"]
+    U, V = 2 * rng.integers(0, 2, size=(2, m, case["inputs"])) - 1
+    alpha = 0.37 * np.eye(C)[np.sort(rng.integers(0, C, m))]
+    return qsdp.BilinearNetwork(U, V, alpha if C > 1 else alpha[:, 0])
 
 
 def of_network(case: dict[str, Any]) -> dict[str, Any]:
@@ -226,81 +199,25 @@ def in_onnxruntime(
     }
 
 
-def of_circuit(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the error of a network that hls4ml has converted and g++ has compiled."""
-    import hls4ml
-    from qonnx.core.modelwrapper import ModelWrapper
-    from qonnx.util.cleanup import cleanup_model
-
-    rng = np.random.default_rng(0)
-    network, d = network_of(rng, case), case["inputs"]
-    model = qsdp.export.to_qonnx(network, input_range=(-8, 7))
-    about = {entry.key: json.loads(entry.value) for entry in model.metadata_props}
-    bits = about["bound"].bit_length() + 1
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        cleaned = cleanup_model(ModelWrapper(model))
-        options = {"backend": "Vitis", "default_precision": f"ap_fixed<{bits},{bits}>"}
-        config = hls4ml.utils.config.config_from_onnx_model(cleaned, granularity="name", **options)
-        circuit = hls4ml.converters.convert_from_onnx_model(
-            cleaned, output_dir=os.path.join(folder, "hls"), io_type="io_parallel", backend="Vitis", hls_config=config
-        )
-        circuit.compile()
-        X = np.vstack([rng.integers(-8, 8, (998, d)), np.full((1, d), -8), np.full((1, d), 7)])
-        found = circuit.predict(X.astype(np.float32)).reshape(len(X), -1)
-    expected = network.predict(X.astype(float)).reshape(found.shape)
-    lost = float(np.abs(found.astype(float) * about["unit"] - expected).max())
-    allowed = about["error"] + 1e-9 * np.abs(expected).max()
-    equal = bool(np.array_equal(found, np.rint(found)) and lost <= allowed)
-    return {"equal": equal, "bits": bits, "error": about["error"], "lost": lost}
-
-
-def of_encrypted(case: dict[str, Any]) -> dict[str, Any]:
-    rng, m, outputs = np.random.default_rng(0), case["neurons"], case["outputs"]
-    U, V = rng.choice([-1, 1], size=(2, m, case["inputs"]))
-    alpha = 0.1 * np.eye(outputs)[np.arange(m) % outputs]
-    network = qsdp.BilinearNetwork(U, V, alpha if outputs > 1 else alpha[:, 0])
-    evaluated = qsdp.export.encrypted(network, bound=BOUND)
-    client, keys_seconds = timed(lambda: qsdp.export.EncryptedClient(evaluated.parameters))
-    seconds, errors = [], []
-    for row in rng.uniform(-BOUND, BOUND, size=(case["rows"], 1, case["inputs"])):
-        cipher, encrypting = timed(partial(client.encrypt, row))
-        answer, evaluating = timed(partial(evaluated.evaluate, client.public, cipher))
-        found, decrypting = timed(partial(client.decrypt, answer))
-        seconds.append((encrypting, evaluating, decrypting))
-        errors.append(np.abs(found - network.predict(row).reshape(1, -1)).max())
-    steps = ("encrypt_seconds", "evaluate_seconds", "decrypt_seconds")
-    return {
-        "keys_seconds": keys_seconds,
-        **dict(zip(steps, np.median(seconds, axis=0).tolist(), strict=True)),
-        "public_bytes": len(client.public),
-        "sent_bytes": sum(map(len, cipher[0])),
-        "received_bytes": sum(map(len, answer[0])),
-        "bound": evaluated.parameters.error,
-        "error": max(errors),
-    }
-
-
-KINDS = {"network": of_network, "classifier": of_classifier, "circuit": of_circuit, "encrypted": of_encrypted}
+KINDS = {"network": of_network, "classifier": of_classifier}
 
 
 def claims(records: Records) -> list[Claim]:
-    equal = {kind: [r.measured["equal"] for r in where(records, kind=kind)] for kind in tuple(KINDS)[:3]}
-    faster, near = {}, [r.measured["error"] <= r.measured["bound"] for r in where(records, kind="encrypted")]
+    equal = {kind: [r.measured["equal"] for r in where(records, kind=kind)] for kind in KINDS}
+    faster = {}
     for record in where(records, kind="in memory"):
         rates = {name: one["rows_a_second"] for name, one in record.measured.items()}
         faster = {name: rate > rates["boosting, 100 iterations"] for name, rate in rates.items() if "network" in name}
     return [
         exact(TARGET, FASTER, faster),
         exact(*EQUAL, equal["network"] + equal["classifier"], needed=len(NETWORKS) + 2),
-        exact(*SAME, equal["circuit"], needed=len(CIRCUITS)),
-        exact(*NEAR, near, needed=len(ENCRYPTED)),
     ]
 
 
 def quotes(records: Records) -> dict[str, str]:
     found = {}
-    networks, classifiers, hidden = (
-        [r.measured for r in records if r.case["kind"] == kind] for kind in ("network", "classifier", "encrypted")
+    networks, classifiers = (
+        [r.measured for r in records if r.case["kind"] == kind] for kind in ("network", "classifier")
     )
     if len(networks) == len(NETWORKS) and classifiers:
         # In the order of the cases: signs, bytes, words of 16 bits and pixels as inputs, and the classifiers.
@@ -313,13 +230,6 @@ def quotes(records: Records) -> dict[str, str]:
             f"and {wide:.1f} times for 16-bit inputs. A single sample is {signs:.1f} times as fast for a network of 31 "
             f"inputs, {images:.0f} times for one of 784 inputs and 1000 neurons, and {slowest:.0f} times or more for "
             "classifiers ([measured](../results/exported.md))."
-        )
-    if hidden:
-        keys, sent, back = (hidden[0][f"{what}_bytes"] / 2**20 for what in ("public", "sent", "received"))
-        found["encrypted"] = (
-            f"One input of this network takes {hidden[0]['evaluate_seconds']:.2f} s to evaluate on one processor "
-            f"([measured](../results/exported.md)). The keys are {keys:.0f} MiB, sent once; ciphertexts are {sent:.1f} "
-            f"MiB there and {back:.1f} MiB back."
         )
     return found
 

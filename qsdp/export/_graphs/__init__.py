@@ -1,1 +1,1 @@
-"""ONNX and QONNX graphs, of the integer form and of models of columns in double precision."""
+"""ONNX graphs, of the integer form and of models of columns in double precision."""

@@ -26,7 +26,7 @@ def require_onnx() -> Any:
     try:
         import onnx
     except ImportError:
-        raise MissingPackageError("to_onnx and to_qonnx need onnx: pip install onnx") from None
+        raise MissingPackageError("to_onnx needs onnx: pip install onnx") from None
     return onnx
 
 
@@ -77,12 +77,12 @@ class Graph:
         self.nodes.append(OnnxNode(op, names, output, domain, attributes))
         return output
 
-    def publish(self, tensor: str, name: str, dtype: npt.DTypeLike, *shape: int, n_rows: int | None = None) -> str:
+    def publish(self, tensor: str, name: str, dtype: npt.DTypeLike, *shape: int) -> str:
         """Make a tensor an output, and return its name.
 
         It is renamed if the last node creates it; else an identity node with the name is added.
         """
-        self.outputs.append(Tensor(name, dtype, (n_rows, *shape)))
+        self.outputs.append(Tensor(name, dtype, (None, *shape)))
         if self.nodes[-1].output == tensor:
             self.nodes[-1] = replace(self.nodes[-1], output=name)
         else:
@@ -120,7 +120,6 @@ class Graph:
         *,
         description: str,
         properties: Mapping[str, Any] | None = None,
-        domains: Mapping[str, int] | None = None,
     ) -> Any:
         """Build and check the onnx.ModelProto.
 
@@ -130,8 +129,6 @@ class Graph:
         description : str
         properties : mapping of str to value, optional
             Stored as metadata, in JSON.
-        domains : mapping of str to int, optional
-            Versions of operator sets other than those of ONNX.
 
         Raises
         ------
@@ -159,7 +156,7 @@ class Graph:
         model = helper.make_model(
             graph,
             ir_version=IR_VERSION,
-            opset_imports=[helper.make_opsetid(*one) for one in {**versions, **(domains or {})}.items()],
+            opset_imports=[helper.make_opsetid(*one) for one in versions.items()],
             producer_name="qsdp",
             producer_version=__version__,
             doc_string=description,

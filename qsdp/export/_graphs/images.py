@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp.exceptions import ExportError
@@ -16,12 +14,9 @@ from qsdp.export._graphs.table import add_answers
 from qsdp.export._integers.model import IntegerModel, integer_model
 from qsdp.export._integers.vectors import Vectors
 
-__all__ = ["add_image_sums", "images_to_onnx"]
+__all__ = ["images_to_onnx"]
 
 _X = "X"
-
-#: Function that adds a constant array to a graph where that needs nodes.
-Constant = Callable[[npt.NDArray[Any]], "str | npt.NDArray[Any]"]
 
 #: Integers up to this are exact in single precision.
 _LARGEST_SINGLE = 2**24
@@ -34,7 +29,7 @@ def images_to_onnx(description: ModelDescription) -> Any:
         raise ExportError("the sums exceed 2^53: take fewer neurons or bits of second-layer weights (qsdp.refit)")
     graph, integers, C = Graph(), model.network, model.network.n_outputs
     pixels = graph.cast(_X, np.uint8, np.float32)
-    sums = graph.cast(add_image_sums(graph, pixels, model, np.float64, lambda array: array), np.float64, np.int64)
+    sums = graph.cast(_sums(graph, pixels, model), np.float64, np.int64)
     outputs = sums if np.all(integers.factors == 1) else graph.add("Mul", sums, integers.factors)
     if any(integers.bias):
         outputs = graph.add("Add", outputs, np.array(integers.bias, dtype=np.int64))
@@ -53,7 +48,7 @@ def images_to_onnx(description: ModelDescription) -> Any:
     )
 
 
-def _patches(graph: Graph, pixels: str, samples: Vectors, constant: Constant) -> str:
+def _patches(graph: Graph, pixels: str, samples: Vectors) -> str:
     """Add nodes for the entries of all patches, of shape (n, N, rows, columns), exact in single precision."""
     encoder = samples.encoder
     size, down, padding = encoder.size, encoder.downsample, encoder.padding
@@ -75,24 +70,12 @@ def _patches(graph: Graph, pixels: str, samples: Vectors, constant: Constant) ->
     pads = [0, 0, down * padding, down * padding, 0, 0, *after]
     if any(pads):
         images = graph.add("Pad", images, np.array(pads))
-    return graph.add("Conv", images, constant(kernels), constant(biases), strides=[encoder.stride * down] * 2)
+    return graph.add("Conv", images, kernels, biases, strides=[encoder.stride * down] * 2)
 
 
-def add_image_sums(graph: Graph, pixels: str, model: IntegerModel, dtype: npt.DTypeLike, constant: Constant) -> str:
-    """Add nodes for the sums over neurons, of shape (n, C), integers in floating point.
-
-    Parameters
-    ----------
-    graph : Graph
-    pixels : str
-        Images of shape (n, height, width, channels), in single precision.
-    model : IntegerModel
-    dtype : data type
-        That of sums of products.
-    constant : callable
-        Adds a constant array to the graph where that needs nodes.
-    """
-    patches = _patches(graph, pixels, model.samples, constant)
+def _sums(graph: Graph, pixels: str, model: IntegerModel) -> str:
+    """Add nodes for the sums over neurons (n, C), integers in double precision, of pixels in single precision."""
+    patches = _patches(graph, pixels, model.samples)
     encoder, layout = model.encoder, model.encoder.layout_
     forms = layout.matrices(model.network.forms / layout.counts).reshape(-1, layout.n_blocks, layout.side**2)
     rows, columns = encoder.edges
@@ -104,10 +87,10 @@ def add_image_sums(graph: Graph, pixels: str, model: IntegerModel, dtype: npt.DT
         starts, ends = np.array([rows[i], columns[j]]), np.array([rows[i + 1], columns[j + 1]])
         region = graph.add("Slice", patches, starts, ends, np.array([2, 3]))
         vectors = graph.add("Reshape", region, np.array([0, layout.side, -1]))
-        vectors = graph.cast(vectors, np.float32, dtype)
+        vectors = graph.cast(vectors, np.float32, np.float64)
         products = graph.add("MatMul", vectors, graph.add("Transpose", vectors, perm=[0, 2, 1]))
         flat = graph.add("Reshape", products, np.array([0, layout.side**2]))
-        part = graph.add("MatMul", flat, constant(np.ascontiguousarray(forms[:, r].T)))
+        part = graph.add("MatMul", flat, np.ascontiguousarray(forms[:, r].T))
         total = part if not total else graph.add("Add", total, part)
     if not total:
         raise ExportError("the network is zero, which has no graph")

@@ -1,4 +1,4 @@
-"""The integer form of a model, from which C, integer graphs and QONNX are written, with proven ranges.
+"""The integer form of a model, from which C and integer graphs are written, with proven ranges.
 
 `integer_model` makes it from any estimator or network, step by step:
 

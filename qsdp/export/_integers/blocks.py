@@ -27,6 +27,9 @@ __all__ = ["images", "integers_of_blocks", "series"]
 #: Standard deviations at which channels are clipped; twice as many cost one bit of every number.
 _REACH = 16
 
+#: The largest pixel.
+_BYTE = 255
+
 #: Minimum and maximum number of bits of factors between outputs.
 _FACTOR_DIGITS = 6, 31
 
@@ -34,13 +37,13 @@ _FACTOR_DIGITS = 6, 31
 _GAIN_DIGITS = 12
 
 
-def images(description: ModelDescription, most: int) -> ImageVectors:
-    """Return the integer vectors of images of pixels up to `most`; raise ExportError if there are none."""
+def images(description: ModelDescription) -> ImageVectors:
+    """Return the integer vectors of images of bytes; raise ExportError if there are none."""
     encoder = description.blocks
     for name in ("centre", "constant_"):
         if not float(value := getattr(encoder, name)).is_integer():
             raise ExportError(f"{name} of the encoder must be an integer; got {value:g}")
-    return ImageVectors(description, None, (0, most), int(encoder.constant_ * encoder.downsample**2))
+    return ImageVectors(description, None, (0, _BYTE), int(encoder.constant_ * encoder.downsample**2))
 
 
 def series(

@@ -21,16 +21,13 @@ from qsdp.export._integers.network import Bounds, IntegerNetwork
 from qsdp.export._integers.rows import integers_of_rows
 from qsdp.export._integers.vectors import SeriesVectors, Vectors
 
-__all__ = ["DIGITS", "IntegerModel", "checked_range", "integer_model"]
+__all__ = ["IntegerModel", "integer_model"]
 
 #: Default input range of a network without an encoding.
 INPUT_RANGE = (-(2**15), 2**15 - 1)
 
 #: Numbers of bits of rounded quantities, tried in this order until all sums fit.
 DIGITS = range(15, 5, -1)
-
-#: The largest pixel.
-_BYTE = 255
 
 #: Maximum length up to which an error message searches for one that fits; a length takes a few milliseconds.
 _LONGEST_TRIED = 1024
@@ -122,7 +119,6 @@ def integer_model(
     width: int = 64,
     layout: str = "auto",
     length: int | Sequence[int] | None = None,
-    digits: Sequence[int] = DIGITS,
 ) -> IntegerModel:
     """Convert a model to integers, with the maximum number of digits for which all sums provably fit.
 
@@ -132,9 +128,7 @@ def integer_model(
     encoder, scales, column_width, width, layout, length
         As for `to_c`.
     input_range : (int, int), optional
-        Smallest and largest input of a network alone, 16 bits by default, or pixel, a byte by default.
-    digits : sequence of int
-        Numbers of bits of what must be rounded, tried in this order.
+        Smallest and largest input of a network alone, 16 bits by default.
 
     Raises
     ------
@@ -152,10 +146,10 @@ def integer_model(
         raise InvalidInputError(f"column_width must be 16 or 32; got {column_width!r:.60}")
     lengths = None if length is None or not blocks else _checked_lengths(encoder, length)
     if blocks:
-        quantize = _of_blocks(description, input_range, scales, column_width or 16, width, lengths)
+        quantize = _of_blocks(description, scales, column_width or 16, width, lengths)
     else:
         quantize = _of_rows(description, input_range, scales, column_width)
-    found = _fitting(quantize, width, kinds, digits, any_layout=blocks)
+    found = _fitting(quantize, width, kinds, any_layout=blocks)
     if found is None:
         alone = not blocks and description.encoding is None
         known = {"a larger width": width < 64, "a smaller input_range": alone}
@@ -163,12 +157,12 @@ def integer_model(
         if lengths is not None:
 
             def fits(ends: tuple[int, int]) -> bool:
-                shorter = _of_blocks(description, input_range, scales, column_width or 16, width, ends)
-                return _fitting(shorter, width, kinds, digits[-1:], any_layout=True) is not None
+                shorter = _of_blocks(description, scales, column_width or 16, width, ends)
+                return _fitting(shorter, width, kinds, DIGITS[-1:], any_layout=True) is not None
 
             remedies += _length_that_fits(encoder, lengths, fits)
         raise ExportError(
-            f"the sums do not fit into the {width} bits of width, even with numbers rounded to {digits[-1]} bits: take "
+            f"the sums do not fit into the {width} bits of width, even with numbers rounded to {DIGITS[-1]} bits: take "
             + " or ".join(remedies)
         )
     samples, network, bounds, smallest = found
@@ -176,7 +170,7 @@ def integer_model(
 
 
 def _fitting(
-    quantize: _Quantize, width: int, kinds: Sequence[str], digits: Sequence[int], *, any_layout: bool
+    quantize: _Quantize, width: int, kinds: Sequence[str], digits: Sequence[int] = DIGITS, *, any_layout: bool
 ) -> tuple[Vectors, IntegerNetwork, Bounds, NetworkLayout] | None:
     """Return the smallest of the layouts that fit, each with the maximum number of digits; None if none fits.
 
@@ -205,7 +199,7 @@ def _of_rows(
         if scales is not None or column_width is not None:
             name = "column_width is" if scales is None else "scales are"
             raise InvalidInputError(f"{name} for columns; a network alone takes integers, see input_range")
-        ends = checked_range(INPUT_RANGE if input_range is None else input_range)
+        ends = _checked_range(INPUT_RANGE if input_range is None else input_range)
         return lambda digits: integers_of_rows(description, None, ends, digits)
     if input_range is not None:
         raise InvalidInputError("input_range is for a network alone; the columns of this model have scales")
@@ -221,7 +215,6 @@ def _of_rows(
 
 def _of_blocks(
     description: ModelDescription,
-    input_range: Sequence[int] | None,
     scales: Mapping[str, float] | None,
     column_width: int,
     width: int,
@@ -230,11 +223,7 @@ def _of_blocks(
     """Return the conversion of a model of images or, with lengths, of series to integers."""
 
     def quantize(digits: int) -> tuple[Vectors, IntegerNetwork, Bounds]:
-        samples = (
-            images(description, _BYTE if input_range is None else input_range[1])
-            if lengths is None
-            else series(description, lengths, scales, column_width, digits)
-        )
+        samples = images(description) if lengths is None else series(description, lengths, scales, column_width, digits)
         return samples, *integers_of_blocks(description, samples, width, digits)
 
     return quantize
@@ -274,7 +263,7 @@ def _has_windows(encoder: Any, length: int) -> bool:
     return bool(min(edges[-1] for edges in encoder.edges(length)) >= encoder.segments)
 
 
-def checked_range(ends: Sequence[int]) -> tuple[int, int]:
+def _checked_range(ends: Sequence[int]) -> tuple[int, int]:
     """Check the smallest and the largest input, integers of 32 bits, and return them."""
     if not hasattr(ends, "__len__") or len(ends) != 2:
         raise InvalidTypeError(f"input_range must be two integers; got {ends!r:.60}")
