@@ -18,10 +18,10 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.neuron_set import KIND as SET_KIND
-from qsdp.networks.neuron_set import pack_set, set_bits
+from qsdp.networks.neuron_set import pack_set, set_bits, set_memory
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network
 from qsdp.networks.quadratic_form import NeuronFunction, QuadraticForm, form_of_neurons
-from qsdp.networks.storage import pack_levels, write_archive
+from qsdp.networks.storage import fits_memory, pack_levels, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
     LARGEST_WEIGHT,
@@ -214,14 +214,23 @@ class BilinearNetwork(NeuronFunction):
         if form == "smallest":
             sizes = {"neurons": self.n_bits}
             if self.shared_alpha:
-                sizes |= {"set": self.set_bits, "integers": self.form_bits}
+                sizes["integers"] = self.form_bits
+                if fits_memory(set_memory(*self.U.shape), self.set_bits // 8):
+                    sizes["set"] = self.set_bits
             form = min(sizes, key=sizes.__getitem__)
         if form == "integers":
             self.to_integer_form().save(path)
         elif form == "neurons":
             write_archive(path, KIND, *self.archive())
         elif self.shared_alpha:
-            write_archive(path, SET_KIND, network_header(self), pack_set(*self._weights))
+            arrays = pack_set(*self._weights)
+            if not fits_memory(set_memory(*self.U.shape), arrays["neurons"].nbytes):
+                raise InvalidInputError(
+                    f"form='set' must not compress {self.n_neurons} neurons of {self.n_inputs} inputs to "
+                    f"{arrays['neurons'].nbytes} bytes, because so small a file could not be told from a forged one; "
+                    "use form='neurons'"
+                )
+            write_archive(path, SET_KIND, network_header(self), arrays)
         else:
             raise InvalidInputError("alpha must be the same for all neurons of an output for a neuron set")
 
@@ -231,7 +240,7 @@ class BilinearNetwork(NeuronFunction):
             name: pack_levels(weights, self.levels - 1, lifted=self.lifted)
             for name, weights in (("U", self.U), ("V", self.V))
         }
-        return network_header(self), {**arrays, **pack_alpha(self.alpha)}
+        return network_header(self), {**arrays, **pack_alpha(self.alpha, arrays["U"].nbytes + arrays["V"].nbytes)}
 
     def __repr__(self) -> str:
         if self.shared_alpha:

@@ -21,9 +21,9 @@ from qsdp.blocks import Layout, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.block_form import BlockForm, BlockFunction
 from qsdp.networks.coding import BitReader
-from qsdp.networks.compact import NEURONS, integer_weights, pack_form, pack_neurons, read_compact
+from qsdp.networks.compact import NEURONS, integer_weights, pack_form, pack_neurons, read_compact, weights_memory
 from qsdp.networks.quadratic_form import NeuronFunction
-from qsdp.networks.storage import Arrays, bits_of_integers, check_held, write_archive
+from qsdp.networks.storage import Arrays, bits_of_integers, check_memory, fits_memory, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
     bits_of,
@@ -184,7 +184,8 @@ class BlockNetwork(BlockFunction, NeuronFunction):
         """
         check_choice("form", form, ["neurons", "set", "integers", "smallest"])
         if form == "smallest":
-            write_whole(path, min(pack_neurons(self), pack_form(self.to_integer_form()), key=len))
+            neurons = [pack_neurons(self)] if np.any(self.alpha) else []
+            write_whole(path, min([*neurons, pack_form(self.to_integer_form())], key=len))
         elif form == "set":
             write_whole(path, pack_neurons(self))
         elif form == "integers":
@@ -201,15 +202,28 @@ class BlockNetwork(BlockFunction, NeuronFunction):
             "n_outputs": self.n_outputs if self.output_shape else None,
             "second_layer": self._second_layer,
         }
-        numbers, arrays = [(self.block, bits_of(self.layout.n_blocks))], pack_alpha(self.alpha)
+        numbers = [(self.block, bits_of(self.layout.n_blocks))]
         if self._second_layer == "single":
             owners = np.argmax(self.output_weights != 0.0, axis=1)
             numbers.append((owners, bits_of(self.n_outputs)))
-            arrays = {"alpha": self.output_weights[np.arange(self.n_neurons), owners]}
         inside, quadratic = self.signed
         parts = [bits_of_integers(values, width).ravel() for values, width in numbers]
         parts += [(self.U[inside] > 0).astype(np.uint8), (self.V[quadratic] > 0).astype(np.uint8)]
-        return header, {"neurons": np.packbits(np.concatenate(parts)), **arrays}
+        neurons = np.packbits(np.concatenate(parts))
+        if self._second_layer == "single":
+            arrays = {"alpha": self.output_weights[np.arange(self.n_neurons), owners]}
+        else:
+            arrays = pack_alpha(self.alpha, neurons.nbytes)
+        arrays = {"neurons": neurons, **arrays}
+        needed = weights_memory(self.layout, self.n_neurons, self.n_outputs)
+        n_bytes = sum(array.nbytes for array in arrays.values())
+        if not fits_memory(needed, n_bytes):
+            raise InvalidInputError(
+                f"a network of {self.n_neurons} neurons on blocks of sides up to {self.layout.side} with "
+                f"{self.n_outputs} outputs cannot be stored in {n_bytes} bytes, because so small a file could not be "
+                "told from a forged one: leave out the largest blocks or the outputs that have no neurons"
+            )
+        return header, arrays
 
     def to_polynomial(self, method: str = "auto") -> NoReturn:
         """Raise `InvalidInputError`: a network on blocks is not a function of columns."""
@@ -239,7 +253,7 @@ def _checked_numbers(block: Any, m: int, n_blocks: int) -> npt.NDArray[np.intp]:
 
 def _signed(layout: Layout, block: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return masks of the entries of U and V that are signs."""
-    inside = layout.used[block]
+    inside = np.arange(layout.side) < np.array(layout.sizes)[block, None]
     return inside, inside & ~np.array(layout.linear)[block, None]
 
 
@@ -248,7 +262,9 @@ def blocks_from_archive(header: dict[str, Any], arrays: Arrays) -> BlockNetwork:
     fields = checked("header", header, _HEADER)
     layout, m, C = check_layout(fields["sizes"], fields["kinds"]), fields["n_neurons"], fields["n_outputs"] or 1
     packed, single = arrays["neurons"], fields["second_layer"] == "single"
-    check_held(max((m + layout.n_blocks) * layout.side, layout.n_entries, m * C), packed.nbytes)
+    if m > 8 * packed.nbytes:
+        raise StorageError(f"{m} neurons are more than {packed.nbytes} bytes hold")
+    check_memory(weights_memory(layout, m, C), sum(array.nbytes for array in arrays.values()))
     alpha = unpack_alpha(arrays, m, {"neurons"})
     if alpha.shape[1:] != (() if single or fields["n_outputs"] is None else (C,)):
         raise StorageError(f"alpha of shape {alpha.shape} does not belong to {m} neurons and {C} outputs")

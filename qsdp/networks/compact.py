@@ -24,9 +24,9 @@ from qsdp.blocks import KINDS, Layout, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.coding import BitReader, Bits, encode, fold, parameter_of, unfold
 from qsdp.networks.neuron_set import numbers_of, vectors_of
-from qsdp.networks.storage import check_held
+from qsdp.networks.storage import MOST_INPUTS, check_memory, fits_memory
 
-__all__ = ["FORM", "MAGIC", "NEURONS", "integer_weights", "pack_form", "pack_neurons", "read_compact"]
+__all__ = ["FORM", "MAGIC", "NEURONS", "integer_weights", "pack_form", "pack_neurons", "read_compact", "weights_memory"]
 
 MAGIC = b"qsdB"
 
@@ -35,6 +35,8 @@ NEURONS, FORM = 1, 2
 
 #: Largest magnitude of an integer second-layer weight.
 _LARGEST = 2**15
+#: Bytes of memory that a block takes, about as many as its entries in three tuples and their copies.
+_BLOCK_MEMORY = 256
 
 
 def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -55,9 +57,7 @@ def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray]:
         # The greatest common divisor of the weights is a multiple of their scale, perhaps with more digits.
         divisor = Fraction(math.gcd(*(above * (shared // below) for above, below in ratios)), shared)
         most = int(_LARGEST * divisor / Fraction(float(np.abs(column).max())))
-        # Other divisors leave at least as many digits.
-        candidates = (divisor / k for k in range(1, most + 1) if divisor.numerator % k == 0)
-        scale = next((s for s in map(_single, candidates) if s is not None), None)
+        scale = next((s for s in map(_single, (divisor / k for k in _divisors(divisor, most))) if s is not None), None)
         if scale is None:
             raise InvalidInputError(
                 "alpha must be integers up to 2^15 times one scale of single precision for each output to be stored "
@@ -65,6 +65,13 @@ def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray]:
             )
         integers[used, c], scales[c] = np.rint(column[used] / scale).astype(np.int64), scale
     return integers, scales
+
+
+def _divisors(number: Fraction, most: int) -> Iterator[int]:
+    """Yield the integers up to `most` in ascending order by which a float may be divided without new odd factors."""
+    odd = number.numerator // (number.numerator & -number.numerator)
+    k = np.arange(1, most + 1)
+    yield from k[odd % (k // (k & -k)) == 0].tolist()
 
 
 def _single(number: Fraction) -> float | None:
@@ -81,21 +88,27 @@ def pack_neurons(network: Any) -> bytes:
     in their weights. A neuron that serves several outputs is stored for each.
     """
     integers, scales = integer_weights(network.output_weights)
-    counts, gaps, weights = [], [], []
-    for r, c in _groups(network.layout, network.n_outputs):
-        own = np.flatnonzero((network.block == r) & (integers[:, c] != 0))
-        flat, side = network.layout.linear[r], network.layout.sizes[r]
+    layout, gaps, weights = network.layout, [], []
+    neurons, outputs = np.nonzero(integers)
+    if not len(neurons):
+        raise InvalidInputError("alpha must not be all zero to be stored in a few bits: use form='neurons'")
+    groups = network.block[neurons] * network.n_outputs + outputs
+    counts = np.bincount(groups, minlength=layout.n_blocks * network.n_outputs)
+    sorted_groups = np.argsort(groups, kind="stable")
+    for some in np.split(sorted_groups, np.cumsum(counts[counts > 0])[:-1]):
+        own, (r, c) = neurons[some], divmod(int(groups[some[0]]), network.n_outputs)
+        flat, side = layout.linear[r], layout.sizes[r]
         numbers, negated = numbers_of(network.U[own, :side], None if flat else network.V[own, :side])
         q = np.where(negated, -integers[own, c], integers[own, c])
         order = np.lexsort((q, numbers.astype(object)))
         differences = np.diff(numbers[order], prepend=0)
         gaps.append(encode(differences, _parameter(len(own), side, flat)))
-        counts.append(len(own))
         weights.append(q[order])
     # No weight is zero.
-    coded = [_coded(np.array(counts)), _coded(fold(np.concatenate(weights)) - 1)]
+    coded = [_coded(counts), _coded(fold(np.concatenate(weights)) - 1)]
     bits = np.concatenate([*(bits for _, bits in coded), *gaps])
-    return _contents(NEURONS, network, scales, [parameter for parameter, _ in coded], bits)
+    memory = weights_memory(layout, len(neurons), network.n_outputs)
+    return _contents(NEURONS, network, scales, [parameter for parameter, _ in coded], bits, memory)
 
 
 def pack_form(form: Any) -> bytes:
@@ -104,7 +117,8 @@ def pack_form(form: Any) -> bytes:
     parts = []
     for r, c in _groups(layout, form.n_outputs):
         parts.append(_coded(fold(form.integers[c, layout.starts[r] : layout.starts[r + 1]])))
-    return _contents(FORM, form, form.scales, [one for one, _ in parts], np.concatenate([bits for _, bits in parts]))
+    bits = np.concatenate([bits for _, bits in parts])
+    return _contents(FORM, form, form.scales, [parameter for parameter, _ in parts], bits, 0)
 
 
 def read_compact(contents: bytes) -> tuple[int, Layout, tuple[int, ...], dict[str, npt.NDArray[Any]]]:
@@ -121,8 +135,14 @@ def read_compact(contents: bytes) -> tuple[int, Layout, tuple[int, ...], dict[st
     numbers = _Numbers(data)
     outputs = numbers.next()
     runs = [(numbers.next(), *divmod(numbers.next(), 2)) for _ in range(numbers.next(limit=len(data)))]
-    C = max(outputs, 1)
-    check_held(sum(run[0] for run in runs) * max([C, *(side**2 for _, side, _ in runs)]), len(data))
+    C, R = max(outputs, 1), sum(count for count, _, _ in runs)
+    entries = sum(count * (side if flat else side * (side + 1) // 2) for count, side, flat in runs)
+    # Every block and output takes at least a bit, and every integer of a form.
+    if C * (entries if kind == FORM else R) > 8 * len(data):
+        raise StorageError(f"{R} blocks and {C} outputs are more than {len(contents)} bytes hold")
+    check_memory(_BLOCK_MEMORY * R, len(contents))
+    if any(side > MOST_INPUTS for _, side, _ in runs):
+        raise StorageError(f"a block has a side beyond {MOST_INPUTS}")
     blocks = [(side, KINDS[flat]) for count, side, flat in runs for _ in range(count)]
     layout = check_layout([side for side, _ in blocks], [kind for _, kind in blocks])
     scales = np.frombuffer(numbers.take(4 * C), dtype="<f4").astype(np.float64)
@@ -131,7 +151,7 @@ def read_compact(contents: bytes) -> tuple[int, Layout, tuple[int, ...], dict[st
     shape = (outputs,) if outputs else ()
     if kind == FORM:
         return kind, layout, shape, {"integers": _read_form(numbers, layout, C), "scales": scales}
-    return kind, layout, shape, _read_neurons(numbers, layout, scales)
+    return kind, layout, shape, _read_neurons(numbers, layout, scales, len(contents))
 
 
 def _read_form(numbers: _Numbers, layout: Layout, C: int) -> IntArray:
@@ -146,20 +166,31 @@ def _read_form(numbers: _Numbers, layout: Layout, C: int) -> IntArray:
     return integers
 
 
-def _read_neurons(numbers: _Numbers, layout: Layout, scales: FloatArray) -> dict[str, npt.NDArray[Any]]:
+def weights_memory(layout: Layout, m: int, n_outputs: int) -> int:
+    """Return the bytes of memory that the weights of m neurons take."""
+    return m * (2 * layout.side + 8 * n_outputs)
+
+
+def _read_neurons(numbers: _Numbers, layout: Layout, scales: FloatArray, n_bytes: int) -> dict[str, npt.NDArray[Any]]:
     parameters = numbers.take(2)
     reader = BitReader(np.frombuffer(numbers.rest(), dtype=np.uint8))
     if max(parameters) > 52:
         raise StorageError("parameters are larger than integers")
     groups = list(_groups(layout, len(scales)))
     counts = reader.read(len(groups), parameters[0])
-    m = int(counts.sum())
+    # As Python integers, which do not overflow.
+    m = sum(counts.tolist())
+    if m > 8 * n_bytes:
+        raise StorageError(f"{m} neurons are more than {n_bytes} bytes hold")
+    check_memory(weights_memory(layout, m, len(scales)), n_bytes)
     q = unfold(reader.read(m, parameters[1]) + 1)
     if m == 0 or np.abs(q).max() > _LARGEST:
         raise StorageError("it has no neurons, or weights beyond the largest")
     U, V = (np.ones((m, layout.side), dtype=np.int8) for _ in range(2))
     alpha, block, first = np.zeros((m, len(scales))), np.zeros(m, dtype=np.intp), 0
     for (r, c), count in zip(groups, counts.tolist(), strict=True):
+        if count == 0:
+            continue
         side, flat, own = layout.sizes[r], layout.linear[r], slice(first, first + count)
         listed = np.cumsum(reader.read(count, _parameter(count, side, flat), object))
         U[own, :side], other = vectors_of(listed, side, paired=not flat)
@@ -168,7 +199,7 @@ def _read_neurons(numbers: _Numbers, layout: Layout, scales: FloatArray) -> dict
     return {"U": U, "V": V, "alpha": alpha, "block": block}
 
 
-def _contents(kind: int, function: Any, scales: FloatArray, parameters: list[int], bits: Bits) -> bytes:
+def _contents(kind: int, function: Any, scales: FloatArray, parameters: list[int], bits: Bits, memory: int) -> bytes:
     layout = function.layout
     head = _leb128(function.n_outputs if function.output_shape else 0)
     runs = [(key, len(list(run))) for key, run in groupby(zip(layout.sizes, layout.linear, strict=True))]
@@ -177,6 +208,11 @@ def _contents(kind: int, function: Any, scales: FloatArray, parameters: list[int
         head += _leb128(length) + _leb128(2 * side + flat)
     head += scales.astype("<f4").tobytes() + bytes(parameters)
     body = MAGIC + bytes([kind]) + head + np.packbits(bits).tobytes()
+    if layout.side > MOST_INPUTS or not fits_memory(memory + _BLOCK_MEMORY * layout.n_blocks, len(body) + 4):
+        raise InvalidInputError(
+            f"a network on {layout.n_blocks} blocks of sides up to {layout.side} must not be stored in "
+            f"{len(body) + 4} bytes, because so small a file could not be told from a forged one: use form='neurons'"
+        )
     return body + zlib.crc32(body).to_bytes(4, "little")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,10 @@ import numpy.typing as npt
 from qsdp._utils.numeric import triangle_side
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, encode, encoded_bits, parameter_of
-from qsdp.networks.storage import MOST_INPUTS, check_held
+from qsdp.networks.storage import MOST_INPUTS, check_memory
 from qsdp.networks.weights import FLOAT_BITS, count_floats, pack_alpha, shared_columns, unpack_alpha
 
-__all__ = ["KIND", "numbers_of", "pack_set", "set_bits", "unpack_set", "vectors_of"]
+__all__ = ["KIND", "numbers_of", "pack_set", "set_bits", "set_memory", "unpack_set", "vectors_of"]
 
 KIND = "neuron-set"
 
@@ -39,8 +38,13 @@ def pack_set(
     gaps = _gaps(U, V, alpha, levels, lifted)
     parameters = [parameter_of(one) for one in gaps]
     bits = [encode(one, k) for one, k in zip(gaps, parameters, strict=True)]
-    k = np.array(parameters, dtype=np.uint32)
-    return {"neurons": np.packbits(np.concatenate(bits)), "parameters": k, **pack_alpha(alpha)}
+    neurons, k = np.packbits(np.concatenate(bits)), np.array(parameters, dtype=np.uint32)
+    return {"neurons": neurons, "parameters": k, **pack_alpha(alpha, neurons.nbytes + k.nbytes)}
+
+
+def set_memory(m: int, D: int) -> int:
+    """Return the bytes of memory that decoding m neurons of D entries takes, with digits as Python integers."""
+    return 32 * m * D
 
 
 def unpack_set(
@@ -54,7 +58,7 @@ def unpack_set(
         raise StorageError("neurons of a set must be bytes")
     if d > MOST_INPUTS or m > 8 * packed.size:
         raise StorageError(f"{m} neurons of {d} inputs are more than {packed.size} bytes hold")
-    check_held(m * (d + lifted), packed.size)
+    check_memory(set_memory(m, d + lifted), packed.size)
     alpha = unpack_alpha(arrays, m, {"neurons", "parameters"})
     shared = shared_columns(alpha.reshape(m, -1))
     if shared is None:
@@ -62,7 +66,7 @@ def unpack_set(
     sizes = shared[0]
     radices = _radices(d, levels, lifted)
     # The number of vectors, counting a vector and its opposite once.
-    half = (prod(radices) + 1) // 2
+    half = (_count(radices) + 1) // 2
     if parameters.dtype != np.uint32 or parameters.shape != (len(sizes),):
         raise StorageError(f"parameters of shape {parameters.shape} do not describe {len(sizes)} outputs")
     if np.any(parameters > 2 * half.bit_length()):
@@ -126,14 +130,12 @@ def _numbers_of(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], levels: int, l
     Pairs are counted along a triangle. A neuron's number is twice its pair's, plus one if just one of u, v was negated.
     """
     radices = _radices(U.shape[1] - lifted, levels, lifted)
-    last = prod(radices) - 1
+    last = _count(radices) - 1
     found = []
     turned = np.zeros(len(U), dtype=np.bool_)
     for weights in (U, V):
         digits = (weights.astype(np.int16) + (np.array(radices) - 1)) // 2
-        number = np.zeros(len(U), dtype=object)
-        for column, radix in zip(digits.T, radices, strict=True):
-            number = number * radix + column.astype(object)
+        number = _joined(digits, radices)
         opposite = last - number
         turned ^= opposite < number
         found.append(np.minimum(number, opposite))
@@ -151,13 +153,36 @@ def _pair_of(index: int) -> tuple[int, int]:
     return larger, index - larger * (larger + 1) // 2
 
 
+def _joined(digits: npt.NDArray[np.int16], radices: list[int]) -> npt.NDArray[np.object_]:
+    """Convert rows of digits (m, D) to numbers."""
+    if set(radices) == {2}:
+        padding = -len(radices) % 8
+        rows = np.packbits(digits.astype(np.uint8), axis=1)
+        return np.array([int.from_bytes(row.tobytes(), "big") >> padding for row in rows], dtype=object)
+    number = np.zeros(len(digits), dtype=object)
+    for column, radix in zip(digits.T, radices, strict=True):
+        number = number * radix + column.astype(object)
+    return number
+
+
 def _weights_of(numbers: npt.NDArray[np.object_], radices: list[int]) -> npt.NDArray[np.int8]:
     """Convert numbers to weight vectors (m, D)."""
+    if set(radices) == {2}:
+        # Bits in place of divisions, whose time would grow with the square of the side.
+        n_bytes = -(-len(radices) // 8)
+        packed = np.frombuffer(b"".join(int(number).to_bytes(n_bytes, "big") for number in numbers), dtype=np.uint8)
+        bits = np.unpackbits(packed.reshape(len(numbers), n_bytes), axis=1)[:, 8 * n_bytes - len(radices) :]
+        return 2 * bits.astype(np.int8) - 1
     columns = []
     for radix in reversed(radices):
         columns.append((2 * (numbers % radix) - (radix - 1)).astype(np.int8))
         numbers = numbers // radix
     return np.stack(columns[::-1], axis=1)
+
+
+def _count(radices: list[int]) -> int:
+    """Return the number of vectors whose entries take so many values: all entries but the last take equally many."""
+    return int(radices[0] ** (len(radices) - 1) * radices[-1])
 
 
 def _radices(d: int, levels: int, lifted: bool) -> list[int]:

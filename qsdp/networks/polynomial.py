@@ -156,8 +156,9 @@ class PolynomialNetwork(NeuronFunction):
             "one_parity": self.one_parity,
             "activation": list(self.activation.coefficients),
         }
-        Q = pack_levels(self.Q, self.largest_weight, step=1 + self.one_parity)
-        write_archive(path, KIND, header, {"Q": Q, "bias": np.atleast_1d(self.bias), **pack_alpha(self.alpha)})
+        Q, bias = pack_levels(self.Q, self.largest_weight, step=1 + self.one_parity), np.atleast_1d(self.bias)
+        alpha = pack_alpha(self.alpha, Q.nbytes + bias.nbytes)
+        write_archive(path, KIND, header, {"Q": Q, "bias": bias, **alpha})
 
     def __repr__(self) -> str:
         return (

@@ -25,7 +25,8 @@ __all__ = [
     "ESTIMATOR_KIND",
     "MOST_INPUTS",
     "bits_of_integers",
-    "check_held",
+    "check_memory",
+    "fits_memory",
     "pack_levels",
     "read_archive",
     "unpack_levels",
@@ -41,8 +42,9 @@ ESTIMATOR_KIND = "estimator"
 #: Maximum number of inputs of a file.
 MOST_INPUTS = 2**15
 
-#: Maximum number of values in any file, and per bit of a file: a short corrupted file must not fill the memory.
-_ALWAYS_HELD, _NUMBERS_A_BIT = 2**26, 64
+#: Bytes of memory that the arrays of any network may take, and per byte of its file. A forged file of 100 bytes must
+#: not fill the memory, and ordinary networks are far below: a stored sign takes 16 times its bits.
+_ANY_MEMORY, _MEMORY_A_BYTE = 2**22, 2**10
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -104,10 +106,15 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
     return kind, header, arrays
 
 
-def check_held(count: int, n_bytes: int) -> None:
-    """Raise StorageError if a file claims to hold more values than a file of its size can."""
-    if count > max(_ALWAYS_HELD, 8 * _NUMBERS_A_BIT * n_bytes):
-        raise StorageError(f"{count} weights are more than {n_bytes} bytes hold")
+def fits_memory(needed: int, n_bytes: int) -> bool:
+    """Return whether a file of `n_bytes` may stand for arrays of `needed` bytes, so that its size bounds the memory."""
+    return needed <= max(_ANY_MEMORY, _MEMORY_A_BYTE * n_bytes)
+
+
+def check_memory(needed: int, n_bytes: int) -> None:
+    """Raise StorageError unless `fits_memory`; to be called before the arrays are allocated."""
+    if not fits_memory(needed, n_bytes):
+        raise StorageError(f"arrays of {needed} bytes are more than a file of {n_bytes} bytes may stand for")
 
 
 def bits_of_integers(numbers: npt.NDArray[Any], width: int) -> npt.NDArray[np.uint8]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, check_matrix, check_targets, own, read_only
 from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks.storage import check_memory, fits_memory
 
 __all__ = [
     "FLOAT_BITS",
@@ -106,16 +107,17 @@ def owners_of(alpha: FloatArray) -> npt.NDArray[np.intp]:
 
 def count_floats(alpha: FloatArray) -> int:
     """Count the numbers that store second-layer weights."""
-    return sum(array.size for array in pack_alpha(alpha).values())
+    return sum(array.size for array in pack_alpha(alpha, alpha.nbytes).values())
 
 
-def pack_alpha(alpha: FloatArray) -> dict[str, npt.NDArray[Any]]:
-    """Encode second-layer weights (m,) or (m, C) as the arrays of a file.
+def pack_alpha(alpha: FloatArray, n_bytes: int) -> dict[str, npt.NDArray[Any]]:
+    """Encode second-layer weights (m,) or (m, C) as the arrays of a file whose first layer takes `n_bytes`.
 
-    Shared weights take one float per output, and one size per output unless the function is scalar.
+    Shared weights take one float per output, and one size per output unless the function is scalar. They are written
+    in full if the memory for them would be out of proportion to the file, so that it can be read.
     """
     shared = shared_columns(alpha.reshape(len(alpha), -1))
-    if shared is None:
+    if shared is None or not fits_memory(alpha.nbytes, n_bytes):
         return {"alpha": alpha}
     sizes, values = shared
     packed = {"shared": np.array(values), "sizes": np.array(sizes, dtype=np.int64)}
@@ -139,6 +141,7 @@ def unpack_alpha(arrays: dict[str, npt.NDArray[Any]], m: int, others: set[str]) 
         raise StorageError("shared second-layer weights do not fit together")
     if np.any(sizes < 0) or np.any(sizes > m) or int(sizes.sum()) != m:
         raise StorageError(f"outputs of sizes {sizes[:8].tolist()} do not have {m} neurons together")
+    check_memory(8 * m * len(shared), sum(arrays[name].nbytes for name in others))
     full = np.zeros((m, len(shared)))
     full[np.arange(m), np.repeat(np.arange(len(shared)), sizes)] = np.repeat(shared, sizes)
     return full

@@ -92,6 +92,20 @@ def test_scales_are_found_exactly() -> None:
         integer_weights(np.array([[0.1], [0.3]]))
 
 
+def test_scales_of_weights_with_large_common_divisors() -> None:
+    """The scale is the largest quotient of the common divisor that single precision holds, found by trying all."""
+    rng = np.random.default_rng(0)
+    for divisor in (1, 2, 3, 12, 127, 210, 2310, 32749):
+        scale = float(np.float32(rng.uniform(1.0, 2.0)))
+        column = divisor * scale * rng.integers(1, 2**15 // divisor + 1, 4)
+        found, scales = integer_weights(column[:, None])
+        multiple = np.gcd.reduce(np.rint(column / scale).astype(int))
+        quotients = [multiple * scale / k for k in range(1, multiple + 1)]
+        largest = next(s for k, s in enumerate(quotients, 1) if s == np.float32(s) and k * s == multiple * scale)
+        assert scales.tolist() == [largest]
+        assert np.array_equal(found[:, 0] * largest, column)
+
+
 def rewritten(contents: bytes) -> bytes:
     return contents[:-4] + zlib.crc32(contents[:-4]).to_bytes(4, "little")
 
