@@ -38,6 +38,7 @@ __all__ = [
     "habits_of",
     "is_missing",
     "is_symbolic",
+    "is_wide",
     "odd_entries",
     "place_of",
 ]
@@ -49,6 +50,9 @@ _PANDAS_MISSING = {"NAType", "NaTType"}
 _DATES = "Mm"
 
 _SECOND, _DAY = np.timedelta64(1, "s"), np.timedelta64(1, "D")
+
+#: Types of polars' columns of integers for which NumPy has none.
+_INTEGERS_OF_POLARS = {"Int128", "UInt128"}
 
 #: Kinds of entries that make a column of objects categorical.
 _SYMBOLS = frozenset({"text", "truth", "symbol"})
@@ -97,6 +101,11 @@ def is_symbolic(column: Any) -> bool:
         return True
     entries = _entries(column)
     return entries.dtype.kind in "bUTS" if entries.dtype.kind != "O" else not _SYMBOLS.isdisjoint(_kinds(entries))
+
+
+def is_wide(column: Any) -> bool:
+    """Whether a column has a type of polars for integers for which NumPy has none."""
+    return str(getattr(column, "dtype", "")) in _INTEGERS_OF_POLARS
 
 
 def column_notations(columns: Sequence[Any], names: Sequence[str], habits: Collection[str] = ()) -> list[str | None]:
@@ -269,6 +278,8 @@ def _is_categorical_type(column: Any) -> bool:
 
 def _entries(column: Any) -> npt.NDArray[Any]:
     """Convert a column to an array (n,) of a NumPy type for numbers, text or times, or of Python objects."""
+    if is_wide(column):
+        return np.fromiter(column.to_list(), dtype=object)
     entries = np.asarray(column)
     if isinstance(column, np.ndarray) or (entries.ndim == 1 and entries.dtype.kind != "O"):
         return entries

@@ -126,6 +126,7 @@ class Patches(MomentEncoder):
     def samples(self, X: Any) -> npt.NDArray[Any]:
         """Reshape X to images (n, height, width, channels), without copying arrays; check the shape of `fit`."""
         check_unmasked("X", X)
+        _check_same_size(X)
         images = np.asarray(X)
         if images.dtype.kind == "b":
             images = images.view(np.uint8)
@@ -318,6 +319,23 @@ def _checked_shape(shape: Any) -> tuple[int, ...] | None:
         raise InvalidTypeError(f"image_shape must be (height, width) or (height, width, channels); got {shape!r:.60}")
     checked = tuple(check_integer("image_shape", side, minimum=1) for side in sides)
     return checked if len(checked) == 3 else (*checked, 1)
+
+
+def _check_same_size(X: Any) -> None:
+    """Raise an error for a sequence of images of different sizes, of which no array can be made."""
+    if not isinstance(X, (list, tuple)) and getattr(X, "dtype", None) != np.dtype(object):
+        return
+    sizes: list[tuple[int, ...]] = []
+    for number, image in enumerate(X):
+        try:
+            sizes.append(np.shape(image))
+        except ValueError:
+            raise InvalidInputError(f"X must be images; image {number} has rows of different lengths") from None
+        if sizes[-1] != sizes[0]:
+            raise InvalidInputError(
+                f"X must be images of the same size; image {number} has shape {sizes[-1]}, image 0 has {sizes[0]}: "
+                "resize or crop them"
+            )
 
 
 def _check_finite(images: npt.NDArray[Any]) -> None:

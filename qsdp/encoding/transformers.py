@@ -193,14 +193,16 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         return EncodingRule(**{field.name: getattr(self, field.name) for field in fields(EncodingRule)})
 
     def _table(self, X: Any) -> list[npt.NDArray[Any]]:
-        """Convert the columns in use to numbers or symbols, in the notations of training; others are unchanged."""
+        """Convert the columns in use to arrays of numbers or symbols, in the notations of training; others to NaN."""
         raw, names, columns = _columns_of(X), self._names().tolist(), self.encoding_.columns
+        # Arrays throughout: rows of a pandas Series are indexed by labels.
+        table: list[npt.NDArray[Any]] = [np.broadcast_to(np.nan, X.shape[0])] * len(raw)
         for position in self.encoding_.used:
             column = columns[position]
             # Encodings that were not learned from a table have no notations.
             notation = column.notation or ("number" if column.categories is None else None)
-            raw[position] = self._read(raw[position], names[position], notation, column.categories or ())
-        return raw
+            table[position] = self._read(raw[position], names[position], notation, column.categories or ())
+        return table
 
     def _read(self, column: Any, name: str, notation: str | None, known: Collection[Any] = ()) -> npt.NDArray[Any]:
         """Convert a column to numbers or symbols, and warn of text that cannot be parsed as a number.

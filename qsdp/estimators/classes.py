@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import log_expit, softmax
 
 from qsdp._utils.validation import FloatArray, check_choice, check_real
-from qsdp.encoding.columns import is_missing
+from qsdp.encoding.columns import is_missing, is_wide
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 
@@ -57,6 +57,7 @@ def check_class_targets(y: npt.NDArray[Any]) -> None:
 
 def check_labels(y: Any) -> None:
     """Raise if labels are missing or cannot be sorted, such as text mixed with numbers."""
+    y = y.to_list() if is_wide(y) else y
     if isinstance(y, list):
         entries = y
         members = [entry for entry in y if isinstance(entry, Enum) and isinstance(entry, str)]

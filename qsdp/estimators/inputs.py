@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_y
 
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, errors_of
 from qsdp.encoding import EncodingRule, TableEncoder
-from qsdp.encoding.columns import is_missing
+from qsdp.encoding.columns import is_missing, is_wide
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.fitting import ENCODINGS as NUMBERS
 from qsdp.encoding.frames import is_frame
@@ -123,7 +123,7 @@ def check_targets(X: Any, y: Any, **options: bool) -> Any:
             raise ValueError("the estimator requires y to be passed, but the target y is None")
         if scipy.sparse.issparse(y):
             raise TypeError("sparse targets must be dense; use y.toarray()")
-        target = _check_y(y, **options)
+        target = _check_y(y.to_list() if is_wide(y) else y, **options)
     if not len(X):
         raise InvalidInputError("X must have at least one row; got none")
     if len(target) != len(X):

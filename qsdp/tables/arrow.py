@@ -82,14 +82,38 @@ def arrow_size(name: str, kind: str) -> int:
 
 
 def _dataset(name: str, kind: str) -> Any:
-    if os.path.isdir(name) and not any(Path(name).rglob("*.parquet")):
-        raise InvalidInputError(f"{name!r} is a folder without Parquet files (*.parquet)")
     try:
-        import pyarrow.dataset
+        import pyarrow
+        import pyarrow.dataset as datasets
     except ImportError:
         raise MissingPackageError(f"{name!r} holds {kind} data, which pyarrow reads: pip install pyarrow") from None
+    if not os.path.isdir(name):
+        return datasets.dataset(name, format=kind)
+    parts = _parts(name)
     # The values of a partitioned folder's columns are in the names of its folders.
-    return pyarrow.dataset.dataset(name, format=kind, partitioning="hive")
+    folder = {"format": kind, "partitioning": "hive", "partition_base_dir": name}
+    first = datasets.dataset(parts, **folder)
+    # The schema of the first file lacks columns and wider types of others.
+    schemas = [first.schema, *(part.physical_schema for part in first.get_fragments())]
+    schema = pyarrow.unify_schemas(list(map(_decoded, schemas)), promote_options="permissive")
+    return datasets.dataset(parts, schema=schema, **folder)
+
+
+def _parts(name: str) -> list[str]:
+    """Return the Parquet files of a folder; as elsewhere, names that begin with _ or . are those of other files."""
+    found = sorted(path for path in Path(name).rglob("*.parquet") if path.is_file())
+    parts = [str(path) for path in found if not any(one[0] in "_." for one in path.relative_to(name).parts)]
+    if not parts:
+        raise InvalidInputError(f"{name!r} is a folder without Parquet files (*.parquet)")
+    return parts
+
+
+def _decoded(schema: Any) -> Any:
+    """Return a schema with the types of categories in place of categorical types, which do not merge with others."""
+    for position, field in enumerate(schema):
+        if hasattr(field.type, "value_type") and not _is_nested(field.type):
+            schema = schema.set(position, field.with_type(field.type.value_type))
+    return schema
 
 
 def _index_columns(schema: Any) -> list[str]:

@@ -261,6 +261,26 @@ def test_certificates_hold_the_geometry_and_are_checked_from_images(
 FITTED = Patches(3, regions=2).fit(IMAGES[..., 0])
 
 
+@pytest.mark.parametrize("of_objects", [False, True])
+def test_images_of_different_sizes_are_one_error(of_objects: bool) -> None:
+    images: Any = [np.zeros((8, 8)), np.ones((8, 8)), np.zeros((6, 8))]
+    labels = ["a", "b", "a"]
+    model = qsdp.QuantizedNetworkClassifier(2, encoding=Patches(3, regions=1), random_state=0).fit(
+        images[:2], labels[:2]
+    )
+    if of_objects:
+        images = np.fromiter(images, dtype=object)
+    for call in (
+        lambda: model.predict(images),
+        lambda: qsdp.QuantizedNetworkClassifier(2, encoding=Patches(3, regions=1)).fit(images, labels),
+        lambda: Patches(3).fit(images),
+    ):
+        with pytest.raises(InvalidInputError, match=r"image 2 has shape \(6, 8\), image 0 has \(8, 8\)"):
+            call()
+    with pytest.raises(InvalidInputError, match="image 1 has rows of different lengths"):
+        Patches(1).fit([[[1, 2], [3, 4]], [[1, 2], [3]]])
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [

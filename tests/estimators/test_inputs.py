@@ -254,3 +254,37 @@ def test_subclasses_of_the_encoder_transform_in_their_own_way() -> None:
     model = qsdp.QuantizedNetworkClassifier(**(ESTIMATORS["Classifier"] | {"encoding": Halved("standard")}))
     plain = TableEncoder("standard").fit(TEXT).transform(TEXT)
     assert_array_equal(model.fit(TEXT, LABELS).network_inputs(TEXT)[:, : plain.shape[1]], 0.5 * plain)
+
+
+@pytest.mark.parametrize("encoding", ["auto", "standard", "thresholds", "both"])
+def test_large_tables_of_all_kinds_of_columns(encoding: str) -> None:
+    n, rng = 8000, np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "key": [f"id{i:05d}" for i in range(n)],
+            "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.permutation(n), unit="h"),
+            "colour": rng.choice(["red", "blue"], n),
+            "nothing": [None] * n,
+            "size": rng.normal(size=n),
+        },
+        index=10**6 + rng.permutation(n),
+    )
+    labels = (table["size"] > 0.3) ^ (table["colour"] == "red")
+    model = qsdp.QuantizedNetworkClassifier(10, beta=0.1, encoding=encoding, refine="none", random_state=0)
+    model.fit(table, labels)
+    assert {"colour", "size"} <= {one.column for one in model.encoder_.expressions_}
+    assert set(model.encoder_.dropped_) >= {"key", "nothing"}
+    # The rows' labels play no part.
+    assert_array_equal(model.predict(table), model.predict(table.reset_index(drop=True)))
+
+
+@pytest.mark.parametrize("kind", ["Int128", "UInt128"])
+def test_wide_integers_of_polars_are_numbers(kind: str) -> None:
+    numbers = pl.Series(range(60), dtype=getattr(pl, kind))
+    wide = pl.DataFrame({"a": X[:, 0], "n": numbers})
+    plain = wide.cast({"n": pl.Int64})
+    for cls in (qsdp.QuantizedNetworkClassifier, qsdp.QuantizedNetworkRegressor):
+        expected = cls(**ESTIMATORS["Classifier"]).fit(plain, plain["n"] // 30).predict(plain)
+        assert_array_equal(cls(**ESTIMATORS["Classifier"]).fit(wide, plain["n"] // 30).predict(wide), expected)
+        targets = (plain["n"] // 30).cast(numbers.dtype)
+        assert_array_equal(cls(**ESTIMATORS["Classifier"]).fit(wide, targets).predict(wide), expected)

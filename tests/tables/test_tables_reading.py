@@ -395,6 +395,36 @@ def test_the_columns_of_partitions_are_read(tmp_path: Path) -> None:
     assert rows == list(zip(frame["a"], frame["kind"], frame["year"], strict=True))
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_parts_of_a_folder_may_have_other_types_and_columns(tmp_path: Path, order: tuple[int, ...]) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parts = [
+        pa.table({"n": [1, 2], "t": ["x", "y"], "key": [0, 1]}),
+        pa.table({"n": [1.5, 2.5], "t": pa.array(["x", None]).dictionary_encode(), "key": [2, 3]}),
+        pa.table({"key": [4], "extra": [7], "t": ["z"]}),
+    ]
+    (tmp_path / "later").mkdir()
+    for number, part in enumerate(order):
+        parquet.write_table(parts[part], tmp_path / ("later" if number else "") / f"{number}.parquet")
+    for name in ("notes.txt", "_SUCCESS", "_metadata.parquet", ".0.parquet", "later/.DS_Store"):
+        (tmp_path / name).write_text("no table")
+    read = read_table(tmp_path).sort_values("key")
+    np.testing.assert_array_equal(read["n"], [1.0, 2.0, 1.5, 2.5, np.nan])
+    np.testing.assert_array_equal(read["extra"], [np.nan] * 4 + [7.0])
+    assert read["t"].tolist() == ["x", "y", "x", None, "z"]
+    assert len(pd.concat(table_chunks(tmp_path, 1))) == 5
+    parquet.write_table(pa.table({"n": ["text"]}), tmp_path / "9.parquet")
+    with pytest.raises(InvalidInputError, match=r"cannot be read: .* Field n has incompatible types"):
+        read_table(tmp_path)
+
+
+def test_partitions_may_have_names_of_several_types(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "year": ["2020", "later", None]})
+    frame.to_parquet(tmp_path / "parts", partition_cols=["year"])
+    assert read_table(tmp_path / "parts").sort_values("a")["year"].tolist() == ["2020", "later", None]
+
+
 def test_parquet_without_pyarrow_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
     with pytest.raises(MissingPackageError, match="pip install pyarrow"):
