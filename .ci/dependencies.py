@@ -23,7 +23,7 @@ TARGET = _ROOT / "docs" / "dependencies.md"
 #: What each package that is always installed is for.
 PURPOSES = {
     "cvxpy": "the relaxation as a program that can be changed and given to conic solvers; custom losses",
-    "jinja2": "templates of reports, model cards and exported code",
+    "jinja2": "templates of reports and of exported code",
     "joblib": "parallel folds, betas and seeds",
     "numpy": "arrays",
     "pandas": "tables with text, dates and missing entries; reading files",

@@ -1,7 +1,7 @@
 """Pages in a headless Chromium: what installs it, windows of a width, messages and accessibility."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from importlib.util import find_spec
@@ -54,13 +54,18 @@ def messages(driver: Any) -> list[str]:
 
 def serious_findings(driver: Any) -> list[str]:
     """Return what axe-core finds of serious or critical impact, with the elements at fault."""
+    return findings(driver, impacts=("serious", "critical"))
+
+
+def findings(driver: Any, impacts: Container[str] = ("minor", "moderate", "serious", "critical")) -> list[str]:
+    """Return what axe-core finds of these impacts, with the elements at fault."""
     driver.execute_script(files("axe_core_python").joinpath("axe.min.js").read_text("utf-8"))
     found = driver.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
     assert found["passes"]
     return [
         f"{one['id']}: {node['html']}"
         for one in found["violations"]
-        if one["impact"] in {"serious", "critical"}
+        if one["impact"] in impacts
         for node in one["nodes"]
     ]
 

@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 from typer.testing import CliRunner
 
 import qsdp
-from qsdp import baselines, cli, export, plotting, report
+from qsdp import baselines, cli, export, plotting
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 
 matplotlib.use("Agg")
@@ -62,8 +62,6 @@ WORKS: dict[str, Callable[[Any], Any]] = {
     "load_certificate": lambda a: qsdp.load_certificate(a.folder / "certificate", a.problem),
     "load": lambda a: qsdp.load(a.folder / "network"),
     "summary": lambda a: [str(one._summary()) for one in (a.network, a.problem, a.certificate, a.relaxation, a.X)],
-    "report of a network": lambda a: report.make_report(a.folder / "network"),
-    "report of a certificate": lambda a: report.make_report(a.folder / "certificate"),
     "objectives": lambda a: plotting.ObjectiveDisplay.from_result(a.result, [10, 20], n_draws=2),
 }
 

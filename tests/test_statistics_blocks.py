@@ -21,7 +21,6 @@ import qsdp
 from qsdp import Blocks, SufficientStatistics, TrainingProblem
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 from qsdp.networks.storage import read_archive, write_archive
-from qsdp.report import make_report
 from qsdp.statistics import dask_batches, row_batches, statistics_of_dask
 
 SIZES, KINDS = (3, 2, 4), ("quadratic", "linear", "quadratic")
@@ -136,15 +135,12 @@ def test_blocks_of_statistics_refuse_what_blocks_refuse() -> None:
         _ = TrainingProblem.from_statistics(statistics, beta=1.0).X
 
 
-def test_summaries_and_reports_name_blocks(tmp_path: Path) -> None:
+def test_summaries_name_blocks() -> None:
     blocks, y = integer_data(np.uint8, 255)
     statistics = SufficientStatistics().partial_fit(blocks, y)
     summary = repr(TrainingProblem.from_statistics(statistics, beta=1.0)._summary())
     assert "40 samples, 18 packed entries, 2 outputs" in summary
     assert "bilinear, 2 levels, sides 3, 2, 4" in summary
-    statistics.save(tmp_path / "statistics")
-    card = make_report(tmp_path / "statistics").to_card()
-    assert "products of 18 packed entries of 3 blocks and 2 targets over 40 rows" in card
 
 
 def test_kept_rows_are_blocks() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 from qsdp.bench.uci.bits import PLACE, REAL, boosting_bits, linear_bits, node_bits, tree_bits, weights_bits
-from qsdp.encoding import Encoding
+from qsdp.report.sizes import encoding_bits
 
 __all__ = [
     "FLOAT",
@@ -38,12 +38,6 @@ __all__ = [
 
 #: Number of positions (mean, deviation) that kinds of models need for a standardised column.
 FLOAT, LINEAR, QUADRATIC = 0, 1, 2
-
-
-def encoding_bits(encoding: Encoding, standardisation: int = QUADRATIC) -> int:
-    """Return the bits of an encoding: 16 per threshold, `standardisation` times 16 per standardised number."""
-    places = {"value": standardisation, "above": 1}
-    return PLACE * sum(places.get(expression.kind, 0) for expression in encoding.expressions)
 
 
 def form_bits(weights: FloatArray, size: int, precision: int = REAL) -> int:

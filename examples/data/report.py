@@ -25,16 +25,18 @@ folder = Path(tempfile.mkdtemp())
 table.to_csv(folder / "wine.csv", index=False)
 command = "qsdp fit wine.csv --target cultivar --encoding standard --beta 2%"
 subprocess.run(command.split(), cwd=folder, capture_output=True, check=True)
-report = make_report(folder / "wine.qsdp", folder / "wine.csv", n_draws=1)
+report = make_report(folder / "wine.qsdp", folder / "wine.csv")
 
 # %%
-# A model card has the scores where model repositories look for them:
+# Its scores, those of other models, and what all of them take:
 
-print(report.to_card().split("\n# ")[0])
+for line in report.facts["judged"]["rivals"]:
+    print("{:30} {:>7}  {:18} {:>7} bytes".format(*line))
 
 # %%
-# And this is the page, in a frame, with certificate, accuracy, size, effects
-# and provenance. ``report.save("wine.html")`` writes it to a file.
+# And this is the page, in a frame, with a form that predicts, scores,
+# certificate, effects, size and provenance. ``report.save("wine.html")``
+# writes it to a file.
 
 
 class Framed:

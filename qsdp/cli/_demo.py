@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from qsdp.datasets import list_datasets, load_dataset
 from qsdp.estimators import EstimatorOptions
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import FLOAT_BITS
+from qsdp.report._rivals import mean_and_error
 from qsdp.report.figures import (
     Figure,
     certificate_figures,
@@ -25,10 +25,8 @@ from qsdp.report.figures import (
     show_score,
     size_figures,
 )
+from qsdp.report.sizes import LINEAR_BITS, rounded_linear
 from qsdp.width import MOST_NEURONS
-
-#: Bits of each number of the linear model that is compared with; half as many cost half a point of accuracy.
-_LINEAR_BITS = 8
 
 
 def demo(
@@ -59,7 +57,8 @@ def demo(
     with stage(f"Baseline: {'ridge' if numbers else 'logistic'} regression"):
         linear = RidgeCV(np.logspace(-3, 4, 15)) if numbers else LogisticRegression(max_iter=2000)
         rival = make_pipeline(StandardScaler(), linear).fit(X, y)
-        rounded, rounded_bits = _rounded(rival)
+        eight_bits, rounded_bits = rounded_linear(linear)
+        rounded = make_pipeline(rival[0], eight_bits)
     kind = "ridge" if numbers else "logistic"
     sizes = f"{len(X)} training + {len(X_test)} test rows, {X.shape[1]} columns"
     print_facts([("data", f"{dataset}: {sizes}"), network_fact(model)])
@@ -68,10 +67,10 @@ def demo(
             *certificate_figures(model.certificate_, standardised=numbers),
             _score("network", model, (X, y), (X_test, y_test), numbers=numbers),
             _score(kind, rival, (X, y), (X_test, y_test), numbers=numbers),
-            _score(f"in {_LINEAR_BITS} bits", rounded, (X, y), (X_test, y_test), numbers=numbers),
+            _score(f"in {LINEAR_BITS} bits", rounded, (X, y), (X_test, y_test), numbers=numbers),
             *size_figures(model.network_),
             ("", f"{FLOAT_BITS * (linear.coef_.size + np.size(linear.intercept_)):,} bits", f"of {kind} regression"),
-            ("", f"{rounded_bits:,} bits", f"of {kind} regression in {_LINEAR_BITS} bits"),
+            ("", f"{rounded_bits:,} bits", f"of {kind} regression in {LINEAR_BITS} bits"),
             time_figure(model.result_),
         ]
     )
@@ -83,7 +82,7 @@ def demo(
         [
             ("why these", _reason(model.network_, refine)),
             ("proof", _use_of_bound(model.certificate_)),
-            ("choose", _choice(f"{kind} regression in {_LINEAR_BITS} bits", gains)),
+            ("choose", _choice(f"{kind} regression in {LINEAR_BITS} bits", gains)),
             ("your file", "qsdp fit FILE.csv --target COLUMN"),
             ("in Python", f"qsdp.{type(model).__name__}({arguments}).fit(X, y)"),
         ]
@@ -93,18 +92,6 @@ def demo(
 def _score(name: str, model: Any, train: Any, test: Any, *, numbers: bool) -> Figure:
     fitted, tested = (show_score(model.score(*rows), number=numbers) for rows in (train, test))
     return name, tested, f"{'R²' if numbers else 'accuracy'} on test rows, {fitted} on training rows"
-
-
-def _rounded(pipeline: Any) -> tuple[Any, int]:
-    """Return a linear model with coefficients and intercepts rounded to multiples of a scale each, and its bits."""
-    rounded, largest = deepcopy(pipeline), 2 ** (_LINEAR_BITS - 1) - 1
-    linear, bits = rounded[-1], 0
-    for name in ("coef_", "intercept_"):
-        values = np.asarray(getattr(linear, name))
-        scale = float(np.max(np.abs(values))) / largest or 1.0
-        setattr(linear, name, np.round(values / scale) * scale)
-        bits += _LINEAR_BITS * values.size + FLOAT_BITS
-    return rounded, bits
 
 
 def _reason(network: BilinearNetwork, refine: str) -> str:
@@ -134,7 +121,7 @@ def _gains(y: Any, ours: Any, theirs: Any, *, numbers: bool) -> FloatArray:
 
 def _choice(linear: str, gains: FloatArray) -> str:
     """Return the model whose predictions of the test rows are better by more than chance explains."""
-    gain, error = float(np.mean(gains)), float(np.std(gains, ddof=1)) / np.sqrt(len(gains))
+    gain, error = mean_and_error(gains)
     if abs(gain) <= 2.0 * error:
         return f"the {len(gains)} test rows do not say: within two standard errors"
     return f"{'this network' if gain > 0.0 else linear}: better by {abs(gain) / error:.1f} standard errors"

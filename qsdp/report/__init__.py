@@ -1,4 +1,4 @@
-"""Reports of models: an HTML page for people, and a model card."""
+"""Reports of models of tables: one page of HTML that loads nothing from elsewhere."""
 
 from qsdp.report._report import Report, make_report
 

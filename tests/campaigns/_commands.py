@@ -30,7 +30,7 @@ COMMANDS = {
     "predict": ("PREDICTED.csv", "predict MODEL TABLE --output PREDICTED.csv --force"),
     "resample": ("NEW", "resample MODEL --neurons 40 --output NEW --force"),
     "certify": ("CERTIFICATE", "certify MODEL TABLE --output CERTIFICATE --force"),
-    "report": ("PAGE.html CARD.md", "report MODEL TABLE --output PAGE.html --output CARD.md --force"),
+    "report": ("PAGE.html", "report MODEL TABLE --output PAGE.html --force"),
     "export, c": ("SOURCE.c SOURCE.h", "export --force MODEL --to c --output SOURCE.c"),
     "export, onnx": ("SOURCE.onnx", "export --force MODEL --to onnx --output SOURCE.onnx"),
     "export, verilog": ("SOURCE.v", "export --force BITS --to verilog --output SOURCE.v"),

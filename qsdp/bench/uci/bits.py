@@ -16,15 +16,12 @@ from qsdp._utils.validation import FloatArray
 from qsdp.networks.coding import encoded_bits, fold, parameter_of
 from qsdp.networks.weights import FLOAT_BITS as REAL
 from qsdp.networks.weights import bits_of
+from qsdp.report.sizes import PLACE, boosting_bits, node_bits
 
 if TYPE_CHECKING:
-    from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.tree import DecisionTreeClassifier
 
 __all__ = ["PLACE", "REAL", "boosting_bits", "linear_bits", "node_bits", "tree_bits", "weights_bits"]
-
-#: Bits of a position on the axis of a column.
-PLACE = 16
 
 
 def linear_bits(weights: FloatArray, precision: int = REAL) -> int:
@@ -42,18 +39,6 @@ def weights_bits(weights: FloatArray, precision: int) -> int:
     return min(precision * len(weights), encoded_bits(numbers, parameter_of(numbers)) + 8)
 
 
-def node_bits(n_leaves: int, n_columns: int, leaf: int) -> int:
-    """Return the bits of a tree: a type per node, a column and threshold per split, `leaf` bits per leaf."""
-    return (n_leaves - 1) * (1 + bits_of(n_columns) + PLACE) + n_leaves * (1 + leaf)
-
-
 def tree_bits(model: DecisionTreeClassifier) -> int:
     """Return the bits of a decision tree, whose leaves are classes."""
     return node_bits(int(model.get_n_leaves()), model.n_features_in_, bits_of(len(model.classes_)))
-
-
-def boosting_bits(model: HistGradientBoostingClassifier) -> int:
-    """Return the bits of boosted trees, whose leaves are real numbers, and of their initial scores."""
-    leaves = [int(tree.get_n_leaf_nodes()) for stage in model._predictors for tree in stage]
-    constants = REAL * int(model.n_trees_per_iteration_)
-    return constants + sum(node_bits(count, model.n_features_in_, REAL) for count in leaves)

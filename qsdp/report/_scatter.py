@@ -1,0 +1,64 @@
+"""Coordinates of a scatter plot with equal axes for the template of the page, in SVG units."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from qsdp._utils.validation import FloatArray
+
+__all__ = ["scatter"]
+
+#: Size of the picture and the vertical ends of its axes, in units in which a letter is 13 high.
+_WIDTH, _HEIGHT, _TOP, _BOTTOM = 440, 270, 12, 226
+
+#: Width of a character of a label, and of the space around labels; wider ones only move the axes.
+_CHARACTER, _SPACE = 7.5, 16
+
+#: Labels are decimal numbers below this magnitude, and powers of ten beyond it.
+_DECIMAL = 1e7
+
+
+def scatter(x: FloatArray, y: FloatArray, **texts: str) -> dict[str, Any]:
+    """Return points on equal axes, ticks and the diagonal; texts are `x_label`, `y_label` and `caption`."""
+    both = np.concatenate([x, y])
+    low, high = float(both.min()), float(both.max())
+    margin = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
+    low, high = low - margin, high + margin
+    ticks, labels = _ticks(low, high)
+    # The left end leaves space for the labels, the right end for half of the last one.
+    width = _CHARACTER * max(map(len, labels))
+    left, right = _SPACE + width, _WIDTH - max(_SPACE, width / 2)
+
+    def across(values: Any) -> list[float]:
+        return np.round(left + (right - left) * (np.asarray(values) - low) / (high - low), 1).tolist()  # type: ignore[no-any-return]
+
+    def up(values: Any) -> list[float]:
+        return np.round(_BOTTOM + (_TOP - _BOTTOM) * (np.asarray(values) - low) / (high - low), 1).tolist()  # type: ignore[no-any-return]
+
+    return {
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "left": left,
+        "right": right,
+        "top": _TOP,
+        "bottom": _BOTTOM,
+        "x_ticks": list(zip(across(ticks), labels, strict=True)),
+        "y_ticks": list(zip(up(ticks), labels, strict=True)),
+        "points": list(zip(across(x), up(y), strict=True)),
+        **texts,
+    }
+
+
+def _ticks(low: float, high: float) -> tuple[list[float], list[str]]:
+    """Return three to seven round values of an axis, and their labels, all in the same notation."""
+    power = 10.0 ** math.floor(math.log10(high - low))
+    step = next(one * power for one in (0.1, 0.2, 0.5, 1.0, 2.0) if high - low <= 6.0 * one * power)
+    ticks = [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    place, largest = math.floor(math.log10(step) + 1e-9), max(map(abs, ticks))
+    if largest < _DECIMAL and place >= -4:
+        return ticks, [f"{value:,.{max(0, -place)}f}" for value in ticks]
+    digits = max(0, math.floor(math.log10(largest) + 1e-9) - place)
+    return ticks, ["0" if value == 0.0 else f"{value:.{digits}e}" for value in ticks]
