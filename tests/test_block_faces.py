@@ -66,7 +66,7 @@ WORKS: dict[str, Callable[[Any], Any]] = {
 }
 
 NO_COLUMNS = "samples in blocks have no columns"
-NO_EXPORT = "can be exported by to_c, to_js and to_onnx only, and those on series by to_c and to_js only"
+NO_EXPORT = "can be exported by to_c, to_js and to_onnx only, and those on series by to_c only"
 NO_ENCODER = "a network on blocks without an estimator needs encoder"
 NO_FORM = "has no quadratic form in columns"
 REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {

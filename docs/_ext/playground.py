@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -39,17 +40,31 @@ def _script() -> str:
     facts, models, code = json.loads((DATA / "mnist.json").read_text()), [], ""
     for one in facts["networks"]:
         path = DATA / one["file"]
-        found = _MODULE.fullmatch(to_js(qsdp.load_network(path), encoder=mnist_encoder(), layout="neurons").source)
+        network = qsdp.load_network(path)
+        found = _MODULE.fullmatch(to_js(network, encoder=mnist_encoder()).source)
         assert found
         models.append(found[1])
         code = found[2]
-        one["bytes"] = path.stat().st_size
-    returned = "return { shape, regions, side, entries, network, inputsOf, partsOf, scoresOf };"
+        one |= {"bytes": path.stat().st_size, "terms": _terms(network)}
+    returned = "return { shape, regions, side, entries, inputsOf, partsOf, scoresOf };"
     return (
         f"const FACTS = {json.dumps(facts)};\n"
         f"const MODELS = [{', '.join(models)}].map((MODEL) => {{\n{code}\n{returned}\n}});\n"
         f"{(FOLDER / 'draw.js').read_text('utf-8')}"
     )
+
+
+def _terms(network: Any) -> list[list[Any]]:
+    """Return the signs of both filters, region, class and weight of every neuron and class that it serves."""
+    weights = network.output_weights
+    signs = [
+        "".join("+" if one > 0 else "-" for one in np.concatenate(pair))
+        for pair in zip(network.U, network.V, strict=True)
+    ]
+    return [
+        [signs[neuron], int(network.block[neuron]), int(chosen), float(f"{weights[neuron, chosen]:.9g}")]
+        for neuron, chosen in np.argwhere(weights)
+    ]
 
 
 class Playground(SphinxDirective):

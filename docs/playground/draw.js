@@ -86,19 +86,21 @@ const written = (number, digits) => number.toLocaleString("en-US", { maximumSign
 const signed = (number) => `${number < 0 ? "\u2212" : "+"}${Math.abs(number).toFixed(2)}`;
 const percent = (fraction, digits = 1) => `${(100 * fraction).toFixed(digits)} %`;
 
-/** The terms of a network that add most to the score of a class. */
-function firing({ network, side, entries }, sums, chosen) {
-  const values = Array.from(network.weight, (weight, neuron) => {
-    if (network.output[neuron] !== chosen) return 0;
-    const [u, v] = [network.left, network.right].map((signs) => signs.subarray(neuron * side, (neuron + 1) * side));
-    let [value, at] = [0, network.block[neuron] * entries];
+const signsOf = (text) => Array.from(text, (sign) => (sign === "+" ? 1 : -1));
+
+/** The neurons of a network that add most to the score of a class. */
+function firing({ side, entries }, terms, sums, chosen) {
+  const values = terms.map(([signs, region, output, weight]) => {
+    if (output !== chosen) return 0;
+    const [u, v] = [signs.slice(0, side), signs.slice(side)].map(signsOf);
+    let [value, at] = [0, region * entries];
     for (let a = 0; a < side; a++) {
       for (let b = a; b < side; b++) value += (a < b ? u[a] * v[b] + u[b] * v[a] : u[a] * v[a]) * sums[at++];
     }
-    return network.units[chosen] * weight * value;
+    return weight * value;
   });
   const order = [...values.keys()].sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]));
-  return order.slice(0, 12).filter((neuron) => values[neuron]).map((neuron) => ({ neuron, value: values[neuron] }));
+  return order.slice(0, 12).filter((at) => values[at]).map((at) => ({ term: terms[at], value: values[at] }));
 }
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -119,13 +121,11 @@ function squares(count, columns, classOf, label) {
   return svg;
 }
 
-function card({ network, side, regions }, { neuron, value }) {
-  const filters = [network.left, network.right].map((signs) => {
-    const own = signs.subarray(neuron * side, (neuron + 1) * side);
-    const label = `filter ${Array.from(own.subarray(0, 9), (sign) => (sign > 0 ? "+" : "\u2212")).join("")}`;
-    return squares(9, 3, (i) => (own[i] > 0 ? "plus" : ""), label);
+function card({ side, regions }, { term: [signs, region], value }) {
+  const filters = [signs.slice(0, side), signs.slice(side)].map((own) => {
+    const label = `filter ${own.slice(0, 9).replaceAll("-", "\u2212")}`;
+    return squares(9, 3, (i) => (own[i] === "+" ? "plus" : ""), label);
   });
-  const region = network.block[neuron];
   const where = `region ${Math.floor(region / regions) + 1}, ${(region % regions) + 1}`;
   const map = squares(regions ** 2, regions, (i) => (i === region ? "here" : ""), where);
   return element("li", {}, ...filters, map, element("span", {}, signed(value)));
@@ -164,7 +164,7 @@ function show() {
       return cell;
     }),
   );
-  neurons.replaceChildren(...(image ? firing(model, sums, chosen) : []).map((one) => card(model, one)));
+  neurons.replaceChildren(...(image ? firing(model, facts.terms, sums, chosen) : []).map((one) => card(model, one)));
   const right = `${percent(facts.accuracy)} of the 10,000 test images right`;
   size.textContent = `${facts.bytes.toLocaleString("en-US")} bytes: ${facts.neurons} neurons, ${right}`;
   const rows = [

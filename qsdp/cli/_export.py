@@ -54,7 +54,7 @@ def export(
     one at a time; with N-M, the caller states their number, from N to M, before the first.
 
     js: a module of JavaScript for browsers and Node, with its types, as PATH.js and PATH.d.ts. It predicts, gives
-    probabilities and explains predictions from rows as JSON has them.
+    probabilities and explains predictions from rows as JSON has them, or from images.
 
     onnx: a graph from columns to labels and probabilities in double precision; for a network alone, one of integers.
 

@@ -260,8 +260,7 @@ def refuse_blocks(network: Any) -> None:
     """Raise `ExportError` for a network on blocks."""
     if is_on_blocks(network):
         raise ExportError(
-            "networks on images can be exported by to_c, to_js and to_onnx only, and those on series by to_c and to_js "
-            "only"
+            "networks on images can be exported by to_c, to_js and to_onnx only, and those on series by to_c only"
         )
 
 
@@ -275,7 +274,7 @@ def check_encoder(description: ModelDescription, *, series: bool = False) -> Any
     kinds = (Patches, Windows) if series else (Patches,)
     if not isinstance(encoder, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
-        more = "; series are exported by to_c and to_js only" if isinstance(encoder, Windows) else ""
+        more = "; series are exported by to_c only" if isinstance(encoder, Windows) else ""
         raise ExportError(f"only networks on {names} can be exported; got {encoder!r:.60}{more}")
     return encoder
 

@@ -273,7 +273,7 @@ def test_what_is_refused(digits):
         to_c(one, encoder=encoder).model.columns(np.full((1, 8, 8), 256))
     windows = Windows(4).fit(np.ones((3, 1, 20)) * np.arange(20))
     with pytest.raises(
-        ExportError, match=r"only networks on Patches can be exported.*; series are exported by to_c and to_js only"
+        ExportError, match=r"only networks on Patches can be exported.*; series are exported by to_c only"
     ):
         to_onnx(network(rng, windows), encoder=windows)
     union = Union([Patches(2, regions=1), Patches(3, regions=1)]).fit(digits[0][:5])

@@ -102,6 +102,3 @@ def test_files_and_other_formats(tmp_path: Path) -> None:
     )
     with pytest.raises(ExportError, match="layout must be 'form' for an integer form"):
         to_c(form, layout="neurons")
-    pytest.importorskip("onnx")
-    with pytest.raises(ExportError, match="layout must be 'form' for an integer form"):
-        to_onnx(form, layout="neurons")

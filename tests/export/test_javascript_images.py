@@ -12,7 +12,7 @@ from test_c_blocks import GEOMETRIES, fitted, images, network
 
 import qsdp
 from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
-from qsdp.encoding import Patches, Union
+from qsdp.encoding import Patches, Union, Windows
 from qsdp.exceptions import ExportError
 from qsdp.export import to_js
 
@@ -31,11 +31,8 @@ def test_networks_of_every_geometry(geometry, tmp_path):
     modules, expected = [], []
     for C, kind in ((None, "integers"), (4, "single"), (2, "floats")):
         one = network(rng, encoder, C, kind)
-        same = [(one, "neurons"), (one, "form"), (one, "auto")]
-        if kind != "floats":
-            same.append((one.to_integer_form(), "auto"))
-        for other, layout in same:
-            modules.append(to_js(other, encoder=encoder, layout=layout))
+        for other in (one, one.to_integer_form()) if kind != "floats" else (one,):
+            modules.append(to_js(other, encoder=encoder))
             assert modules[-1].exports == ("contributions", "predict", "shape")
             assert modules[-1].n_code <= MOST_CODE
             expected.append(encoder.predict(one, X))
@@ -48,9 +45,8 @@ def test_networks_of_zeros(tmp_path):
     encoder = fitted(*GEOMETRIES["colours"])
     X, one = images(np.random.default_rng(0), (6, 6, 3), 5), network(np.random.default_rng(1), encoder, 3)
     zero = one.with_weights(one.U, one.V, 0.0 * one.alpha)
-    modules = [to_js(zero, encoder=encoder, layout=layout) for layout in ("neurons", "form")]
-    for found in call_each([(one, [["predict", image] for image in X.tolist()]) for one in modules], tmp_path):
-        assert not np.any(found)
+    found = call(to_js(zero, encoder=encoder), [["predict", image] for image in X.tolist()], tmp_path)
+    assert not np.any(found)
 
 
 @needs_node
@@ -164,17 +160,19 @@ def test_declarations_and_size():
     assert sorted(declared) == list(module.exports)
     assert "shape: readonly [8, 8, 1];" in module.declarations
     assert "readonly region: readonly [number, number]" in module.declarations
+    # Any number of neurons is a form of integers: here of four outputs, four regions and 55 products, of three digits.
     many = network(rng, encoder, 4, "single", m=300)
-    # Twenty bits of signs, two of the region, two of the output, and four of a weight, in base64.
-    assert to_js(many, encoder=encoder, layout="neurons").n_data <= 300 * (20 + 2 + 2 + 4) / 8 * 4 / 3 + 700
+    assert to_js(many, encoder=encoder).n_data <= 4 * 4 * 55 * 5 + 700
     assert json.loads(module.source.split("const MODEL = ")[1].split(";\n")[0])["image"]["shape"] == [8, 8, 1]
 
 
 def test_what_is_refused():
     rng = np.random.default_rng(0)
     encoder = fitted(*GEOMETRIES["plain"])
-    with pytest.raises(ExportError, match="layout must be 'form' for an integer form"):
-        to_js(network(rng, encoder).to_integer_form(), encoder=encoder, layout="neurons")
+    windows = Windows(4).fit(np.ones((3, 1, 20)) * np.arange(20))
+    for one, message in ((windows, "series are exported by to_c only"), (None, "needs encoder")):
+        with pytest.raises(ExportError, match=message):
+            to_js(network(rng, one or encoder), encoder=one)
     both = Union([Patches(2, regions=1), Patches(3, regions=1)]).fit(rng.normal(size=(5, 6, 6)))
-    with pytest.raises(ExportError, match="only networks on Patches or Windows can be exported; got Union"):
+    with pytest.raises(ExportError, match="only networks on Patches can be exported; got Union"):
         to_js(network(rng, both), encoder=both)

@@ -59,8 +59,6 @@ def test_what_is_refused():
     one = network(rng, encoder, 3)
     with pytest.raises(InvalidInputError, match="input_range is not for a network on images"):
         to_onnx(one, encoder=encoder, input_range=(0, 255))
-    with pytest.raises(InvalidInputError, match="layout='neurons' is not for a network on images"):
-        to_onnx(one, encoder=encoder, layout="neurons")
     with pytest.raises(ExportError, match="a network on blocks without an estimator needs encoder"):
         to_onnx(one)
     large = fitted((1, 1), {"size": 1, "regions": 1, "constant": 2**25})

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp.export._description import ModelDescription
+from qsdp.export._exact import exact_network
 from qsdp.export._graphs.graph import Graph
-from qsdp.export._integers.exact import exact_network, has_neurons
 from qsdp.export._integers.model import IntegerModel
 from qsdp.export._integers.vectors import RowVectors
-from qsdp.networks import BilinearNetwork, IntegerForm
 
-__all__ = ["Types", "add_integers", "add_scores", "faster_layout", "input_type"]
+__all__ = ["Types", "add_integers", "add_scores", "input_type"]
 
 #: Input types of a network alone, narrowest first.
 _INPUT_TYPES = (np.uint8, np.int8, np.int16, np.int32)
@@ -33,47 +32,33 @@ class Types:
     sums: npt.DTypeLike
 
 
-_DOUBLE = Types(np.float64, np.float64, np.float64)
-
-
 def input_type(input_range: tuple[int, int]) -> np.dtype[Any]:
     """Return the narrowest data type for a range within 32 bits."""
     low, high = input_range
     return next(np.dtype(one) for one in _INPUT_TYPES if np.iinfo(one).min <= low and high <= np.iinfo(one).max)
 
 
-def faster_layout(network: Any) -> str:
-    """Choose "neurons" or "form", whichever takes fewer multiplications per sample."""
-    if not has_neurons(network):
-        return "form"
-    sides, weights = (2, network.U) if isinstance(network, BilinearNetwork) else (1, network.Q)
-    (m, D), C = weights.shape, network.n_outputs
-    return "neurons" if m * (sides * D + C) < C * D**2 else "form"
-
-
 def add_integers(graph: Graph, x: str, model: IntegerModel) -> tuple[str, npt.DTypeLike]:
     """Add nodes for the integer outputs (n, C) of a network at integers x; return their name and data type."""
-    network, layout, rows, neurons = model.network, model.layout, model.samples, model.network.neurons
+    network, layout, rows = model.network, model.layout, model.samples
     assert isinstance(rows, RowVectors)
-    types = Types(
-        input_type(model.input_range),
-        np.int32 if layout.projection_bound < 2**31 else np.int64,
-        np.int32 if max(layout.sum_bound, layout.projection_bound) < 2**31 else np.int64,
-    )
-    d, gain, kappa, bias = rows.n_inputs, rows.gain, rows.constant, np.array(network.bias)
-    if layout.name == "form" or neurons is None:
-        upper = network.triangles(rows.blocks) * network.factors[:, None, None]
-        # Each pair has two places in the symmetric matrices.
-        S = (upper + upper.transpose(0, 2, 1)) // 2
-        quadratic, linear = gain**2 * S[:, :d, :d], 2 * gain * kappa * S[:, :d, d:].sum(axis=2)
-        rest = kappa**2 * S[:, d:, d:].sum(axis=(1, 2)) + bias
-        return _add_form(graph, x, quadratic, linear, rest, types), types.sums
-    sides = [neurons.left] if neurons.is_square else [neurons.left, neurons.right]
-    factors = [_Affine(side[:, :d], kappa * side[:, d:].sum(axis=1), gain) for side in sides]
-    return _add_neurons(graph, x, factors, neurons.weights * network.factors, bias, types), types.sums
+    inputs, bias = input_type(model.input_range), np.array(network.bias)
+    sums = np.int32 if max(layout.sum_bound, layout.projection_bound) < 2**31 else np.int64
+    d, gain, kappa = rows.n_inputs, rows.gain, rows.constant
+    if layout.name == "neurons" and (neurons := network.neurons) is not None:
+        types = Types(inputs, np.int32 if layout.projection_bound < 2**31 else np.int64, sums)
+        sides = [side[:, :d] for side in (neurons.left, neurons.right)]
+        shifts = [kappa * side[:, d:].sum(axis=1) for side in (neurons.left, neurons.right)]
+        return _add_neurons(graph, x, sides, shifts, neurons.weights * network.factors, bias, types, gain), sums
+    upper = network.triangles(rows.blocks) * network.factors[:, None, None]
+    # Each pair has two places in the symmetric matrices.
+    S = (upper + upper.transpose(0, 2, 1)) // 2
+    quadratic, linear = gain**2 * S[:, :d, :d], 2 * gain * kappa * S[:, :d, d:].sum(axis=2)
+    rest = kappa**2 * S[:, d:, d:].sum(axis=(1, 2)) + bias
+    return _add_form(graph, x, quadratic, linear, rest, Types(inputs, sums, sums)), sums
 
 
-def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.NDArray[Any], layout: str) -> str:
+def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.NDArray[Any]) -> str:
     """Add nodes for the scores (n, C) of encoded inputs x, in double precision; return their name.
 
     Parameters
@@ -84,16 +69,14 @@ def add_scores(graph: Graph, x: str, description: ModelDescription, order: npt.N
     description : ModelDescription
     order : ndarray of int
         Index in the network of each encoded input.
-    layout : {"neurons", "form"}
     """
-    network, constant = description.network, description.constant
-    if layout == "form" or isinstance(network, IntegerForm):
-        form = network.to_quadratic_form() if constant is None else network.to_quadratic_form().with_last(constant)
-        S, s, s0 = form.rescaled(description.offset, description.factor).parts
-        return _add_form(graph, x, S[:, order][:, :, order], s[:, order], s0, _DOUBLE)
-    neurons = exact_network(description)
-    factors = [_Affine(side[:, order], shift) for side, shift in zip(neurons.sides, neurons.shifts, strict=True)]
-    return _add_neurons(graph, x, factors, neurons.alpha, neurons.rest, _DOUBLE)
+    exact, double = exact_network(description), Types(np.float64, np.float64, np.float64)
+    if exact.faster_layout == "form":
+        S, s, s0 = exact.form.parts
+        return _add_form(graph, x, S[:, order][:, :, order], s[:, order], s0, double)
+    sides = [side[:, : exact.n_inputs][:, order] for side in (exact.left, exact.right)]
+    shifts = [side[:, exact.n_inputs :] @ np.array(exact.tail) for side in (exact.left, exact.right)]
+    return _add_neurons(graph, x, sides, shifts, exact.alpha, exact.rest, double)
 
 
 def _add_form(
@@ -119,25 +102,20 @@ def _add_form(
     return graph.add("Add", sums, s0.astype(types.sums)) if np.any(s0) else sums
 
 
-class _Affine(NamedTuple):
-    r"""Affine functions of the inputs, :math:`g\, w_j^T x + h_j`."""
-
-    weights: npt.NDArray[Any]
-    shift: npt.NDArray[Any]
-    gain: int = 1
-
-
 def _add_neurons(
     graph: Graph,
     x: str,
-    factors: list[_Affine],
+    sides: list[npt.NDArray[Any]],
+    shifts: list[npt.NDArray[Any]],
     alpha: npt.NDArray[Any],
     rest: npt.NDArray[Any],
     types: Types,
+    gain: int = 1,
 ) -> str:
-    r"""Add nodes for :math:`\sum_j A_{jk} p_j(x) p_j'(x) + B_k` with one (squared) or two affine factors p."""
+    r"""Add nodes for :math:`\sum_j A_{jk} p_j(x) p_j'(x) + B_k` with affine functions p, of which x has the gain."""
+    squares = all(np.array_equal(first, second) for first, second in (sides, shifts))
     projections = []
-    for weights, shift, gain in factors:
+    for weights, shift in list(zip(sides, shifts, strict=True))[: 1 if squares else 2]:
         own = _add_product(graph, x, weights.T, types.inputs, types.projections)
         if gain != 1:
             own = graph.add("Mul", own, np.array(gain, types.projections))

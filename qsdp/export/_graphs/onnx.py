@@ -10,19 +10,19 @@ import numpy.typing as npt
 
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._description import ModelDescription, describe, is_on_blocks
+from qsdp.export._exact import exact_network
 from qsdp.export._graphs.graph import Graph, Tensor, require_onnx
 from qsdp.export._graphs.images import images_to_onnx
-from qsdp.export._graphs.network import add_integers, add_scores, faster_layout, input_type
+from qsdp.export._graphs.network import add_integers, add_scores, input_type
 from qsdp.export._graphs.table import Columns, add_answers, add_inputs, holds_text
-from qsdp.export._integers.exact import check_layout
-from qsdp.export._integers.model import IntegerModel, integer_model
+from qsdp.export._integers.model import integer_model
 
 __all__ = ["onnx_inputs", "to_onnx"]
 
 _X = "X"
 
 
-def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str = "auto", encoder: Any = None) -> Any:
+def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, encoder: Any = None) -> Any:
     """Export a model to ONNX.
 
     A network alone becomes a graph of integers. Their widths are proven, so every runtime computes the same outputs.
@@ -38,9 +38,6 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
     input_range : (int, int), optional
         Smallest and largest input of a network alone; by default, those of 16 bits. The input has the narrowest type
         that holds them: uint8, int8, int16 or int32. Inputs outside the range may overflow.
-    layout : {"auto", "neurons", "form"}, default="auto"
-        Whether to evaluate the neurons or the quadratic form that they add up to. "auto" picks the smaller graph for a
-        network alone, and the layout with fewer multiplications for other models. Networks on images are forms.
     encoder : Patches, optional
         The fitted encoder of a network on blocks alone.
 
@@ -90,18 +87,15 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, layout: str
     """
     require_onnx()
     description = describe(model, encoder=encoder, blocks=True)
-    blocks = is_on_blocks(description.network)
-    if blocks and (input_range is not None or layout == "neurons"):
-        given = "input_range" if input_range is not None else "layout='neurons'"
-        raise InvalidInputError(f"{given} is not for a network on images, which takes bytes and is a form")
-    kinds = check_layout(description.network, layout)
-    if blocks:
+    if is_on_blocks(description.network):
+        if input_range is not None:
+            raise InvalidInputError("input_range is not for a network on images, which takes bytes")
         return images_to_onnx(description)
     if description.encoding is None:
-        return _of_network(description, input_range, kinds)
+        return _of_network(description, input_range)
     if input_range is not None:
         raise InvalidInputError("input_range is for a network alone; this model takes columns as they are")
-    return _of_columns(description, faster_layout(description.network) if layout == "auto" else layout)
+    return _of_columns(description)
 
 
 def onnx_inputs(
@@ -141,24 +135,20 @@ def onnx_inputs(
     }
 
 
-def _of_network(description: ModelDescription, input_range: Sequence[int] | None, kinds: Sequence[str]) -> Any:
-    found: list[tuple[IntegerModel, Graph]] = []
-    for kind in kinds:
-        try:
-            model = integer_model(description, input_range=input_range, layout=kind)
-        except ExportError:
-            # Sums over neurons may be too wide when those of the form, the last kind, are not.
-            if kind == kinds[-1] and not found:
-                raise
-            continue
-        graph = Graph()
-        outputs, sums = add_integers(graph, _X, model)
-        C = model.network.n_outputs
-        published = graph.publish(graph.cast(outputs, sums, np.int64), "outputs", np.int64, C)
-        scores = graph.add("Mul", graph.cast(published, np.int64, np.float64), model.network.unit)
-        graph.publish(scores, "scores", np.float64, C)
-        found.append((model, graph))
-    model, graph = min(found, key=lambda one: one[1].size)
+def _of_network(description: ModelDescription, input_range: Sequence[int] | None) -> Any:
+    graph, layout = Graph(), exact_network(description).faster_layout
+    try:
+        model = integer_model(description, input_range=input_range, layout=layout)
+    except ExportError:
+        if layout == "form":
+            raise
+        # Sums over neurons may be too wide when those of the form are not.
+        model = integer_model(description, input_range=input_range, layout="form")
+    outputs, sums = add_integers(graph, _X, model)
+    C = model.network.n_outputs
+    published = graph.publish(graph.cast(outputs, sums, np.int64), "outputs", np.int64, C)
+    scores = graph.add("Mul", graph.cast(published, np.int64, np.float64), model.network.unit)
+    graph.publish(scores, "scores", np.float64, C)
     return graph.to_model(
         [Tensor(_X, input_type(model.input_range), (None, model.n_columns))],
         description="A quantized network in integers: scores are outputs times unit, for inputs in input_range.",
@@ -170,12 +160,12 @@ def _of_network(description: ModelDescription, input_range: Sequence[int] | None
     )
 
 
-def _of_columns(description: ModelDescription, layout: str) -> Any:
+def _of_columns(description: ModelDescription) -> Any:
     graph, C = Graph(), len(description.offset)
     tensors, positions = _inputs(description)
     assert description.encoding is not None
     inputs, order = add_inputs(graph, description.encoding, _columns(graph, tensors, positions))
-    scores = add_scores(graph, inputs, description, order, layout)
+    scores = add_scores(graph, inputs, description, order)
     if description.decision == "none":
         graph.publish(scores, "predictions", np.float64, C)
     else:

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export._description import ModelDescription, check_encoder, describe, is_on_blocks
+from qsdp.export._exact import check_layout
 from qsdp.export._integers.blocks import images, integers_of_blocks, series
 from qsdp.export._integers.columns import column_scales, limits_of
-from qsdp.export._integers.exact import check_layout
 from qsdp.export._integers.inputs import Inputs, integer_inputs
 from qsdp.export._integers.layout import NetworkLayout, layouts
 from qsdp.export._integers.network import Bounds, IntegerNetwork

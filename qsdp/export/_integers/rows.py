@@ -9,7 +9,7 @@ import numpy as np
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.export._description import ModelDescription
-from qsdp.export._integers.exact import ExactNetwork, exact_network
+from qsdp.export._exact import ExactNetwork, exact_network
 from qsdp.export._integers.inputs import Inputs
 from qsdp.export._integers.network import EXACT, Bounds, IntegerNetwork, Neurons, rounded_up, unit_of
 from qsdp.export._integers.vectors import RowVectors
@@ -107,7 +107,7 @@ def _grouped(exact: ExactNetwork, weights: FloatArray) -> tuple[IntArray, FloatA
     The sign of a neuron's only weight moves to its left side if this creates groups.
     """
     sizes = _sizes(weights)
-    if sizes is not None or not exact.is_product or len(exact.sides) == 1:
+    if sizes is not None or not exact.is_product or exact.is_square:
         return exact.left, weights, sizes
     sizes = None if np.any((weights != 0.0).sum(axis=1) > 1) else _sizes(np.abs(weights))
     if sizes is None:

@@ -1,11 +1,11 @@
-const origin = Object.fromEntries(Object.entries(MODEL.effects).map(([name, part]) => [name, unpacked(part)]));
+const origin = MODEL.effects;
 const groups = MODEL.inputs?.map(([at]) => at) ?? columns.map((_, place) => place);
 const members = [...new Set(groups)].sort((first, second) => first - second);
 const ranks = groups.map((at) => members.indexOf(at));
 
 /** For each explained output, its form and the slopes of its main effects at the means of the inputs. */
 function slopesOf() {
-  let own = form();
+  let own = form;
   if (decision === "argmax" && own.length === 2) own = [own[1].map((entry, at) => entry - own[0][at])];
   return own.map((entries) => {
     const slopes = new Float64Array(width);
@@ -35,7 +35,7 @@ function contributions(row, options) {
       }
     }
     const names = members.map((at) => columns[at].name);
-    const terms = names.map((name, a) => ({ columns: [name], value: effects[a * G + a] - origin.main[output * G + a] }));
+    const terms = names.map((name, a) => ({ columns: [name], value: effects[a * G + a] - origin.main[output][a] }));
     names.forEach((first, a) => {
       for (let b = a + 1; b < G; b++) terms.push({ columns: [first, names[b]], value: effects[a * G + b] });
     });

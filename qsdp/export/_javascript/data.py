@@ -1,10 +1,7 @@
-"""Data of exported JavaScript: columns, networks and effects as JSON values, with numbers packed in base64."""
+"""Data of exported JavaScript: columns, networks and effects as JSON values."""
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +9,14 @@ import numpy.typing as npt
 
 from qsdp.encoding import Expression, InputColumn
 from qsdp.encoding.notation import BOOLEAN, DATES, DURATIONS
-from qsdp.export._description import ModelDescription
-from qsdp.export._integers.exact import exact_network
-from qsdp.networks import BilinearNetwork, IntegerForm, QuadraticForm
+from qsdp.export._description import ModelDescription, check_encoder
+from qsdp.export._exact import exact_network, form_of_blocks
+from qsdp.networks import QuadraticForm
 
-__all__ = ["columns_data", "effects_data", "network_data", "output_names", "packed", "smallest", "unit_of"]
+__all__ = ["columns_data", "effects_data", "image_data", "network_data", "output_names", "unit_of"]
+
+#: What an encoder of images does with an image, besides its shape and constant.
+_PATCHES = ("size", "stride", "padding", "regions", "downsample", "centre")
 
 #: Significant digits of the ranges of columns, which are computed back from those of inputs.
 _DIGITS = 12
@@ -27,69 +27,34 @@ _UNITS = {
 }
 
 
-def packed(values: npt.NDArray[Any]) -> dict[str, Any]:
-    """Pack numbers in the smallest of three forms: codes of a table, offsets from the smallest integer, or floats."""
-    flat = np.ascontiguousarray(values).ravel()
-    table, codes = np.unique(flat, return_inverse=True)
-    candidates = [_coded(codes.ravel(), table=table.tolist())] if len(table) <= max(2, len(flat) // 2) else []
-    if flat.dtype.kind in "iu":
-        low = int(flat.min())
-        candidates.append(_coded(flat.astype(np.int64) - low, low=low))
-    else:
-        data = base64.b64encode(flat.astype("<f8").tobytes()).decode()
-        candidates.append({"count": len(flat), "bits": 64, "data": data})
-    return min(candidates, key=lambda one: len(json.dumps(one)))
+def network_data(description: ModelDescription) -> dict[str, Any]:
+    """Return the quadratic forms of a model of columns, with its constants."""
+    exact = exact_network(description)
+    first, second = np.triu_indices(exact.matrices.shape[-1])
+    entries = [plain(matrix[first, second]) for matrix in exact.matrices]
+    return {"entries": entries, "units": plain(exact.units), "tail": list(exact.tail), "rest": plain(exact.rest)}
 
 
-def _coded(codes: npt.NDArray[Any], **meaning: Any) -> dict[str, Any]:
-    bits = max(int(codes.max(initial=0)).bit_length(), 1)
-    lowest_first = (codes[:, None] >> np.arange(bits)) & 1
-    data = base64.b64encode(np.packbits(lowest_first.astype(np.uint8), bitorder="little").tobytes()).decode()
-    return {"count": len(codes), "bits": bits, **meaning, "data": data}
+def image_data(description: ModelDescription) -> dict[str, Any]:
+    """Return geometry and quadratic forms of a model of images."""
+    encoder, network = check_encoder(description), description.network
+    geometry = {name: getattr(encoder, name) for name in _PATCHES}
+    entries, units = form_of_blocks(network)
+    return {
+        "image": {**geometry, "shape": list(encoder.image_shape_), "constant": encoder.constant_},
+        "inputs": network.n_inputs,
+        "network": {
+            "entries": [plain(own) for own in entries],
+            "units": plain(units * description.factor),
+            "rest": plain(description.offset),
+        },
+        "effectOutputs": output_names(description),
+    }
 
 
-def network_data(description: ModelDescription, kinds: Sequence[str]) -> dict[str, Any]:
-    """Encode the network with its scaling and constants, in the smallest of some layouts."""
-    return smallest({"neurons": _neurons, "form": _form}[kind](description) for kind in kinds)
-
-
-def smallest(candidates: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the data that is the shortest as JSON."""
-    return min(candidates, key=lambda one: len(json.dumps(one)))
-
-
-def _neurons(description: ModelDescription) -> dict[str, Any]:
-    neurons = exact_network(description)
-    data: dict[str, Any] = {name: packed(side) for name, side in zip(("left", "right"), neurons.sides, strict=False)}
-    data |= {"tail": list(neurons.tail), "rest": neurons.rest.tolist()}
-    served = neurons.alpha != 0.0
-    if not served.all():
-        # With several outputs, most neurons serve one.
-        return data | {"served": packed(served.astype(np.int64)), "alpha": packed(neurons.alpha[served])}
-    return data | {"alpha": packed(neurons.alpha)}
-
-
-def _form(description: ModelDescription) -> dict[str, Any]:
-    """Encode the quadratic form: matrices L of z' L z, z = (x, 1), with units and factors of its terms."""
-    network, constant = description.network, description.constant
-    if isinstance(network, BilinearNetwork) and network.shared_alpha:
-        network = network.to_integer_form()
-    if isinstance(network, IntegerForm):
-        a, b, c = network.activation.coefficients if network.activation else (1.0, 0.0, 0.0)
-        if constant is not None:
-            b, c = 2.0 * a * constant, a * constant**2
-        width = network.n_inputs - (constant is not None)
-        matrices: npt.NDArray[Any] = network.matrices
-        units, lift = network.scales * description.factor, [a, 0.5 * b, c]
-        if matrices.shape[-1] == width:
-            matrices = np.pad(matrices, ((0, 0), (0, 1), (0, 1)))
-    else:
-        form = network.to_quadratic_form()
-        form = form if constant is None else form.with_last(constant)
-        matrices, units, lift = QuadraticForm(*form.parts).lifted(), description.factor, [1.0, 1.0, 1.0]
-    upper = np.triu_indices(matrices.shape[-1])
-    entries = packed(matrices[:, upper[0], upper[1]])
-    return {"entries": entries, "units": units.tolist(), "lift": lift, "rest": description.offset.tolist()}
+def plain(values: npt.NDArray[Any]) -> list[Any]:
+    """Return numbers as JSON values, without the points of integers."""
+    return [int(one) if one == int(one) and abs(one) < 2.0**53 else one for one in values.tolist()]
 
 
 def effects_data(description: ModelDescription) -> dict[str, Any]:
@@ -98,17 +63,13 @@ def effects_data(description: ModelDescription) -> dict[str, Any]:
     assert encoding is not None
     assert moments is not None
     groups = [one.position for one in encoding.expressions]
-    form = description.network.to_quadratic_form()
-    form = form if description.constant is None else form.with_last(description.constant)
-    form = form.rescaled(description.offset, description.factor)
-    S, s, s0 = form.parts
+    S, s, s0 = exact_network(description).form.parts
     if description.decision == "argmax" and len(s0) == 2:
         S, s, s0 = (part[1:] - part[:1] for part in (S, s, s0))
     constant, means = moments.effects(QuadraticForm(S, s, s0), groups)
     columns = sorted(set(groups))
     main = np.stack([means[:, np.array(groups) == column].sum(axis=1) for column in columns], axis=1)
-    arrays = {"mean": moments.mean, "main": main, "constant": constant}
-    return {name: packed(array) for name, array in arrays.items()}
+    return {"mean": moments.mean.tolist(), "main": main.tolist(), "constant": constant.tolist()}
 
 
 def output_names(description: ModelDescription) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -15,15 +14,10 @@ from qsdp._utils.summary import Summarized, Summary
 from qsdp.encoding.steps import identity
 from qsdp.exceptions import ExportError
 from qsdp.export._description import ModelDescription, describe, described, is_on_blocks
-from qsdp.export._integers.exact import check_layout
-from qsdp.export._javascript.blocks import block_data
-from qsdp.export._javascript.data import columns_data, effects_data, network_data, output_names
+from qsdp.export._javascript.data import columns_data, effects_data, image_data, network_data, output_names
 from qsdp.export._javascript.types import declarations
 
 __all__ = ["JavaScriptModule", "to_js"]
-
-#: Parts of the code that read a sample, and what they export about it, by the name of their data.
-_INPUTS = {"image": ("images", "shape"), "series": ("series", "channels"), "width": ("columns", "columns")}
 
 #: Integers beyond these are not exact in JavaScript.
 _LARGEST = 2**53
@@ -83,7 +77,7 @@ class JavaScriptModule(Summarized):
         return f"JavaScriptModule(name={self.name!r}, n_data={self.n_data}, n_code={self.n_code})"
 
 
-def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any = None) -> JavaScriptModule:
+def to_js(model: Any, *, name: str = "model", encoder: Any = None) -> JavaScriptModule:
     """Export a model to one ES module without dependencies, for browsers and Node, with TypeScript declarations.
 
     Parameters
@@ -92,14 +86,10 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any
         A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`, which takes arrays of numbers; a fitted
         `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, alone or at the end of a pipeline, which takes
         rows of a table. A `BlockNetwork` or `BlockForm` with its `encoder`, or an estimator whose encoding is
-        `qsdp.encoding.Patches` or `Windows`, takes images or series.
+        `qsdp.encoding.Patches`, takes images.
     name : str, default="model"
         Name of the files.
-    layout : {"auto", "neurons", "form"}, default="auto"
-        Whether to store the neurons, with as few bits for each weight as its levels need, or the quadratic form that
-        they add up to, in integers if the neurons of an output share their second-layer weight, or on blocks have
-        small multiples of one. "auto" chooses the smaller one.
-    encoder : Patches or Windows, optional
+    encoder : Patches, optional
         The fitted encoder of a network on blocks without an estimator.
 
     Returns
@@ -111,14 +101,13 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any
         columns, as `contributions` of the estimator. ``columns`` has name, type, unit, categories and range in training
         of every column, and the limits to which its entries are clipped. A module of a network alone has ``predict``
         and ``columns``. One of images has ``shape``, which is height, width and channels, in place of ``columns``, and
-        its ``contributions`` are those of regions. One of series has ``channels``, their number, and its
-        ``contributions`` are those of the segments for each lag.
+        its ``contributions`` are those of regions.
 
     Raises
     ------
     ExportError
         A transformer of the pipeline mixes columns, a category or label is an integer beyond 2^53, which JavaScript
-        would round, or blocks are not those of `Patches` or `Windows`.
+        would round, or blocks are not those of `Patches`.
 
     Notes
     -----
@@ -131,9 +120,6 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any
 
     An image is an array of numbers, flat or nested by rows, columns and channels, in the unit of training. Another
     size, or a pixel that is not a finite number, is an error.
-
-    A series is an array of channels, each an array of numbers in the unit of training, or the only channel alone. Its
-    length may differ from those in training; one without a window in each segment is an error.
 
     Arithmetic is in double precision, as in Python, but sums in another order: scores agree to about 1e-15 of the
     largest term, labels wherever scores do not tie within that.
@@ -148,11 +134,10 @@ def to_js(model: Any, *, name: str = "model", layout: str = "auto", encoder: Any
     ('classes', 'columns', 'contributions', 'predict', 'predictProba', 'scores')
     """
     description = describe(model, encoder=encoder, blocks=True)
-    blocks, kinds = is_on_blocks(description.network), check_layout(description.network, layout)
-    data = _answers_data(description) | (block_data if blocks else _table_data)(description, kinds)
-    inputs, exported = next(pair for name, pair in _INPUTS.items() if name in data)
-    parts = ["values", inputs, "blocks" if blocks else "network", "answers"]
-    exports = [exported, "predict"]
+    blocks = is_on_blocks(description.network)
+    data = _answers_data(description) | (image_data if blocks else _table_data)(description)
+    parts = ["values", *(["images"] if blocks else ["columns", "network"]), "answers"]
+    exports = ["shape" if blocks else "columns", "predict"]
     if description.classes:
         exports += ["classes", "scores"]
     if description.link != "none":
@@ -188,13 +173,12 @@ def _answers_data(description: ModelDescription) -> dict[str, Any]:
     return data
 
 
-def _table_data(description: ModelDescription, kinds: Sequence[str]) -> dict[str, Any]:
+def _table_data(description: ModelDescription) -> dict[str, Any]:
     """Return network and columns, as JSON values."""
     network, encoding = description.network, description.encoding
     data: dict[str, Any] = {
         "width": network.n_inputs if encoding is None else encoding.width,
-        "outputs": network.n_outputs,
-        "network": network_data(description, kinds),
+        "network": network_data(description),
     }
     if encoding is None:
         return data

@@ -1,7 +1,6 @@
 const { shape, size, stride, padding, regions, downsample, centre, constant } = MODEL.image;
 const [height, width, channels] = shape;
 const area = downsample ** 2;
-const grid = [regions, regions];
 const forms = [[height * width * channels], shape, ...(channels === 1 ? [[height, width]] : [])].map(String);
 const OPTIONS = {};
 
@@ -48,4 +47,49 @@ function inputsOf(image, options) {
     }
   }
   return sums;
+}
+
+const isList = (value) => Array.isArray(value) || ArrayBuffer.isView(value);
+
+function finite(value, name) {
+  const number = numeric(value);
+  if (typeof number !== "number" || !(Math.abs(number) <= 1e100)) {
+    throw new TypeError(`${name} must be a finite number; got ${quoted(value)}`);
+  }
+  return number;
+}
+
+/** Adds the products of the numbers of a vector, the upper triangle row by row, to the sums of a block. */
+function addProducts(vector, sums, block) {
+  let at = block * entries;
+  for (let a = 0; a < side; a++) for (let b = a; b < side; b++) sums[at++] += vector[a] * vector[b];
+}
+
+const entries = (side * (side + 1)) / 2;
+const { network } = MODEL;
+
+/** Parts of every output by block. */
+function partsOf(sums) {
+  return network.entries.map((form, output) =>
+    Array.from({ length: regions ** 2 }, (_, block) => {
+      let sum = 0;
+      for (let at = block * entries; at < (block + 1) * entries; at++) sum += form[at] * sums[at];
+      return network.units[output] * sum;
+    }),
+  );
+}
+
+const scoresOf = (sums) => partsOf(sums).map((own, output) => own.reduce((sum, part) => sum + part, network.rest[output]));
+
+function contributions(sample, options) {
+  let parts = partsOf(inputsOf(sample, options));
+  let rest = network.rest;
+  if (decision === "argmax" && parts.length === 2) {
+    parts = [parts[1].map((part, block) => part - parts[0][block])];
+    rest = [rest[1] - rest[0]];
+  }
+  return parts.map((own, output) => {
+    const terms = own.map((value, place) => ({ region: [Math.floor(place / regions), place % regions], value }));
+    return { output: MODEL.effectOutputs[output], constant: rest[output], terms };
+  });
 }

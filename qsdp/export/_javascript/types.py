@@ -27,7 +27,6 @@ def declarations(description: ModelDescription, exports: Sequence[str]) -> str:
         "types.d.ts",
         exports=exports,
         shape=getattr(description.blocks, "image_shape_", None),
-        channels=getattr(description.blocks, "n_features_in_", None),
         fields=fields,
         labels=labels,
         prediction="(0 | 1)[]" if several else " | ".join(labels) or number,

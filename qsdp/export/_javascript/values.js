@@ -1,18 +1,3 @@
-/** Numbers that are packed in base64: floats, or codes of `bits` bits that count from `low` or number a `table`. */
-function unpacked({ count, bits, low, table, data }) {
-  const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
-  const view = new DataView(bytes.buffer);
-  return Float64Array.from({ length: count }, (_, place) => {
-    if (bits === 64) return view.getFloat64(8 * place, true);
-    let code = 0;
-    for (let bit = 0; bit < bits; bit++) {
-      const at = place * bits + bit;
-      code += ((bytes[at >> 3] >> (at & 7)) & 1) * 2 ** bit;
-    }
-    return table ? table[code] : low + code;
-  });
-}
-
 /** A value as an error message quotes it. */
 function quoted(value) {
   const text = typeof value === "object" ? (value === null ? "null" : "an object") : String(value);
@@ -22,7 +7,7 @@ function quoted(value) {
 // Python takes true for 1, as a category too.
 const numeric = (value) => (typeof value === "boolean" ? Number(value) : value);
 
-/** Throws an error for an option that is not known, or has a value that it does not take. */
+/** Throws an error for an unknown option, or for a value that an option does not take. */
 function checkOptions(options = {}) {
   const known = Object.entries(OPTIONS).map(([name, values]) => `${name} (${values.map(quoted).join(" or ")})`);
   const allowed = known.length ? `options: ${known.join(", ")}` : "there are no options";

@@ -13,6 +13,7 @@ from qsdp._utils.validation import FloatArray, IntArray, check_integer, check_ma
 from qsdp.encoding import Encoding, Expression
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._description import ModelDescription, describe
+from qsdp.export._exact import exact_network
 
 __all__ = ["BitModel", "bit_model"]
 
@@ -166,11 +167,7 @@ def _values(description: ModelDescription, given: tuple[float, float]) -> FloatA
 
 def _polynomial(description: ModelDescription, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Compute constants, linear coefficients and pair coefficients of the scores as functions of bits."""
-    form = description.network.to_quadratic_form()
-    if description.constant is not None:
-        form = form.with_last(description.constant)
-    form = form.composed(values[1] - values[0], values[0]).rescaled(description.offset, description.factor)
-    S, s, s0 = form.parts
+    S, s, s0 = exact_network(description).form.composed(values[1] - values[0], values[0]).parts
     # A bit is its own square.
     return s0, s + np.diagonal(S, axis1=1, axis2=2), 2.0 * np.triu(S, 1)
 

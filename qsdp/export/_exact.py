@@ -1,21 +1,25 @@
-"""Networks as sums of products of two linear functions, in real numbers."""
+"""Scores of a model as exact functions of its inputs: products of linear functions, and the forms they add up to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, IntArray, check_choice
-from qsdp.exceptions import ExportError
+from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._description import ModelDescription
-from qsdp.networks import BilinearNetwork, BlockForm, BlockNetwork, IntegerForm
+from qsdp.networks import BilinearNetwork, BlockForm, BlockNetwork, IntegerForm, QuadraticForm
+from qsdp.networks.compact import integer_weights
+from qsdp.networks.quadratic_form import form_of_neurons
 
-__all__ = ["LAYOUTS", "ExactNetwork", "check_layout", "exact_network", "has_neurons"]
+__all__ = ["ExactNetwork", "check_layout", "exact_network", "form_of_blocks"]
 
-LAYOUTS = ("neurons", "form")
+_LAYOUTS = ("neurons", "form")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,17 +52,47 @@ class ExactNetwork:
         return int(self.left.shape[1]) - len(self.tail)
 
     @property
-    def sides(self) -> list[IntArray]:
-        """Weights of the two functions, or of the one whose squares the network adds up."""
-        return [self.left] if np.array_equal(self.left, self.right) else [self.left, self.right]
+    def is_square(self) -> bool:
+        """Whether both functions of every product are the same."""
+        return np.array_equal(self.left, self.right)
 
     @property
-    def shifts(self) -> list[FloatArray]:
-        """Constants of the functions of each side, of shape (m,)."""
-        return [side[:, self.n_inputs :] @ np.array(self.tail) for side in self.sides]
+    def faster_layout(self) -> str:
+        """Of "neurons" and "form", the one that takes fewer multiplications per sample."""
+        (m, D), C = self.left.shape, self.alpha.shape[1]
+        return "neurons" if self.is_product and m * ((1 if self.is_square else 2) * D + C) < C * D**2 else "form"
+
+    @cached_property
+    def units(self) -> FloatArray:
+        """Smallest second-layer weights of the outputs (C,) if the others are multiples of them, else ones."""
+        sizes = np.abs(self.alpha)
+        smallest = np.where(sizes > 0.0, sizes, np.inf).min(axis=0)
+        smallest = np.where(np.isfinite(smallest), smallest, 1.0)
+        ratios = sizes / smallest
+        whole = np.all(np.abs(ratios - np.rint(ratios)) <= 2.0 * EPS * ratios, axis=0)
+        return np.where(whole, smallest, 1.0)
+
+    @cached_property
+    def matrices(self) -> FloatArray:
+        """Symmetric matrices S of z' S z, in `units` and without `rest`, of shape (C, d + t, d + t).
+
+        Their entries are integers and halves where all weights of an output are multiples of its unit.
+        """
+        whole = self.alpha / self.units
+        weights = np.where(self.units == 1.0, self.alpha, np.rint(whole))
+        return form_of_neurons(self.left, self.right, weights)
+
+    @property
+    def form(self) -> QuadraticForm:
+        """Scores as a quadratic form of the inputs, without constants among them."""
+        d, tail = self.n_inputs, np.array(self.tail)
+        S = self.units[:, None, None] * self.matrices
+        return QuadraticForm(
+            S[:, :d, :d], 2.0 * S[:, :d, d:] @ tail, self.rest + np.einsum("cij,i,j->c", S[:, d:, d:], tail, tail)
+        )
 
 
-def has_neurons(network: Any) -> bool:
+def _has_neurons(network: Any) -> bool:
     """Whether neurons can be evaluated: the network has some, and the activation has a quadratic term."""
     if isinstance(network, (IntegerForm, BlockForm)):
         return False
@@ -68,8 +102,8 @@ def has_neurons(network: Any) -> bool:
 
 def check_layout(network: Any, layout: str) -> list[str]:
     """Return the layouts that a network can have among those that `layout`, "auto" or one, requests, neurons first."""
-    check_choice("layout", layout, ["auto", *LAYOUTS])
-    found = [one for one in LAYOUTS[not has_neurons(network) :] if layout in {"auto", one}]
+    check_choice("layout", layout, ["auto", *_LAYOUTS])
+    found = [one for one in _LAYOUTS[not _has_neurons(network) :] if layout in {"auto", one}]
     if not found:
         raise ExportError("layout must be 'form' for an integer form or an activation without a square; got 'neurons'")
     return found
@@ -135,3 +169,14 @@ def _exact_form(form: IntegerForm, order: npt.NDArray[Any], offset: FloatArray, 
         return ExactNetwork(left, right, alpha, rest, tail, is_product=False)
     left, right = np.tile(np.eye(D, dtype=np.int64), (C, 1)), matrices.reshape(C * D, D)
     return ExactNetwork(left, right, np.repeat(a * scales * served, D, axis=0), rest, tail, is_product=False)
+
+
+def form_of_blocks(network: BlockNetwork | BlockForm) -> tuple[FloatArray, FloatArray]:
+    """Return coefficients (C, P) of the sums of products of blocks, in integers where possible, and units (C,)."""
+    if isinstance(network, BlockForm):
+        return (network.integers * network.layout.counts).astype(np.float64), network.scales
+    try:
+        weights, units = integer_weights(network.output_weights)
+    except InvalidInputError:
+        return network.entries, np.ones(network.n_outputs)
+    return np.rint(network.with_weights(network.U, network.V, weights).entries), units
