@@ -28,10 +28,10 @@ subprocess.run(command.split(), cwd=folder, capture_output=True, check=True)
 report = make_report(folder / "wine.qsdp", folder / "wine.csv")
 
 # %%
-# Its scores, those of other models, and what all of them take:
+# Its score, those of other models, their sizes, and the differences in points:
 
 for line in report.facts["judged"]["rivals"]:
-    print("{:30} {:>7}  {:18} {:>7} bytes".format(*line))
+    print("{:30} {:>7} {:>7} bytes  {}".format(*line))
 
 # %%
 # And this is the page, in a frame, with a form that predicts, scores,

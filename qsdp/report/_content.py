@@ -137,7 +137,7 @@ def facts_of_rows(parts: list[ScoredRows], problem: Any, size: str) -> dict[str,
 
 
 def _beside_rivals(parts: list[ScoredRows], weights: FloatArray | None, measure: str, size: str) -> list[_Line]:
-    """Return a line for the network, each rival and the most frequent class: name, score, difference, bytes.
+    """Return a line for the network, each rival and the most frequent class: name, score, bytes, difference.
 
     The difference is that to the network on the same rows, with its standard error.
     """
@@ -148,12 +148,12 @@ def _beside_rivals(parts: list[ScoredRows], weights: FloatArray | None, measure:
         hits = _hits(rows, predicted)
         score, _ = mean_and_error(hits, counting)
         gain, error = mean_and_error(hits - ours, counting)
-        points = f"{100.0 * gain:+.1f} ± {100.0 * error:.1f} points"
+        points = f"{100.0 * gain:+.1f} ± {100.0 * error:.1f}"
         difference = f"{gain:+.3f} ± {error:.3f}" if classes is None else points
-        return name, show_measure(measure, score), difference.replace("-", "\u2212"), size
+        return name, show_measure(measure, score), size, difference.replace("-", "\u2212")
 
-    name, score, _, size = line("this network", _predicted(rows), size)
-    lines = [(name, score, "", size)]
+    # The network has no difference to itself.
+    lines = [(*line("this network", _predicted(rows), size)[:3], "")]
     lines += [line(one.name, one.predictions[-1], _bytes(one.bits)) for one in rivals_of(parts, weights)]
     if classes is not None:
         code, _ = fitted.common_class()
