@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,9 @@ SETTINGS: dict[str, Any] = {
 
 #: Name of standard output as an output file, which only commands without a summary accept.
 STANDARD_OUTPUT = Path("-")
+
+#: Maximum characters of the line for an internal failure, about two lines of a terminal; data may be in its message.
+_LONGEST = 190
 
 #: Warnings that the running command has printed; files that are read twice have the same ones.
 _PRINTED: ContextVar[set[str]] = ContextVar("_PRINTED")
@@ -84,6 +88,9 @@ class Group(_PlainFlags, TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         _PRINTED.set(set())
         with _failures_in_one_line(debug=bool(ctx.params.get("debug"))):
+            # A file that the command opens could get the number of standard output, and its lines.
+            if sys.stdout is None:
+                raise InvalidInputError("standard output is closed; redirect it to a file or to /dev/null")
             return super().invoke(ctx)
 
 
@@ -123,7 +130,23 @@ def _explain(error: Exception) -> tuple[str, int]:
         return (f"{os.fspath(error.filename)!r}: {error.strerror}{hint}" if named else str(error)), 2
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}", 2
-    return f"internal failure, {type(error).__name__}: {error} (`qsdp --debug COMMAND` shows where)", 1
+    return _internal(error), 1
+
+
+def _internal(error: Exception) -> str:
+    """Describe a bug in at most `_LONGEST` characters: the step that failed, the error, and what to do next."""
+    steps = [
+        f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_name}"
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+    ]
+    # The error may have been raised in another package, which the user did not call.
+    step = next((one for one in reversed(steps) if one.startswith("qsdp.")), "qsdp")
+    what = f"internal failure in {step[-_LONGEST // 3 :]}: {type(error).__name__[: _LONGEST // 4]}"
+    hint = "; please report what `qsdp --debug COMMAND` prints"
+    text = " ".join(str(error).split())
+    room = _LONGEST - len(what) - len(hint) - len(": ...")
+    shortened = f": {text[:room]}{'...' * (len(text) > room)}" if text else ""
+    return f"{what}{shortened}{hint}"
 
 
 @contextmanager

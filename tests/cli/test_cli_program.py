@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -52,12 +55,37 @@ def test_failures_inside_are_one_line_unless_asked(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("qsdp.cli._datasets.list_datasets", fail)
     error = refused("datasets", code=1)
-    assert "internal failure, RuntimeError: two lines [red]and markup[/red] ?[31m" in error
+    assert error.strip() == (
+        "Error: internal failure in qsdp.cli._datasets.datasets: RuntimeError: two lines [red]and markup[/red] ?[31m; "
+        "please report what `qsdp --debug COMMAND` prints"
+    )
     for arguments, environment in ([["--debug", "datasets"], {}], [["datasets"], {"QSDP_DEBUG": "1"}]):
         result = CliRunner().invoke(cli.app, arguments, env=environment)
         assert result.exit_code == 1
         assert "Traceback" in result.stderr
         assert result.stderr.splitlines()[-1].startswith("Error: internal failure")
+
+
+@pytest.mark.parametrize("text", ["", "x", "word " * 9000, "y" * 36_000])
+@pytest.mark.parametrize("kind", [KeyError, NotImplementedError, type("Long" * 100, (Exception,), {})])
+def test_internal_failures_are_short(monkeypatch: pytest.MonkeyPatch, kind: type[Exception], text: str) -> None:
+    def fail() -> None:
+        raise kind(text)
+
+    monkeypatch.setattr("qsdp.cli._datasets.list_datasets", fail)
+    error = refused("datasets", code=1).strip()
+    assert len(error) <= 200
+    assert error.startswith(f"Error: internal failure in qsdp.cli._datasets.datasets: {kind.__name__[:40]}")
+    assert text[:1] in error
+    assert error.endswith("; please report what `qsdp --debug COMMAND` prints")
+
+
+def test_closed_standard_output_is_refused(tmp_path: Path) -> None:
+    for arguments in (["datasets"], ["predict", "m.qsdp", "x.csv"]):
+        command = f"exec {shlex.join([sys.executable, '-m', 'qsdp', *arguments])} >&-"
+        done = subprocess.run(["sh", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr == "Error: standard output is closed; redirect it to a file or to /dev/null\n"
 
 
 @pytest.mark.parametrize(
