@@ -140,11 +140,8 @@ _EXCLUDED = {
     **dict.fromkeys(
         ("sigmoid", "logistic", "tanh", "sign", "step", "heaviside", "softmax", "softplus"), _NOT_QUADRATIC
     ),
-    **dict.fromkeys(("elu", "gelu", "leaky_relu", "silu", "swish"), _HAS_RELU),
+    **dict.fromkeys(("relu", "elu", "gelu", "leaky_relu", "silu", "swish"), _HAS_RELU),
 }
-
-#: Activations of other networks that select a preset, the polynomial fitted to them.
-_FITTED = {"relu": "relu_like"}
 
 
 def get_activation(
@@ -156,7 +153,7 @@ def get_activation(
     ----------
     activation : None, str, (a, b, c) or PolynomialActivation
         Names are "quadratic" for t^2, "relu_like" for 0.0937 t^2 + 0.5 t + 0.4688 (fitted to ReLU on [-5, 5]) and
-        "linear_quadratic" for t + 0.1 t^2. "relu" selects "relu_like", the polynomial fitted to it.
+        "linear_quadratic" for t + 0.1 t^2.
 
     Raises
     ------
@@ -174,8 +171,7 @@ def get_activation(
             raise InvalidInputError(
                 f"activation must be one of {listing}; {activation!r} is excluded: {_EXCLUDED[activation]}"
             )
-        name = _FITTED.get(activation, activation)
-        return ACTIVATIONS[check_choice("activation", name, [BILINEAR, *ACTIVATIONS])]
+        return ACTIVATIONS[check_choice("activation", activation, [BILINEAR, *ACTIVATIONS])]
     values = list(activation) if _is_sequence(activation) else []
     if len(values) != 3:
         raise InvalidTypeError(

@@ -150,7 +150,8 @@ class DistillationResult(Summarized):
 
     def __repr__(self) -> str:
         return (
-            f"DistillationResult({self.network!r}; relative error {self.relative_error:.3g} "
+            f"DistillationResult({self.network!r}; {self.result.problem.settings_text()}; "
+            f"relative error {self.relative_error:.3g} "
             f"(relaxation {self.relaxed_error:.3g}); {self.certificate})"
         )
 

@@ -176,7 +176,7 @@ class QSDPResult(Summarized):
         return replace(result, network=network, certificate=certificate, timings=timings, refine=refine, exact=None)
 
     def __repr__(self) -> str:
-        return f"QSDPResult({self.network!r}; {self.certificate})"
+        return f"QSDPResult({self.network!r}; {self.problem.settings_text()}; {self.certificate})"
 
     def _summary(self) -> Summary:
         first = self.covariance[0] if isinstance(self.covariance, list) else self.covariance

@@ -272,6 +272,10 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """
         return 1 if self.blocks is not None else self.n_features * (self.levels - 1) + self.lifted
 
+    def settings_text(self) -> str:
+        """Return loss, beta and levels in the notation of a `repr`, for results of the problem."""
+        return f"loss={self.loss!r}, beta={self.beta:g}, levels={self.levels}"
+
     def __repr__(self) -> str:
         outputs = "" if self.scalar else f"n_outputs={self.n_outputs}, "
         activation = f", activation={self.activation.coefficients}" if self.activation else ""

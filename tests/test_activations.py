@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import qsdp
 from qsdp import PolynomialActivation
 from qsdp.activations import ACTIVATIONS, get_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -96,7 +97,7 @@ def test_what_is_not_three_numbers(values: Any) -> None:
         get_activation(values)
 
 
-@pytest.mark.parametrize("name", ["sigmoid", "tanh", "sign", "softmax", "gelu", "leaky_relu"])
+@pytest.mark.parametrize("name", ["sigmoid", "tanh", "sign", "softmax", "relu", "gelu", "leaky_relu"])
 def test_activations_of_other_networks_are_refused_with_the_reason(name: str) -> None:
     listing = "'bilinear', 'quadratic', 'relu_like', 'linear_quadratic'"
     message = rf"activation must be one of {listing}; '{name}' is excluded: .*degree two: PolynomialActivation.fit_to"
@@ -106,8 +107,16 @@ def test_activations_of_other_networks_are_refused_with_the_reason(name: str) ->
         get_activation(name)
 
 
-def test_for_relu_stands_the_polynomial_fitted_to_it() -> None:
-    assert get_activation("relu") == get_activation("relu_like")
+def test_relu_is_refused_where_networks_are_trained() -> None:
+    X = np.eye(4)
+    for train in (
+        lambda: qsdp.TrainingProblem(X, X[0], beta=1.0, activation="relu"),
+        lambda: qsdp.solve_and_sample(X, X[0], activation="relu"),
+        lambda: qsdp.QuantizedNetworkRegressor(activation="relu").fit(X, X[0]),
+        lambda: qsdp.QuantizedNetworkClassifier(activation="relu").fit(X, [0, 1, 0, 1]),
+    ):
+        with pytest.raises(InvalidInputError, match=r"'relu' is excluded: .*'relu_like' is the one of ReLU on"):
+            train()
     fitted = PolynomialActivation.fit_to(relu, (-5.0, 5.0))
     np.testing.assert_allclose(ACTIVATIONS["relu_like"].coefficients, fitted.coefficients, atol=1e-4)
 

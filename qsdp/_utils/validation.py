@@ -163,6 +163,8 @@ def check_matrix(
 
 def check_targets(name: str, value: Any, *, length: int | None) -> FloatArray:
     """Check finite targets of shape ``(n,)`` or ``(n, C)``, and return them as float64."""
+    if value is None:
+        raise InvalidInputError(f"{name} must be an array of shape (n,) or (n, C), one row for each row of X; got None")
     array = check_numbers(name, value, "(n,) or (n, C)")
     if array.ndim not in {1, 2} or array.size == 0:
         raise InvalidInputError(f"{name} must have shape (n,) or (n, C); got shape {array.shape}")

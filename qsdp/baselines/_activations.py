@@ -45,7 +45,7 @@ class Activation(ABC):
 
     def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
         """Return the gradient with respect to Z from the gradient G with respect to A = a(Z)."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define backward, its derivative")
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,8 @@ class ColumnGenerationResult(Summarized, Gap):
 
     def __repr__(self) -> str:
         return (
-            f"ColumnGenerationResult({self.network!r}; {self.certificate}; status={self.status!r}, "
+            f"ColumnGenerationResult({self.network!r}; {self.problem.settings_text()}; {self.certificate}; "
+            f"status={self.status!r}, "
             f"rounds={self.rounds}, seconds={self.seconds:.3g})"
         )
 

@@ -100,11 +100,11 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
     @property
     def _targets(self) -> dict[str, Any]:
         """Return the arguments of `validate_data` for the targets."""
-        raise NotImplementedError
+        raise NotImplementedError("defined by the classifier and the regressor")
 
     def _coded(self, samples: Rows) -> tuple[FloatArray, FloatArray | None]:
         """Return the targets of samples as numbers, and the final weights of the samples."""
-        raise NotImplementedError
+        raise NotImplementedError("defined by the classifier and the regressor")
 
     def _fit(self, samples: Rows, options: EstimatorOptions, **routed: Any) -> None:
         """Fit to the samples of positive weight."""
@@ -184,7 +184,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
 
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
         """Return the moments by which effects are centred, or None if an input depends on several columns."""
-        raise NotImplementedError
+        raise NotImplementedError("defined by the classifier and the regressor")
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the scaling of the targets for training."""

@@ -199,7 +199,7 @@ class Loss(abc.ABC):
 
     def curvature(self, prediction: FloatArray, target: FloatArray) -> Curvature:
         """Return the second derivatives, or one-sided ones where they jump."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define curvature, the second derivatives")
 
     def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:
         r"""Linearise the relation of predictions and a multiplier near :math:`-\ell'`, for interior-point methods."""
@@ -221,7 +221,7 @@ class Loss(abc.ABC):
 
     def curvature_floor(self, prediction: FloatArray, target: FloatArray, reach: float) -> FloatArray:
         r"""Compute w with :math:`\ell(t + s) \ge \ell(t) + s\,\ell'(t) + w s^2 / 2` for all :math:`|s| \le` `reach`."""
-        share = self.curvature_share(reach)
+        share = self.curvature_share(reach) if self.has_curvature else 0.0
         return share * self.curvature(prediction, target).diagonal if share > 0.0 else np.zeros_like(prediction)
 
     # -- verified arithmetic ----------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class Loss(abc.ABC):
 
         Outside the domain, which is tested exactly, None is returned.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define guarded_values, for verified bounds")
 
     def row_defects(self, multiplier: FloatArray) -> FloatArray:
         """Bound the deviation of each sample's entries from an exactly feasible vector: zero for uncoupled losses."""

@@ -13,7 +13,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.problem import REGULARIZATIONS, TrainingProblem
 from qsdp.relaxation.instance import Instance, LinearInstance
 from qsdp.relaxation.scaled import ScaledProblem
-from qsdp.relaxation.solution import Relaxation, finish
+from qsdp.relaxation.solution import CHANGED, Relaxation, finish
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -97,11 +97,15 @@ class Formulation(Summarized):
         Parameters
         ----------
         tol : float, default=1e-6
-            Relative gap up to which the status is "optimal".
+            Relative gap up to which the status is "optimal". For a changed program, the gap says nothing about the
+            solver's accuracy, and the status is "optimal" if the point violates the constraints of `problem` by at most
+            100 times this, relative to its largest entry; ask the changed program for the status of its solver.
 
         Returns
         -------
         Relaxation
+            Its `solver_status` and `repr` say whether the program was changed, that is, whether the values of the
+            variables are not those of the last solve of `problem`.
 
         Raises
         ------
@@ -118,8 +122,18 @@ class Formulation(Summarized):
         nu = np.zeros((problem.n_samples, problem.n_outputs)) if nu is None else nu
         z = np.ones(Z.shape[:2]) if z is None else z
         raw = scaled.inside(0.5 * (Z + Z.transpose(0, 2, 1)), 0.5 * (V + W), nu, z)
-        raw = replace(raw, status="point of a CVXPY problem")
-        return finish(scaled, raw, solver="cvxpy", tol=check_real("tol", tol, strict=True), stretch=False)
+        tol, changed = check_real("tol", tol, strict=True), self._changed()
+        raw = replace(raw, status=CHANGED if changed else "point of a CVXPY problem")
+        relaxation = finish(scaled, raw, solver="cvxpy", tol=tol, stretch=False)
+        if not changed or relaxation.status == "failed":
+            return relaxation
+        accurate = max(relaxation.residuals.values(), default=0.0) <= 100.0 * tol
+        return replace(relaxation, status="optimal" if accurate else "inaccurate")
+
+    def _changed(self) -> bool:
+        """Return whether the variables were last solved for in another program."""
+        before, now = self.problem.value, self.problem.objective.value
+        return before is None or not np.isclose(before, now, rtol=_SAME_VALUE, atol=0.0)
 
     def __repr__(self) -> str:
         return f"Formulation(form={self.form!r}, variables={', '.join(self.variables)})"
@@ -148,6 +162,9 @@ class Formulation(Summarized):
         shown = " or ".join(f"{side} x {side}" for side in sorted(set(sides)))
         return f"{len(sides)} matrices {shown}" if len(sides) != 1 else f"a matrix {shown}"
 
+
+#: Relative difference up to which CVXPY's value of an objective is the one that its solver returned.
+_SAME_VALUE = 1e-6
 
 #: Forms in words.
 _DESCRIPTIONS = {

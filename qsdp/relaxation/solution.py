@@ -24,7 +24,11 @@ from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.training_data import check_levels, quadratic_map
 
-__all__ = ["Relaxation", "finish", "join_outputs"]
+__all__ = ["CHANGED", "Relaxation", "finish", "join_outputs"]
+
+
+#: Status of the solver of a point from a CVXPY program that a user has changed.
+CHANGED = "from a changed program; the bound is that of the program without the change"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,10 +178,11 @@ class Relaxation(Summarized, Gap):
         radii = np.ravel(self.rho).tolist()
         rho = f"{radii[0]:.6g}" if len(radii) == 1 else first_few([f"{r:.3g}" for r in radii])
         rho = rho if self.problem.scalar and len(radii) == 1 else f"[{rho}]"
+        note = f"; {CHANGED}" if self.solver_status == CHANGED else ""
         return (
             f"Relaxation(objective={self.objective:.6g}, lower_bound={self.lower_bound:.6g}, "
             f"relative_gap={self.relative_gap:.2g}, rho={rho}, status={self.status!r}, "
-            f"solver={self.solver!r}, solve_time={self.solve_time:.3g})"
+            f"solver={self.solver!r}, solve_time={self.solve_time:.3g}{note})"
         )
 
     def _summary(self) -> Summary:

@@ -644,6 +644,8 @@ def test_results_predict_and_describe_themselves() -> None:
     result = solve(problem)
     assert np.array_equal(result.predict(problem.X), result.network.predict(problem.X))
     assert repr(result).startswith("ColumnGenerationResult(BilinearNetwork(")
+    problem = result.problem
+    assert f"; loss={problem.loss!r}, beta={problem.beta:g}, levels={problem.levels}; " in repr(result)
     assert "globally optimal to relative gap" in repr(result)
     assert "status='optimal'" in repr(result)
     with pytest.raises(dataclasses.FrozenInstanceError):

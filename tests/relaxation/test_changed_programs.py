@@ -24,7 +24,8 @@ def test_the_program_as_it_is_gives_what_solve_relaxation_gives(form: str, regul
     built = qsdp.build_relaxation(problem, form=form, regularization=regularization)
     value = built.problem.solve(**ACCURATE)
     found, expected = built.relaxation(), qsdp.solve_relaxation(problem, tol=1e-8, regularization=regularization)
-    assert found.status == "optimal"
+    assert (found.status, found.solver_status) == ("optimal", "point of a CVXPY problem")
+    assert "changed" not in repr(found)
     assert found.objective == pytest.approx(value, rel=1e-7)
     assert found.objective == pytest.approx(expected.objective, rel=1e-6)
     assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-5)
@@ -40,6 +41,11 @@ def test_added_constraints_hold_and_the_point_is_feasible_and_certified(form: st
     changed = cp.Problem(built.problem.objective, [*built.problem.constraints, Z[0, 1] + Z[1, 0] == 0, yhat >= -1.0])
     value = changed.solve(**ACCURATE)
     relaxation = built.relaxation()
+    assert relaxation.status == "optimal"
+    note = "from a changed program; the bound is that of the program without the change"
+    assert relaxation.solver_status == note
+    assert repr(relaxation).endswith(f"; {note})")
+    assert note in relaxation._summary().text()
     assert abs(relaxation.Z[0, 1]) < 1e-7 * relaxation.rho
     assert relaxation.predict(X).min() >= -1.0 - 1e-5
     assert relaxation.objective == pytest.approx(value, rel=1e-6)
@@ -63,8 +69,23 @@ def test_another_objective_moves_the_point() -> None:
     )
     relaxation = built.relaxation()
     assert relaxation.objective == pytest.approx(problem.relaxed_objective(relaxation.Z, relaxation.rho), rel=1e-12)
-    assert relaxation.status != "optimal"
+    assert "the bound is that of the program without the change" in repr(relaxation)
     assert relaxation.lower_bound <= qsdp.solve_relaxation(problem).objective
+
+
+@FORMS
+def test_the_last_solve_decides_whether_the_program_was_changed(form: str) -> None:
+    built = qsdp.build_relaxation(qsdp.TrainingProblem(X, Y, beta=0.5), form=form)
+    changed = cp.Problem(built.problem.objective, [*built.problem.constraints, built.variables["yhat"] >= -1.0])
+    for program, said in ((built.problem, False), (changed, True), (built.problem, False)):
+        program.solve(**ACCURATE)
+        assert ("changed program" in repr(built.relaxation())) is said
+    changed.solve(**ACCURATE)
+    # A point that the solver left far from feasible is not called optimal.
+    built.variables["rho"].value = 0.5 * built.variables["rho"].value
+    matrix = built.variables["Q" if form == "full" else "V"]
+    matrix.project_and_assign(matrix.value + np.diag(np.arange(len(matrix.value))))
+    assert built.relaxation().status == "inaccurate"
 
 
 def test_what_has_no_point_is_refused() -> None:

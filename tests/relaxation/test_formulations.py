@@ -97,7 +97,7 @@ def test_formulations_print_their_variables(build):
 def test_programs_print_names_and_not_the_data(build, loss):
     rng = np.random.default_rng(0)
     X, weights = rng.standard_normal((200, 40)), rng.uniform(1.0, 2.0, 200)
-    for activation, levels in ((None, 2), ("relu", 3)):
+    for activation, levels in ((None, 2), ("relu_like", 3)):
         y = np.sign(X[:, 0] * X[:, 1])
         options = {"loss": loss, "activation": activation, "levels": levels, "sample_weight": weights}
         built = build(qsdp.TrainingProblem(X, y, beta=0.1, **options))

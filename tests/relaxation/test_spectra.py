@@ -13,7 +13,9 @@ from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import ScaledProblem
 from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData
 
-PROBLEMS = pytest.mark.parametrize(("activation", "outputs"), [(None, 1), (None, 3), ("relu", 1), ("relu", 3)])
+PROBLEMS = pytest.mark.parametrize(
+    ("activation", "outputs"), [(None, 1), (None, 3), ("relu_like", 1), ("relu_like", 3)]
+)
 
 
 def wide_problem(activation: str | None, outputs: int = 1, n: int = 8, d: int = 60) -> qsdp.TrainingProblem:
@@ -28,7 +30,7 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"qsdp.relaxation.{module}.few_rows", lambda data: False)
 
 
-@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_all_nonzero_eigenvalues_are_found(activation: str | None) -> None:
     rng, problem = np.random.default_rng(0), wide_problem(activation, n=5, d=30)
     data = ObjectiveData(problem.map, rng.exponential(size=5), None)

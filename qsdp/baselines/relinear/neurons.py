@@ -136,7 +136,7 @@ class QuadraticNeurons(nn.Module):
 
     def apply_weights(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """Return the affine map of the layer's geometry: a product, or a convolution."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define apply_weights, its affine map")
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the pre-activations."""
