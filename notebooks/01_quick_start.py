@@ -37,7 +37,9 @@ plt.rcParams["figure.figsize"] = (6, 3.8)
 data = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
 X_train, X_test, y_train, y_test = data.split()
 
-model = qsdp.QuantizedNetworkClassifier(encoding="standard", random_state=0).fit(X_train, y_train)
+model = qsdp.QuantizedNetworkClassifier(
+    encoding="standard", random_state=0
+).fit(X_train, y_train)
 print(f"accuracy on training rows: {model.score(X_train, y_train):.1%}")
 print(f"accuracy on test rows:     {model.score(X_test, y_test):.1%}")
 
@@ -50,8 +52,13 @@ print(f"accuracy on test rows:     {model.score(X_test, y_test):.1%}")
 # %%
 network = model.network_
 print(network)
-print("weights that occur:", np.unique(np.vstack([network.U, network.V])))
-print(f"{network.n_bits:,} bits; as a set {network.set_bits:,}, as an integer form {network.form_bits:,}")
+print(
+    "weights that occur:", np.unique(np.vstack([network.U, network.V]))
+)
+print(
+    f"{network.n_bits:,} bits; as a set {network.set_bits:,}, as an "
+    f"integer form {network.form_bits:,}"
+)
 
 # %% [markdown]
 # ## The certificate
@@ -64,7 +71,10 @@ print(f"{network.n_bits:,} bits; as a set {network.set_bits:,}, as an integer fo
 result = model.result_
 certificate = result.certificate
 print(certificate)
-print(f"so the best objective there is lies between {certificate.lower_bound:.1f} and {certificate.objective:.1f}")
+print(
+    "so the best objective there is lies between "
+    f"{certificate.lower_bound:.1f} and {certificate.objective:.1f}"
+)
 
 # %% [markdown]
 # ## One solve for every size
@@ -83,9 +93,14 @@ plt.show()
 # %%
 for m in (1, 4, 16, 64, 256):
     drawn = result.resample(m, random_state=0)
-    outputs = model.target_scaling_.decode(drawn.predict(model.encoder_.transform(X_test)))
+    outputs = model.target_scaling_.decode(
+        drawn.predict(model.encoder_.transform(X_test))
+    )
     accuracy = np.mean(np.where(outputs > 0, 1, -1) == y_test)
-    print(f"{m:3d} neurons: {drawn.network.n_bits:6,} bits, accuracy {accuracy:.1%}")
+    print(
+        f"{m:3d} neurons: {drawn.network.n_bits:6,} bits, accuracy "
+        f"{accuracy:.1%}"
+    )
 
 # %% [markdown]
 # ## Resample by hand
@@ -98,16 +113,38 @@ for m in (1, 4, 16, 64, 256):
 def draw(m=300, seed=0):
     drawn = result.resample(m, random_state=seed, refine="none")
     inputs = model.encoder_.transform(X_test)
-    ideal, outputs = (model.target_scaling_.decode(one.predict(inputs)) for one in (drawn.relaxation, drawn))
+    ideal, outputs = (
+        model.target_scaling_.decode(one.predict(inputs))
+        for one in (drawn.relaxation, drawn)
+    )
     _, ax = plt.subplots(figsize=(5.2, 4), layout="constrained")
-    for label, colour, marker in ((-1, "#0072B2", "o"), (1, "#D55E00", "^")):
+    for label, colour, marker in (
+        (-1, "#0072B2", "o"),
+        (1, "#D55E00", "^"),
+    ):
         rows = y_test == label
-        ax.scatter(ideal[rows], outputs[rows], color=colour, marker=marker, s=18, alpha=0.7, label=f"class {label:+d}")
+        ax.scatter(
+            ideal[rows],
+            outputs[rows],
+            color=colour,
+            marker=marker,
+            s=18,
+            alpha=0.7,
+            label=f"class {label:+d}",
+        )
     ax.axline((0, 0), slope=1, color="#666666", linewidth=1)
     ax.axhline(0, color="black", linewidth=0.8)
     accuracy = np.mean(np.where(outputs > 0, 1, -1) == y_test)
-    ax.set(xlabel="output of the solution", ylabel="output of the network", ylim=(-3, 3))
-    ax.set_title(f"m = {m}: {drawn.network.n_bits:,} bits, accuracy {accuracy:.1%}", fontsize=10)
+    ax.set(
+        xlabel="output of the solution",
+        ylabel="output of the network",
+        ylim=(-3, 3),
+    )
+    ax.set_title(
+        f"m = {m}: {drawn.network.n_bits:,} bits, accuracy "
+        f"{accuracy:.1%}",
+        fontsize=10,
+    )
     ax.legend(frameon=False, loc="upper left")
     plt.show()
 
@@ -120,7 +157,11 @@ draw()
 # %%
 _ = interact(
     draw,
-    m=SelectionSlider(options=[30, 100, 300, 1000, 3000, 10_000, 30_000], value=300, continuous_update=False),
+    m=SelectionSlider(
+        options=[30, 100, 300, 1000, 3000, 10_000, 30_000],
+        value=300,
+        continuous_update=False,
+    ),
     seed=IntSlider(0, 0, 20, continuous_update=False),
 )
 
@@ -134,7 +175,10 @@ _ = interact(
 for refine, m in (("none", 2500), ("refit", 2500), ("polish", 100)):
     other = result.resample(m, random_state=0, refine=refine)
     gap = other.certificate.relative_gap
-    print(f"{refine:>6}: {other.network.n_neurons:5d} neurons, {other.network.n_bits:7,} bits, relative gap {gap:6.1%}")
+    print(
+        f"{refine:>6}: {other.network.n_neurons:5d} neurons, "
+        f"{other.network.n_bits:7,} bits, relative gap {gap:6.1%}"
+    )
 
 # %% [markdown]
 # ## Change it
@@ -149,6 +193,12 @@ beta = "auto"
 loss = "squared"
 
 X_fit, X_held, y_fit, y_held = qsdp.datasets.load_bundled(name).split()
-mine = qsdp.QuantizedNetworkClassifier(beta=beta, loss=loss, random_state=0).fit(X_fit, y_fit)
+mine = qsdp.QuantizedNetworkClassifier(
+    beta=beta, loss=loss, random_state=0
+).fit(X_fit, y_fit)
 chosen = mine.result_.problem.beta
-print(f"{name}: β = {chosen:.3g}, test accuracy {mine.score(X_held, y_held):.1%};", mine.certificate_)
+print(
+    f"{name}: β = {chosen:.3g}, test accuracy "
+    f"{mine.score(X_held, y_held):.1%};",
+    mine.certificate_,
+)

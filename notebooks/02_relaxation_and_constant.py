@@ -44,23 +44,47 @@ print(f"Krivine's bound of Grothendieck's constant: {K:.4f}")
 
 # %% tags=["thumbnail"]
 angles = np.linspace(0, 2 * np.pi, 241)
-signs = [np.array(pair) for pair in itertools.product((-1, 1), repeat=2)]
-matrices = [np.array([[np.cos(t), np.sin(t)], [np.sin(t), -np.cos(t)]]) for t in angles]
+signs = [
+    np.array(pair) for pair in itertools.product((-1, 1), repeat=2)
+]
+matrices = [
+    np.array([[np.cos(t), np.sin(t)], [np.sin(t), -np.cos(t)]])
+    for t in angles
+]
 
-exact = np.array([max(u @ M @ v for u in signs for v in signs) for M in matrices])
-relaxed = np.array([float(qsdp.grothendieck_bound(M)) for M in matrices])
+exact = np.array(
+    [max(u @ M @ v for u in signs for v in signs) for M in matrices]
+)
+relaxed = np.array(
+    [float(qsdp.grothendieck_bound(M)) for M in matrices]
+)
 
-figure, ax = plt.subplots(subplot_kw={"projection": "polar"}, figsize=(6, 4), layout="constrained")
+figure, ax = plt.subplots(
+    subplot_kw={"projection": "polar"},
+    figsize=(6, 4),
+    layout="constrained",
+)
 ax.plot(angles, exact, color="#0072B2", label=r"exact $\tau$")
-ax.plot(angles, K * exact, color="#0072B2", linestyle=":", label=r"$K \tau$")
+ax.plot(
+    angles, K * exact, color="#0072B2", linestyle=":", label=r"$K \tau$"
+)
 ax.plot(angles, relaxed, color="#D55E00", label=r"relaxed $\hat\tau$")
-ax.plot(angles, 2 * relaxed, color="#666666", linestyle="--", label=r"as printed, $2 \hat\tau$")
+ax.plot(
+    angles,
+    2 * relaxed,
+    color="#666666",
+    linestyle="--",
+    label=r"as printed, $2 \hat\tau$",
+)
 ax.fill(angles, exact, color="#0072B2", alpha=0.15)
 ax.set(xticks=np.arange(4) * np.pi / 2, yticks=[1, 2, 3, 4])
 ax.legend(loc="upper left", bbox_to_anchor=(1.1, 1), frameon=False)
 plt.show()
 
-print(f"relaxed / exact: {np.min(relaxed / exact):.3f} to {np.max(relaxed / exact):.3f}, at most {K:.3f}")
+print(
+    f"relaxed / exact: {np.min(relaxed / exact):.3f} to "
+    f"{np.max(relaxed / exact):.3f}, at most {K:.3f}"
+)
 
 # %% [markdown]
 # The orange line stays between the two blue ones, as it must. Equation (51) of the paper has twice the orange value, so
@@ -79,19 +103,33 @@ print(f"relaxed / exact: {np.min(relaxed / exact):.3f} to {np.max(relaxed / exac
 # %%
 X, species = qsdp.datasets.load_bundled("iris")
 X, y = X[50:], np.where(species[50:] == 1, -1.0, 1.0)
-X = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))])
+X = np.column_stack(
+    [(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))]
+)
 
-sides = np.array([(1, *rest) for rest in itertools.product((-1, 1), repeat=4)])
-everything = qsdp.BilinearNetwork(np.repeat(sides, 16, axis=0), np.tile(sides, (16, 1)), np.zeros(256))
+sides = np.array(
+    [(1, *rest) for rest in itertools.product((-1, 1), repeat=4)]
+)
+everything = qsdp.BilinearNetwork(
+    np.repeat(sides, 16, axis=0), np.tile(sides, (16, 1)), np.zeros(256)
+)
 
 problem = qsdp.TrainingProblem(X, y, beta=5.0)
 best = qsdp.refit(everything, problem)
 print(best)
 print(f"best of all networks {problem.objective(best):.4f}")
-print(f"column generation    {qsdp.column_generation(problem).objective:.4f}")
+print(
+    "column generation    "
+    f"{qsdp.column_generation(problem).objective:.4f}"
+)
 for regularization in ("tight", "paper"):
-    relaxation = qsdp.solve_relaxation(problem, regularization=regularization)
-    print(f"{regularization:>5} lower bound    {relaxation.lower_bound:.4f}")
+    relaxation = qsdp.solve_relaxation(
+        problem, regularization=regularization
+    )
+    print(
+        f"{regularization:>5} lower bound    "
+        f"{relaxation.lower_bound:.4f}"
+    )
 
 # %% [markdown]
 # ## For every β
@@ -104,20 +142,52 @@ betas = np.geomspace(qsdp.beta_max(problem), 0.2, 25)
 tight = qsdp.relaxation_path(problem, betas)
 printed = qsdp.relaxation_path(problem, betas, regularization="paper")
 above = qsdp.relaxation_path(problem, K * betas)
-optima = np.array([qsdp.column_generation(problem.with_beta(beta)).objective for beta in betas])
+optima = np.array(
+    [
+        qsdp.column_generation(problem.with_beta(beta)).objective
+        for beta in betas
+    ]
+)
 
 _, ax = plt.subplots(layout="constrained")
-ax.plot(betas, above.objective / optima, color="#666666", linestyle=":", label=r"$d(K \beta)$, an upper bound")
+ax.plot(
+    betas,
+    above.objective / optima,
+    color="#666666",
+    linestyle=":",
+    label=r"$d(K \beta)$, an upper bound",
+)
 ax.axhline(1, color="black", label=r"optimum $p^\star$")
-ax.plot(betas, tight.lower_bound / optima, color="#D55E00", label=r"$2 \beta D \rho$, right")
-ax.plot(betas, printed.lower_bound / optima, color="#0072B2", linestyle="--", label=r"$\beta D \rho$, as printed")
-ax.set(xscale="log", xlabel=r"$\beta$", ylabel="relative to the optimum", ylim=(0.5, 1.6))
+ax.plot(
+    betas,
+    tight.lower_bound / optima,
+    color="#D55E00",
+    label=r"$2 \beta D \rho$, right",
+)
+ax.plot(
+    betas,
+    printed.lower_bound / optima,
+    color="#0072B2",
+    linestyle="--",
+    label=r"$\beta D \rho$, as printed",
+)
+ax.set(
+    xscale="log",
+    xlabel=r"$\beta$",
+    ylabel="relative to the optimum",
+    ylim=(0.5, 1.6),
+)
 ax.legend(frameon=False, fontsize=9)
 ax.grid(alpha=0.3)
 plt.show()
 
-print(f"tight bound:   {100 * np.min(tight.lower_bound / optima):.1f} % of the optimum at worst")
-print(f"printed bound: {100 * np.min(printed.lower_bound / optima):.1f} %")
+print(
+    f"tight bound:   {100 * np.min(tight.lower_bound / optima):.1f} % "
+    "of the optimum at worst"
+)
+print(
+    f"printed bound: {100 * np.min(printed.lower_bound / optima):.1f} %"
+)
 
 # %% [markdown]
 # As a bound, the printed form is not wrong. It is the right form for $\beta/2$, with the same solution:
@@ -126,7 +196,10 @@ print(f"printed bound: {100 * np.min(printed.lower_bound / optima):.1f} %")
 half = qsdp.solve_relaxation(problem.with_beta(2.5))
 as_printed = qsdp.solve_relaxation(problem, regularization="paper")
 print(f"objectives {half.objective:.5f} and {as_printed.objective:.5f}")
-print(f"largest difference of the predictions {np.abs(half.predict(X) - as_printed.predict(X)).max():.1e}")
+print(
+    "largest difference of the predictions "
+    f"{np.abs(half.predict(X) - as_printed.predict(X)).max():.1e}"
+)
 
 # %% [markdown]
 # ## Walk along the path
@@ -139,13 +212,31 @@ print(f"largest difference of the predictions {np.abs(half.predict(X) - as_print
 def draw(beta=betas[12], m=1000):
     step = list(betas).index(beta)
     relaxation, this = tight[step], problem.with_beta(beta)
-    network = qsdp.sample_network(qsdp.shape_covariance(relaxation), m, random_state=0)
+    network = qsdp.sample_network(
+        qsdp.shape_covariance(relaxation), m, random_state=0
+    )
     outputs = network.predict(X)
-    _, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained", width_ratios=(3, 2))
+    _, (left, right) = plt.subplots(
+        1,
+        2,
+        figsize=(8, 3.4),
+        layout="constrained",
+        width_ratios=(3, 2),
+    )
     bins = np.linspace(-2, 2, 33)
     for label, colour in ((-1, "#0072B2"), (1, "#D55E00")):
-        left.hist(np.clip(outputs[y == label], -2, 2), bins, color=colour, alpha=0.6, label=f"class {label:+d}")
-    left.set(xlabel="output of the network", ylabel="samples", title=rf"$\beta$ = {beta:.3g}, m = {m}")
+        left.hist(
+            np.clip(outputs[y == label], -2, 2),
+            bins,
+            color=colour,
+            alpha=0.6,
+            label=f"class {label:+d}",
+        )
+    left.set(
+        xlabel="output of the network",
+        ylabel="samples",
+        title=rf"$\beta$ = {beta:.3g}, m = {m}",
+    )
     left.legend(frameon=False)
     regulariser = 2 * beta * problem.dimension * relaxation.rho
     loss = this.loss.value(outputs, y)
@@ -154,12 +245,22 @@ def draw(beta=betas[12], m=1000):
         "regulariser": (regulariser, this.objective(network) - loss),
     }
     base = np.zeros(2)
-    for (name, heights), colour in zip(parts.items(), ("#009E73", "#CC79A7"), strict=True):
-        right.bar(["solution", "network"], heights, bottom=base, color=colour, label=name)
+    for (name, heights), colour in zip(
+        parts.items(), ("#009E73", "#CC79A7"), strict=True
+    ):
+        right.bar(
+            ["solution", "network"],
+            heights,
+            bottom=base,
+            color=colour,
+            label=name,
+        )
         base += heights
     right.axhline(optima[step], color="black", linewidth=1)
     right.set(
-        ylim=(0, max(105, 1.1 * base.max())), title=f"bound {relaxation.lower_bound:.2f}, optimum {optima[step]:.2f}"
+        ylim=(0, max(105, 1.1 * base.max())),
+        title=f"bound {relaxation.lower_bound:.2f}, "
+        f"optimum {optima[step]:.2f}",
     )
     right.legend(frameon=False)
     plt.show()
@@ -170,8 +271,16 @@ draw()
 # %%
 _ = interact(
     draw,
-    beta=SelectionSlider(options=[(f"{beta:.3g}", beta) for beta in betas], value=betas[12], continuous_update=False),
-    m=SelectionSlider(options=[30, 100, 300, 1000, 3000, 10_000, 30_000], value=1000, continuous_update=False),
+    beta=SelectionSlider(
+        options=[(f"{beta:.3g}", beta) for beta in betas],
+        value=betas[12],
+        continuous_update=False,
+    ),
+    m=SelectionSlider(
+        options=[30, 100, 300, 1000, 3000, 10_000, 30_000],
+        value=1000,
+        continuous_update=False,
+    ),
 )
 
 # %% [markdown]
@@ -185,10 +294,24 @@ _ = interact(
 name, columns, beta = "wine", 6, 2.0
 
 given, target = qsdp.datasets.load_bundled(name)
-given, target = given[:, :columns], np.where(target == target[0], 1.0, -1.0)
-given = np.column_stack([(given - given.mean(axis=0)) / given.std(axis=0), np.ones(len(given))])
+given, target = (
+    given[:, :columns],
+    np.where(target == target[0], 1.0, -1.0),
+)
+given = np.column_stack(
+    [
+        (given - given.mean(axis=0)) / given.std(axis=0),
+        np.ones(len(given)),
+    ]
+)
 mine = qsdp.TrainingProblem(given, target, beta=beta)
 optimum = qsdp.column_generation(mine)
 for regularization in ("tight", "paper"):
-    bound = qsdp.solve_relaxation(mine, regularization=regularization).lower_bound
-    print(f"{regularization:>5}: {bound:8.3f}, {bound / optimum.objective:.1%} of the optimum {optimum.objective:.3f}")
+    bound = qsdp.solve_relaxation(
+        mine, regularization=regularization
+    ).lower_bound
+    print(
+        f"{regularization:>5}: {bound:8.3f}, "
+        f"{bound / optimum.objective:.1%} of the optimum "
+        f"{optimum.objective:.3f}"
+    )

@@ -35,7 +35,12 @@ rng = np.random.default_rng(0)
 
 # %%
 data = qsdp.datasets.load_bundled("diabetes")
-X = np.column_stack([(data.X - data.X.mean(axis=0)) / data.X.std(axis=0), np.ones(len(data.X))])
+X = np.column_stack(
+    [
+        (data.X - data.X.mean(axis=0)) / data.X.std(axis=0),
+        np.ones(len(data.X)),
+    ]
+)
 y = (data.y - data.y.mean()) / data.y.std()
 names = [*data.feature_names, "one"]
 
@@ -54,13 +59,30 @@ print(relaxation)
 # %%
 q = np.linspace(-1, 1, 41)
 g, h = rng.standard_normal((2, 20_000, 1))
-measured = np.mean(np.sign(g) * np.sign(q * g + np.sqrt(1 - q**2) * h), axis=0)
+measured = np.mean(
+    np.sign(g) * np.sign(q * g + np.sqrt(1 - q**2) * h), axis=0
+)
 
 _, ax = plt.subplots(layout="constrained")
-ax.plot(q, 2 / np.pi * np.arcsin(q), color="black", label=r"$\frac{2}{\pi} \arcsin q$")
-ax.plot(q, measured, "o", markersize=4, color="#0072B2", label="20000 pairs of signs")
+ax.plot(
+    q,
+    2 / np.pi * np.arcsin(q),
+    color="black",
+    label=r"$\frac{2}{\pi} \arcsin q$",
+)
+ax.plot(
+    q,
+    measured,
+    "o",
+    markersize=4,
+    color="#0072B2",
+    label="20000 pairs of signs",
+)
 ax.plot(q, q, color="#666666", linestyle=":", label="equal")
-ax.set(xlabel="correlation q of the Gaussians", ylabel="correlation of their signs")
+ax.set(
+    xlabel="correlation q of the Gaussians",
+    ylabel="correlation of their signs",
+)
 ax.legend(frameon=False)
 ax.grid(alpha=0.3)
 plt.show()
@@ -72,10 +94,26 @@ plt.show()
 
 # %%
 gaussian = np.linspace(-1, 1, 200)
-figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained", sharey=True)
-for ax, correlations, title in ((axes[0], Z, r"Gaussians with $Z_s$"), (axes[1], np.sin(Z), r"with $\sin(Z_s)$")):
-    ax.plot(Z.ravel(), 2 / np.pi * np.arcsin(correlations).ravel(), "o", markersize=4, color="#0072B2")
-    ax.plot(gaussian, 2 / np.pi * gaussian, color="#D55E00", label=r"proportional, $\frac{2}{\pi} Z_s$")
+figure, axes = plt.subplots(
+    1, 2, figsize=(8, 3.6), layout="constrained", sharey=True
+)
+for ax, correlations, title in (
+    (axes[0], Z, r"Gaussians with $Z_s$"),
+    (axes[1], np.sin(Z), r"with $\sin(Z_s)$"),
+):
+    ax.plot(
+        Z.ravel(),
+        2 / np.pi * np.arcsin(correlations).ravel(),
+        "o",
+        markersize=4,
+        color="#0072B2",
+    )
+    ax.plot(
+        gaussian,
+        2 / np.pi * gaussian,
+        color="#D55E00",
+        label=r"proportional, $\frac{2}{\pi} Z_s$",
+    )
     ax.set(xlabel=r"wanted, $Z_s$", title=title)
     ax.grid(alpha=0.3)
 axes[0].set_ylabel("correlation of the signs")
@@ -95,17 +133,33 @@ plt.show()
 
 # %%
 gamma = np.log(1 + np.sqrt(2))
-Q = np.block([[np.sinh(gamma * V), np.sin(gamma * Z)], [np.sin(gamma * Z).T, np.sinh(gamma * V)]])
+Q = np.block(
+    [
+        [np.sinh(gamma * V), np.sin(gamma * Z)],
+        [np.sin(gamma * Z).T, np.sinh(gamma * V)],
+    ]
+)
 
 covariance = qsdp.shape_covariance(relaxation)
-print(f"diagonal of Q: {Q.diagonal().min():.12f} to {Q.diagonal().max():.12f}")
+print(
+    f"diagonal of Q: {Q.diagonal().min():.12f} to "
+    f"{Q.diagonal().max():.12f}"
+)
 print(f"smallest eigenvalue: {np.linalg.eigvalsh(Q).min():.2e}")
-print(f"difference from shape_covariance: {np.abs(Q - covariance.Q).max():.1e}")
+print(
+    "difference from shape_covariance: "
+    f"{np.abs(Q - covariance.Q).max():.1e}"
+)
 
 # %% tags=["thumbnail"]
 before = np.block([[V, Z], [Z.T, V]])
 _, axes = plt.subplots(1, 2, figsize=(8.4, 4), layout="constrained")
-for ax, matrix, title in zip(axes, (before, Q), (r"relaxation / $\rho$", "covariance Q"), strict=True):
+for ax, matrix, title in zip(
+    axes,
+    (before, Q),
+    (r"relaxation / $\rho$", "covariance Q"),
+    strict=True,
+):
     image = ax.imshow(matrix, cmap="RdBu", vmin=-1, vmax=1)
     ax.set(title=title, xticks=[], yticks=[])
 plt.colorbar(image, ax=axes)
@@ -117,9 +171,19 @@ plt.show()
 
 # %%
 _, ax = plt.subplots(layout="constrained")
-for matrix, label, marker in ((V + Z, "$A = V_s + Z_s$", "o"), (V - Z, "$B = V_s - Z_s$", "s"), (Q, "$Q$", "^")):
+for matrix, label, marker in (
+    (V + Z, "$A = V_s + Z_s$", "o"),
+    (V - Z, "$B = V_s - Z_s$", "s"),
+    (Q, "$Q$", "^"),
+):
     eigenvalues = np.maximum(np.linalg.eigvalsh(matrix)[::-1], 1e-9)
-    ax.semilogy(np.arange(1, len(matrix) + 1), eigenvalues, marker=marker, markersize=4, label=label)
+    ax.semilogy(
+        np.arange(1, len(matrix) + 1),
+        eigenvalues,
+        marker=marker,
+        markersize=4,
+        label=label,
+    )
 ax.set(xlabel="rank", ylabel="eigenvalue")
 ax.legend(frameon=False)
 ax.grid(alpha=0.3)
@@ -139,14 +203,38 @@ def draw(m=1000, shaping="krivine", seed=0):
     network = qsdp.sample_network(shaped, m, random_state=seed)
     S = network.alpha[0] * network.U.T.astype(float) @ network.V
     certificate = qsdp.certify(network, problem, relaxation)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
-    left.plot(2 * relaxation.Z.ravel(), S.ravel(), "o", markersize=4, color="#0072B2")
-    right.plot(relaxation.predict(X), network.predict(X), "o", markersize=3, alpha=0.5, color="#0072B2")
-    for ax, size, what in ((left, 0.16, r"entries of $2Z$"), (right, 2.5, "predictions")):
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(8, 3.8), layout="constrained"
+    )
+    left.plot(
+        2 * relaxation.Z.ravel(),
+        S.ravel(),
+        "o",
+        markersize=4,
+        color="#0072B2",
+    )
+    right.plot(
+        relaxation.predict(X),
+        network.predict(X),
+        "o",
+        markersize=3,
+        alpha=0.5,
+        color="#0072B2",
+    )
+    for ax, size, what in (
+        (left, 0.16, r"entries of $2Z$"),
+        (right, 2.5, "predictions"),
+    ):
         ax.axline((0, 0), slope=1, color="#D55E00")
-        ax.set(xlim=(-size, size), ylim=(-size, size), xlabel=f"{what} of the solution", ylabel="of the network")
+        ax.set(
+            xlim=(-size, size),
+            ylim=(-size, size),
+            xlabel=f"{what} of the solution",
+            ylabel="of the network",
+        )
         ax.grid(alpha=0.3)
-    title = f"{shaping}, c = {shaped.constant:.3f}, m = {m}: objective {certificate.objective:.1f}"
+    title = f"{shaping}, c = {shaped.constant:.3f}, m = {m}: "
+    title += f"objective {certificate.objective:.1f}"
     figure.suptitle(title, fontsize=11)
     plt.show()
 
@@ -156,7 +244,11 @@ draw()
 # %%
 _ = interact(
     draw,
-    m=SelectionSlider(options=[10, 30, 100, 300, 1000, 3000, 10_000, 100_000], value=1000, continuous_update=False),
+    m=SelectionSlider(
+        options=[10, 30, 100, 300, 1000, 3000, 10_000, 100_000],
+        value=1000,
+        continuous_update=False,
+    ),
     shaping=ToggleButtons(options=["krivine", "adaptive"]),
     seed=(0, 9),
 )
@@ -171,15 +263,36 @@ _ = interact(
 # %%
 sizes = [30, 100, 300, 1000, 3000, 10_000]
 _, ax = plt.subplots(layout="constrained")
-for method, colour, marker in (("krivine", "#0072B2", "o"), ("adaptive", "#009E73", "^")):
+for method, colour, marker in (
+    ("krivine", "#0072B2", "o"),
+    ("adaptive", "#009E73", "^"),
+):
     shaped = qsdp.shape_covariance(relaxation, method=method)
     means = []
     for m in sizes:
-        networks = [qsdp.sample_network(shaped, m, random_state=seed) for seed in range(20)]
-        means.append(np.mean([problem.objective(network) for network in networks]))
-    ax.plot(sizes, means, color=colour, marker=marker, label=f"{method}, c = {shaped.constant:.3f}")
+        networks = [
+            qsdp.sample_network(shaped, m, random_state=seed)
+            for seed in range(20)
+        ]
+        means.append(
+            np.mean(
+                [problem.objective(network) for network in networks]
+            )
+        )
+    ax.plot(
+        sizes,
+        means,
+        color=colour,
+        marker=marker,
+        label=f"{method}, c = {shaped.constant:.3f}",
+    )
 ax.axhline(relaxation.lower_bound, color="black", label="lower bound")
-ax.set(xscale="log", yscale="log", xlabel="number of neurons m", ylabel="mean objective of 20 networks")
+ax.set(
+    xscale="log",
+    yscale="log",
+    xlabel="number of neurons m",
+    ylabel="mean objective of 20 networks",
+)
 ax.legend(frameon=False)
 ax.grid(alpha=0.3)
 plt.show()

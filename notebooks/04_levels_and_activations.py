@@ -36,15 +36,26 @@ print(data.feature_names[2:], data.target_names)
 # `activation="relu_like"`, the default of the estimators, is the fit to ReLU on $[-5, 5]$, to four digits.
 
 # %%
-relu = qsdp.PolynomialActivation.fit_to(lambda t: np.maximum(t, 0), (-5, 5))
+relu = qsdp.PolynomialActivation.fit_to(
+    lambda t: np.maximum(t, 0), (-5, 5)
+)
 tanh = qsdp.PolynomialActivation.fit_to(np.tanh, (-2, 2))
 t = np.linspace(-6, 6, 200)
 
 _, ax = plt.subplots(layout="constrained")
-curves = [("ReLU", np.maximum(t, 0), relu, "#0072B2"), ("tanh", np.tanh(t), tanh, "#D55E00")]
+curves = [
+    ("ReLU", np.maximum(t, 0), relu, "#0072B2"),
+    ("tanh", np.tanh(t), tanh, "#D55E00"),
+]
 for name, values, fitted, colour in curves:
     ax.plot(t, values, color=colour, label=name)
-    ax.plot(t, fitted(t), color=colour, linestyle="--", label=f"polynomial like {name}")
+    ax.plot(
+        t,
+        fitted(t),
+        color=colour,
+        linestyle="--",
+        label=f"polynomial like {name}",
+    )
 ax.set(xlabel="t", ylim=(-2.5, 6))
 ax.legend(frameon=False)
 ax.grid(alpha=0.3)
@@ -62,20 +73,40 @@ print("ReLU:", relu)
 # sampled and not polished (`refine="none"`), to show what sampling does.
 
 # %%
-sampled = {"beta": "1%", "encoding": "standard", "refine": "none", "random_state": 0}
-network = qsdp.QuantizedNetworkClassifier(2000, levels=3, **sampled).fit(X, y)
+sampled = {
+    "beta": "1%",
+    "encoding": "standard",
+    "refine": "none",
+    "random_state": 0,
+}
+network = qsdp.QuantizedNetworkClassifier(
+    2000, levels=3, **sampled
+).fit(X, y)
 result = network.result_
 print(network.network_)
 print(result.certificate)
 
 # %%
-figure, axes = plt.subplots(1, 3, figsize=(8.4, 2.8), layout="constrained", sharey=True)
+figure, axes = plt.subplots(
+    1, 3, figsize=(8.4, 2.8), layout="constrained", sharey=True
+)
 for ax, levels in zip(axes, (2, 3, 6), strict=True):
     drawn = result.resample(2000, random_state=0, levels=levels).network
-    for weights, colour, shift in ((drawn.U, "#0072B2", -0.2), (drawn.V, "#D55E00", 0.2)):
+    for weights, colour, shift in (
+        (drawn.U, "#0072B2", -0.2),
+        (drawn.V, "#D55E00", 0.2),
+    ):
         values, counts = np.unique(weights[:, :-1], return_counts=True)
-        ax.bar(values + shift, counts / counts.sum(), width=0.4, color=colour)
-    ax.set(title=f"{levels} levels", ylabel="share of the weights" if levels == 2 else "")
+        ax.bar(
+            values + shift,
+            counts / counts.sum(),
+            width=0.4,
+            color=colour,
+        )
+    ax.set(
+        title=f"{levels} levels",
+        ylabel="share of the weights" if levels == 2 else "",
+    )
 plt.show()
 
 # %% [markdown]
@@ -91,9 +122,21 @@ plt.show()
 def regions(model, title):
     colours = ListedColormap(["#0072B2", "#D55E00", "#009E73"])
     _, ax = plt.subplots(figsize=(5, 4), layout="constrained")
-    x0, x1 = np.meshgrid(np.linspace(0.5, 7.5, 150), np.linspace(0, 2.8, 150))
-    species = model.predict(np.column_stack([x0.ravel(), x1.ravel()])).reshape(x0.shape)
-    ax.pcolormesh(x0, x1, species, cmap=colours, alpha=0.3, linewidth=0, rasterized=True)
+    x0, x1 = np.meshgrid(
+        np.linspace(0.5, 7.5, 150), np.linspace(0, 2.8, 150)
+    )
+    species = model.predict(
+        np.column_stack([x0.ravel(), x1.ravel()])
+    ).reshape(x0.shape)
+    ax.pcolormesh(
+        x0,
+        x1,
+        species,
+        cmap=colours,
+        alpha=0.3,
+        linewidth=0,
+        rasterized=True,
+    )
     ax.scatter(*X.T, c=y, cmap=colours, s=18, edgecolors="white")
     ax.set(xlabel="petal length, cm", ylabel="petal width, cm")
     ax.set_title(title, fontsize=10)
@@ -102,7 +145,11 @@ def regions(model, title):
 
 def draw(m=1000, levels=3, seed=0):
     drawn = network.resample(m, random_state=seed, levels=levels)
-    regions(drawn, f"m = {m}, {levels} levels, {drawn.network_.n_bits:,} bits: accuracy {drawn.score(X, y):.1%}")
+    regions(
+        drawn,
+        f"m = {m}, {levels} levels, {drawn.network_.n_bits:,} bits: "
+        f"accuracy {drawn.score(X, y):.1%}",
+    )
 
 
 draw()
@@ -113,7 +160,11 @@ draw()
 # %%
 _ = interact(
     draw,
-    m=SelectionSlider(options=[10, 30, 100, 300, 1000, 3000, 10_000], value=1000, continuous_update=False),
+    m=SelectionSlider(
+        options=[10, 30, 100, 300, 1000, 3000, 10_000],
+        value=1000,
+        continuous_update=False,
+    ),
     levels=IntSlider(3, 2, 9, continuous_update=False),
     seed=IntSlider(0, 0, 9, continuous_update=False),
 )
@@ -126,14 +177,22 @@ _ = interact(
 
 # %%
 X_train, X_test, y_train, y_test = data.split()
-full = qsdp.QuantizedNetworkClassifier(1000, **sampled).fit(X_train, y_train)
+full = qsdp.QuantizedNetworkClassifier(1000, **sampled).fit(
+    X_train, y_train
+)
 inputs, targets = full.encoder_.transform(X_test), full.target_scaling_
 _, ax = plt.subplots(layout="constrained")
 for levels, marker in ((2, "o"), (4, "s"), (8, "^")):
     bits, accuracy = [], []
     for m in (10, 30, 100, 300, 1000, 3000):
-        drawn = [full.result_.resample(m, random_state=seed, levels=levels) for seed in range(20)]
-        right = [targets.decode(one.predict(inputs)).argmax(axis=1) == y_test for one in drawn]
+        drawn = [
+            full.result_.resample(m, random_state=seed, levels=levels)
+            for seed in range(20)
+        ]
+        right = [
+            targets.decode(one.predict(inputs)).argmax(axis=1) == y_test
+            for one in drawn
+        ]
         bits.append(drawn[0].network.n_bits)
         accuracy.append(np.mean(right))
     ax.semilogx(bits, accuracy, marker=marker, label=f"{levels} levels")
@@ -161,8 +220,15 @@ polynomial = small.network.to_polynomial()
 print(polynomial)
 print("weights that occur:", np.unique(polynomial.Q))
 inputs = network.encoder_.transform(X)
-print(f"largest difference of the outputs: {np.abs(polynomial.predict(inputs) - small.predict(inputs)).max():.1e}")
-for species, formula in zip(data.target_names, polynomial.to_expression(["length", "width"], digits=2), strict=True):
+difference = polynomial.predict(inputs) - small.predict(inputs)
+print(
+    f"largest difference of the outputs: {np.abs(difference).max():.1e}"
+)
+for species, formula in zip(
+    data.target_names,
+    polynomial.to_expression(["length", "width"], digits=2),
+    strict=True,
+):
     print(f"{species:>10} = {formula}")
 
 # %% [markdown]
@@ -176,7 +242,14 @@ for species, formula in zip(data.target_names, polynomial.to_expression(["length
 activation = "quadratic"
 levels = 2
 
-mine = qsdp.QuantizedNetworkClassifier(activation=activation, levels=levels, encoding="standard", random_state=0).fit(
-    X, y
+mine = qsdp.QuantizedNetworkClassifier(
+    activation=activation,
+    levels=levels,
+    encoding="standard",
+    random_state=0,
+).fit(X, y)
+regions(
+    mine,
+    f"accuracy {mine.score(X, y):.1%}, relative gap "
+    f"{mine.certificate_.relative_gap:.1%}",
 )
-regions(mine, f"accuracy {mine.score(X, y):.1%}, relative gap {mine.certificate_.relative_gap:.1%}")

@@ -29,7 +29,12 @@ import qsdp_check
 
 plt.rcParams["figure.figsize"] = (6, 3.8)
 data = qsdp.datasets.load_bundled("diabetes")
-X = np.column_stack([(data.X - data.X.mean(axis=0)) / data.X.std(axis=0), np.ones(len(data.X))])
+X = np.column_stack(
+    [
+        (data.X - data.X.mean(axis=0)) / data.X.std(axis=0),
+        np.ones(len(data.X)),
+    ]
+)
 y = (data.y - data.y.mean()) / data.y.std()
 problem = qsdp.TrainingProblem(X, y, beta=10)
 print(problem)
@@ -42,19 +47,37 @@ print(problem)
 
 # %%
 relaxation = qsdp.solve_relaxation(problem)
-sampled = qsdp.sample_network(qsdp.shape_covariance(relaxation), 1000, random_state=0)
-adaptive = qsdp.sample_network(qsdp.shape_covariance(relaxation, method="adaptive"), 1000, random_state=0)
-twenty = qsdp.train_fixed_width(problem, 20, relaxation=relaxation, restarts=2, time_limit=2, random_state=0)
+sampled = qsdp.sample_network(
+    qsdp.shape_covariance(relaxation), 1000, random_state=0
+)
+adaptive = qsdp.sample_network(
+    qsdp.shape_covariance(relaxation, method="adaptive"),
+    1000,
+    random_state=0,
+)
+twenty = qsdp.train_fixed_width(
+    problem,
+    20,
+    relaxation=relaxation,
+    restarts=2,
+    time_limit=2,
+    random_state=0,
+)
 networks = {
     "sampled, 1000 neurons": sampled,
     "adaptive, 1000 neurons": adaptive,
-    "polished, 1000 neurons": qsdp.polish(sampled, problem, random_state=0),
+    "polished, 1000 neurons": qsdp.polish(
+        sampled, problem, random_state=0
+    ),
     "refitted": qsdp.refit(sampled, problem),
     "best of 20 neurons": twenty.network,
 }
 for name, network in networks.items():
     c = qsdp.certify(network, problem, relaxation)
-    print(f"{name:>22}: objective {c.objective:8.3f}, relative gap {c.relative_gap:6.2%}, {network.n_bits:6,} bits")
+    print(
+        f"{name:>22}: objective {c.objective:8.3f}, relative gap "
+        f"{c.relative_gap:6.2%}, {network.n_bits:6,} bits"
+    )
 
 # %% [markdown]
 # ## From both sides
@@ -65,20 +88,44 @@ for name, network in networks.items():
 
 # %%
 optimum = qsdp.column_generation(problem, relaxation=relaxation)
-print(f"status: {optimum.status} after {optimum.rounds} rounds in {optimum.seconds:.2f} s")
+print(
+    f"status: {optimum.status} after {optimum.rounds} rounds in "
+    f"{optimum.seconds:.2f} s"
+)
 print(optimum.network)
 print(optimum.certificate)
 
 # %%
 rounds = [one.number for one in optimum.history]
-figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.6), layout="constrained")
-left.plot(rounds, [one.objective for one in optimum.history], "o-", color="#D55E00", markersize=4, label="best network")
-left.plot(rounds, [one.lower_bound for one in optimum.history], "s-", color="#0072B2", markersize=4, label="best bound")
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(8.4, 3.6), layout="constrained"
+)
+left.plot(
+    rounds,
+    [one.objective for one in optimum.history],
+    "o-",
+    color="#D55E00",
+    markersize=4,
+    label="best network",
+)
+left.plot(
+    rounds,
+    [one.lower_bound for one in optimum.history],
+    "s-",
+    color="#0072B2",
+    markersize=4,
+    label="best bound",
+)
 left.set(xlabel="round", ylabel="objective")
 left.legend(frameon=False)
 left.grid(alpha=0.3)
 gaps = [max(one.relative_gap, 1e-16) for one in optimum.history]
-right.step([one.seconds for one in optimum.history], gaps, where="post", color="#0072B2")
+right.step(
+    [one.seconds for one in optimum.history],
+    gaps,
+    where="post",
+    color="#0072B2",
+)
 right.set(xlabel="seconds", ylabel="relative gap", yscale="log")
 right.grid(alpha=0.3)
 plt.show()
@@ -95,20 +142,48 @@ plt.show()
 # %% tags=["thumbnail"]
 M = problem.adjoint(optimum.certificate.nu)
 price = problem.beta * problem.dimension
-every = np.array([(1, *rest) for rest in itertools.product((-1, 1), repeat=10)])
+every = np.array(
+    [(1, *rest) for rest in itertools.product((-1, 1), repeat=10)]
+)
 worth = np.abs(every @ M).sum(axis=1)
-used = np.abs(np.einsum("ij,jk,ik->i", optimum.network.U.astype(float), M, optimum.network.V))
+used = np.abs(
+    np.einsum(
+        "ij,jk,ik->i",
+        optimum.network.U.astype(float),
+        M,
+        optimum.network.V,
+    )
+)
 
 _, ax = plt.subplots(layout="constrained")
-ax.hist(worth / price, 60, color="#56B4E9", label=f"the best neuron of each of {len(every)} vectors u")
+ax.hist(
+    worth / price,
+    60,
+    color="#56B4E9",
+    label=f"the best neuron of each of {len(every)} vectors u",
+)
 ax.axvline(1, color="black", linewidth=1, label=r"price $\beta D$")
 heights = np.linspace(5, 95, len(used))
 label = f"the network's {len(used)} neurons (at any height)"
-ax.plot(used / price, heights, "o", markersize=4, color="#D55E00", label=label)
-ax.set(xlabel="worth of a neuron as a share of its price", ylabel="number of vectors u", xlim=(0.5, 1.03))
+ax.plot(
+    used / price,
+    heights,
+    "o",
+    markersize=4,
+    color="#D55E00",
+    label=label,
+)
+ax.set(
+    xlabel="worth of a neuron as a share of its price",
+    ylabel="number of vectors u",
+    xlim=(0.5, 1.03),
+)
 ax.legend(frameon=False)
 plt.show()
-print(f"worth / price: {worth.max() / price:.12f} at most, {used.min() / price:.6f} at least of the network's neurons")
+print(
+    f"worth / price: {worth.max() / price:.12f} at most, "
+    f"{used.min() / price:.6f} at least of the network's neurons"
+)
 
 # %% [markdown]
 # As $\nu$ is feasible, $-\ell^*(-\nu)$ is a lower bound on the objective of every network. For the squared loss it is
@@ -116,7 +191,9 @@ print(f"worth / price: {worth.max() / price:.12f} at most, {used.min() / price:.
 
 # %%
 nu = optimum.certificate.nu
-print(f"bound from the dual vector alone: {np.sum(nu * (y - nu / 4)):.6f}")
+print(
+    f"bound from the dual vector alone: {np.sum(nu * (y - nu / 4)):.6f}"
+)
 print(f"objective of the network:         {optimum.objective:.6f}")
 
 # %% [markdown]
@@ -127,7 +204,13 @@ print(f"objective of the network:         {optimum.objective:.6f}")
 
 # %%
 file = tempfile.mkdtemp() + "/diabetes.cert"
-verified = qsdp.certify(optimum.network, problem, relaxation, bound_type="exact", arithmetic="verified")
+verified = qsdp.certify(
+    optimum.network,
+    problem,
+    relaxation,
+    bound_type="exact",
+    arithmetic="verified",
+)
 verified.save(file)
 code = qsdp_check.main([file])
 
@@ -140,7 +223,9 @@ code = qsdp_check.main([file])
 
 # %%
 betas = np.geomspace(0.95 * qsdp.beta_max(problem), 1, 12)
-optima = [qsdp.column_generation(problem.with_beta(beta)) for beta in betas]
+optima = [
+    qsdp.column_generation(problem.with_beta(beta)) for beta in betas
+]
 path = qsdp.relaxation_path(problem, betas)
 names = [*data.feature_names, "one"]
 
@@ -148,23 +233,53 @@ names = [*data.feature_names, "one"]
 def draw(beta=betas[7], m=1000):
     step = list(betas).index(beta)
     one = optima[step]
-    drawn = qsdp.sample_network(qsdp.shape_covariance(path[step]), m, random_state=0)
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.7), layout="constrained")
-    pictures = [network.to_quadratic_form().S for network in (one.network, drawn)]
+    drawn = qsdp.sample_network(
+        qsdp.shape_covariance(path[step]), m, random_state=0
+    )
+    figure, (left, middle, right) = plt.subplots(
+        1, 3, figsize=(11, 3.7), layout="constrained"
+    )
+    pictures = [
+        network.to_quadratic_form().S
+        for network in (one.network, drawn)
+    ]
     limit = np.abs(pictures[0]).max()
     above = problem.with_beta(beta).objective(drawn) / one.objective - 1
-    titles = (f"optimal, {one.network.n_neurons} neurons", f"sampled, {m} neurons: {above:.1%} above")
-    for ax, S, title in zip((left, middle), pictures, titles, strict=True):
+    titles = (
+        f"optimal, {one.network.n_neurons} neurons",
+        f"sampled, {m} neurons: {above:.1%} above",
+    )
+    for ax, S, title in zip(
+        (left, middle), pictures, titles, strict=True
+    ):
         image = ax.imshow(S, cmap="RdBu_r", vmin=-limit, vmax=limit)
-        ax.set(xticks=range(11), yticks=range(11), xticklabels=names, yticklabels=names)
+        ax.set(
+            xticks=range(11),
+            yticks=range(11),
+            xticklabels=names,
+            yticklabels=names,
+        )
         ax.set_title(title, fontsize=10)
         ax.tick_params(axis="x", rotation=90)
     figure.colorbar(image, ax=middle, shrink=0.8)
-    right.plot(betas, [other.network.n_neurons for other in optima], "o-", color="#0072B2", markersize=4)
-    right.plot(beta, one.network.n_neurons, "*", color="#D55E00", markersize=14)
-    right.set(xscale="log", xlabel=r"$\beta$", ylabel="neurons of the optimal network")
+    right.plot(
+        betas,
+        [other.network.n_neurons for other in optima],
+        "o-",
+        color="#0072B2",
+        markersize=4,
+    )
+    right.plot(
+        beta, one.network.n_neurons, "*", color="#D55E00", markersize=14
+    )
+    right.set(
+        xscale="log",
+        xlabel=r"$\beta$",
+        ylabel="neurons of the optimal network",
+    )
     right.grid(alpha=0.3)
-    title = rf"$\beta$ = {beta:.3g}: objective {one.objective:.2f}, proven to {one.relative_gap:.0e}"
+    title = rf"$\beta$ = {beta:.3g}: objective {one.objective:.2f}, "
+    title += f"proven to {one.relative_gap:.0e}"
     figure.suptitle(title, fontsize=11)
     plt.show()
 
@@ -174,8 +289,16 @@ draw()
 # %%
 _ = interact(
     draw,
-    beta=SelectionSlider(options=[(f"{beta:.3g}", beta) for beta in betas], value=betas[7], continuous_update=False),
-    m=SelectionSlider(options=[30, 100, 300, 1000, 3000, 10_000, 30_000], value=1000, continuous_update=False),
+    beta=SelectionSlider(
+        options=[(f"{beta:.3g}", beta) for beta in betas],
+        value=betas[7],
+        continuous_update=False,
+    ),
+    m=SelectionSlider(
+        options=[30, 100, 300, 1000, 3000, 10_000, 30_000],
+        value=1000,
+        continuous_update=False,
+    ),
 )
 
 # %% [markdown]
@@ -190,5 +313,8 @@ loss = "huber"
 beta = 10.0
 time_limit = 20.0
 
-mine = qsdp.column_generation(qsdp.TrainingProblem(X, y, beta=beta, loss=loss), time_limit=time_limit)
+mine = qsdp.column_generation(
+    qsdp.TrainingProblem(X, y, beta=beta, loss=loss),
+    time_limit=time_limit,
+)
 print(f"{mine.status} in {mine.seconds:.1f} s:", mine.certificate)

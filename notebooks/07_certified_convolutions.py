@@ -48,12 +48,22 @@ for k, ax in enumerate(axes):
 # %%
 patches = Patches(size=3, regions=3)
 model = qsdp.QuantizedNetworkClassifier(
-    encoding=patches, loss="cross_entropy", refine="exact", beta="0.3%", random_state=0
+    encoding=patches,
+    loss="cross_entropy",
+    refine="exact",
+    beta="0.3%",
+    random_state=0,
 )
 model.fit(images[train], digits[train])
-print(patches.fit(images).layout_.sizes, patches.transform(images).rows.dtype)
+print(
+    patches.fit(images).layout_.sizes,
+    patches.transform(images).rows.dtype,
+)
 print(model.certificate_)
-print(f"accuracy on the other images: {model.score(images[rest], digits[rest]):.3f}")
+print(
+    "accuracy on the other images: "
+    f"{model.score(images[rest], digits[rest]):.3f}"
+)
 
 # %% [markdown]
 # ## What the neurons look for
@@ -62,7 +72,9 @@ print(f"accuracy on the other images: {model.score(images[rest], digits[rest]):.
 # of its region. Those that cost most:
 
 # %% tags=["thumbnail"]
-filters = FiltersDisplay.from_estimator(model, n_shown=12, image=images[3])
+filters = FiltersDisplay.from_estimator(
+    model, n_shown=12, image=images[3]
+)
 
 # %% [markdown]
 # Move the slider to another class; it needs a running kernel.
@@ -71,7 +83,9 @@ filters = FiltersDisplay.from_estimator(model, n_shown=12, image=images[3])
 # %%
 def of_class(label=3):
     example = images[np.flatnonzero(digits == label)[0]]
-    FiltersDisplay.from_estimator(model, n_shown=8, output=label, image=example)
+    FiltersDisplay.from_estimator(
+        model, n_shown=8, output=label, image=example
+    )
     plt.show()
 
 
@@ -87,7 +101,9 @@ interact(of_class, label=IntSlider(3, 0, 9))
 folder = Path(tempfile.mkdtemp())
 model.certificate_.save(folder / "digits.cert", include_data=False)
 np.savez(folder / "digits.npz", images=images[train], y=digits[train])
-code = qsdp_check.main([str(folder / "digits.cert"), "--data", str(folder / "digits.npz")])
+code = qsdp_check.main(
+    [str(folder / "digits.cert"), "--data", str(folder / "digits.npz")]
+)
 
 # %% [markdown]
 # ## From a proof to bytes
@@ -103,7 +119,9 @@ for bits in (2, 3, 4, 6, 8):
     path = folder / f"network-{bits}"
     rounded.save(path, form="smallest")
     gap = 1 - bound / problem.objective(rounded)
-    outputs = model.encoder_.predict(qsdp.load_network(path), images[rest])
+    outputs = model.encoder_.predict(
+        qsdp.load_network(path), images[rest]
+    )
     right = np.mean(outputs.argmax(axis=1) == digits[rest])
     print(f"{bits:5} {path.stat().st_size:6}  {gap:7.3%}  {right:.3f}")
 
@@ -114,13 +132,27 @@ for bits in (2, 3, 4, 6, 8):
 # second by the cross-entropy. Such a network has **no bound of its own**: the proof is about another loss.
 
 # %%
-squared = qsdp.QuantizedNetworkClassifier(encoding=patches, refine="exact", beta="0.1%", random_state=0)
+squared = qsdp.QuantizedNetworkClassifier(
+    encoding=patches, refine="exact", beta="0.1%", random_state=0
+)
 squared.fit(images[train], digits[train])
-refitted = qsdp.refit(squared.network_, squared.result_.problem, loss="cross_entropy", alpha_bits=6)
+refitted = qsdp.refit(
+    squared.network_,
+    squared.result_.problem,
+    loss="cross_entropy",
+    alpha_bits=6,
+)
 refitted.save(folder / "refitted", form="smallest")
-right = np.mean(squared.encoder_.predict(refitted, images[rest]).argmax(axis=1) == digits[rest])
+right = np.mean(
+    squared.encoder_.predict(refitted, images[rest]).argmax(axis=1)
+    == digits[rest]
+)
 print(f"squared loss: {squared.certificate_}")
-print(f"accuracy {squared.score(images[rest], digits[rest]):.3f}, refitted {right:.3f}", end=" ")
+print(
+    f"accuracy {squared.score(images[rest], digits[rest]):.3f}, "
+    f"refitted {right:.3f}",
+    end=" ",
+)
 print(f"in {(folder / 'refitted').stat().st_size} bytes")
 
 # %% [markdown]
@@ -167,4 +199,7 @@ other = qsdp.QuantizedNetworkClassifier(
 )
 other.fit(images[train], digits[train])
 print(other.certificate_)
-print(f"accuracy {other.score(images[rest], digits[rest]):.3f} with {other.network_.n_neurons} neurons")
+print(
+    f"accuracy {other.score(images[rest], digits[rest]):.3f} with "
+    f"{other.network_.n_neurons} neurons"
+)

@@ -27,15 +27,23 @@ def execute(source: Path) -> nbformat.NotebookNode:
     notebook = jupytext.read(source)
     notebook.metadata = {
         "jupytext": {"formats": "ipynb,py:percent"},
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "kernelspec": {
+            "display_name": "Python 3",
+            "language": "python",
+            "name": "python3",
+        },
         "language_info": {"name": "python"},
     }
-    NotebookClient(notebook, timeout=240, kernel_name="python3").execute()
+    NotebookClient(
+        notebook, timeout=240, kernel_name="python3"
+    ).execute()
     notebook.metadata.pop("widgets", None)
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number:02d}"
         cell.metadata.pop("execution", None)
-        if cell.cell_type == "code" and any(WIDGET in output.get("data", {}) for output in cell.outputs):
+        if cell.cell_type == "code" and any(
+            WIDGET in output.get("data", {}) for output in cell.outputs
+        ):
             cell.outputs = []
     return notebook
 
@@ -49,7 +57,9 @@ def main(names: list[str]) -> None:
         notebook = execute(source)
         target = source.with_suffix(".ipynb")
         nbformat.write(notebook, target)
-        print(f"{target.name}: {time.perf_counter() - start:.1f} s, {target.stat().st_size / 1000:.0f} kB")
+        print(
+            f"{target.name}: {time.perf_counter() - start:.1f} s, {target.stat().st_size / 1000:.0f} kB"
+        )
 
 
 if __name__ == "__main__":

@@ -44,6 +44,13 @@ def test_source_and_notebook_are_in_sync(source):
 
 
 @every
+def test_code_is_at_most_72_columns_wide(source):
+    """Wider code is cut off on a page of the site."""
+    lines = [line for cell in code_cells(source) for line in text_of(cell).splitlines()]
+    assert [line for line in lines if len(line) > 72] == []
+
+
+@every
 def test_every_cell_was_executed_once_and_in_order_without_errors(source):
     cells = code_cells(source)
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))

@@ -11,10 +11,16 @@ import numpy as np
 from qsdp.losses import Loss
 
 
-def check_loss(loss: Loss, *, n: int = 200, random_state: Any = 0) -> None:
-    """Raise AssertionError unless the members of a loss fit together."""
+def check_loss(
+    loss: Loss, *, n: int = 200, random_state: Any = 0
+) -> None:
+    """Raise AssertionError if members of a loss contradict others."""
     rng = np.random.default_rng(random_state)
-    y = rng.choice([-1.0, 1.0], n) if loss.labels else rng.standard_normal(n)
+    y = (
+        rng.choice([-1.0, 1.0], n)
+        if loss.labels
+        else rng.standard_normal(n)
+    )
     t, other, u = 2.0 * rng.standard_normal((3, n))
     smooth = np.arange(n) % 5 > 0
     t[~smooth] = y[~smooth]  # where many losses have their kink
@@ -26,8 +32,8 @@ def check_loss(loss: Loss, *, n: int = 200, random_state: Any = 0) -> None:
         "gradient is no subgradient"
     )
 
-    # Fenchel and Young: equality at the subgradient, inequality at any point of
-    # the domain.
+    # Fenchel and Young: equality at the subgradient, inequality at any
+    # point of the domain.
     inside = loss.project_dual(slope, y)
     np.testing.assert_allclose(
         inside,
@@ -37,11 +43,15 @@ def check_loss(loss: Loss, *, n: int = 200, random_state: Any = 0) -> None:
     )
     young = loss.values(t, y) + loss.conjugates(inside, y)
     np.testing.assert_allclose(
-        young, t * inside, atol=1e-9, err_msg="conjugates and values do not fit"
+        young,
+        t * inside,
+        atol=1e-9,
+        err_msg="conjugates and values do not fit",
     )
     moved = loss.project_dual(u, y)
     assert np.all(
-        loss.values(t, y) + loss.conjugates(moved, y) >= t * moved - 1e-9
+        loss.values(t, y) + loss.conjugates(moved, y)
+        >= t * moved - 1e-9
     ), "conjugate too small"
     assert np.array_equal(loss.project_dual(moved, y), moved), (
         "project_dual is no projection"
@@ -50,8 +60,8 @@ def check_loss(loss: Loss, *, n: int = 200, random_state: Any = 0) -> None:
         "bounded_dual and lipschitz contradict each other"
     )
 
-    # For the prox p of q, (q - p) / step is a subgradient at p: Fenchel and
-    # Young again.
+    # For the prox p of q, (q - p) / step is a subgradient at p: Fenchel
+    # and Young again.
     for step in (0.01, 1.0, 100.0):
         p = loss.prox(t, y, step)
         dual = loss.project_dual((t - p) / step, y)
@@ -70,20 +80,22 @@ def check_loss(loss: Loss, *, n: int = 200, random_state: Any = 0) -> None:
             err_msg="prox is no minimiser",
         )
 
-    # The curvature is the gradient's derivative, except at the few points where
-    # a difference meets a jump.
+    # The curvature is the gradient's derivative, except at the few
+    # points where a difference meets a jump.
     if loss.has_curvature:
         h = 1e-6
-        difference = (loss.gradient(t + h, y) - loss.gradient(t - h, y)) / (
-            2.0 * h
+        difference = (
+            loss.gradient(t + h, y) - loss.gradient(t - h, y)
+        ) / (2.0 * h)
+        wrong = (
+            np.abs(loss.curvature(t, y).diagonal - difference) > 1e-4
         )
-        wrong = np.abs(loss.curvature(t, y).diagonal - difference) > 1e-4
         assert np.mean(wrong[smooth]) < 0.05, (
             "curvature is not the derivative of gradient"
         )
 
-    # Guarded values are the conjugates again, with weights too, and None
-    # outside the domain.
+    # Guarded values are the conjugates again, with weights too, and
+    # None outside the domain.
     if loss.has_guarded_values:
         for weight in (None, np.full(n, 2.5)):
             nu = loss.admissible(
@@ -98,11 +110,15 @@ def check_loss(loss: Loss, *, n: int = 200, random_state: Any = 0) -> None:
             )
             terms = np.sum(np.reshape(guarded[0], (-1, n)), axis=0)
             np.testing.assert_allclose(
-                terms, expected, atol=1e-9, err_msg="guarded_values are others"
+                terms,
+                expected,
+                atol=1e-9,
+                err_msg="guarded_values are others",
             )
         if loss.bounded_dual:
             assert (
-                loss.guarded_values(np.full(n, 2.0 * loss.lipschitz), y) is None
+                loss.guarded_values(np.full(n, 2.0 * loss.lipschitz), y)
+                is None
             ), "the domain is not tested"
 
     # The CVXPY form, and other units.

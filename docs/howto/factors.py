@@ -16,8 +16,8 @@ from qsdp.relaxation.instance import Instance
 def solve(instance: Instance, settings: Settings) -> RawSolution:
     r"""Minimise over factors of the two blocks.
 
-    They are :math:`V + Z = 2 \rho P P^T` and :math:`V - Z = 2 \rho N N^T`; the
-    rows of T = [P, N] have length 1.
+    They are :math:`V + Z = 2 \rho P P^T` and
+    :math:`V - Z = 2 \rho N N^T`; the rows of T = [P, N] have length 1.
     """
     start = time.perf_counter()
     fit, data, N = instance.fit, instance.map, instance.size
@@ -32,21 +32,28 @@ def solve(instance: Instance, settings: Settings) -> RawSolution:
         rho, T, lengths = unpack(x)
         K = (signs * T) @ T.T
         yhat = 2.0 * rho * data.forward(K)[:, None]
-        # The chain rule backwards: the loss in yhat = 2 <X_i, rho K>, K in T,
-        # T in rows of any length.
+        # The chain rule backwards: the loss in yhat = 2 <X_i, rho K>,
+        # K in T, T in rows of any length.
         slope = 2.0 * data.adjoint(fit.gradient(yhat)[:, 0])
         d_rho = instance.penalty + np.sum(slope * K)
         d_T = 2.0 * rho * slope @ (signs * T)
-        d_rows = (d_T - T * np.sum(T * d_T, axis=1, keepdims=True)) / lengths
+        d_rows = (
+            d_T - T * np.sum(T * d_T, axis=1, keepdims=True)
+        ) / lengths
         return fit.value(yhat) + instance.penalty * rho, np.concatenate(
             [[d_rho], d_rows.ravel()]
         )
 
     # At the start, P spans the directions in which the gradient at zero
     # decreases the loss, and N those in which it increases it.
-    values, vectors = np.linalg.eigh(data.adjoint(instance.zero_dual[:, 0]))
+    values, vectors = np.linalg.eigh(
+        data.adjoint(instance.zero_dual[:, 0])
+    )
     rows = np.hstack(
-        [vectors * np.sqrt(np.maximum(part, 0.0)) for part in (values, -values)]
+        [
+            vectors * np.sqrt(np.maximum(part, 0.0))
+            for part in (values, -values)
+        ]
     )
     rows += (
         0.1

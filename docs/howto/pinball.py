@@ -1,4 +1,4 @@
-"""A loss of one's own: the pinball loss, whose minimiser is a quantile."""
+"""A user-defined loss: the pinball loss, minimised by a quantile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qsdp.losses import PiecewiseQuadratic
 
 @dataclass(frozen=True)
 class Pinball(PiecewiseQuadratic):
-    """Pinball loss of ``r = y - t``: ``q r`` if ``r >= 0``, else ``(q - 1) r``.
+    """Pinball loss ``max(q r, (q - 1) r)`` with ``r = y - t``.
 
     Parameters
     ----------
@@ -45,7 +45,9 @@ class Pinball(PiecewiseQuadratic):
 
         r = target - prediction
         return cp.sum(
-            cp.multiply(weight, cp.maximum(self.q * r, (self.q - 1.0) * r))
+            cp.multiply(
+                weight, cp.maximum(self.q * r, (self.q - 1.0) * r)
+            )
         )
 
     def rescaled(self, scale):

@@ -25,7 +25,10 @@ InteractionDisplay.from_effects(effects, n_columns=8)
 # does much.
 
 for effect in effects.table()[:3]:
-    print(f"{effect.name:3} {effect.size:5.1f} ({effect.share:.0%} of all)")
+    print(
+        f"{effect.name:3} {effect.size:5.1f} ({effect.share:.0%} of "
+        "all)"
+    )
 
 # %%
 # The effects of a single row add up to its prediction:
@@ -34,4 +37,7 @@ row = data.X[:1]
 parts = model.contributions(row)[0]
 for k in np.argsort(-np.abs(parts))[:3]:
     print(f"{parts[k]:+6.1f}  {effects.terms[k]}")
-print(f"{effects.constant + parts.sum():.6f} = {model.predict(row)[0]:.6f}")
+print(
+    f"{effects.constant + parts.sum():.6f} = "
+    f"{model.predict(row)[0]:.6f}"
+)

@@ -16,7 +16,10 @@ from sklearn.datasets import load_digits
 import qsdp
 from qsdp.plotting import FiltersDisplay
 
-images, digits = load_digits().images.astype(np.uint8), load_digits().target
+images, digits = (
+    load_digits().images.astype(np.uint8),
+    load_digits().target,
+)
 model = qsdp.QuantizedNetworkClassifier(
     encoding=qsdp.encoding.Patches(size=3, regions=2),
     loss="cross_entropy",
@@ -45,4 +48,6 @@ rounded = qsdp.refit(model.network_, problem, alpha_bits=6)
 file = Path(tempfile.mkdtemp()) / "digits.network"
 rounded.save(file, form="smallest")
 gap = 1 - model.certificate_.lower_bound / problem.objective(rounded)
-print(f"{file.stat().st_size} bytes, at most {gap:.2%} above the optimum")
+print(
+    f"{file.stat().st_size} bytes, at most {gap:.2%} above the optimum"
+)

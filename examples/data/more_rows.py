@@ -26,7 +26,9 @@ statistics, rows, errors = qsdp.SufficientStatistics(), [], []
 for seed in range(64):
     statistics.partial_fit(*batch(seed))
     if (seed + 1) & seed == 0:  # after 1, 2, 4, ... batches
-        problem = qsdp.TrainingProblem.from_statistics(statistics, beta=1.0)
+        problem = qsdp.TrainingProblem.from_statistics(
+            statistics, beta=1.0
+        )
         problem = problem.with_beta(1e-3 * qsdp.beta_max(problem))
         best = qsdp.column_generation(problem)
         rows.append(statistics.n_samples_seen_)

@@ -23,8 +23,12 @@ table = pd.DataFrame(data.X, columns=data.feature_names)
 table["cultivar"] = [f"cultivar {code}" for code in data.y]
 folder = Path(tempfile.mkdtemp())
 table.to_csv(folder / "wine.csv", index=False)
-command = "qsdp fit wine.csv --target cultivar --encoding standard --beta 2%"
-subprocess.run(command.split(), cwd=folder, capture_output=True, check=True)
+command = (
+    "qsdp fit wine.csv --target cultivar --encoding standard --beta 2%"
+)
+subprocess.run(
+    command.split(), cwd=folder, capture_output=True, check=True
+)
 report = make_report(folder / "wine.qsdp", folder / "wine.csv")
 
 # %%
@@ -44,7 +48,8 @@ class Framed:
 
     def _repr_html_(self):
         page = html.escape(report.to_html())
-        return f'<iframe srcdoc="{page}" width="100%" height="600"></iframe>'
+        size = 'width="100%" height="600"'
+        return f'<iframe srcdoc="{page}" {size}></iframe>'
 
 
 Framed()

@@ -61,10 +61,14 @@ def decrypt(cipher: int) -> int:
 X, y = qsdp.datasets.load_bundled("iris")
 X, y = np.rint(10 * (X[y > 0] - X[y > 0].mean(axis=0))), y[y > 0]
 X = np.column_stack([X, np.full(len(X), 10)]).astype(int)
-trained = qsdp.solve_and_sample(X, 2.0 * y - 3.0, n_neurons=60, beta=50.0)
+trained = qsdp.solve_and_sample(
+    X, 2.0 * y - 3.0, n_neurons=60, beta=50.0
+)
 (S,) = trained.network.to_quadratic_form().parts[0]
 unit, (i, j) = abs(trained.network.alpha[0]), np.triu_indices(len(S))
-weights = np.rint(np.where(i < j, 2, 1) * S[i, j] / unit).astype(int).tolist()
+weights = (
+    np.rint(np.where(i < j, 2, 1) * S[i, j] / unit).astype(int).tolist()
+)
 
 # %%
 # Five flowers
@@ -79,7 +83,9 @@ for row, label in zip(X[::20], y[::20], strict=True):
         received = received * pow(cipher, weight, key**2) % key**2
     score = unit * decrypt(received)
     assert np.isclose(score, trained.network.predict(row[None])[0])
-    print(f"score {score:5.2f}: class {1 + (score > 0)}, in truth {label}")
+    print(
+        f"score {score:5.2f}: class {1 + (score > 0)}, in truth {label}"
+    )
 
 # %%
 # The scores are those of the network: nothing is rounded. All that the server

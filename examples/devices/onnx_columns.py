@@ -21,7 +21,9 @@ towns = rng.choice(["Oslo", "Rome", "Bern"], 900)
 table = pd.DataFrame({"age": ages, "town": towns, "visits": visits})
 table.loc[::17, "age"] = np.nan
 risk = 0.05 * ages + 1.5 * (towns == "Rome") - 0.4 * visits
-leaves = np.where(risk + rng.standard_normal(900) > 2, "leaves", "stays")
+leaves = np.where(
+    risk + rng.standard_normal(900) > 2, "leaves", "stays"
+)
 
 model = qsdp.QuantizedNetworkClassifier(random_state=0)
 model.fit(table[:600], leaves[:600])
@@ -35,7 +37,10 @@ for one in [*session.get_inputs(), *session.get_outputs()]:
 # those of the model, for towns and missing ages as well:
 
 labels = session.run(["label"], onnx_inputs(model, table[600:]))[0]
-print(f"{np.mean(labels == model.predict(table[600:])):.0%} of labels agree")
+print(
+    f"{np.mean(labels == model.predict(table[600:])):.0%} of labels "
+    "agree"
+)
 
 # %%
 # Any program that can fill three arrays can use it. Here NumPy does, for a

@@ -16,7 +16,9 @@ from qsdp.export import to_c
 rng = np.random.default_rng(0)
 worn = rng.choice([-1.0, 1.0], 900)
 rate = np.where(worn > 0, 0.8, 0.6)[:, None]
-wave = np.sin(rate * np.arange(16) + rng.uniform(0, 2 * np.pi, (900, 1)))
+wave = np.sin(
+    rate * np.arange(16) + rng.uniform(0, 2 * np.pi, (900, 1))
+)
 noisy = 60 * wave + 25 * rng.standard_normal((900, 16))
 readings = np.clip(np.round(noisy), -128, 127).astype(np.int8)
 X = readings.astype(float)
@@ -27,7 +29,9 @@ result = qsdp.solve_and_sample(
 code = to_c(result.network, name="bearing", input_range=(-128, 127))
 outputs = code.compile().outputs(readings[600:])[:, 0]
 
-_, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+_, (left, right) = plt.subplots(
+    1, 2, figsize=(9, 4), layout="constrained"
+)
 for sign, style, name in ((-1, "o-", "sound"), (1, "s--", "worn")):
     left.plot(readings[worn == sign][0], style, label=name)
     right.hist(outputs[worn[600:] == sign], 40, alpha=0.6, label=name)
@@ -42,10 +46,17 @@ left.legend()
 # and a threshold in place of zero trades one kind of error for the other.
 
 right_ones = np.mean(np.sign(outputs) == worn[600:])
-print(f"{right_ones:.1%} right, with {result.network.n_neurons} neurons")
+print(
+    f"{right_ones:.1%} right, with {result.network.n_neurons} neurons"
+)
 U, V = result.network.U.T.astype(int), result.network.V.T.astype(int)
-same = (readings[600:] @ U * (readings[600:] @ V)).sum(axis=1) == outputs
-print(f"{np.mean(same):.0%} of the outputs are exactly those of the network")
+same = (readings[600:] @ U * (readings[600:] @ V)).sum(
+    axis=1
+) == outputs
+print(
+    f"{np.mean(same):.0%} of the outputs are exactly those of the "
+    "network"
+)
 
 # %%
 # This is the heart of the code: two sums of signed bytes per neuron and their

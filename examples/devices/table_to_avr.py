@@ -42,7 +42,9 @@ _, ax = plt.subplots(layout="constrained")
 ax.plot(scores, errors, ".")
 ax.axhline(code.rounding_error[0], color="black")
 ax.axhline(-code.rounding_error[0], color="black")
-ax.set(xlabel="score of the model", ylabel="rounding error of the C code")
+ax.set(
+    xlabel="score of the model", ylabel="rounding error of the C code"
+)
 
 # %%
 # Rounding errors cannot exceed the black lines, which are not fitted to these
@@ -55,7 +57,9 @@ if shutil.which("avr-gcc"):
     compiler.append("-DQSDP_TABLE=static const __flash")
 print(f"width, width of columns, bytes by {compiler[0]}")
 for widths in ((64, 32), (32, 32), (32, 16)):
-    code = to_c(model, name="cancer", width=widths[0], column_width=widths[1])
+    code = to_c(
+        model, name="cancer", width=widths[0], column_width=widths[1]
+    )
     with tempfile.TemporaryDirectory() as folder:
         code.write(folder)
         command = [*compiler, "-std=gnu99", "-Os", "-c", "cancer.c"]

@@ -10,7 +10,9 @@ solution:
 import qsdp
 from qsdp.plotting import ObjectiveDisplay
 
-X, y = qsdp.datasets.make_planted(n=100, d=20, n_neurons=10, random_state=0)
+X, y = qsdp.datasets.make_planted(
+    n=100, d=20, n_neurons=10, random_state=0
+)
 result = qsdp.solve_and_sample(X, y, beta=1e-4, random_state=0)
 sizes = [10, 30, 100, 300, 1000, 3000]
 display = ObjectiveDisplay.from_result(result, sizes, n_draws=5)
@@ -52,4 +54,6 @@ display.ax_.legend(loc="center right")
 
 for name, values in (("rounded", rounded), ("polished", polished)):
     print(f"{name:8} of {sizes[2]} neurons: {values[2]:.0f}")
-print(f"lower bound for all sizes: {result.certificate.lower_bound:.4f}")
+print(
+    f"lower bound for all sizes: {result.certificate.lower_bound:.4f}"
+)

@@ -15,20 +15,29 @@ from sklearn.datasets import load_digits
 import qsdp
 
 images, digits = load_digits().images / 16, load_digits().target
-pixels = images.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
+pixels = (
+    images.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
+)
 X = np.column_stack([pixels, np.ones(len(pixels))])
-result = qsdp.solve_and_sample(X[:1400], np.eye(10)[digits[:1400]], beta=1.0)
+result = qsdp.solve_and_sample(
+    X[:1400], np.eye(10)[digits[:1400]], beta=1.0
+)
 
 
 def accuracy(model):
-    return np.mean(model.predict(X[1400:]).argmax(axis=1) == digits[1400:])
+    return np.mean(
+        model.predict(X[1400:]).argmax(axis=1) == digits[1400:]
+    )
 
 
 def curve(sizes, refine):
     draws = [
-        [result.resample(m, k, refine=refine) for k in (0, 1, 2)] for m in sizes
+        [result.resample(m, k, refine=refine) for k in (0, 1, 2)]
+        for m in sizes
     ]
-    return sizes, [[accuracy(draw.network) for draw in row] for row in draws]
+    return sizes, [
+        [accuracy(draw.network) for draw in row] for row in draws
+    ]
 
 
 curves = {
@@ -52,6 +61,10 @@ ax.legend()
 # ("polished") gives a hundred neurons the accuracy of ten thousand sampled
 # ones.
 
-print(f"10,000 sampled neurons: {np.mean(curves['sampled'][1][-1]):.1%}")
-print(f"  100 polished neurons: {np.mean(curves['polished'][1][-1]):.1%}")
+print(
+    f"10,000 sampled neurons: {np.mean(curves['sampled'][1][-1]):.1%}"
+)
+print(
+    f"  100 polished neurons: {np.mean(curves['polished'][1][-1]):.1%}"
+)
 print(f"            relaxation: {relaxed:.1%}")

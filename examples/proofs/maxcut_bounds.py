@@ -31,8 +31,12 @@ best = bound.signs(1000)
 _, ax = plt.subplots(layout="constrained")
 bins = np.arange(440, 780, 5)
 ax.hist(random, bins, alpha=0.6, label="random signs")
-ax.hist(rounded, bins, alpha=0.6, hatch="//", label="random hyperplanes")
-ax.axvline(best.value, color="C2", linestyle="--", label="best cut found")
+ax.hist(
+    rounded, bins, alpha=0.6, hatch="//", label="random hyperplanes"
+)
+ax.axvline(
+    best.value, color="C2", linestyle="--", label="best cut found"
+)
 ax.axvline(bound.upper_bound, color="black", label="bound for all cuts")
 ax.set(xlabel="edges cut", ylabel="number of cuts")
 ax.legend(loc="upper center")
@@ -43,5 +47,7 @@ ax.legend(loc="upper center")
 # coins. No cut is to the right of the black line, so the best cut found is at
 # most a few percent below the largest one.
 
-print(f"{graph.sum() / 2:.0f} edges; a cut of {best.value:.0f};", end=" ")
+print(
+    f"{graph.sum() / 2:.0f} edges; a cut of {best.value:.0f};", end=" "
+)
 print(f"none above {np.floor(bound.upper_bound):.0f}")

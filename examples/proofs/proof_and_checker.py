@@ -17,7 +17,9 @@ import qsdp
 import qsdp_check
 
 X, y = qsdp.datasets.load_bundled("diabetes")
-X = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))])
+X = np.column_stack(
+    [(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))]
+)
 y = (y - y.mean()) / y.std()
 problem = qsdp.TrainingProblem(X, y, beta=10.0)
 best = qsdp.column_generation(problem)

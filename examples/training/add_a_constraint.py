@@ -22,14 +22,18 @@ problem = qsdp.TrainingProblem(X, y, beta=10.0)
 formulation = qsdp.build_relaxation(problem)
 program, Z = formulation.problem, formulation.variables["Z"]
 rule = Z[0, 1] + Z[1, 0] == 0
-cp.Problem(program.objective, [*program.constraints, rule]).solve("CLARABEL")
+cp.Problem(program.objective, [*program.constraints, rule]).solve(
+    "CLARABEL"
+)
 free, ruled = qsdp.solve_relaxation(problem), formulation.relaxation()
 
 _, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
 networks = []
 for ax, relaxation in zip(axes, (free, ruled), strict=True):
     covariance = qsdp.shape_covariance(relaxation)
-    networks.append(qsdp.sample_network(covariance, 100_000, random_state=0))
+    networks.append(
+        qsdp.sample_network(covariance, 100_000, random_state=0)
+    )
     S = networks[-1].to_quadratic_form().S[:-1, :-1]
     ax.imshow(S - np.diag(np.diag(S)), "RdBu_r", vmin=-0.15, vmax=0.15)
     ax.set_xticks(range(10), data.feature_names)

@@ -18,11 +18,15 @@ problem = qsdp.TrainingProblem(X, y, beta=10.0)
 _, ax = plt.subplots(layout="constrained")
 for solver, style in (("interior", "o-"), ("splitting", "s--")):
     progress = []
-    qsdp.solve_relaxation(problem, solver=solver, callback=progress.append)
+    qsdp.solve_relaxation(
+        problem, solver=solver, callback=progress.append
+    )
     gaps = [report.relative_gap for report in progress]
     ax.semilogy([report.iteration for report in progress], gaps, style)
     ax.annotate(f"  {solver}", (progress[-1].iteration, gaps[-1]))
-ax.set(xlabel="iteration", ylabel="certified relative gap", xlim=(-2, 60))
+ax.set(
+    xlabel="iteration", ylabel="certified relative gap", xlim=(-2, 60)
+)
 
 # %%
 # The interior-point method needs few iterations, each of which solves a linear
@@ -32,7 +36,10 @@ ax.set(xlabel="iteration", ylabel="certified relative gap", xlim=(-2, 60))
 
 for solver in ("interior", "splitting", "low-rank", "scs", "clarabel"):
     one = qsdp.solve_relaxation(problem, solver=solver, tol=1e-5)
-    print(f"{solver:9} objective {one.objective:.2f} >= {one.lower_bound:.2f}")
+    print(
+        f"{solver:9} objective {one.objective:.2f} >= "
+        f"{one.lower_bound:.2f}"
+    )
 
 # %%
 # Without ``solver=``, the package chooses. :func:`qsdp.available_solvers` says

@@ -23,13 +23,16 @@ for refine, sizes, style in (
     ("polish", [30, 100, 300], "s--"),
 ):
     matches = [
-        qsdp.distill(layer, X, m, refine=refine, random_state=0) for m in sizes
+        qsdp.distill(layer, X, m, refine=refine, random_state=0)
+        for m in sizes
     ]
     errors = [match.relative_error for match in matches]
     name = "polished" if refine == "polish" else "sampled"
     ax.loglog(sizes, errors, style, label=name)
 ax.axhline(matches[0].relaxed_error, color="black", label="relaxation")
-ax.set(xlabel="number of neurons", ylabel="relative error of the outputs")
+ax.set(
+    xlabel="number of neurons", ylabel="relative error of the outputs"
+)
 ax.set_ylim(bottom=0.08)
 ax.legend()
 
@@ -39,5 +42,8 @@ ax.legend()
 # error, too, since the layer, a tanh, is not a polynomial of degree two.
 
 print(f"300 polished neurons: relative error {errors[-1]:.3f}")
-print(f"relaxation:           relative error {matches[-1].relaxed_error:.3f}")
+print(
+    "relaxation:           relative error "
+    f"{matches[-1].relaxed_error:.3f}"
+)
 print(matches[-1].certificate)

@@ -20,7 +20,12 @@ from qsdp.losses import PiecewiseQuadratic
 @dataclass(frozen=True)
 class Pinball(PiecewiseQuadratic):
     q: float = 0.5
-    name, smooth, bounded_dual, cones = "pinball", False, True, frozenset()
+    name, smooth, bounded_dual, cones = (
+        "pinball",
+        False,
+        True,
+        frozenset(),
+    )
     lipschitz = property(lambda self: max(self.q, 1 - self.q))
 
     def interval(self, target):
@@ -33,7 +38,9 @@ class Pinball(PiecewiseQuadratic):
     def expression(self, prediction, target, weight=1.0):
         r = target - prediction
         return cp.sum(
-            cp.multiply(weight, cp.maximum(self.q * r, (self.q - 1) * r))
+            cp.multiply(
+                weight, cp.maximum(self.q * r, (self.q - 1) * r)
+            )
         )
 
     def rescaled(self, scale):

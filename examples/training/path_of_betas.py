@@ -13,14 +13,19 @@ import numpy as np
 import qsdp
 
 X, y = qsdp.datasets.load_bundled("diabetes")
-X = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))])
+X = np.column_stack(
+    [(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))]
+)
 y = (y - y.mean()) / y.std()
 train, test = slice(300), slice(300, None)
 problem = qsdp.TrainingProblem(X[train], y[train], beta=1.0)
 path = qsdp.relaxation_path(problem, betas=16)
 
 _, ax = plt.subplots(layout="constrained")
-for name, rows, style in (("training", train, "o-"), ("test", test, "s--")):
+for name, rows, style in (
+    ("training", train, "o-"),
+    ("test", test, "s--"),
+):
     errors = np.mean((path.predict(X[rows]) - y[rows]) ** 2, axis=1)
     ax.semilogx(path.betas, errors, style, label=f"{name} rows")
 ax.set(xlabel="beta", ylabel="mean squared error of the relaxation")
