@@ -119,9 +119,7 @@ _PLAIN = (
     "errata",
     "measurements",
     "results",
-    "tuning",
     "tried",
-    "dependencies",
     "releasing",
     "changelog",
 )

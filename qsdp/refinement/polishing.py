@@ -31,6 +31,7 @@ __all__ = ["MOST_SWEEPS", "Interrupted", "Trial", "best_at_interrupt", "improve"
 
 Callback = Callable[[int, float], object]
 
+#: Maximum number of sweeps of a polish, most of which end after fewer; more would only take longer.
 MOST_SWEEPS = 50
 
 #: Smallest and largest fraction of the weights that a restart perturbs; half or twice is as good.
