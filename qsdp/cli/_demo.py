@@ -17,7 +17,6 @@ from qsdp.datasets import list_datasets, load_dataset
 from qsdp.estimators import EstimatorOptions
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import FLOAT_BITS
-from qsdp.report._rivals import mean_and_error
 from qsdp.report.figures import (
     Figure,
     certificate_figures,
@@ -25,6 +24,7 @@ from qsdp.report.figures import (
     show_score,
     size_figures,
 )
+from qsdp.report.rivals import mean_and_error
 from qsdp.report.sizes import LINEAR_BITS, rounded_linear
 from qsdp.width import MOST_NEURONS
 

@@ -14,10 +14,8 @@ from qsdp.cli._leaks import leaking_columns
 from qsdp.cli._rows import TrainingRows
 from qsdp.exceptions import QSDPWarning
 from qsdp.report.figures import Figure, show_score
+from qsdp.report.rivals import linear_model
 from qsdp.tables.scored import ScoredRows
-
-#: Rows and iterations of the logistic regression: enough for a comparison.
-_ROWS, _ITERATIONS = 20_000, 300
 
 #: A class of a smaller share of the training rows, with a smaller recall, calls for weights.
 _RARE, _FOUND = 0.2, 0.5
@@ -64,7 +62,7 @@ def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) 
         ("", accuracy(np.full(len(truth), largest)), f"{rows}, if {classes[largest]!r} is always predicted"),
         (
             "",
-            accuracy(_of_logistic_regression(fitted, given, part.X[part.truth >= 0])),
+            accuracy(linear_model(fitted, given).predict(part.X[part.truth >= 0])),
             f"{rows}, logistic regression on the inputs",
         ),
     ]
@@ -84,17 +82,3 @@ def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) 
             )
             break
     return figures
-
-
-def _of_logistic_regression(fitted: ScoredRows, weights: FloatArray | None, X: FloatArray) -> FloatArray:
-    """Return the class numbers predicted by a logistic regression that is fitted to the training rows."""
-    from sklearn.linear_model import LogisticRegression
-
-    some = slice(None, None, max(1, len(fitted.X) // _ROWS))
-    with warnings.catch_warnings():
-        # It need not have converged.
-        warnings.simplefilter("ignore")
-        linear = LogisticRegression(max_iter=_ITERATIONS)
-        linear.fit(fitted.X[some], fitted.truth[some], None if weights is None else weights[some])
-    predicted: FloatArray = linear.predict(X)
-    return predicted

@@ -14,9 +14,9 @@ from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
 from qsdp.losses import get_loss
 from qsdp.networks import Effects
-from qsdp.report._rivals import mean_and_error, rivals_of
 from qsdp.report._scatter import scatter
 from qsdp.report.figures import show_measure
+from qsdp.report.rivals import mean_and_error, rivals_of
 from qsdp.report.sizes import encoding_bits
 from qsdp.tables.scored import ScoredRows, class_names
 

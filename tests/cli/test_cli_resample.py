@@ -16,7 +16,7 @@ from qsdp.tables.training import problem_on
 def test_resample(trained: Path, here: Path) -> None:
     result = run("resample", trained / "label.qsdp", "--neurons", 3000, "--seed", 1)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert number(result.stdout, "size") == 2 * 3000 * 11 + 64
+    assert number(result.stdout, "size") == 2 * 3000 * 11 + 32
     assert "not known" in figure(result.stdout, "objective")
     model = qsdp.load("label-3000.qsdp")
     assert model.network_.n_neurons == 3000

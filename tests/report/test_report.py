@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import qsdp
 from qsdp.exceptions import InvalidInputError
 from qsdp.report import make_report
-from qsdp.report._rivals import mean_and_error
 from qsdp.report._scatter import scatter
+from qsdp.report.rivals import mean_and_error
 from qsdp.report.sizes import rounded_linear
 
 HOSTILE = "<script>alert('x')</script> | `a` & *b* {{ 7 * 7 }} {% raw %}\n# heading"

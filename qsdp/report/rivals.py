@@ -16,7 +16,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.report.sizes import LINEAR_BITS, boosting_bits, encoding_bits, rounded_linear
 from qsdp.tables.scored import ScoredRows
 
-__all__ = ["Rival", "mean_and_error", "rivals_of"]
+__all__ = ["Rival", "linear_model", "mean_and_error", "rivals_of"]
 
 #: Rows and iterations of the linear model: enough for a comparison.
 _ROWS, _ITERATIONS = 20_000, 300
@@ -43,23 +43,30 @@ class Rival:
 def rivals_of(parts: list[ScoredRows], weights: FloatArray | None) -> list[Rival]:
     """Train rivals on the first part, with the sample weights of the fit, and let them predict all parts."""
     with warnings.catch_warnings():
-        # The linear model need not have converged, and the fit has warned of odd entries and rare classes.
+        # The fit has warned of odd entries and rare classes.
         warnings.simplefilter("ignore")
         return [_linear(parts, weights), _boosting(parts, weights)]
 
 
-def _linear(parts: list[ScoredRows], weights: FloatArray | None) -> Rival:
-    """Train logistic or ridge regression on the inputs of the network, and round it."""
+def linear_model(fitted: ScoredRows, weights: FloatArray | None) -> Any:
+    """Train logistic regression, or ridge regression for numbers, on the inputs of the network."""
     from sklearn.linear_model import LogisticRegression, RidgeCV
 
-    fitted = parts[0]
     classes = hasattr(fitted.model, "classes_")
     linear = LogisticRegression(max_iter=_ITERATIONS) if classes else RidgeCV(np.logspace(-3, 4, 15))
     some = slice(None, None, max(1, len(fitted.X) // _ROWS))
-    linear.fit(fitted.X[some], fitted.truth[some], None if weights is None else weights[some])
-    rounded, bits = rounded_linear(linear)
-    name = f"{'logistic' if classes else 'ridge'} regression in {LINEAR_BITS} bits"
-    encoding = getattr(fitted.model.encoder_, "encoding_", None)
+    with warnings.catch_warnings():
+        # It need not have converged.
+        warnings.simplefilter("ignore")
+        return linear.fit(fitted.X[some], fitted.truth[some], None if weights is None else weights[some])
+
+
+def _linear(parts: list[ScoredRows], weights: FloatArray | None) -> Rival:
+    """Return the linear model, rounded."""
+    model = parts[0].model
+    rounded, bits = rounded_linear(linear_model(parts[0], weights))
+    name = f"{'logistic' if hasattr(model, 'classes_') else 'ridge'} regression in {LINEAR_BITS} bits"
+    encoding = getattr(model.encoder_, "encoding_", None)
     bits += 0 if encoding is None else encoding_bits(encoding, 1)
     return Rival(name, [rounded.predict(part.X) for part in parts], bits)
 
