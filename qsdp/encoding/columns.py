@@ -193,7 +193,9 @@ def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[
     else:
         listed = [_bare(entry) for entry in entries.tolist()]
         texts = [place for place, entry in enumerate(listed) if isinstance(entry, str)]
-        read = dict(zip(texts, parsed([listed[place] for place in texts], notation).tolist(), strict=True))
+        values = parsed([listed[place] for place in texts], notation)
+        # A number in text is finite; other text cannot be read as one.
+        read = dict(zip(texts, np.where(np.isfinite(values), values, np.nan).tolist(), strict=True))
         numbers = np.array(
             [read[place] if place in read else _number(entry, name, notation) for place, entry in enumerate(listed)],
             dtype=np.float64,
@@ -318,7 +320,7 @@ def _bare(entry: Any) -> Any:
     if not isinstance(entry, str):
         return entry
     text = entry.strip()
-    return None if text in MARKERS else text
+    return None if text.lower() in MARKERS else text
 
 
 def _is_hashable(entry: Any) -> bool:

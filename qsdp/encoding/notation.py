@@ -42,12 +42,8 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: Texts that stand for missing entries: always in text files, elsewhere where the other entries are numbers. Those with
-#: "#" are errors and gaps of spreadsheets and statistics programs.
-MARKERS = frozenset(
-    {"", "?", "NA", "N/A", "n/a", "n.a.", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "None", "-", ".", "missing"}
-    | {"unknown", "#N/A", "#NA", "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!"}
-)
+#: Texts that stand for missing entries, in lower case: always in text files, elsewhere where other entries are numbers.
+MARKERS = frozenset({"", "na", "n/a", "nan", "none", "null", "nat", "?", "-", "."})
 
 #: Characters replaced before parsing: the minus sign, and separators of thousands other than commas and points.
 _SAME = str.maketrans({"\N{MINUS SIGN}": "-", **dict.fromkeys("'\u2019\u00a0\u2007\u2009\u202f", " ")})
@@ -63,9 +59,6 @@ _QUANTITY = re.compile(
     r"(?P<digits>(?:\d{1,3}(?:\ \d{3})+(?!\d)|\d)?[\d.,]*(?:(?<=[\d.,])[eE][+-]?\d+)?)"
     rf"\ ?(?P<after>(?:{_UNIT}(?:(?:{_UNIT}|\ ){{0,10}}{_UNIT})?\.?)?)(?P<last>-?)(?(open)\))",
 )
-#: Words for infinity: a column of numbers that contains them is rejected rather than treated as categories.
-_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-
 _EXPONENT = r"([eE][+-]?\d+)?"
 _PLAIN = re.compile(rf"(\d+\.?\d*|\.\d+){_EXPONENT}")
 _WITH_COMMAS = re.compile(r"\d{1,3}(,\d{3})+(\.\d*)?")
@@ -132,7 +125,7 @@ def _number(style: str, unit: str, text: str) -> float | None:
     """Parse a number, which may be written plainly and without its unit in another file than that of the training."""
     match, here = _QUANTITY.fullmatch(text), unit_of(text)
     if match is None or here not in {unit, ""}:
-        return float(text) if _INFINITE.fullmatch(text) else None
+        return None
     fits, _, decimal = _STYLES[style]
     digits = _digits(text)
     if not fits(digits):
@@ -347,8 +340,7 @@ def notation_of(texts: Sequence[str], habits: Collection[str] = ()) -> str | Non
     for unit, quantity in quantities.items():
         for style, (matches, _, _) in _STYLES.items():
             matching = [text for text in quantity if matches(_digits(text))]
-            infinite = [] if unit else [text for text in counts if _INFINITE.fullmatch(text)]
-            if matching and fits(matching + infinite) and _is_certain(style, unit, map(_digits, matching), habits):
+            if matching and fits(matching) and _is_certain(style, unit, map(_digits, matching), habits):
                 return f"{style} in {unit}" if unit else style
     return None
 

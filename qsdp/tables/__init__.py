@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 __all__ = ["MISSING", "held_bytes", "read_table", "table_chunks"]
 
-#: Entries of text files that count as missing, unless others are named; a point is missing only among numbers.
-MISSING = MARKERS - {"."}
+#: Entries of text files that count as missing, in any case of letters, unless others are named.
+MISSING = MARKERS
 
 
 def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING) -> pandas.DataFrame:
     """Read a CSV, Parquet, Arrow or Feather file as `qsdp fit` does.
 
     Text files stay text: the estimators decide the notation of every column. Their fields are separated by commas,
-    semicolons, tabs or bars, as a header line shows; they may be compressed (gzip, bzip2, xz, zip) and are UTF-8, or
-    UTF-16 or UTF-32 with a byte-order mark. Other files, and folders of Parquet files, are read by pyarrow with their
-    types; only nulls are missing in them. Left out with a warning are the index of a data frame, columns of lists,
-    records or bytes, and lines below the header that have units above columns of numbers.
+    semicolons, tabs or bars, as a header line shows; they may be compressed (gzip, bzip2) and are UTF-8, or
+    UTF-16 with a byte-order mark. Other files, and folders of Parquet files, are read by pyarrow with their
+    types; only nulls are missing in them. Every line below the header is a row, but a blank line is one only in a table
+    of one column. Left out with a warning are the index of a data frame, and columns of lists, records or bytes.
 
     Parameters
     ----------
     path : path-like
     missing : collection of str
-        Entries of a text file that are missing.
+        Entries of a text file that are missing, in any case of letters.
 
     Returns
     -------
@@ -58,8 +58,8 @@ def table_chunks(
     """Read a file like `read_table`, but yield data frames of `rows` rows (None: a single one)."""
     rows = None if rows is None else check_integer("rows", rows, minimum=1)
     name = check_path(path)
-    form, empty = kind(name), True
-    for table in text_frames(name, rows, frozenset(missing)) if form is None else arrow_frames(name, form, rows):
+    form, empty, gaps = kind(name), True, frozenset(map(str.lower, missing))
+    for table in text_frames(name, rows, gaps) if form is None else arrow_frames(name, form, rows):
         empty = False
         yield table
     if empty:

@@ -11,16 +11,14 @@ import codecs
 import csv
 import gzip
 import io
-import lzma
 import os
 import re
-import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import numpy as np
 
@@ -36,10 +34,12 @@ __all__ = ["text_frames", "text_size"]
 
 _DELIMITERS = ",;\t|"
 #: Readers of compressed files by their first bytes.
-_COMPRESSED: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
-_ZIP = b"PK\x03\x04"
+_COMPRESSED: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 #: Patterns at the start of files that are not tables of text.
 _OTHERS = {
+    rb"PK\x03\x04": "a workbook or another zip archive",
+    rb"\xfd7zXZ\x00": "compressed by xz",
+    rb"\xff\xfe\x00\x00|\x00\x00\xfe\xff": "text in UTF-32",
     rb"\xd0\xcf\x11\xe0": "a workbook or document of Microsoft Office",
     rb"SQLite format": "a database of SQLite",
     rb"\x93NUMPY": "an array of NumPy",
@@ -52,18 +52,14 @@ _OTHERS = {
     rb"(?i)(\s*%[^\n]*\n)*\s*@relation": "an ARFF file",
 }
 _INSTEAD = ", not a table as CSV, Parquet, Arrow or Feather; save it as CSV"
-#: Byte-order marks, longer ones first.
+#: Byte-order marks.
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-#: Bytes or characters at the start of a file that show its encoding and delimiter, and records that show its header.
-_SAMPLE, _FIRST = 2**16, 12
-#: Start of an entry that is a number, an amount or a date.
-_COUNTS = re.compile(r"\W*\d")
+#: Bytes or characters at the start of a file that show its encoding and delimiter.
+_SAMPLE = 2**16
 #: Approximate bytes in memory per byte of text in the file, and approximate factor of compression.
 _TEXT_SHARE, _PACKED_SHARE = 12, 5
 
@@ -74,43 +70,33 @@ def text_size(name: str) -> int:
         return 0
     with open(name, "rb") as stream:
         start = stream.read(_SAMPLE)
-    share = _PACKED_SHARE if start.startswith((_ZIP, *_COMPRESSED)) else 1
+    share = _PACKED_SHARE if start.startswith(tuple(_COMPRESSED)) else 1
     return os.path.getsize(name) * _TEXT_SHARE * share
 
 
 @contextmanager
 def _opened(name: str) -> Iterator[TextIO]:
-    with open(name, "rb") as file, _plain(name, file if file.seekable() else io.BytesIO(file.read())) as plain:
+    with open(name, "rb") as file, _plain(file if file.seekable() else io.BytesIO(file.read())) as plain:
         try:
             start = plain.read(_SAMPLE)
             plain.seek(0)
             yield io.TextIOWrapper(plain, encoding=_encoding(name, start), newline="")
         except UnicodeDecodeError as error:
             raise InvalidInputError(_not_text(name, error)) from None
-        except (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
+        except (EOFError, OSError, zlib.error) as error:
             # Decompression raises errors without a number.
             if getattr(error, "errno", None) is not None:
                 raise
             raise InvalidInputError(f"{name!r} is damaged or incomplete: {error}") from None
 
 
-def _plain(name: str, file: BinaryIO) -> BinaryIO:
+def _plain(file: BinaryIO) -> BinaryIO:
     """Decompress a file if its first bytes are those of a compression format."""
     start = file.read(_SAMPLE)
     file.seek(0)
-    if not start.startswith(_ZIP):
-        opened = next((open_ for magic, open_ in _COMPRESSED.items() if start.startswith(magic)), None)
-        return file if opened is None else cast(BinaryIO, opened(file))
-    try:
-        archive = zipfile.ZipFile(file)
-    except zipfile.BadZipFile as error:
-        raise InvalidInputError(f"{name!r} is damaged or incomplete: {error}") from None
-    members = [one for one in archive.namelist() if not one.endswith("/") and not one.startswith("__MACOSX/")]
-    if "[Content_Types].xml" in members:
-        raise InvalidInputError(f"{name!r} is a workbook{_INSTEAD}")
-    if len(members) != 1:
-        raise InvalidInputError(f"{name!r} must hold one file, as a table in a zip archive; it holds {len(members)}")
-    return cast(BinaryIO, archive.open(members[0]))
+    open_ = next((open_ for magic, open_ in _COMPRESSED.items() if start.startswith(magic)), None)
+    opened: BinaryIO = file if open_ is None else open_(file)
+    return opened
 
 
 def _encoding(name: str, start: bytes) -> str:
@@ -149,39 +135,31 @@ def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterato
         for _ in range(above):
             stream.readline()
         records = _records(name, stream, delimiter, above + 1)
-        first, header = next(records, (0, []))
+        first, header = next((record for record in records if any(record[1])), (0, []))
         if not header:
             raise InvalidInputError(f"{name!r} is empty; its first line must name the columns")
-        below = list(islice(records, 1))
-        if below and _has_row_names(header, below[0][1]):
-            header.insert(0, "")
         repeated = [label for label, count in Counter(filter(None, header)).items() if count > 1]
         if repeated:
             raise InvalidInputError(
                 f"{name!r}, line {first}: names of columns must be distinct; repeated: {listing(repeated)}"
             )
-        body = _without_units(name, _rows(name, first, header, chain(below, records)), missing)
+        body = _rows(name, first, header, records)
         while some := list(islice(body, rows)):
             entries = list(zip(*(fields for _, fields in some), strict=True))
             for place in (place for place, label in enumerate(header) if not label):
                 _check_unnamed(name, place, entries[place])
             columns = {label: column for label, column in zip(header, entries, strict=True) if label}
             objects = {
-                label: np.fromiter((None if entry in missing else entry for entry in column), dtype=object)
+                label: np.fromiter((None if entry.lower() in missing else entry for entry in column), dtype=object)
                 for label, column in columns.items()
             }
             frame = named_frame(name, objects, [line for line, _ in some], "line")
             frame.attrs["missing"] = {
-                label: dict(Counter(entry for entry in column if entry in missing))
+                label: dict(Counter(gaps))
                 for label, column in columns.items()
-                if not missing.isdisjoint(column)
+                if (gaps := [entry for entry in column if entry.lower() in missing])
             }
             yield frame
-
-
-def _has_row_names(header: list[str], record: list[str]) -> bool:
-    """Whether rows begin with a name that the header does not mention, as `write.table` of R writes them."""
-    return len(record) == len(header) + 1 and record[-1] != "" and any(map(_COUNTS.match, record))
 
 
 def _check_unnamed(name: str, place: int, entries: Sequence[str]) -> None:
@@ -211,15 +189,13 @@ def _leading(text: str) -> tuple[int, str]:
 
 
 def _records(name: str, stream: TextIO, delimiter: str, line: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line and the fields of each record that is not blank."""
+    """Yield the number of the first line and the fields of each record; blank ones have a single field or none."""
     # The outline of a country as text is longer than the usual limit.
     csv.field_size_limit(2**31 - 1)
     reader, above = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True), line
     try:
         for raw in reader:
-            fields = list(map(str.strip, raw))
-            if len(fields) > 1 or any(fields):
-                yield line, fields
+            yield line, list(map(str.strip, raw))
             line = reader.line_num + above
     except csv.Error as error:
         raise InvalidInputError(f"{name!r}, line {line}: not valid CSV: {error}") from None
@@ -228,14 +204,18 @@ def _records(name: str, stream: TextIO, delimiter: str, line: int) -> Iterator[t
 def _rows(
     name: str, first: int, header: list[str], records: Iterator[tuple[int, list[str]]]
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records below the header, checked to have as many fields; first is the line of the header."""
+    """Yield the records below the header, checked to have as many fields; first is the line of the header.
+
+    A blank line is a row, whose entry is missing, only in a table of one column.
+    """
     titles = True
-    for line, fields in records:
+    for line, blank_or_fields in records:
+        fields = blank_or_fields or [""]
+        if fields == [""] and len(header) > 1:
+            continue
         # Some programs write a delimiter after the last field.
         record = fields if any(fields[len(header) :]) else fields[: len(header)]
-        if record == header:
-            warn(f"{name!r}, line {line}: left out, since it repeats the header")
-        elif len(record) == len(header):
+        if len(record) == len(header):
             titles = len(header) == 1
             yield line, record
         else:
@@ -246,28 +226,6 @@ def _rows(
             raise InvalidInputError(
                 f"{name!r}, line {line}: {count}; the header in line {first}, {names!r:.60}, has {len(header)}{remedy}"
             )
-
-
-def _without_units(
-    name: str, records: Iterator[tuple[int, list[str]]], missing: frozenset[str]
-) -> Iterator[tuple[int, list[str]]]:
-    """Leave out records after the header that have units or other words where all later ones have numbers."""
-    some = list(islice(records, _FIRST))
-    while len(some) > 2:
-        (line, record), *later = some
-        entries = zip(*(fields for _, fields in later), strict=True)
-        columns = [[entry for entry in column if entry not in missing] for column in entries]
-        words = [
-            entry
-            for entry, column in zip(record, columns, strict=True)
-            if column and entry not in missing and all(map(_COUNTS.match, column))
-        ]
-        if not words or any(map(_COUNTS.match, record)):
-            break
-        warn(f"{name!r}, line {line}: left out, since it has words such as {words[0]!r:.60} above columns of numbers")
-        some = later
-    yield from some
-    yield from records
 
 
 def _delimiter(lines: list[str]) -> str:

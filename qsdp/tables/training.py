@@ -159,7 +159,7 @@ def has_target(source: TableSource, table: pandas.DataFrame) -> npt.NDArray[np.b
     """Return a mask of the rows that have a target."""
     marks = frozenset() if source.notation is None else MARKERS
     entries = table[source.target].tolist()
-    return np.array([not is_missing(one) and not (isinstance(one, str) and one in marks) for one in entries], bool)
+    return np.array([not is_missing(one) and str(one).lower() not in marks for one in entries], bool)
 
 
 def split(source: TableSource, table: pandas.DataFrame) -> tuple[pandas.DataFrame, pandas.DataFrame]:

@@ -183,18 +183,12 @@ def test_a_few_odd_entries_of_a_number_column_are_missing_and_named(here: Path) 
     assert figure(result.stdout, "numeric") == "'x'"
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [("inf", "column 'x' contains infinity in line "), ("1e999", "column 'x' contains infinity in line ")],
-)
-def test_test_rows_are_checked_before_training(
-    here: Path, monkeypatch: pytest.MonkeyPatch, entry: str, message: str
-) -> None:
-    place = held_out(60)[3]
-    entries = [entry if k == place else str(k) for k in range(60)]
+def test_test_rows_are_checked_before_training(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = set(held_out(60)[:8])
+    entries = ["far" if k in words else str(k) for k in range(60)]
     (here / "data.csv").write_text("x,y\n" + "".join(f"{one},{'ab'[k > 30]}\n" for k, one in enumerate(entries)))
     monkeypatch.setattr("qsdp.estimators.QuantizedNetworkClassifier.fit", lambda *_: pytest.fail("trained"))
-    assert f"{message}{place + 2};" in refused("fit", "data.csv", "--target", "y", *FAST)
+    assert "in which most of its entries here cannot be read" in refused("fit", "data.csv", "--target", "y", *FAST)
 
 
 def test_training_rows_are_encoded_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
