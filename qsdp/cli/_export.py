@@ -33,11 +33,7 @@ def export(
         int | None, typer.Option(help="Bits of the columns of C: 16 | 32; 32 by default, 16 for series.")
     ] = None,
     length: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|N-M",
-            help="Samples of a series, or fewest and most, for C of a model whose encoding is Windows.",
-        ),
+        int | None, typer.Option(help="Samples of a series, for C of a model whose encoding is Windows.")
     ] = None,
     example: Annotated[
         bool,
@@ -51,7 +47,7 @@ def export(
     encoding of columns and the decision between classes. The code of a network alone reads 16-bit integers. With
     --example, a program main.c is added, which evaluates a few rows and exits with status 0 only if all outputs equal
     those of Python. The code of a model of images reads bytes. The code of a model of series takes --length samples,
-    one at a time; with N-M, the caller states their number, from N to M, before the first.
+    one at a time.
 
     js: a module of JavaScript for browsers and Node, with its types, as PATH.js and PATH.d.ts. It predicts, gives
     probabilities and explains predictions from rows as JSON has them, or from images.
@@ -63,7 +59,7 @@ def export(
     of the file describes both.
     """
     form = FORMATS[check_choice("--to", to, FORMATS)]
-    requested = {"width": width, "column_width": column_width, "length": _lengths(length), "example": example or None}
+    requested = {"width": width, "column_width": column_width, "length": length, "example": example or None}
     options = {name: value for name, value in requested.items() if value is not None}
     if unknown := [name for name in options if name not in form.options]:
         raise InvalidInputError(f"--{unknown[0].replace('_', '-')} is not an option of --to {to}")
@@ -89,14 +85,3 @@ def _default_name(stem: str, *, identifier: bool) -> str:
         stem = unicodedata.normalize("NFKD", stem.replace("ß", "ss")).encode("ascii", "ignore").decode()
     name = re.sub(r"\W", "_", stem)
     return name if name[:1].isalpha() else f"model_{name}".rstrip("_")
-
-
-def _lengths(text: str | None) -> int | tuple[int, int] | None:
-    """Read a number of samples, or the smallest and the largest one."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
-    if found is None:
-        raise InvalidInputError(f"--length must be a number such as 50, or two such as 20-60; got {text!r:.60}")
-    first, last = found.groups()
-    return int(first) if last is None else (int(first), int(last))

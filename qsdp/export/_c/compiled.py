@@ -6,7 +6,7 @@ import ctypes
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -33,10 +33,10 @@ _ROWS = Template("""\
 #include <stddef.h>
 #include "${name}.c"
 
-void ${name}_rows(const ${column} *column, size_t n, size_t n_entries, ${total} *output)
+void ${name}_rows(const ${column} *column, size_t n, ${total} *output)
 {
-    for (; n; n--, column += n_entries, output += ${C}) {
-        ${name}_outputs(column${length}, output);
+    for (; n; n--, column += ${n_columns}, output += ${C}) {
+        ${name}_outputs(column, output);
     }
 }
 """)
@@ -58,18 +58,9 @@ class CompiledModel:
         """Compute the integer outputs of shape (n, C) for data in the form that the original model accepts."""
         return self.evaluate(self.model.columns(X))
 
-    def evaluate(self, columns: npt.NDArray[Any] | Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+    def evaluate(self, columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Compute the integer outputs of shape (n, C) for integer columns within the input range, as on the device."""
-        model, found = self.model, np.empty((len(columns), self.model.network.n_outputs), dtype=np.int64)
-        if model.series is None or not model.series.varies:
-            found[:] = self._of_rows(np.asarray(columns), model.n_columns)
-            return found
-        for some, samples, rows in model.series.by_length(columns):
-            found[some] = self._of_rows(rows, samples.n_columns)
-        return found
-
-    def _of_rows(self, columns: npt.NDArray[Any], d: int) -> npt.NDArray[Any]:
-        """Compute the outputs of rows of d integers."""
+        columns, d = np.asarray(columns), self.model.n_columns
         low, high = self.model.input_range
         if columns.dtype.kind not in "iu" or columns.shape[1:] != (d,):
             raise InvalidInputError(f"columns must be integers of shape (n, {d}); got {columns.dtype} {columns.shape}")
@@ -82,8 +73,8 @@ class CompiledModel:
         rows = np.ascontiguousarray(columns, dtype=read)
         outputs = np.empty((len(rows), self.model.network.n_outputs), dtype=written)
         first, last = (ctypes.c_void_p(array.ctypes.data) for array in (rows, outputs))
-        self._rows(first, ctypes.c_size_t(len(rows)), ctypes.c_size_t(d), last)
-        return outputs
+        self._rows(first, ctypes.c_size_t(len(rows)), last)
+        return outputs.astype(np.int64)
 
     def scores(self, X: Any) -> FloatArray:
         """Return the outputs in the units of the model's scores, shape (n, C)."""
@@ -116,10 +107,7 @@ def compile_model(
 ) -> CompiledModel:
     """Compile exported files at an optimisation level, load them, and return the compiled model."""
     path = find_compiler(compiler)
-    rows = _ROWS.substitute(
-        template_types(model, name),
-        length=f", (uint32_t)(n_entries / {model.series.channels})" if model.series and model.series.varies else "",
-    )
+    rows = _ROWS.substitute(template_types(model, name), n_columns=model.n_columns)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         for own, contents in {**files, f"{name}_rows.c": rows.encode("ascii")}.items():
             (Path(folder) / own).write_bytes(contents)

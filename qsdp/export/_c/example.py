@@ -27,12 +27,8 @@ _MISSING = 0.1
 
 def example_source(model: IntegerModel, name: str) -> str:
     """Write the program that tests the exported files called `name`."""
-    rows, decision, series, lengths = example_rows(model), model.description.decision, model.series, []
-    if series is None or not series.varies:
-        outputs = model.outputs(rows)
-    else:
-        lengths = [series.length - at * (series.length - series.shortest) // (len(rows) - 1) for at in range(len(rows))]
-        outputs = model.outputs([row[: end * series.channels] for row, end in zip(rows, lengths, strict=True)])
+    rows, decision = example_rows(model), model.description.decision
+    outputs = model.outputs(rows)
     return render(
         "main.c",
         **template_types(model, name),
@@ -40,7 +36,6 @@ def example_source(model: IntegerModel, name: str) -> str:
         outputs=outputs.tolist(),
         chosen=None if decision == "none" else model.description.decide(outputs).tolist(),
         decision=decision,
-        lengths=lengths,
         first=_entries(model, name, rows[0]),
         initializer=lambda numbers: initializer(map(bare, numbers)),
     )

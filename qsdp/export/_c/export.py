@@ -148,7 +148,7 @@ def to_c(
     layout: str = "auto",
     packed: bool = True,
     encoder: Any = None,
-    length: int | Sequence[int] | None = None,
+    length: int | None = None,
 ) -> CSource:
     """Export a model to C99 code without floats, allocation or library calls.
 
@@ -183,8 +183,8 @@ def to_c(
         least 8 bits, which suits processors with vector instructions. Networks on images are always packed.
     encoder : Patches or Windows, optional
         The fitted encoder of a network on blocks alone, such as one that `qsdp.refit` rounded to a few bits.
-    length : int or (int, int), optional
-        For a network on series, their number of samples, or the smallest and the largest number.
+    length : int, optional
+        For a network on series, their number of samples.
 
     Raises
     ------
@@ -212,10 +212,8 @@ def to_c(
 
     Series arrive sample by sample: ``NAME_push(state, column)`` takes a sample of all channels, and returns -1 or, with
     the last sample of a series, the class; outputs are in ``state->output`` then. All that it remembers is in a state
-    of fixed size, which begins as zeros, and the next sample begins the next series. Where lengths vary,
-    ``NAME_begin(state, length)`` must say the length before the first sample, because the segments of a series depend
-    on it, and the functions of a whole series take ``length`` after ``column``. Channels that the encoder standardises
-    are clipped at 16 standard deviations, between which the bounds hold.
+    of fixed size, which begins as zeros, and the next sample begins the next series. Channels that the encoder
+    standardises are clipped at 16 standard deviations, between which the bounds hold.
 
     Neurons on images read their values from tables of sums, of at most 2 kB on the stack, where there are many neurons
     and patches have at most 15 entries or so.
@@ -274,7 +272,7 @@ def _warn_of_error(model: IntegerModel) -> None:
     if model.inputs is not None and model.series is None and model.inputs.most < 2**16:
         remedies.append("column_width=32")
     if model.series is not None:
-        remedies.append("a single length" if model.series.varies else "a smaller length")
+        remedies.append("a length with as many windows in every segment")
     take = f"; take {' or '.join(remedies)}, or compare" if remedies else "; compare"
     warn(
         f"the proven error bound of output {worst}, {model.rounding_error[worst]:.3g}, exceeds the range of its scores "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qsdp.export._c.source import entry_points, stream_points
+from qsdp.export._c.source import entry_points, stream_point
 from qsdp.export._c.text import identifiers, input_width, printable, string, template_types
 from qsdp.export._description import described
 from qsdp.export._integers.columns import factor_of
@@ -36,7 +36,7 @@ def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
         columns=_conversions(model, name),
         printable=printable,
         scaled=inputs is not None and any(inputs.scales),
-        declared=[*stream_points(model, name), *entry_points(model, name)],
+        declared=[*filter(None, [stream_point(model, name)]), *entry_points(model, name)],
     )
 
 
@@ -59,7 +59,7 @@ def state_bytes(model: IntegerModel) -> int:
         (input_width(model), sizes["ring"]),
         (layout.projection_width, len(model.series.lags) * sizes["entries"]),
         (layout.sum_width, model.network.n_outputs),
-        (32, 2 if model.series.varies else 1),
+        (32, 1),
     ]
     end = 0
     for bits, number in parts:

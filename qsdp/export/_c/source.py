@@ -11,7 +11,7 @@ from qsdp.export._integers.model import IntegerModel
 from qsdp.export._integers.vectors import RowVectors
 from qsdp.export._templates import render
 
-__all__ = ["c_source", "entry_points", "stream_points"]
+__all__ = ["c_source", "entry_points", "stream_point"]
 
 #: Largest size in bytes of the tables of sums, on the stack; half of it and twice of it differ by 3 % of the time.
 _TABLE = 2048
@@ -20,8 +20,6 @@ _TABLE = 2048
 def entry_points(model: IntegerModel, name: str) -> list[str]:
     """Write the declarations of the public C functions of a whole sample, without semicolons."""
     types, given = template_types(model, name), f"const {column_type(model)} column[{model.n_columns}]"
-    if model.series is not None and model.series.varies:
-        given = f"const {column_type(model)} *column, uint32_t length"
     found = [f"void {name}_outputs({given}, {types['total']} output[{types['C']}])"]
     if model.description.decision == "labels":
         found.append(f"void {name}_labels({given}, uint8_t label[{types['C']}])")
@@ -30,12 +28,11 @@ def entry_points(model: IntegerModel, name: str) -> list[str]:
     return found
 
 
-def stream_points(model: IntegerModel, name: str) -> list[str]:
-    """Write the declarations of the functions that take a series sample by sample; none for others."""
+def stream_point(model: IntegerModel, name: str) -> str:
+    """Write the declaration of the function that takes a series sample by sample; empty for others."""
     if model.series is None:
-        return []
-    push = f"int32_t {name}_push({name}_state *state, const {column_type(model)} column[{model.series.channels}])"
-    return [f"void {name}_begin({name}_state *state, uint32_t length)", push] if model.series.varies else [push]
+        return ""
+    return f"int32_t {name}_push({name}_state *state, const {column_type(model)} column[{model.series.channels}])"
 
 
 def c_source(model: IntegerModel, name: str, *, packed: bool) -> str:
@@ -94,7 +91,7 @@ def _of_blocks(model: IntegerModel, name: str) -> dict[str, object]:
     return {
         "series": model.series,
         "encoder": encoder,
-        "streaming": stream_points(model, name),
+        "streaming": stream_point(model, name),
         "starts": _starts(model),
         "side": side,
         "entries": entries,

@@ -82,26 +82,24 @@ class IntegerModel:
 
     @property
     def n_columns(self) -> int:
-        """Number of entries of a row, image or the longest series."""
+        """Number of entries of a row, image or series."""
         return self.samples.n_columns
 
     def columns(self, X: Any) -> Any:
         """Convert samples to the argument of `outputs`: fixed-point numbers and category codes, bytes or integers.
 
-        The result is an array with a row for each sample, or a list of rows for series whose lengths differ.
+        The result is an array with a row for each sample.
 
         Numbers beyond the fixed-point range, including infinities, are clipped to the largest number of their sign.
         """
         return self.samples.columns(X)
 
-    def outputs(self, columns: npt.NDArray[Any] | Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def outputs(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Compute the integer outputs of shape (n, C) for the result of `columns`; Python integers if necessary."""
-        if self.series is None:
-            return self.network.outputs(self.samples, np.asarray(columns))
-        found = np.empty((len(columns), self.network.n_outputs), dtype=np.int64)
-        for some, samples, rows in self.series.by_length(columns):
-            found[some] = self.network.outputs(samples, rows)
-        return found
+        rows = np.asarray(columns)
+        if rows.shape[1:] != (self.n_columns,):
+            raise InvalidInputError(f"columns must have shape (n, {self.n_columns}); got {rows.shape}")
+        return self.network.outputs(self.samples, rows)
 
     def scores(self, outputs: npt.NDArray[Any]) -> FloatArray:
         """Convert integer outputs to scores of the original model."""
@@ -118,7 +116,7 @@ def integer_model(
     column_width: int | None = None,
     width: int = 64,
     layout: str = "auto",
-    length: int | Sequence[int] | None = None,
+    length: int | None = None,
 ) -> IntegerModel:
     """Convert a model to integers, with the maximum number of digits for which all sums provably fit.
 
@@ -144,9 +142,9 @@ def integer_model(
         raise InvalidInputError(f"width must be 16, 32 or 64; got {width!r:.60}")
     if column_width not in {None, 16, 32}:
         raise InvalidInputError(f"column_width must be 16 or 32; got {column_width!r:.60}")
-    lengths = None if length is None or not blocks else _checked_lengths(encoder, length)
+    length = None if length is None or not blocks else _checked_length(encoder, length)
     if blocks:
-        quantize = _of_blocks(description, scales, column_width or 16, width, lengths)
+        quantize = _of_blocks(description, scales, column_width or 16, width, length)
     else:
         quantize = _of_rows(description, input_range, scales, column_width)
     found = _fitting(quantize, width, kinds, any_layout=blocks)
@@ -154,13 +152,13 @@ def integer_model(
         alone = not blocks and description.encoding is None
         known = {"a larger width": width < 64, "a smaller input_range": alone}
         remedies = [*(remedy for remedy, helps in known.items() if helps), "fewer neurons"]
-        if lengths is not None:
+        if length is not None:
 
-            def fits(ends: tuple[int, int]) -> bool:
-                shorter = _of_blocks(description, scales, column_width or 16, width, ends)
+            def fits(one: int) -> bool:
+                shorter = _of_blocks(description, scales, column_width or 16, width, one)
                 return _fitting(shorter, width, kinds, DIGITS[-1:], any_layout=True) is not None
 
-            remedies += _length_that_fits(encoder, lengths, fits)
+            remedies += _length_that_fits(encoder, length, fits)
         raise ExportError(
             f"the sums do not fit into the {width} bits of width, even with numbers rounded to {DIGITS[-1]} bits: take "
             + " or ".join(remedies)
@@ -218,43 +216,38 @@ def _of_blocks(
     scales: Mapping[str, float] | None,
     column_width: int,
     width: int,
-    lengths: tuple[int, int] | None,
+    length: int | None,
 ) -> _Quantize:
-    """Return the conversion of a model of images or, with lengths, of series to integers."""
+    """Return the conversion of a model of images or, with a length, of series to integers."""
 
     def quantize(digits: int) -> tuple[Vectors, IntegerNetwork, Bounds]:
-        samples = images(description) if lengths is None else series(description, lengths, scales, column_width, digits)
+        samples = images(description) if length is None else series(description, length, scales, column_width, digits)
         return samples, *integers_of_blocks(description, samples, width, digits)
 
     return quantize
 
 
-def _checked_lengths(encoder: Any, given: int | Sequence[int]) -> tuple[int, int]:
-    """Check the number of samples of a series, or the smallest and the largest one, and return both."""
-    ends = given if isinstance(given, (tuple, list)) else (given, given)
-    checked = [check_integer("length", end, minimum=1, maximum=2**16 - 1) for end in ends]
-    if len(checked) != 2 or checked[0] > checked[1]:
-        raise InvalidInputError(f"length must be an integer, or two, the smaller one first; got {given!r:.60}")
-    first, last = checked
-    if not _has_windows(encoder, first):
+def _checked_length(encoder: Any, length: int) -> int:
+    """Check the number of samples of a series, and return it."""
+    checked = check_integer("length", length, minimum=1, maximum=2**16 - 1)
+    if not _has_windows(encoder, checked):
         raise InvalidInputError(
-            f"length must be so large that each of {encoder.segments} segments has a window; got {first}"
+            f"length must be so large that each of {encoder.segments} segments has a window; got {checked}"
         )
-    return first, last
+    return checked
 
 
-def _length_that_fits(encoder: Any, lengths: tuple[int, int], fits: Callable[[tuple[int, int]], bool]) -> list[str]:
+def _length_that_fits(encoder: Any, length: int, fits: Callable[[int], bool]) -> list[str]:
     """Describe the largest smaller length for which sums fit; an empty list if there is none.
 
     A length need not fit if a larger one does, because segments of equal length need smaller factors.
     """
-    first, last = lengths
-    varies, longest = first < last, min(last - 1, _LONGEST_TRIED)
-    shortest = first if varies else next(one for one in range(1, first + 1) if _has_windows(encoder, one))
-    for one in range(longest, shortest - 1, -1):
-        if fits((first, one) if varies else (one, one)):
-            searched = "" if longest == last - 1 else f" up to {longest}"
-            return [f"length={(first, one) if varies and first < one else one} (the largest{searched} that fits)"]
+    longest = min(length - 1, _LONGEST_TRIED)
+    for one in range(longest, 0, -1):
+        if not _has_windows(encoder, one):
+            break
+        if fits(one):
+            return [f"length={one} (the largest{'' if longest == length - 1 else f' up to {longest}'} that fits)"]
     return []
 
 

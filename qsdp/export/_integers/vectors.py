@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -226,12 +225,11 @@ class SeriesVectors(BlockVectors):
     ----------
     windows : Windows
         The encoder.
-    shortest, length : int
-        Smallest and largest number of samples.
+    length : int
+        Number of samples.
     """
 
     windows: Windows
-    shortest: int
     length: int
 
     @property
@@ -246,7 +244,7 @@ class SeriesVectors(BlockVectors):
 
     @property
     def n_columns(self) -> int:
-        """Number of entries of the longest series."""
+        """Number of entries of a series."""
         return self.length * self.channels
 
     @property
@@ -259,65 +257,34 @@ class SeriesVectors(BlockVectors):
         """Distance of the last sample of a window from its first, by lag."""
         return [(self.windows.size - 1) * lag for lag in self.lags]
 
-    @property
-    def varies(self) -> bool:
-        """Whether series have different lengths."""
-        return self.shortest < self.length
-
-    @property
-    def _spans(self) -> IntArray:
-        """Smallest and largest number of windows of each block, of shape (2, R)."""
-        if not self.varies:
-            edges = np.array(self.windows.edges(self.length))
-            return np.stack([np.diff(edges).ravel()] * 2)
-        segments = self.windows.segments
-        low, high = (np.array(self.windows.edges(length))[:, -1] for length in (self.shortest, self.length))
-        return np.repeat(np.stack([low // segments, -(-high // segments)]), segments, axis=1)
+    @cached_property
+    def _windows(self) -> IntArray:
+        """Number of windows of each block, of shape (R,)."""
+        return np.diff(np.array(self.windows.edges(self.length))).ravel()
 
     @property
     def counts(self) -> FloatArray:
-        """Largest number of windows of each block, of shape (R,)."""
-        return np.asarray(self._spans[1], dtype=np.float64)
+        """Number of windows of each block, of shape (R,)."""
+        return self._windows.astype(np.float64)
 
     @property
     def divisors(self) -> FloatArray:
-        """Largest divisors of the sums of products of each block: numbers of windows, because rows are means."""
+        """Divisors of the sums of products of each block: numbers of windows, because rows are means."""
         return self.counts
 
     def common(self, digits: int) -> int:
         """Choose the numerator of the factors: a common multiple if they have so few bits then, else a large one."""
-        low, high = self._spans
-        if self.varies:
-            return int(high.max()) * ((1 << digits) - 1)
-        smallest, common = int(low.min()), math.lcm(*high.tolist())
+        smallest, common = int(self._windows.min()), math.lcm(*self._windows.tolist())
         return common if common < smallest << digits else smallest * ((1 << digits) - 1)
 
     def gains(self, common: int) -> IntArray:
-        """Factors of the sums of products of each block: `common` over the smallest numbers of windows, rounded."""
-        return _quotient(common, self._spans[0])
-
-    def weights(self, common: int) -> FloatArray:
-        """Largest factors times numbers of windows, over the largest numbers of windows, of shape (R,)."""
-        every = [np.arange(low, high + 1) for low, high in self._spans.T]
-        return np.array([(one * _quotient(common, one)).max() / one[-1] for one in every])
+        """Factors of the sums of products of each block: `common` over the numbers of windows, rounded half up."""
+        gains: IntArray = (common + self._windows // 2) // self._windows
+        return gains
 
     def drift(self, common: int) -> FloatArray:
-        """Bounds on the distance of numbers of windows times factors over `common` from 1, of shape (R,)."""
-        every = [np.arange(low, high + 1) for low, high in self._spans.T]
-        return np.array([np.abs(1.0 - one * _quotient(common, one) / common).max() for one in every])
-
-    def by_length(self, columns: Any) -> Iterator[tuple[IntArray, SeriesVectors, npt.NDArray[Any]]]:
-        """Yield the indices, vectors and rows of series of equal length, from an array or a list of series."""
-        sizes = np.array([len(one) for one in columns], dtype=np.int64)
-        for size in np.unique(sizes).tolist():
-            length, rest = divmod(size, self.channels)
-            if rest or not self.shortest <= length <= self.length:
-                raise InvalidInputError(
-                    f"columns must be series of {self.shortest} to {self.length} samples of {self.channels} channels; "
-                    f"got {size} integers"
-                )
-            some = np.flatnonzero(sizes == size)
-            yield some, replace(self, shortest=length, length=length), np.array([columns[at] for at in some])
+        """Distance of numbers of windows times factors over `common` from 1, of shape (R,)."""
+        return np.abs(1.0 - self._windows * self.gains(common) / common)
 
     @cached_property
     def vector(self) -> FloatArray:
@@ -336,18 +303,17 @@ class SeriesVectors(BlockVectors):
     def _window(self, sample: npt.NDArray[Any], last: float) -> FloatArray:
         return np.append(np.tile(sample.astype(np.float64), self.windows.size), [last] if self.windows.constant else [])
 
-    def columns(self, X: Any) -> Any:
-        """Return series as fixed-point numbers, sample after sample: an array, or a list if their lengths differ."""
+    def columns(self, X: Any) -> IntArray:
+        """Return series as fixed-point numbers, sample after sample."""
         assert self.inputs is not None
         series = self.windows.samples(X)
         for number, one in enumerate(series):
-            if not self.shortest <= one.shape[1] <= self.length:
-                allowed = f"{self.shortest} to {self.length}" if self.varies else self.length
-                raise InvalidInputError(f"series must have {allowed} samples; got {one.shape[1]} in series {number}")
+            if one.shape[1] != self.length:
+                raise InvalidInputError(
+                    f"series must have {self.length} samples; got {one.shape[1]} in series {number}"
+                )
         flat = np.concatenate([np.asarray(one, dtype=np.float64) for one in series], axis=1)
         fixed = fixed_columns(self.description, list(flat), self.inputs.scales, self.inputs.most)
-        if isinstance(series, list):
-            return np.split(fixed.ravel(), np.cumsum([one.size for one in series])[:-1])
         return fixed.reshape(len(series), -1)
 
     def products(self, columns: npt.NDArray[Any]) -> IntArray:
@@ -375,9 +341,3 @@ class SeriesVectors(BlockVectors):
         parts = [z[:, k * lag : k * lag + stride * (count - 1) + 1 : stride] for k in range(self.windows.size)]
         last = [np.full((len(z), count, 1), float(self.constant))] if self.windows.constant else []
         return np.concatenate([*parts, *last], axis=2)
-
-
-def _quotient(common: int, counts: IntArray) -> IntArray:
-    """Return an integer over numbers of windows, rounded; halves up, as in C."""
-    quotient: IntArray = (common + counts // 2) // counts
-    return quotient
