@@ -1,4 +1,9 @@
-"""Export of trained models to integer C99, ONNX, JavaScript and Verilog."""
+"""Export of trained models to integer C99, ONNX, JavaScript and Verilog.
+
+`describe` states any model independently of formats, and `_exact` its scores as products of linear functions and the
+quadratic forms that they add up to. JavaScript, Verilog and ONNX of tables are written from these forms. `_integers`
+gives them integer inputs and weights of proven widths, for C and for ONNX of networks and images.
+"""
 
 from qsdp.export._c.compiled import CompiledModel
 from qsdp.export._c.export import CSource, to_c
