@@ -67,7 +67,9 @@ def as_table(X: Any) -> Any:
     if type(X).__name__ == "LazyFrame":
         raise InvalidTypeError("X must be a table in memory; got a LazyFrame of polars: use X.collect()")
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
-        return X.to_pandas()
+        X = X.to_pandas()
+    if is_frame(X):
+        _refuse_periods(X)
     if hasattr(X, "dtype") or hasattr(X, "toarray") or is_frame(X):
         return X
     try:
@@ -78,6 +80,16 @@ def as_table(X: Any) -> Any:
     # They also reject integers beyond double precision, which NumPy keeps as objects.
     numbers = entries.dtype.kind not in "USO" or all(isinstance(entry, Number) for entry in entries.flat)
     return X if numbers else np.asarray(X, dtype=object)
+
+
+def _refuse_periods(frame: Any) -> None:
+    """Raise an error for columns of periods, which are neither days nor numbers."""
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if str(dtype).startswith("period["):
+            raise InvalidTypeError(
+                f"column {name!r} of X holds periods ({dtype}), which are neither dates nor numbers: convert them to "
+                f"dates, X[{name!r}].dt.to_timestamp()"
+            )
 
 
 def is_missing(entry: Any) -> bool:
@@ -307,6 +319,8 @@ def _kind(entry: Any) -> str:
         return "span"
     if isinstance(entry, (Real, Decimal)):
         return "number"
+    if type(entry).__name__ == "Period":
+        return "other"
     # The default text of an object is its address.
     return (
         "symbol"
@@ -384,6 +398,11 @@ def _unknown(entry: Any, name: str) -> InvalidTypeError:
         return InvalidTypeError(
             f"column {name!r} holds dates, such as {entry!s:.60}, where numbers are expected: convert them to numbers, "
             "or declare the column categorical"
+        )
+    if type(entry).__name__ == "Period":
+        return InvalidTypeError(
+            f"column {name!r} of X holds periods, such as {entry!s:.60}, which are neither dates nor numbers: convert "
+            "them to dates, entry.to_timestamp()"
         )
     # The checks of scikit-learn recognise the error by these words.
     return InvalidTypeError(

@@ -142,7 +142,7 @@ def _number(style: str, unit: str, text: str) -> float | None:
 # -- dates, times and durations ----------------------------------------------------------------------------
 
 _TIME = r"(?:,?\s+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?)?"
-_ISO = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d{1,9})?\s?(Z|UTC|GMT|[+-]\d\d:?\d\d)?)?")
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d{1,9})?\s?(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?")
 #: Short years after points need two digits before each of them: 1.2.10 is a version of software.
 _YEAR = r"(?P<year>\d{4}|(?<=[/-])\d\d|(?<=\d\d\.\d\d\.)\d\d)"
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

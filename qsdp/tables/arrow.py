@@ -23,6 +23,8 @@ __all__ = ["arrow_frames", "arrow_size", "kind"]
 
 #: First bytes of files, and pyarrow's names of the formats.
 _KINDS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "feather"}
+#: Name of pandas' type of periods.
+_PERIOD = "pandas.period"
 #: Bytes of an entry in memory, with its text and a copy.
 _ENTRY = 16
 
@@ -46,6 +48,11 @@ def arrow_frames(name: str, kind: str, rows: int | None) -> Iterator[pandas.Data
         columns = list(map(str, data.schema.names))
         if len(set(columns)) < len(columns):
             raise InvalidInputError(f"{name!r}: names of columns must be distinct")
+        if periods := _period_columns(data.schema):
+            raise InvalidInputError(
+                f"{name!r}: column {periods[0]!r} holds periods, which are neither dates nor numbers: convert them to "
+                f"dates before writing the file, frame[{periods[0]!r}].dt.to_timestamp()"
+            )
         if index := _index_columns(data.schema):
             warn(f"{name!r}: left out {', '.join(map(repr, index))}, the index of a data frame")
         nested = {field.name: field.type for field in data.schema if _is_nested(field.type)}
@@ -124,6 +131,16 @@ def _index_columns(schema: Any) -> list[str]:
     except (ValueError, AttributeError, TypeError):
         return []
     return [one for one in index if one in schema.names]
+
+
+def _period_columns(schema: Any) -> list[str]:
+    """Return the columns of pandas' periods, an extension type if pandas is imported, else one of integers."""
+    return [
+        field.name
+        for field in schema
+        if getattr(field.type, "extension_name", None) == _PERIOD
+        or (field.metadata or {}).get(b"ARROW:extension:name") == _PERIOD.encode()
+    ]
 
 
 @contextmanager

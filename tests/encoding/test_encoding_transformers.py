@@ -15,10 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
+import qsdp
 from qsdp.encoding import Encoding, TableEncoder, ThresholdEncoder
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 
@@ -335,12 +337,10 @@ def test_missing_entries_of_any_type_are_missing(missing):
     assert encoder.encoding_.columns[0].categories == ("(0.5, 1.5]", None)
 
 
-QUARTERS = pd.Series(pd.PeriodIndex(["2020Q1", "2020Q3", "2020Q2", "2020Q1"], freq="Q"))
 DAYS = pd.Series(pd.to_datetime(["2020-01-05", "2020-01-01", "2020-01-05", "2020-01-03"]))
 SYMBOLIC = {
     "intervals": (pd.cut([1.0, 5.0, 9.0, 2.0], [0, 3, 6, 9]), ("(0, 3]", "(3, 6]", "(6, 9]")),
     "quantiles": (pd.Series(pd.qcut([1, 2, 3, 4], 2)).astype(object), ("(0.999, 2.5]", "(2.5, 4.0]")),
-    "periods": (QUARTERS, ("2020Q1", "2020Q2", "2020Q3")),
     "tuples": (objects([(1, "a"), (0, "b"), (1, "a"), (2, "c")]), ("(0, 'b')", "(1, 'a')", "(2, 'c')")),
     "members": (objects([Colour.RED, Colour.BLUE] * 2), ("Colour.BLUE", "Colour.RED")),
     "members that are text": (objects([Size.SMALL, "l", "s", Size.LARGE]), ("l", "s")),
@@ -435,3 +435,22 @@ def test_weights_of_constant_columns_warn_of_nothing():
         weights = np.random.default_rng(seed).random(50)
         X = np.stack([np.arange(50.0), np.full(50, 0.1), np.full(50, 7.0)], axis=1)
         TableEncoder("standard").fit(X, sample_weight=weights)
+
+
+@pytest.mark.parametrize("as_objects", [False, True])
+def test_periods_are_refused_with_the_remedy(as_objects: bool) -> None:
+    months = pd.Series(pd.period_range("2024-01", periods=24, freq="M"), name="month")
+    table = pd.DataFrame({"month": months.astype(object) if as_objects else months, "x": range(24)})
+    dated = table.assign(month=months.dt.to_timestamp())
+    encoder = TableEncoder().fit(dated)
+    model = qsdp.QuantizedNetworkClassifier(4, refine="none", random_state=0).fit(dated, [0, 1] * 12)
+    for call in (encoder.transform, model.predict, TableEncoder().fit, lambda X: clone(model).fit(X, [0, 1] * 12)):
+        with pytest.raises(InvalidTypeError, match=r"column 'month' of X holds periods.*to_timestamp\(\)"):
+            call(table)
+
+
+def test_offsets_of_dates_may_be_hours_alone() -> None:
+    texts = ["2024-01-05 10:00:00+01", "2024-01-05 10:00:00+0100", "2024-01-05T10:00:00+01:00", "2024-01-05 09:00Z"]
+    column = pd.DataFrame({"when": [*texts, "2024-01-07"]})
+    inputs = TableEncoder("standard").fit_transform(column)[:, 0]
+    assert_allclose(inputs, [-0.5, -0.5, -0.5, -0.5, 2.0], rtol=1e-9)

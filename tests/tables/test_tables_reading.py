@@ -370,6 +370,14 @@ def test_parts_of_a_folder_may_have_other_types_and_columns(tmp_path: Path, orde
         read_table(tmp_path)
 
 
+def test_periods_in_parquet_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"x": range(12), "month": pd.period_range("2024-01", periods=12, freq="M")})
+    frame.to_parquet(tmp_path / "data.parquet")
+    with pytest.raises(InvalidInputError, match=r"column 'month' holds periods.*frame\['month'\]\.dt\.to_timestamp"):
+        read_table(tmp_path / "data.parquet")
+
+
 def test_partitions_may_have_names_of_several_types(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "year": ["2020", "later", None]})
