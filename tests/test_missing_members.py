@@ -21,7 +21,9 @@ def test_missing_targets_are_named() -> None:
         lambda: qsdp.solve_and_sample(X, None),
         lambda: qsdp.SufficientStatistics().partial_fit(X, None),
     ):
-        with pytest.raises(InvalidInputError, match=r"^y must be an array of shape .*, one row for each row of X; got None$"):
+        with pytest.raises(
+            InvalidInputError, match=r"^y must be an array of shape .*, one row for each row of X; got None$"
+        ):
             call()
     for estimator in (qsdp.QuantizedNetworkClassifier(), qsdp.QuantizedNetworkRegressor()):
         with pytest.raises(InvalidInputError, match="the target y is None"):

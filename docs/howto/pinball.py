@@ -1,18 +1,21 @@
-"""A user-defined loss: the pinball loss, minimised by a quantile."""
+"""The pinball loss, whose minimiser is a quantile."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from qsdp.losses import PiecewiseQuadratic
+from qsdp.losses import Loss, PiecewiseQuadratic
+
+Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Pinball(PiecewiseQuadratic):
-    """Pinball loss ``max(q r, (q - 1) r)`` with ``r = y - t``.
+    """Loss ``max(q r, (q - 1) r)`` of the residual ``r = y - t``.
 
     Parameters
     ----------
@@ -23,32 +26,33 @@ class Pinball(PiecewiseQuadratic):
     q: float = 0.5
 
     name: ClassVar[str] = "pinball"
-    smooth: ClassVar[bool] = False  # a kink at t = y
-    bounded_dual: ClassVar[bool] = True  # the interval is
-    cones: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # a linear program needs no cone
+    # A kink at t = y, slopes q - 1 and q, and linear inequalities.
+    smooth: ClassVar[bool] = False
+    bounded_dual: ClassVar[bool] = True
+    cones: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def lipschitz(self) -> float:
         return max(self.q, 1.0 - self.q)
 
-    def interval(self, target):
+    def interval(self, target: Array) -> tuple[float, float]:
         return self.q - 1.0, self.q
 
-    def values(self, prediction, target):
+    def values(self, prediction: Array, target: Array) -> Array:
         r = target - prediction
         return np.maximum(self.q * r, (self.q - 1.0) * r)
 
-    def expression(self, prediction, target, weight=1.0):
+    def expression(
+        self,
+        prediction: Any,
+        target: Array,
+        weight: float | Array = 1.0,
+    ) -> Any:
         import cvxpy as cp
 
         r = target - prediction
-        return cp.sum(
-            cp.multiply(
-                weight, cp.maximum(self.q * r, (self.q - 1.0) * r)
-            )
-        )
+        loss = cp.maximum(self.q * r, (self.q - 1.0) * r)
+        return cp.sum(cp.multiply(weight, loss))
 
-    def rescaled(self, scale):
+    def rescaled(self, scale: float) -> tuple[Loss, float]:
         return self, float(scale)

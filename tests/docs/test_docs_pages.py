@@ -2,9 +2,9 @@
 
 import ast
 import doctest
-import math
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import qsdp
 from qsdp import cli, exceptions
-from qsdp.losses import SCALAR_LOSSES, Absolute, Curvature, Loss
+from qsdp.losses import SCALAR_LOSSES, Loss
 from qsdp.relaxation.backends import BACKENDS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -63,7 +63,7 @@ def howto(monkeypatch):
     monkeypatch.syspath_prepend(str(HOWTO))
     before = set(sys.modules)
     yield
-    for name in {"pinball", "check_loss", "factors"} - before:
+    for name in {"pinball", "factors"} - before:
         sys.modules.pop(name, None)
 
 
@@ -133,40 +133,12 @@ def test_a_block_without_prompt_is_no_example_by_mistake():
     assert silent == []
 
 
-def spoilt(**members):
-    """Return the absolute loss with one thing wrong."""
-    return type("Spoilt", (SCALAR_LOSSES["absolute"],), members)()
-
-
-WRONG = {
-    "values": spoilt(values=lambda self, t, y: np.square(t - y)),
-    "gradient": spoilt(gradient=lambda self, t, y: -np.sign(t - y)),
-    "conjugate too small": spoilt(conjugates=lambda self, u, y: u * y - 1.0),
-    "conjugate too large": spoilt(conjugates=lambda self, u, y: u * y + 1.0),
-    "project_dual": spoilt(project_dual=lambda self, u, y: np.clip(u, -0.5, 0.5)),
-    "prox": spoilt(prox=lambda self, p, y, s: y.copy()),
-    "lipschitz": spoilt(lipschitz=math.inf),
-    "expression": spoilt(expression=lambda self, t, y, w=1.0: 2.0 * Absolute.expression(self, t, y, w)),
-    "weights": spoilt(expression=lambda self, t, y, w=1.0: Absolute.expression(self, t, y)),
-    "curvature": spoilt(has_curvature=True, curvature=lambda self, t, y: Curvature(np.ones_like(t))),
-    "guarded_values": spoilt(guarded_values=lambda self, nu, y, w=None: (2.0 * nu * y, 1, 0.0)),
-    "rescaled": spoilt(rescaled=lambda self, c: (self, c * c)),
-}
-
-
-@pytest.mark.parametrize("loss", [loss() for loss in SCALAR_LOSSES.values()], ids=repr)
-def test_check_loss_accepts_the_losses_of_the_package(loss, howto):
-    from check_loss import check_loss
-
-    check_loss(loss)
-
-
-@pytest.mark.parametrize("what", WRONG)
-def test_check_loss_finds_what_is_wrong(what, howto):
-    from check_loss import check_loss
-
-    with pytest.raises(AssertionError):
-        check_loss(WRONG[what])
+@pytest.mark.parametrize("width", [72, 80, 88, 100, 120])
+def test_the_class_of_the_page_is_formatted_for_any_width(width):
+    pytest.importorskip("ruff")
+    command = [sys.executable, "-m", "ruff", "format", "--isolated", "--check", f"--line-length={width}"]
+    done = subprocess.run([*command, HOWTO / "pinball.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_pinball_at_one_half_is_half_the_absolute_loss(howto):
