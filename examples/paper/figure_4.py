@@ -25,19 +25,16 @@ result = qsdp.solve_and_sample(
 
 
 def accuracy(model):
-    return np.mean(
-        model.predict(X[1400:]).argmax(axis=1) == digits[1400:]
-    )
+    digit = model.predict(X[1400:]).argmax(axis=1)
+    return np.mean(digit == digits[1400:])
 
 
 def curve(sizes, refine):
-    draws = [
-        [result.resample(m, k, refine=refine) for k in (0, 1, 2)]
-        for m in sizes
-    ]
-    return sizes, [
-        [accuracy(draw.network) for draw in row] for row in draws
-    ]
+    scores = np.empty((len(sizes), 3))
+    for row, seed in np.ndindex(scores.shape):
+        drawn = result.resample(sizes[row], seed, refine=refine)
+        scores[row, seed] = accuracy(drawn.network)
+    return sizes, scores
 
 
 curves = {
@@ -47,9 +44,10 @@ curves = {
 relaxed = accuracy(result.relaxation)
 _, ax = plt.subplots(layout="constrained")
 for name, (sizes, scores) in curves.items():
-    (line,) = ax.plot(sizes, np.mean(scores, axis=1), "o-", label=name)
-    low, high = np.min(scores, axis=1), np.max(scores, axis=1)
-    ax.fill_between(sizes, low, high, color=line.get_color(), alpha=0.2)
+    ax.plot(sizes, scores.mean(axis=1), "o-", label=name)
+    ax.fill_between(
+        sizes, scores.min(axis=1), scores.max(axis=1), alpha=0.2
+    )
 ax.axhline(relaxed, color="#666666", linestyle="--", label="relaxation")
 ax.set(xscale="log", xlabel="number of neurons", ylabel="accuracy")
 ax.legend()

@@ -26,7 +26,7 @@ def test_a_script_is_short_and_says_what_to_see(script):
     lines, tree = text.splitlines(), ast.parse(text)
     code = [line for node in tree.body[1:] for line in lines[node.lineno - 1 : node.end_lineno] if line.strip()]
     prose = " ".join([ast.get_docstring(tree), *re.findall(r"^# (?!%%)(.*)$", text, re.MULTILINE)])
-    assert len(code) <= 40
+    assert len(code) <= 44
     assert max(map(len, code)) <= 72
     assert max(map(len, lines)) <= 80
     assert len(re.findall(r"[.:](?=\s|$)", prose)) >= 3
