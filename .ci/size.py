@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "qsdp"
-AROUND = {"bench", "cli", "datasets", "encoding", "estimators", "export", "plotting", "report", "tables", "__main__"}
+AROUND = {"cli", "datasets", "encoding", "estimators", "export", "plotting", "report", "tables", "__main__"}
 GROUPS = ("core", "around the core", "baselines")
 
 

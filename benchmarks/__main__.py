@@ -32,7 +32,7 @@ from benchmarks.machinery.commit import commit
 from benchmarks.machinery.quotes import Quoted, filled
 from benchmarks.machinery.report import Study, claims_of, markdown_of, print_report, summary_of
 from benchmarks.machinery.verdicts import Claim, corrected
-from qsdp.bench import Record, Results, load_results, run_experiment
+from benchmarks.runner import Record, Results, load_results, run_experiment
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent

@@ -44,8 +44,6 @@ nitpick_ignore = [
     ("py:obj", f"qsdp.{name}")
     for name in (
         "baselines.quadratic.FAMILIES",
-        "bench.uci.METHODS",
-        "bench.uci.SETS",
         "losses.LOSSES",
         "pricing.shifts",
         "relaxation.incumbent.Incumbent",

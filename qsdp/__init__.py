@@ -124,7 +124,7 @@ __all__ = [
 
 
 #: Packages that are imported when they are first used, since they need others.
-_LATER = ("baselines", "bench", "cli", "estimators", "export", "plotting", "report", "tables")
+_LATER = ("baselines", "cli", "estimators", "export", "plotting", "report", "tables")
 
 
 def __getattr__(name: str) -> Any:

@@ -22,9 +22,9 @@ from benchmarks.machinery.common import Records, geometric, unfolded, where
 from benchmarks.machinery.quotes import wrapped
 from benchmarks.methods.equal_bits import DEFAULT, TRAINED, rounded
 from benchmarks.methods.models import LEAVES
-from qsdp.bench import Record
-from qsdp.bench._report import markdown_table
-from qsdp.bench.uci.report import means, shared_splits
+from benchmarks.runner import Record
+from benchmarks.runner._report import markdown_table
+from benchmarks.uci.report import means, shared_splits
 
 NAME = "accuracy_bytes"
 TITLE = "Accuracy against bytes"

@@ -17,8 +17,8 @@ from benchmarks.machinery import draw
 from benchmarks.machinery.report import Study
 from benchmarks.machinery.summary import summary
 from benchmarks.machinery.verdicts import Claim, compare, judged, not_measured
+from benchmarks.runner import Record
 from benchmarks.versions import versions_of
-from qsdp.bench import Record
 
 PAPER = "Bartan, Pilanci"
 TARGET = "Target of the package"

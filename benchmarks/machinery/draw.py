@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp.bench import Record
+from benchmarks.runner import Record
 from qsdp.networks import QuadraticForm
 
 Records = Sequence[Record]

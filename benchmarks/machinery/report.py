@@ -9,10 +9,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks import runner
 from benchmarks.machinery.verdicts import KINDS, LEVEL, PAPERS, REPETITIONS, THEORY, VERDICTS, Claim, corrected
-from qsdp import bench
-from qsdp.bench import Experiment, Record, Results
-from qsdp.bench._report import markdown_table
+from benchmarks.runner import Experiment, Record, Results
+from benchmarks.runner._report import markdown_table
 
 __all__ = ["Study", "claims_of", "markdown_of", "print_report", "summary_of"]
 
@@ -61,7 +61,7 @@ def print_report(study: Study, results: Results, console: Console | None = None)
     ]
     if len(shown) < len(claims):
         lines.append(f"claims that need the full cases: {len(claims) - len(shown)}")
-    bench.print_report(study, results, console, lines)
+    runner.print_report(study, results, console, lines)
 
 
 def markdown_of(
@@ -75,7 +75,7 @@ def markdown_of(
         parts.append(markdown_table(("source", "claim", "verdict", "kind", "measured", "does not hold"), rows))
     if picture is not None:
         parts.append(f"![{study.title}]({picture})")
-    return bench.markdown_of(study, results, parts)
+    return runner.markdown_of(study, results, parts)
 
 
 def summary_of(

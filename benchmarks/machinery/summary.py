@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp.bench import Record, Table
+from benchmarks.runner import Record, Table
 
 #: Names of accuracies, which are shown in percent, by the last word of a measurement; and other words as written.
 ACCURACIES = {"test": "test accuracy", "training": "training accuracy", "validation": "validation accuracy"}

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import scipy
 
+from benchmarks.runner._report import holm, percent
 from qsdp._utils.validation import check_choice
-from qsdp.bench._report import holm, percent
 from qsdp.exceptions import InvalidInputError
 
 __all__ = [

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.uci.bits import PLACE, REAL, boosting_bits, linear_bits, node_bits, tree_bits, weights_bits
 from qsdp._utils.validation import FloatArray
-from qsdp.bench.uci.bits import PLACE, REAL, boosting_bits, linear_bits, node_bits, tree_bits, weights_bits
 from qsdp.report.sizes import encoding_bits
 
 __all__ = [

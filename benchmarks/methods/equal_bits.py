@@ -26,8 +26,8 @@ from benchmarks.methods.models import (
     trees,
 )
 from benchmarks.methods.rounding import PRECISIONS
+from benchmarks.runner import Table
 from qsdp.baselines._budget import BUDGET
-from qsdp.bench import Table
 
 DEFAULT, TRAINED = "default", "straight-through"
 

@@ -18,8 +18,8 @@ import qsdp
 from benchmarks.machinery.common import timed
 from benchmarks.methods import bits as sizes
 from benchmarks.methods.rounding import PRECISIONS, best_rounded, fit_logistic, fit_squares
+from benchmarks.uci.data import Split, validation_splits
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench.uci.data import Split, validation_splits
 from qsdp.estimators.classes import choose_classes
 from qsdp.networks import QuadraticForm
 
@@ -178,7 +178,7 @@ def logistic(
 
 def quadratic_ridge(sample: Sample) -> Measured:
     """Yield ridge regression on all monomials up to degree two, with real coefficients."""
-    from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
+    from benchmarks.uci.quadratic import QuadraticRidgeClassifier
 
     model = QuadraticRidgeClassifier(sample.folds)
     _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import scipy
 from scipy.special import expit, softmax
 
+from benchmarks.uci.rounding import grids
 from qsdp._utils.validation import FloatArray
-from qsdp.bench.uci.rounding import grids
 
 PRECISIONS = (2, 4, 8)
 

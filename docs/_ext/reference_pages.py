@@ -33,8 +33,6 @@ MODULES = (
     "qsdp.baselines.relinear",
     "qsdp.baselines.bpls",
     "qsdp.baselines.rls",
-    "qsdp.bench",
-    "qsdp.bench.uci",
 )
 
 PAGE = """{name}

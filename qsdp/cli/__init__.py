@@ -1,4 +1,4 @@
-"""The command-line program `qsdp`: demo, fit, predict, resample, certify, report, export, datasets, bench."""
+"""The command-line program `qsdp`: demo, fit, predict, resample, certify, report, export, datasets."""
 
 import sys
 from typing import Any

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.machinery.report import Study, claims_of, markdown_of
 from benchmarks.machinery.verdicts import Claim, exact
-from qsdp.bench import Record, Results
+from benchmarks.runner import Record, Results
 
 main = pytest.importorskip("benchmarks.__main__", reason="not in the installed package")
 

@@ -21,7 +21,7 @@ ROOTS = '''
 from benchmarks.experiments.{topic}.{name} import __name__ as here
 from benchmarks.machinery.report import Study
 from benchmarks.machinery.verdicts import exact
-from qsdp.bench import Table
+from benchmarks.runner import Table
 
 
 def cases(quick):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 theory = pytest.importorskip("benchmarks.experiments.paper.theory", reason="not in the installed package")
 

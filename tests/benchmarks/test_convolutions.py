@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 pytest.importorskip("torch")
 convolutions = pytest.importorskip("benchmarks.experiments.product.convolutions", reason="not in the installed package")

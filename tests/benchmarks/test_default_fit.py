@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qsdp.bench import Record, run_experiment
+from benchmarks.runner import Record, run_experiment
 
 study = pytest.importorskip("benchmarks.experiments.accuracy.default_fit", reason="not in the installed package")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 few_shot = pytest.importorskip("benchmarks.experiments.accuracy.few_shot", reason="not in the installed package")
 mixed_integer = pytest.importorskip("benchmarks.experiments.accuracy.mixed_integer")

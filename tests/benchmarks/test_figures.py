@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from qsdp.bench import Record
-from qsdp.bench._results import key_of
+from benchmarks.runner import Record
+from benchmarks.runner._results import key_of
 
 pytest.importorskip("benchmarks.machinery.common", reason="not in the installed package")
 

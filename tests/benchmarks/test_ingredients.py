@@ -7,8 +7,8 @@ import pytest
 from sklearn.base import clone
 
 import qsdp
-from qsdp.bench import Record, run_experiment
-from qsdp.bench.uci.data import prepare
+from benchmarks.runner import Record, run_experiment
+from benchmarks.uci.data import prepare
 
 study = pytest.importorskip("benchmarks.experiments.accuracy.ingredients", reason="not in the installed package")
 

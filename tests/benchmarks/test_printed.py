@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 pytest.importorskip("torch")
 study = pytest.importorskip("benchmarks.experiments.paper.printed", reason="not in the installed package")

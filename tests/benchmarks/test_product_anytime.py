@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 study = pytest.importorskip("benchmarks.experiments.product.anytime", reason="not in the installed package")
 process = pytest.importorskip("benchmarks.machinery.process", reason="not in the installed package")

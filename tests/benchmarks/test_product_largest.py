@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 study = pytest.importorskip("benchmarks.experiments.product.largest", reason="not in the installed package")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 study = pytest.importorskip("benchmarks.experiments.product.proven", reason="not in the installed package")
 

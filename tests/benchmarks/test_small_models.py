@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import qsdp
 from benchmarks.methods import bits, rounding
-from qsdp.bench import Record, run_experiment
-from qsdp.bench.uci.data import SETS, prepare
+from benchmarks.runner import Record, run_experiment
+from benchmarks.uci.data import SETS, prepare
 from qsdp.encoding import TableEncoder
 
 study = pytest.importorskip("benchmarks.experiments.accuracy.small_models", reason="not in the installed package")

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 import qsdp
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 peers = pytest.importorskip("benchmarks.methods.peers", reason="not in the installed package")
 study = pytest.importorskip("benchmarks.experiments.solvers.inner", reason="not in the installed package")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 summary = pytest.importorskip("benchmarks.machinery.summary", reason="not in the installed package").summary
 

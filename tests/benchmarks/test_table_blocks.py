@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp.bench import Record, run_experiment
-from qsdp.bench.uci.data import prepare
+from benchmarks.runner import Record, run_experiment
+from benchmarks.uci.data import prepare
 
 study = pytest.importorskip("benchmarks.experiments.accuracy.table_blocks", reason="not in the installed package")
 

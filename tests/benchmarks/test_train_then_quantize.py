@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.machinery.verdicts import Claim
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 pytest.importorskip("torch")
 study = pytest.importorskip(

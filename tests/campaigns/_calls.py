@@ -64,11 +64,6 @@ LONG = {
         f".fit(X, {'labels' if 'Classifier' in name else 'y'})"
         for name in _TRAINED
     },
-    "bench": (
-        "import tempfile; from pathlib import Path; from qsdp.bench import run_experiment;"
-        "from qsdp.bench.uci import uci_experiment; folder = tempfile.TemporaryDirectory();"
-        "run_experiment(uci_experiment(['breast-cancer'], None, 50), Path(folder.name) / 'r.json', verbose=False)"
-    ),
 }
 
 #: Runs a call: says how it ended, and which threads it has left.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -34,10 +33,6 @@ COMMANDS = {
     "export, c": ("SOURCE.c SOURCE.h", "export --force MODEL --to c --output SOURCE.c"),
     "export, onnx": ("SOURCE.onnx", "export --force MODEL --to onnx --output SOURCE.onnx"),
     "export, verilog": ("SOURCE.v", "export --force BITS --to verilog --output SOURCE.v"),
-    "bench": (
-        "BENCH/uci-quick.json BENCH/uci-quick.md",
-        "bench --quick --sets breast-cancer --methods qsdp-polish --seeds 1 --out BENCH",
-    ),
 }
 
 
@@ -65,7 +60,7 @@ def command(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
         if changed - set(COMMANDS[name][0].split()):
             outcome.wrong("other files changed", of=name, by=stop.name, files=sorted(changed))
         if code != 0:
-            _check_whole(name, folder, before, changed, outcome)
+            _check_whole(name, folder, changed, outcome)
 
 
 def full_disk(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
@@ -76,9 +71,6 @@ def full_disk(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
     outcome.count("full disk of a command", name)
     # Lengths of files with seconds in them differ.
     size = int(rng.integers(0, max(1, int(0.9 * max(len(before[file]) for file in written)))))
-    if name == "bench":
-        # It goes on from what it has measured.
-        before = {file: held for file, held in before.items() if file not in written}
     with tempfile.TemporaryDirectory() as place:
         process = _begun(name, folder := Path(place), before, size)
         errors = process.communicate(timeout=LAST)[1]
@@ -87,9 +79,9 @@ def full_disk(rng: np.random.Generator, outcome: Outcome, turn: int) -> None:
         if "Traceback" in errors or "too large" not in errors:
             outcome.wrong("an error that does not say it", of=name, errors=errors[-300:])
         changed = _changed(before, contents(folder))
-        if name != "bench" and changed:
+        if changed:
             outcome.wrong("a full disk changed files", of=name, files=sorted(changed))
-        _check_whole(name, folder, before, changed, outcome)
+        _check_whole(name, folder, changed, outcome)
 
 
 def _begun(name: str, folder: Path, files: Files, size: int | None = None) -> subprocess.Popen[str]:
@@ -106,22 +98,18 @@ def _changed(before: Files, after: Files) -> set[str]:
     return {file for file in files if after.get(file) != before.get(file)}
 
 
-def _check_whole(name: str, folder: Path, before: Files, changed: set[str], outcome: Outcome) -> None:
+def _check_whole(name: str, folder: Path, changed: set[str], outcome: Outcome) -> None:
     for file in changed.intersection(COMMANDS[name][0].split()):
-        if not (folder / file).is_file() or not _readable(folder / file, before.get(file)):
+        if not (folder / file).is_file() or not _readable(folder / file):
             outcome.wrong("torn file", of=name, file=file)
 
 
-def _readable(path: Path, before: bytes | None) -> bool:
+def _readable(path: Path) -> bool:
     """Return whether a file of a command is whole, though it is not the one of before: times are part of it."""
     held = path.read_bytes()
     try:
         if path.suffix == ".html":
             return held.rstrip().endswith(b"</html>")
-        if path.suffix == ".md":
-            return before is None or held.splitlines()[-1] == before.splitlines()[-1]
-        if path.suffix == ".json":
-            return bool(json.loads(held))
         if path.suffix:
             return False  # the same model is the same file
         qsdp.load_certificate(path) if path.name == "CERTIFICATE" else qsdp.load(path)

@@ -52,8 +52,6 @@ def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) 
         program, *arguments = shlex.split(command, comments=True)
         if program == "qsdp-check":
             return qsdp_check.main(arguments), capsys.readouterr().out
-        if arguments[0] == "bench":  # whose quick run is measured in test_cli_bench
-            arguments += ["--sets", "iris", "--methods", "logistic"]
         *arguments, path = arguments if ">" in arguments else [*arguments, ""]
         result = run(*(word for word in arguments if word != ">"))
         if path:
@@ -82,7 +80,6 @@ def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) 
         "diabetes.html",
         "diabetes.qsdp",
         "predictions.csv",
-        "qsdp-bench",
     ]
     assert sorted(path.name for path in here.iterdir()) == made
 

@@ -27,9 +27,9 @@ from benchmarks.machinery.common import TARGET, Records, by, experiment_in, over
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, not_measured, paired_claim
 from benchmarks.methods.equal_bits import rounded
 from benchmarks.methods.models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
+from benchmarks.uci.data import LARGE, SETS, load, prepare, split_cases
 from benchmarks.versions import ESTIMATORS, estimators_of
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench.uci.data import LARGE, SETS, load, prepare, split_cases
 from qsdp.networks.weights import bits_of
 
 SOURCE = "Susskind et al., Weightless Neural Networks for Efficient Edge Inference, README"

@@ -30,8 +30,8 @@ from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, wh
 from benchmarks.machinery.verdicts import Claim
 from benchmarks.methods.equal_bits import models, printed_claim, rival_claims, tables
 from benchmarks.methods.models import Sample
+from benchmarks.uci.data import Split
 from benchmarks.versions import ESTIMATORS
-from qsdp.bench.uci.data import Split
 
 SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
 #: Pixels per side of an image.

@@ -21,10 +21,10 @@ import numpy as np
 import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, where
 from benchmarks.machinery.verdicts import Claim, paired_claim
+from benchmarks.runner import Record
+from benchmarks.uci.data import LARGE, SETS, prepare
 from benchmarks.versions import ESTIMATORS, estimators_of
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench import Record
-from qsdp.bench.uci.data import LARGE, SETS, prepare
 from qsdp.encoding.fitting import CUT
 
 CHOSEN = tuple(name for name in SETS if name not in LARGE | {"wine-quality-white"})

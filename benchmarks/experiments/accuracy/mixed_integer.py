@@ -29,8 +29,8 @@ from benchmarks.machinery.common import TARGET, Records, experiment_in, where
 from benchmarks.machinery.verdicts import Claim
 from benchmarks.methods.equal_bits import models, printed_claim, rival_claims, tables
 from benchmarks.methods.models import Sample
+from benchmarks.uci.data import Split, load
 from benchmarks.versions import ESTIMATORS
-from qsdp.bench.uci.data import Split, load
 
 ROWS = {"adult": (40, 120, 200, 280), "heart": (40, 120, 190)}
 DRAWS = 10

@@ -35,10 +35,10 @@ from benchmarks.machinery.verdicts import REPETITIONS, Claim, exact, paired_clai
 from benchmarks.methods import bits as sizes
 from benchmarks.methods.equal_bits import rounded
 from benchmarks.methods.models import FAMILIES, PREFIXES, SIZES, Sample
+from benchmarks.runner import Record, Table
+from benchmarks.uci.data import SETS, prepare, split_cases
+from benchmarks.uci.suite import N_SEEDS
 from benchmarks.versions import ESTIMATORS, estimators_of
-from qsdp.bench import Record, Table
-from qsdp.bench.uci.data import SETS, prepare, split_cases
-from qsdp.bench.uci.suite import N_SEEDS
 
 STANDARD, DEFAULT = PREFIXES.values()
 #: The rival that shares the inputs of the default network, in few bits.

@@ -26,9 +26,9 @@ import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, values, where
 from benchmarks.machinery.verdicts import Claim, exact, paired_claim
 from benchmarks.methods.bits import PLACE, QUADRATIC, encoding_bits
+from benchmarks.uci.data import LARGE, SETS, prepare
 from benchmarks.versions import ESTIMATORS, estimators_of
 from qsdp._utils.parallel import blas_threads
-from qsdp.bench.uci.data import LARGE, SETS, prepare
 
 GENERATED = ("staircases", "rings")
 CHOSEN = (*(name for name in SETS if name not in LARGE | {"wine-quality-white"}), *GENERATED)

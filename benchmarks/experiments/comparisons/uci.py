@@ -1,14 +1,14 @@
-"""The UCI suite of the package, `qsdp bench --suite uci`, whose results are stored here."""
+"""The UCI suite: quantized networks and other methods on classification sets (`benchmarks/uci/`)."""
 
 from typing import Any
 
 from benchmarks.machinery.common import Records, kilobits, table_row
 from benchmarks.machinery.report import Study
 from benchmarks.machinery.verdicts import Claim, exact, not_measured, paired_claim
+from benchmarks.uci import EXPERIMENT as SUITE
+from benchmarks.uci import METHODS
+from benchmarks.uci.report import means, shared_splits
 from benchmarks.versions import versions_of
-from qsdp.bench.uci import EXPERIMENT as SUITE
-from qsdp.bench.uci import METHODS
-from qsdp.bench.uci.report import means, shared_splits
 
 __all__ = ["EXPERIMENT", "quotes"]
 

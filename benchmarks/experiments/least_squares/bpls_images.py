@@ -36,9 +36,9 @@ from benchmarks.data.sets import Split, images
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, by, experiment_in, grouped, where
 from benchmarks.machinery.verdicts import Claim, Evidence, compare, either, exact, judged, within
+from benchmarks.runner import Record
 from qsdp.baselines import bpls
 from qsdp.baselines.bpls._network import Network, random_weights
-from qsdp.bench import Record
 from qsdp.estimators.classes import choose_classes
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"

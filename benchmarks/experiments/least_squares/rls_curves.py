@@ -31,7 +31,7 @@ from benchmarks.data.sets import digits, images
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, experiment_in, grouped, where
 from benchmarks.machinery.verdicts import Claim, Evidence, compare, either, judged, not_measured
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 SOURCE = "Zhang et al. 2021"
 

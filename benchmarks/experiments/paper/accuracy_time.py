@@ -51,9 +51,9 @@ from benchmarks.machinery.common import (
 )
 from benchmarks.machinery.verdicts import Claim, paired_claim
 from benchmarks.methods.networks import Predict, fits, fourth, outputs_of
+from benchmarks.runner import Record
 from qsdp.baselines._budget import BUDGET, chosen_by
 from qsdp.baselines._choice import Choice
-from qsdp.bench import Record
 
 #: Function that derives a network from a trained model and returns its predictions and the network.
 Make = Callable[[Any], tuple[Predict, Any]]

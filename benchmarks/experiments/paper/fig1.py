@@ -47,8 +47,8 @@ from benchmarks.machinery.common import (
 )
 from benchmarks.machinery.verdicts import Claim, paired_claim
 from benchmarks.methods.networks import fits, fourth_of, outputs_of
+from benchmarks.runner import Record
 from qsdp.baselines._budget import BUDGET, chosen_by
-from qsdp.bench import Record
 
 KEYS = ("m",)
 SIZES = (10, 30, 100, 300, 1000, 3000)

@@ -31,7 +31,7 @@ from benchmarks.machinery.common import (
     where,
 )
 from benchmarks.machinery.verdicts import Claim
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)
 KEYS = ("m",)

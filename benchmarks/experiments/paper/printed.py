@@ -43,7 +43,7 @@ from benchmarks.machinery.common import (
 )
 from benchmarks.machinery.verdicts import Claim, paired_claim
 from benchmarks.methods.networks import outputs_of
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 #: Figure, set, neurons, beta of the program, rival, and beta of the rival.
 FIGURES: dict[str, tuple[str, int, float, str, float]] = {

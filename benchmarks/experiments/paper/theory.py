@@ -34,7 +34,7 @@ import numpy as np
 from benchmarks.machinery.common import Records, What, experiment_in, grid, medians, table_row, values, where
 from benchmarks.machinery.verdicts import Claim, compare, exact, judged, share
 from benchmarks.methods.theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 THEORY = "Theory: Bartan, Pilanci"
 #: Numbers of columns and betas of the optima on 50 samples.

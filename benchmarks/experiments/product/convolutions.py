@@ -46,7 +46,7 @@ from benchmarks.machinery.common import TARGET, Records, accuracy, experiment_in
 from benchmarks.machinery.process import in_own_process, peak
 from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.methods.binary_cnn import train_binary_cnn
-from qsdp.bench.uci.bits import boosting_bits, tree_bits
+from benchmarks.uci.bits import boosting_bits, tree_bits
 from qsdp.networks.compact import integer_weights
 from qsdp.refinement import in_bits
 from qsdp.refinement._alpha_bits import nearest_integers

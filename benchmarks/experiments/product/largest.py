@@ -38,7 +38,7 @@ from benchmarks.machinery import draw
 from benchmarks.machinery.common import TARGET, Records, experiment_in, timed, where
 from benchmarks.machinery.summary import summary
 from benchmarks.machinery.verdicts import Claim, exact
-from qsdp.bench import Record, Table
+from benchmarks.runner import Record, Table
 
 #: Series: their sizes, and the share of `beta_max`.
 SERIES: dict[str, tuple[tuple[int, ...], float]] = {

@@ -21,8 +21,8 @@ from benchmarks.data.sets import images
 from benchmarks.experiments.quadratic.nonlinear_cluster import train_starts
 from benchmarks.machinery.common import Records, experiment_in, grid, over_sets
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, judged, within
+from benchmarks.runner import Record
 from qsdp.baselines import quadratic
-from qsdp.bench import Record
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Table 4"
 HEADS = ("linear", "qnn", "rpqnn")

@@ -21,8 +21,8 @@ from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, by, experiment_in, grid, where
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, exact, judged
 from benchmarks.methods.quadratic_theory import classify_conics
+from benchmarks.runner import Record
 from qsdp.baselines import quadratic
-from qsdp.bench import Record
 from qsdp.datasets import make_nonlinear_clusters
 from qsdp.networks import QuadraticForm
 

@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, experiment_in, grouped, where
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, exact, judged, not_measured, share
-from qsdp.bench import Record
+from benchmarks.runner import Record
 from qsdp.datasets import split_digits
 
 RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)

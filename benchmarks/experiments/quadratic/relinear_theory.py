@@ -25,9 +25,9 @@ from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, experiment_in, grid, where
 from benchmarks.machinery.verdicts import Claim, compare, exact, judged, not_measured
 from benchmarks.methods.quadratic_theory import amplification, output_change, output_range
+from benchmarks.runner import Record
 from qsdp.baselines import AffineForm, TrainedLayer, relu
 from qsdp.baselines.quadratic import get_family
-from qsdp.bench import Record
 
 PAPER = "Fan et al."
 SCALES = (0.01, 0.03)

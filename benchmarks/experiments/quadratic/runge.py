@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.machinery.common import Records, experiment_in, grid
 from benchmarks.machinery.verdicts import Claim, Evidence, compare, exact, judged
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 SOURCE = "Fan et al., Table II"
 WIDTHS = [1, 8, 8, 8, 8, 1]

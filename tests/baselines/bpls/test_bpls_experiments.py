@@ -14,7 +14,7 @@ import pytest
 
 import qsdp
 from benchmarks.machinery.verdicts import Claim
-from qsdp.bench import Record, Results, run_experiment
+from benchmarks.runner import Record, Results, run_experiment
 from qsdp.datasets import load_mnist
 from qsdp.exceptions import DatasetError
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 heads = pytest.importorskip(
     "benchmarks.experiments.quadratic.mnist_quadratic_heads", reason="not in the installed package"

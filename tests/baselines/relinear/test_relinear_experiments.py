@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 pytest.importorskip("benchmarks.experiments", reason="not in the installed package")
 NAMES = ("relinear_digits", "relinear_theory", "runge")

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from qsdp.bench import Record
+from benchmarks.runner import Record
 
 rls_curves = pytest.importorskip(
     "benchmarks.experiments.least_squares.rls_curves", reason="not in the installed package"

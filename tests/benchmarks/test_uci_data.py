@@ -9,9 +9,9 @@ import pytest
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from qsdp.bench.uci import SETS
-from qsdp.bench.uci import data as data_module
-from qsdp.bench.uci.data import LARGE, load, prepare, validation_splits
+from benchmarks.uci import SETS
+from benchmarks.uci import data as data_module
+from benchmarks.uci.data import LARGE, load, prepare, validation_splits
 from qsdp.datasets import Dataset, list_datasets
 from qsdp.exceptions import DatasetError, InvalidInputError
 

@@ -10,8 +10,8 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from qsdp.bench.uci.data import validation_splits
-from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
+from benchmarks.uci.data import validation_splits
+from benchmarks.uci.quadratic import QuadraticRidgeClassifier
 from qsdp.exceptions import InvalidInputError
 
 

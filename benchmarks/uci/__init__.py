@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qsdp.bench.uci.data import SETS
-from qsdp.bench.uci.methods import METHODS
-from qsdp.bench.uci.suite import EXPERIMENT, uci_experiment
+from benchmarks.uci.data import SETS
+from benchmarks.uci.methods import METHODS
+from benchmarks.uci.suite import EXPERIMENT, uci_experiment
 
 __all__ = ["EXPERIMENT", "METHODS", "SETS", "uci_experiment"]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.uci.bits import REAL, boosting_bits, linear_bits, tree_bits
+from benchmarks.uci.rounding import PRECISION
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines._budget import Folds
-from qsdp.bench.uci.bits import REAL, boosting_bits, linear_bits, tree_bits
-from qsdp.bench.uci.rounding import PRECISION
 from qsdp.certificates import Certificate
 
 if TYPE_CHECKING:
-    from qsdp.bench.uci.models import RelaxationClassifierCV
+    from benchmarks.uci.models import RelaxationClassifierCV
 
 __all__ = ["METHODS", "UCIMethod"]
 
@@ -63,7 +63,7 @@ class UCIMethod:
 
 def _model(kind: str, *args: Any, **options: Any) -> Any:
     """Build a model of a class of `models`, imported only now, since cases are listed without building any model."""
-    from qsdp.bench.uci import models
+    from benchmarks.uci import models
 
     return getattr(models, kind)(*args, **options)
 

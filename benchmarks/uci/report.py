@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import scipy
 
+from benchmarks.runner._experiment import Record, Table
+from benchmarks.runner._report import holm, percent
+from benchmarks.uci.data import SETS
+from benchmarks.uci.methods import METHODS
 from qsdp._utils.validation import FloatArray
-from qsdp.bench._experiment import Record, Table
-from qsdp.bench._report import holm, percent
-from qsdp.bench.uci.data import SETS
-from qsdp.bench.uci.methods import METHODS
 
 __all__ = ["means", "shared_splits", "tables"]
 

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from benchmarks.experiments.comparisons.uci import EXPERIMENT as STUDY
-from qsdp.bench import Record, markdown_of, run_experiment
-from qsdp.bench.uci import EXPERIMENT, METHODS, SETS, uci_experiment
-from qsdp.bench.uci.suite import N_SEEDS
+from benchmarks.runner import Record, markdown_of, run_experiment
+from benchmarks.uci import EXPERIMENT, METHODS, SETS, uci_experiment
+from benchmarks.uci.suite import N_SEEDS
 from qsdp.exceptions import InvalidInputError
 
 BEST = ("qsdp-250", "backprop-rounded", "logistic")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from qsdp.bench._experiment import Experiment, Record, Table
-from qsdp.bench._report import markdown_of, print_report
-from qsdp.bench._results import Results, load_results
-from qsdp.bench._runner import describe_machine, run_experiment
+from benchmarks.runner._experiment import Experiment, Record, Table
+from benchmarks.runner._report import markdown_of, print_report
+from benchmarks.runner._results import Results, load_results
+from benchmarks.runner._runner import describe_machine, run_experiment
 
 __all__ = [
     "Experiment",

@@ -10,8 +10,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from qsdp.bench._experiment import Experiment, Table
-from qsdp.bench._results import Results
+from benchmarks.runner._experiment import Experiment, Table
+from benchmarks.runner._results import Results
 
 __all__ = ["holm", "markdown_of", "markdown_table", "percent", "print_report"]
 

@@ -12,11 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
-from qsdp._utils.validation import FloatArray
-from qsdp.baselines._search import InteriorSearch
-from qsdp.bench.uci.quadratic import QuadraticRidgeClassifier
-from qsdp.bench.uci.rounding import PRECISION, grids
-from qsdp.bench.uci.trained import (
+from benchmarks.uci.quadratic import QuadraticRidgeClassifier
+from benchmarks.uci.rounding import PRECISION, grids
+from benchmarks.uci.trained import (
     FloatBackprop,
     MatchedBackprop,
     RefittedStraightThrough,
@@ -24,6 +22,8 @@ from qsdp.bench.uci.trained import (
     RoundedReLU,
     StraightThrough,
 )
+from qsdp._utils.validation import FloatArray
+from qsdp.baselines._search import InteriorSearch
 from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
 from qsdp.pipeline import QSDPResult
 from qsdp.relaxation import beta_max

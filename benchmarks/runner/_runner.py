@@ -14,10 +14,10 @@ from typing import Any
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
+from benchmarks.runner._experiment import Case, Experiment, Record
+from benchmarks.runner._results import Results, load_results
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_jobs, warn
-from qsdp.bench._experiment import Case, Experiment, Record
-from qsdp.bench._results import Results, load_results
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["describe_machine", "run_experiment"]

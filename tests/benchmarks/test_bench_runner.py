@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 
+from benchmarks.runner import Experiment, Record, Results, Table, load_results, markdown_of, run_experiment
 from qsdp import QSDPWarning
-from qsdp.bench import Experiment, Record, Results, Table, load_results, markdown_of, run_experiment
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
 calls: list[dict[str, Any]] = []

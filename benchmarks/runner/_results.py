@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.runner._experiment import Case, Experiment, Record
 from qsdp._utils.files import write_whole
-from qsdp.bench._experiment import Case, Experiment, Record
 from qsdp.exceptions import StorageError
 
 __all__ = ["Results", "key_of", "load_results"]

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from qsdp.bench import Experiment, Record, Results, describe_machine, run_experiment
-from qsdp.bench._report import _machines, footer
+from benchmarks.runner import Experiment, Record, Results, describe_machine, run_experiment
+from benchmarks.runner._report import _machines, footer
 
 ROOTS = Experiment(
     "roots",

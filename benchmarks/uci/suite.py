@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.runner._experiment import Case, Experiment
+from benchmarks.uci.data import LARGE, SETS, prepare, split_cases, validation_splits
+from benchmarks.uci.methods import METHODS
+from benchmarks.uci.report import tables
 from qsdp._utils.parallel import blas_threads
 from qsdp._utils.validation import check_choice, check_integer
-from qsdp.bench._experiment import Case, Experiment
-from qsdp.bench.uci.data import LARGE, SETS, prepare, split_cases, validation_splits
-from qsdp.bench.uci.methods import METHODS
-from qsdp.bench.uci.report import tables
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["EXPERIMENT", "N_SEEDS", "run", "uci_experiment"]
