@@ -12,7 +12,7 @@ import pytest
 
 import qsdp
 from qsdp.exceptions import InvalidTypeError
-from qsdp.tables import held_bytes, read_table, table_chunks
+from qsdp.tables import read_table, table_chunks
 
 
 @cache
@@ -35,7 +35,6 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "checkpoint": statistics,
     "read_table": read_table,
     "table_chunks": lambda path: list(table_chunks(path)),
-    "held_bytes": held_bytes,
     "make_report": qsdp.report.make_report,
     "save": lambda path: model().save(path),
     "network": lambda path: model().network_.save(path),

@@ -10,13 +10,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from qsdp._utils.memory import main_memory
 from qsdp._utils.summary import first_few
-from qsdp._utils.validation import check_choice, check_real
+from qsdp._utils.validation import check_choice
 from qsdp.activations import ACTIVATIONS, BILINEAR
 from qsdp.cli import _flags as flags
 from qsdp.cli._reports import print_facts, print_figures, time_figure
-from qsdp.cli._rows import TrainingRows, rows_in_memory, sampled_rows
+from qsdp.cli._rows import TrainingRows, read_rows
 from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import destination, interrupts, stage
 from qsdp.estimators import EstimatorOptions
@@ -25,14 +24,11 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
 from qsdp.pipeline import QSDPResult
 from qsdp.report.figures import Figure, certificate_figures, network_fact, size_figures
-from qsdp.tables import MISSING, held_bytes
+from qsdp.tables import MISSING
 from qsdp.tables.training import TASKS, inputs_in
 
 #: Number of distinct values of a number up to which it may be a class.
 _FEW_VALUES = 10
-
-#: Bytes of memory assumed for a machine that does not report its own.
-_UNKNOWN_MEMORY = 2**33
 
 
 def fit(
@@ -70,9 +66,6 @@ def fit(
     seed: flags.Seed = flags.SEED,
     jobs: Annotated[int, flags.flag("n_jobs")] = 1,
     device: Annotated[str | None, flags.flag("device")] = EstimatorOptions.device,
-    memory: Annotated[
-        float, typer.Option(help="Fraction of the machine's memory that the rows may use; a larger file is streamed.")
-    ] = 0.25,
     output: Annotated[
         Path | None,
         typer.Option(metavar="MODEL.qsdp", help="File of the model; FILE.qsdp in the current folder by default."),
@@ -84,12 +77,9 @@ def fit(
     Numbers are standardised or become bits, text becomes 0/1 columns, and missing entries are handled; the notation of
     every column is detected in training and stored. The target is a class or a number. --refine polish improves single
     bits of the sampled neurons, refit optimises their weights again and drops most neurons, and exact continues to a
-    network that is proven globally optimal, if time allows. If interrupted during training, the command saves the best
-    network so far, with a valid certificate, as MODEL.partial.qsdp, and exits with 130.
-
-    A file that is larger than --memory is streamed: the command reads a sample of its rows and, with a squared loss,
-    statistics of all rows. If it is killed, the same command continues from the statistics last saved. With other
-    losses, the network is trained on the sample and certified on all rows.
+    network that is proven globally optimal, if time allows. If interrupted, the command writes nothing.
+    --time-limit ends the training with the best network so far. For files that memory does not hold, Python trains on
+    batches of rows or on Dask data frames.
     """
     sigma = flags.parse_activation(activation)
     parameters = flags.training_options({**locals(), "activation": sigma})
@@ -101,10 +91,8 @@ def fit(
     if task == "regression":
         flags.check_loss_of_numbers(loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
-    partial = path.with_name(f"{path.stem}.partial{path.suffix}")
     check_choice("--encoding", encoding, flags.ENCODING_NAMES)
     EstimatorOptions.declared()["max_categories"].check("--max-categories", max_categories)
-    check_real("--memory", memory)
     columns: dict[str, Any] = {
         "task": task,
         "weights": weights,
@@ -113,11 +101,7 @@ def fit(
         "seed": seed,
         "test_size": test_size,
     }
-    there = main_memory()
-    if held_bytes(file) > memory * (there if math.isfinite(there) else _UNKNOWN_MEMORY):
-        rows = sampled_rows(file, target, columns, path)
-    else:
-        rows = rows_in_memory(file, target, columns)
+    rows = read_rows(file, target, columns)
     if rows.source.notation is not None:
         flags.check_loss_of_numbers(loss, f"target {target!r}")
         if class_weight is not None:
@@ -135,19 +119,17 @@ def fit(
     inputs = inputs_in(rows.source, rows.drop, rows.train)
     with stage(f"Training with {len(inputs.columns)} columns"), interrupts() as received:
         rows.fit(model)
+    if received:
+        # Training returns the best network so far.
+        raise KeyboardInterrupt
     with stage("Scoring and saving"):
-        if received:
-            path = destination(partial, force=True)
         figures = fit_figures(model, rows)
         model.save(path)
-        rows.finish()
-    report_fit(file, rows, drop or [], model, figures, f"{path}, the best network so far" if received else str(path))
-    if received:
-        raise KeyboardInterrupt
+    report_fit(file, rows, drop or [], model, figures, path)
 
 
 def report_fit(
-    file: Path, rows: TrainingRows, drop: Sequence[str], model: Any, scores: Sequence[Figure], where: str
+    file: Path, rows: TrainingRows, drop: Sequence[str], model: Any, scores: Sequence[Figure], path: Path
 ) -> None:
     """Print a summary of a fit: the data, the network, its scores and certificate, and the file of the model."""
     print_facts(
@@ -155,7 +137,7 @@ def report_fit(
             *_reading_facts(file, rows, drop, model),
             network_fact(model),
             *_refinement_facts(model.result_),
-            ("saved", where),
+            ("saved", str(path)),
         ]
     )
     print_figures(

@@ -1,29 +1,24 @@
-"""Training and test rows of a file: all rows in memory, or a stream of them with a sample in memory."""
+"""Training and test rows of a file."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.summary import first_few
 from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import warn
 from qsdp.cli._streams import stage
 from qsdp.encoding.fitting import FEW
 from qsdp.encoding.notation import unit_of
-from qsdp.estimators.collections import SAMPLE
 from qsdp.estimators.source import TableSource
 from qsdp.exceptions import InvalidInputError, QSDPWarning
-from qsdp.statistics import RowBatches
-from qsdp.statistics.collections import Rows
-from qsdp.statistics.sample import RowSample
-from qsdp.tables import read_table, table_chunks
+from qsdp.tables import read_table
 from qsdp.tables.training import (
     digest_of,
     inputs_in,
@@ -39,10 +34,7 @@ from qsdp.tables.training import (
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["TrainingRows", "rows_in_memory", "sampled_rows"]
-
-#: Number of rows that are read at once.
-_ROWS = 2**14
+__all__ = ["TrainingRows", "read_rows"]
 
 #: Number of distinct numbers above which a column of numbers and text has a warning.
 _NUMBERS = 10
@@ -50,7 +42,7 @@ _NUMBERS = 10
 
 @dataclass(eq=False)
 class TrainingRows:
-    """Training and test rows of a file, or samples of them.
+    """Training and test rows of a file.
 
     Attributes
     ----------
@@ -62,10 +54,6 @@ class TrainingRows:
         Targets of the training rows.
     counts : str
         Numbers of rows, for people.
-    sampled : str
-        Beginning of the names of these rows: "sampled ", or empty if they are all.
-    stream : RowBatches or None
-        All training rows of a file that is streamed.
     """
 
     source: TableSource
@@ -73,8 +61,6 @@ class TrainingRows:
     train: pandas.DataFrame
     test: pandas.DataFrame
     counts: str
-    sampled: str = ""
-    stream: RowBatches | None = None
 
     def __post_init__(self) -> None:
         self._check_inputs()
@@ -121,19 +107,8 @@ class TrainingRows:
 
     def fit(self, model: Any) -> None:
         """Fit an estimator to the rows, and store the description of the table in it as `table_`."""
-        if self.stream is not None:
-            model.fit(self.stream)
-            model.table_ = self.source
-            return
         model.fit(inputs_in(self.source, self.drop, self.train), self.y, weights_of(self.source, self.train))
         model.table_ = replace(self.source, digest=digest_of(model.result_.problem))
-
-    def finish(self) -> None:
-        """Delete the checkpoints, from which an interrupted run would have continued."""
-        if self.stream is not None and self.stream.checkpoint is not None:
-            checkpoint = Path(self.stream.checkpoint)
-            for one in checkpoint.parent.glob(f"{checkpoint.name}.*"):
-                one.unlink(missing_ok=True)
 
 
 def _warn_of_numbers(name: str, entries: list[Any]) -> None:
@@ -146,8 +121,8 @@ def _warn_of_numbers(name: str, entries: list[Any]) -> None:
             warn(f"column {name!r} is text, not numbers, because of entries such as {odd[0]!r:.60}")
 
 
-def rows_in_memory(file: Path, target: str, columns: Mapping[str, Any]) -> TrainingRows:
-    """Read all rows of a file into memory, and split them."""
+def read_rows(file: Path, target: str, columns: Mapping[str, Any]) -> TrainingRows:
+    """Read the rows of a file, and split them."""
     with stage(f"Reading {file}"):
         raw = read_table(file, columns["missing"])
         drop = _dropped(raw, target, columns, row_numbers(raw))
@@ -181,64 +156,3 @@ def _too_few(file: Path, source: TableSource, known: int, training: int) -> str:
         f"{str(file)!r} has {known} rows with a target {source.target!r}, {training} of them for training{positive}; "
         "at least 2 are needed"
     )
-
-
-def sampled_rows(file: Path, target: str, columns: Mapping[str, Any], output: Path) -> TrainingRows:
-    """Read samples of the training and test rows of a file, and prepare a stream of all its training rows."""
-    source = TableSource(target, columns["weights"], None, (), columns["seed"], float(columns["test_size"]))
-    train, test = (RowSample(SAMPLE, source.seed) for _ in range(2))
-    with stage(f"Reading {file}: a sample") as bar:
-        numbered, done = list[set[str]](), 0
-        for number, (table, *parts) in enumerate(_parts(file, source, columns["missing"], bar)):
-            numbered.append(row_numbers(table, done))
-            done += len(table)
-            for which, (sample, part) in enumerate(zip((train, test), parts, strict=True)):
-                sample.add(Rows(part, np.zeros(len(part)), None), [number, which])
-        if train.rows is None or train.seen < 2:
-            raise InvalidInputError(_too_few(file, source, train.seen + test.seen, train.seen))
-        few = train.rows.X
-        source = source_of(few, target, **columns)
-        held_out = few.iloc[:0] if test.rows is None else test.rows.X
-        counts = f"streamed: {train.seen} training + {test.seen} test rows"
-        drop = _dropped(few, target, columns, set.intersection(*numbered))
-        rows = TrainingRows(source, drop, few, held_out, counts, "sampled ")
-    checkpoint = output.with_name(f".{output.name}.{_stamp(file, source)}.checkpoint")
-    labels = rows.classes
-
-    def batches(bar: ProgressBar = NO_BAR) -> Iterator[tuple[Any, ...]]:
-        for _, part, _ in _parts(file, source, source.missing, bar):
-            if len(part):
-                yield (
-                    inputs_in(source, rows.drop, part),
-                    targets_of(source, part, labels),
-                    weights_of(source, part),
-                )
-
-    weights = weights_of(source, few)
-    kept = Rows(inputs_in(source, rows.drop, few), rows.y, weights)
-    rows.stream = RowBatches(batches, checkpoint=checkpoint, sample=(kept, train.seen))
-    return rows
-
-
-def _parts(
-    file: Path, source: TableSource, missing: Any, bar: ProgressBar
-) -> Iterator[tuple[pandas.DataFrame, pandas.DataFrame, pandas.DataFrame]]:
-    """Yield each chunk of a file, its training rows and its test rows, which are the same in every pass."""
-    rng, done = np.random.default_rng(source.seed), 0
-    for table in table_chunks(file, _ROWS, missing):
-        known = with_target(source, table)
-        held_out = rng.random(len(known)) < source.test_size
-        weights = weights_of(source, known)
-        counting = np.ones(len(known), dtype=bool) if weights is None else weights > 0.0
-        yield table, known[~held_out & counting], known[held_out & counting]
-        done += len(table)
-        bar.count(done, None, f"{done:,} rows")
-
-
-def _stamp(file: Path, source: TableSource) -> str:
-    """Return a digest that identifies the training rows of a file: sizes and times of its parts, and read options."""
-    import hashlib
-
-    parts = sorted(file.rglob("*")) if file.is_dir() else [file]
-    stamps = [(str(part), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
-    return hashlib.sha256(repr((stamps, source)).encode()).hexdigest()[:16]

@@ -32,7 +32,7 @@ class TableSource:
     test_size : float
         Share of the rows that is held out, 0 <= test_size < 1.
     digest : str or None
-        sha256 of the coded training rows; None if they were streamed.
+        sha256 of the coded training rows; None before they are coded.
     """
 
     target: str

@@ -10,13 +10,13 @@ from qsdp._utils.files import check_path
 from qsdp._utils.validation import check_integer
 from qsdp.encoding.notation import MARKERS
 from qsdp.exceptions import InvalidInputError
-from qsdp.tables.arrow import arrow_frames, arrow_size, kind
-from qsdp.tables.text import text_frames, text_size
+from qsdp.tables.arrow import arrow_frames, kind
+from qsdp.tables.text import text_frames
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["MISSING", "held_bytes", "read_table", "table_chunks"]
+__all__ = ["MISSING", "read_table", "table_chunks"]
 
 #: Entries of text files that count as missing, in any case of letters, unless others are named.
 MISSING = MARKERS
@@ -64,10 +64,3 @@ def table_chunks(
         yield table
     if empty:
         raise InvalidInputError(f"{name!r} has {'a header line' if form is None else 'columns'} but no rows")
-
-
-def held_bytes(path: str | os.PathLike[str]) -> int:
-    """Estimate the bytes of memory that a file takes as a data frame; 0 for a pipe, whose size is unknown."""
-    name = check_path(path)
-    form = kind(name)
-    return text_size(name) if form is None else arrow_size(name, form)

@@ -19,14 +19,12 @@ from qsdp.tables.frames import named_frame
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["arrow_frames", "arrow_size", "kind"]
+__all__ = ["arrow_frames", "kind"]
 
 #: First bytes of files, and pyarrow's names of the formats.
 _KINDS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "feather"}
 #: Name of pandas' type of periods.
 _PERIOD = "pandas.period"
-#: Bytes of an entry in memory, with its text and a copy.
-_ENTRY = 16
 
 
 def kind(path: str | os.PathLike[str]) -> str | None:
@@ -79,13 +77,6 @@ def arrow_frames(name: str, kind: str, rows: int | None) -> Iterator[pandas.Data
         frame.attrs["left_out"] = left_out
         yield frame
         first += len(batch)
-
-
-def arrow_size(name: str, kind: str) -> int:
-    """Estimate the bytes of memory that a file takes as a data frame."""
-    with _reasons(name):
-        data = _dataset(name, kind)
-        return int(data.count_rows()) * len(data.schema) * _ENTRY
 
 
 def _dataset(name: str, kind: str) -> Any:

@@ -30,7 +30,7 @@ from qsdp.tables.frames import named_frame
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["text_frames", "text_size"]
+__all__ = ["text_frames"]
 
 _DELIMITERS = ",;\t|"
 #: Readers of compressed files by their first bytes.
@@ -60,18 +60,6 @@ _MARKS = {
 }
 #: Bytes or characters at the start of a file that show its encoding and delimiter.
 _SAMPLE = 2**16
-#: Approximate bytes in memory per byte of text in the file, and approximate factor of compression.
-_TEXT_SHARE, _PACKED_SHARE = 12, 5
-
-
-def text_size(name: str) -> int:
-    """Estimate the bytes of memory that a text file takes as a data frame; 0 for a pipe, whose size is unknown."""
-    if not os.path.isfile(name):
-        return 0
-    with open(name, "rb") as stream:
-        start = stream.read(_SAMPLE)
-    share = _PACKED_SHARE if start.startswith(tuple(_COMPRESSED)) else 1
-    return os.path.getsize(name) * _TEXT_SHARE * share
 
 
 @contextmanager

@@ -125,8 +125,8 @@ def source_of(
     return source
 
 
-def row_numbers(table: pandas.DataFrame, before: int = 0) -> set[str]:
-    """Return the columns that number the rows of a file from 0 or from 1 on, with `before` rows above those of a table.
+def row_numbers(table: pandas.DataFrame) -> set[str]:
+    """Return the columns that number the rows of a table from 0 or from 1 on.
 
     Such numbers predict targets that are sorted, but not those of other files.
     """
@@ -135,7 +135,7 @@ def row_numbers(table: pandas.DataFrame, before: int = 0) -> set[str]:
     numbered = set()
     for name in table.columns:
         begins = str(table[name].iloc[0]).removesuffix(".0")
-        if begins in {str(before), str(before + 1)}:
+        if begins in {"0", "1"}:
             numbers = pd.to_numeric(table[name], errors="coerce").to_numpy()
             if np.array_equal(numbers, int(begins) + np.arange(len(table))):
                 numbered.add(name)
@@ -271,11 +271,6 @@ def inputs_in(source: TableSource, drop: Collection[str], table: pandas.DataFram
 
 def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
     """Rebuild the training problem of a model from its table; raise an error for another table."""
-    if model.table_.digest is None:
-        raise InvalidInputError(
-            f"the model was trained on statistics of a streamed file: {title(table)} cannot be compared; "
-            "its objective and bound are those that `qsdp fit` printed"
-        )
     # Absent columns and invalid weights have errors of their own.
     known = with_target(model.table_, table)
     inputs_of(model, known), weights_of(model.table_, known)
@@ -291,7 +286,7 @@ def problem_on(model: Any, table: pandas.DataFrame) -> TrainingProblem:
 def problem_if_trained(model: Any, table: pandas.DataFrame) -> TrainingProblem | None:
     """Rebuild the training problem of a model if this is the table on which it was trained; None for another table."""
     source = model.table_
-    if source.digest is None or (source.weights is not None and source.weights not in table.columns):
+    if source.weights is not None and source.weights not in table.columns:
         return None
     try:
         problem = coded_problem(model, split(source, table)[0])

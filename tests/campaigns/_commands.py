@@ -24,8 +24,6 @@ _FIT = "fit TABLE --target label --refine none --force --output"
 COMMANDS = {
     "fit": ("MODEL", f"{_FIT} MODEL"),
     "fit, thresholds": ("BITS", f"{_FIT} BITS --encoding thresholds"),
-    "fit, streamed": ("STREAMED", f"{_FIT} STREAMED --memory 1e-12"),
-    "fit, streamed, logistic": ("BATCHES", f"{_FIT} BATCHES --memory 1e-12 --loss logistic"),
     "predict": ("PREDICTED.csv", "predict MODEL TABLE --output PREDICTED.csv --force"),
     "resample": ("NEW", "resample MODEL --neurons 40 --output NEW --force"),
     "certify": ("CERTIFICATE", "certify MODEL TABLE --output CERTIFICATE --force"),

@@ -12,7 +12,7 @@ import pytest
 from cli_program import figure, refused, run
 
 import qsdp
-from qsdp.cli._rows import rows_in_memory
+from qsdp.cli._rows import read_rows
 from qsdp.exceptions import InvalidInputError
 from qsdp.tables import MISSING, read_table
 from qsdp.tables.training import split
@@ -55,12 +55,11 @@ def test_one_class_or_one_number_among_the_training_rows(here: Path, other: str,
     assert message in refused("fit", "data.csv", "--target", "y", "--task", task)
 
 
-@pytest.mark.parametrize("options", [(), ("--memory", 0)])
-def test_columns_that_number_the_rows_are_no_inputs(here: Path, options: tuple[Any, ...]) -> None:
+def test_columns_that_number_the_rows_are_no_inputs(here: Path) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=60), "id": np.arange(1, 61), "t": np.arange(60)[::-1]})
     frame.assign(y=frame["x"] > 0.0).to_csv("data.csv", index_label="Unnamed: 0")
-    result = run("fit", "data.csv", "--target", "y", *FAST, *options)
+    result = run("fit", "data.csv", "--target", "y", *FAST)
     assert result.exit_code == 0, result.stderr
     assert figure(result.stdout, "dropped").startswith("'Unnamed: 0' (numbers the rows), 'id' (numbers the rows)")
     model = qsdp.load("data.qsdp")
@@ -71,7 +70,7 @@ def test_columns_that_number_the_rows_are_no_inputs(here: Path, options: tuple[A
     frame.assign(y=frame["x"] > 0.0)[["id", "y"]].to_csv("only.csv", index=False)
     frame.assign(y=frame["x"] > 0.0)[:20].to_csv("few.csv", index=False)
     for name, columns in (("only", ["id"]), ("few", ["x", "id", "t"])):
-        assert run("fit", f"{name}.csv", "--target", "y", *FAST, *options).exit_code == 0
+        assert run("fit", f"{name}.csv", "--target", "y", *FAST).exit_code == 0
         assert qsdp.load(f"{name}.qsdp").feature_names_in_.tolist() == columns
 
 
@@ -100,7 +99,7 @@ def test_columns_of_lists_may_be_dropped(here: Path) -> None:
 
 def test_rows_are_those_of_the_split(here: Path) -> None:
     (here / "data.csv").write_text("x,y,w\n" + "".join(f"{k},{'ab?'[k % 3]},{k % 4}\n" for k in range(60)))
-    rows = rows_in_memory(here / "data.csv", "y", {**COLUMNS, "weights": "w"})
+    rows = read_rows(here / "data.csv", "y", {**COLUMNS, "weights": "w"})
     assert rows.counts == (
         f"{len(rows.train)} training + {len(rows.test)} test rows; 20 without 'y' left out ('?' 20; --na-values says "
         "what counts as missing); 10 of weight zero left out"
@@ -112,7 +111,7 @@ def test_rows_are_those_of_the_split(here: Path) -> None:
     for part, expected in zip((rows.train, rows.test), split(rows.source, known), strict=True):
         assert part.index.tolist() == expected.index.tolist()
     with pytest.raises(InvalidInputError, match=r"has 40 rows with a target 'y', 0 of them for training; at least 2"):
-        rows_in_memory(here / "data.csv", "y", {**COLUMNS, "test_size": 0.999})
+        read_rows(here / "data.csv", "y", {**COLUMNS, "test_size": 0.999})
 
 
 def test_classes_that_often_mean_missing_are_counted_or_kept(here: Path) -> None:
@@ -224,9 +223,8 @@ def test_numbers_among_which_limits_make_text_have_a_line(here: Path) -> None:
 def test_rare_categories_have_one_warning(here: Path) -> None:
     rows = "".join(f"v{k % 40},{k % 7},{'ab'[k % 3 > 0]}\n" for k in range(200))
     (here / "data.csv").write_text(f"kind,x,y\n{rows}")
-    for memory in ([], ["--memory", "0"]):
-        result = run("fit", "data.csv", "--target", "y", "--max-categories", "10", "--force", *FAST, *memory)
-        assert (result.exit_code, result.stderr.count("entries outside the categories")) == (0, 1)
+    result = run("fit", "data.csv", "--target", "y", "--max-categories", "10", *FAST)
+    assert (result.exit_code, result.stderr.count("entries outside the categories")) == (0, 1)
 
 
 def test_another_notation_than_in_training_is_one_error(here: Path) -> None:

@@ -164,17 +164,12 @@ def test_the_command_line_gives_the_model_of_python(tmp_path: Path, loss: str) -
     expected = model.decision_function(inputs_of(model, rows))
     options = ["--target", "label", "--loss", loss, "--neurons", 30, "--beta", "5%", "--tol", 1e-10, "--na-values", ""]
     for kind in ("csv", "parquet"):
-        for memory in ([], ["--memory", 0]):
-            path = tmp_path / f"{kind}{len(memory)}.qsdp"
-            run("fit", tmp_path / f"table.{kind}", *options, *memory, "--output", path)
-            for other in ("csv", "parquet"):
-                text = run("predict", path, tmp_path / f"table.{other}")
-                predictions[kind, len(memory), other] = text
-                loaded = qsdp.load(path)
-                scores = [float(line.split(",")[1]) for line in text.splitlines()[1:]]
-                X = inputs_of(loaded, read_table(tmp_path / f"table.{other}", missing={""}))
-                assert scores == loaded.decision_function(X).tolist()
-                if not memory:
-                    assert scores == expected.tolist()
-    for memory in (0, 2):
-        assert len({text for (_, own, _), text in predictions.items() if own == memory}) == 1
+        run("fit", tmp_path / f"table.{kind}", *options, "--output", tmp_path / f"{kind}.qsdp")
+        for other in ("csv", "parquet"):
+            text = run("predict", tmp_path / f"{kind}.qsdp", tmp_path / f"table.{other}")
+            predictions[kind, other] = text
+            loaded = qsdp.load(tmp_path / f"{kind}.qsdp")
+            scores = [float(line.split(",")[1]) for line in text.splitlines()[1:]]
+            X = inputs_of(loaded, read_table(tmp_path / f"table.{other}", missing={""}))
+            assert scores == loaded.decision_function(X).tolist() == expected.tolist()
+    assert len(set(predictions.values())) == 1

@@ -23,7 +23,7 @@ from table_files import write
 
 from qsdp.encoding.frames import require
 from qsdp.exceptions import InvalidInputError, MissingPackageError, QSDPWarning
-from qsdp.tables import MISSING, held_bytes, read_table, table_chunks
+from qsdp.tables import MISSING, read_table, table_chunks
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
@@ -231,7 +231,6 @@ def test_compressed_text_whatever_its_name(tmp_path: Path, packed: str) -> None:
         assert read_table(write(tmp_path, contents, name))["a"].tolist() == [str(k) for k in range(100)]
     parts = list(table_chunks(tmp_path / "data.csv", 30))
     assert [len(part) for part in parts] == [30, 30, 30, 10]
-    assert held_bytes(tmp_path / "data.csv") > len(contents)
     with pytest.raises(InvalidInputError, match=r"cut\.csv' is damaged or incomplete"):
         read_table(write(tmp_path, contents[:-20], "cut.csv"))
 
@@ -252,7 +251,6 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writer = threading.Thread(target=lambda: pipe.write_text("a,b\n1,2\n"))
     writer.start()
-    assert held_bytes(pipe) == 0
     assert read_table(pipe).to_dict("list") == {"a": ["1"], "b": ["2"]}
     writer.join()
 
@@ -293,7 +291,6 @@ def test_parquet_and_arrow_keep_their_types(tmp_path: Path) -> None:
         assert read["when"].tolist() == [pd.Timestamp(0), pd.Timestamp(86_400_000_000_000), pd.NaT]
         assert [str(day) for day in read["day"]] == ["1970-01-01", "1970-01-02", "None"]
         assert [len(part) for part in table_chunks(tmp_path / name, 2)] == [2, 1]
-        assert held_bytes(tmp_path / name) > 0
         pd.testing.assert_frame_equal(pd.concat(table_chunks(tmp_path / name, 2)), read)
 
 

@@ -47,9 +47,6 @@ def test_columns_that_number_the_rows_are_known() -> None:
         }
     )
     assert row_numbers(frame) == {"text", "from 1", "floats"}
-    # The second part of a file continues the numbers of the first.
-    assert row_numbers(frame.iloc[10:], 10) == {"text", "from 1", "floats", "swapped"}
-    assert row_numbers(frame.iloc[10:]) == set()
 
 
 # -- what a table is used for ------------------------------------------------------------------------------
@@ -285,14 +282,6 @@ def test_a_column_of_weights_belongs_to_the_problem(tmp_path: Path) -> None:
     assert problem.objective(loaded.network_) == model.certificate_.objective
     assert None is problem_if_trained(loaded, rows)
     assert None is problem_if_trained(loaded, rows.assign(w="1"))
-
-
-def test_streamed_rows_are_not_compared() -> None:
-    model = trained("label")
-    model.table_ = replace(model.table_, digest=None)
-    assert None is problem_if_trained(model, rows_table())
-    with pytest.raises(InvalidInputError, match=r"statistics of a streamed file: .*data\.csv' cannot be compared"):
-        problem_on(model, rows_table())
 
 
 def test_targets_are_read_in_the_notation_of_training() -> None:
