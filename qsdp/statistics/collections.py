@@ -40,8 +40,6 @@ class RowBatches:
     checkpoint : path-like, optional
         File to which statistics are saved during their pass, with a digest of the encoding in its name; a repeated fit
         continues from it, with the same rows in the same order. It is not deleted.
-    sample : tuple of Rows and int, optional
-        A uniform sample of the rows of positive weight, and the number of all such rows, if they are known.
 
     Examples
     --------
@@ -59,14 +57,13 @@ class RowBatches:
         batches: Callable[[], Iterable[tuple[Any, ...]]],
         *,
         checkpoint: str | os.PathLike[str] | None = None,
-        sample: tuple[Rows, int] | None = None,
     ) -> None:
         if not callable(batches):
             raise InvalidTypeError(
                 "batches must be a function that returns an iterator over (X, y) or (X, y, sample_weight), called once "
                 f"for every pass; got {type(batches).__name__}"
             )
-        self._batches, self.checkpoint, self._sample = batches, checkpoint, sample
+        self._batches, self.checkpoint = batches, checkpoint
         self._has_passed = False
 
     def stream(self, work: Callable[..., tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
@@ -86,8 +83,6 @@ class RowBatches:
 
     def sample(self, size: int, seed: int, *, missing: bool) -> tuple[Rows, int]:
         """Return a uniform sample of the rows of positive weight, and the number of all such rows, in one pass."""
-        if self._sample is not None:
-            return self._sample
         found = RowSample(size, seed)
 
         def checked(number: int, *batch: Any) -> tuple[Any, ...]:
