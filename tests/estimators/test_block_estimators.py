@@ -251,3 +251,11 @@ def test_other_images_at_predict_time_are_refused(fitted: Any) -> None:
     for other in (IMAGES[:, :7], np.stack([IMAGES] * 3, axis=-1), IMAGES.reshape(-1, 64)[:, :63]):
         with pytest.raises(InvalidInputError, match=r"X must be images of shape \(n, 8, 8, 1\)"):
             fitted.predict(other)
+
+
+def test_series_of_different_lengths_are_fitted() -> None:
+    rng = np.random.default_rng(0)
+    series = [rng.standard_normal((1, 10 + k % 3)) for k in range(40)]
+    rates = np.array([one.std() for one in series])
+    model = qsdp.QuantizedNetworkRegressor(encoding=Windows(4), beta=1.0, random_state=0).fit(series, rates)
+    assert model.predict(series).shape == (40,)
