@@ -16,6 +16,7 @@ from qsdp._utils.options import documented
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import FloatArray, RandomState, errors_of, warn
 from qsdp.activations import PolynomialActivation
+from qsdp.encoding.columns import is_wide
 from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
     are_objects,
@@ -140,6 +141,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkClassifier:
         options = self._options()
         X, y, sample_weight, of_collections = rows_here(X, y, sample_weight, missing=self._takes_frames)
+        y = y.to_list() if is_wide(y) else y
         check_labels(y)
         with errors_of("y"):
             self._several = _is_multilabel(y)
