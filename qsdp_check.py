@@ -1,13 +1,18 @@
 r"""Check a certificate of qsdp with NumPy alone: no solver, no training code, nothing shared with the library.
 
-The claim.  A training problem has data X (n, d), targets y, sample weights w > 0 (one where the file has none), a
-convex loss >= 0, beta >= 0 and weights of levels -M, -M + 2, ..., M.  A network of any number of neurons predicts
+The claim.  A training problem has data X (n, d), targets y, sample weights w > 0 (one where there are none), a convex
+loss >= 0, beta >= 0 and weights of levels -M, -M + 2, ..., M.  A network of any number of neurons predicts
 
     f(x) = sum_j alpha_j u_j' A(x) v_j,    A(x) = x x',  or, for an activation a t^2 + b t + c with b or c not 0,
                                            A(x) = [[a x x', b/2 x], [b/2 x', c]]  (u_j, v_j end in a sign then),
 
 and has the objective  sum_i w_i loss(f(x_i), y_i) + beta D sum_j |alpha_j|,  D = d M (+ 1 if u_j, v_j end in a sign).
 The file holds one network, and claims its objective and a lower bound of the objective of EVERY network of that kind.
+`FIELDS` lists all fields of a file; docs/guide/certificate_format.md says of each what it is and what is done with it.
+
+Whose data.  With --data, every field that says what the data are comes from the user's archive, or does not exist:
+those of the certificate are dropped before anything is computed (`DATA_FIELDS`).  Arrays are cast to float64 or int64
+once, when they are read, and refused if a value changes by it; no arithmetic happens in a type that a file chose.
 
 A file of rows that came in batches has no data and no nu.  Matrices S_k of predictions t = <A(x_i), S_k> give the dual
 vector, nu_i = w_i sum_k c_k times minus the derivative at t of the loss, or of its Moreau envelope for a positive step.
@@ -18,21 +23,23 @@ of sums over all samples, for which a squared loss has the value that it has on 
 Blocks.  A file with "sizes" has R blocks of sides N_r.  A sample is a packed row, block after block: the upper
 triangle, row by row, of a symmetric matrix A_r(x), every entry once, or a vector a_r(x) where "linear" is true.  A
 neuron lives in one block r: alpha u'A_r(x)v, or alpha u'a_r(x), and costs beta omega_r N_r |alpha|.  Every output and
-block has its own M(nu), Diag(sum_i nu_i a_r(x_i)) for a vector, its own tree, and needs tau <= beta omega_r N_r.  Here
-and in the file, block r is divided by omega_r N_r, and matrices are filled with zeros to the largest side.
+block has its own M(nu) and its own tree, and needs tau <= beta omega_r N_r; for a vector, m = sum_i nu_i a_r(x_i), tau
+is the sum of |m_k| and the tree is not used.  Here, block r is divided by omega_r N_r.  The trees in a file are those
+of matrices filled with zeros to the largest side; entries beyond the side of a block are dropped.
 
 A file of sums has G = sum_i w_i x_i x_i' of packed rows x_i, h = sum_i w_i y_i x_i and q = sum_i w_i y_i^2 of a squared
 loss in place of the samples: the loss of entries s is q - 2 s'h + s'Gs.  A vector t ("scores") gives the dual vector
 nu_i = 2 w_i (y_i - x_i't), with sum_i nu_i x_i = 2 g, g = h - G t, and -l*(-s nu) = s (2 - s) (q - t'h) + s^2 t'g.
-These differences cancel, so g is computed in twice the precision.  Without the data, sums are believed to be those of
-some samples, and only their semidefiniteness is tested; with --data, they and the bound are computed from the samples.
+These differences cancel, so g is computed in twice the precision.  Without the data, only the semidefiniteness of the
+sums is tested; with --data, the bound is computed from the samples.
 
 Images.  With "patches" = (size, stride, padding, regions, pooling, centre, constant, floats), all integers, packed rows
-follow from integer "images" (n, height, width) or (n, height, width, channels), given by --data in place of X.  Pixels
-of pooling x pooling squares are summed (rows and columns beyond a multiple are dropped), zeros are padded on all sides,
-the patch p at every stride-th place has its size x size pixels, row by row, minus centre, then the constant unless it
-is 0; place i of k rows of places, and of columns, is in region i * regions // k.  A block is the sum of p p' over the
-places of a region; if floats is 4 or 8, divided by their number and rounded to a float of so many bytes.
+follow from integer "images" (n, height, width) or (n, height, width, channels), both given by --data in place of X.
+Pixels of pooling x pooling squares are summed (rows and columns beyond a multiple are dropped), zeros are padded on all
+sides, the patch p at every stride-th position has its size x size pixels, row by row, minus centre, then the constant
+unless it is 0; position i of k rows of positions, and of columns, is in region i * regions // k.  A block is the sum of
+p p' over the positions of a region; if floats is 4 or 8, divided by their number and rounded to a float of so many
+bytes.
 
 Rounding.  Sums and statistics stand for sums over the samples that were rounded.  A file states by how much, g
 ("rounding"), and is believed; bounds allow for it, and so hold for the samples.  Sums: what stands for T_i'T_j, with
@@ -51,7 +58,7 @@ The losses.  logistic: log(1 + exp(-y t)); cross_entropy: log sum_k exp(t_k) - t
     loss(t, y) = max over a <= nu <= b of  nu (y - t) - c nu^2 / 2,      a <= 0 <= b,  c >= 0,
 
 with the conjugate  u y + c u^2 / 2  of -u in [a, b].  The interval [a, b] and c follow from the names squared,
-absolute, huber, hinge and squared_hinge; for "piecewise quadratic" the file has numbers, and its label is a mere name.
+absolute, huber (with its parameter delta), hinge and squared_hinge.
 
 Why the bound holds.  Let l be the sum of the weighted losses, l*(u) = sum_i w_i loss*(u_i / w_i) its conjugate, and
 M(nu) = sum_i nu_i A(x_i).  For every nu with
@@ -81,15 +88,22 @@ counts as zero if its tau is at most 8 times the allowance for rounding.  A netw
 whose sum is no larger, and for others less tau times the excess.
 
 What is accepted.  The arithmetic is ordinary floating point; every step adds an allowance for its rounding: the
-worst case for sums, 10 dim(B) eps times the norm for eigenvalues, 16 eps for logarithms and for terms of l*.  If the
-resulting bound of tau exceeds beta D, nu is scaled down until it does not; by 4 eps in any case, which makes up for
-ends w a, w b and quotients nu / w that are rounded when the domain of l* is tested.  The answer is yes if the bound
-computed so reaches the claimed one, and the objective equals the claimed one, both up to 1e-9 of the objective (or
-1e-15 of that of the zero network, if larger).  Exit codes: 0 yes, 1 no, 2 not to be read, or not decided in time.
+worst case for sums, 10 dim(B) eps times the norm for eigenvalues, 16 eps for logarithms and for terms of l*, and the
+smallest float for every product that may underflow.  If the resulting bound of tau exceeds beta D, nu is scaled down
+until it does not; by 4 eps in any case, which makes up for ends w a, w b and quotients nu / w that are rounded when the
+domain of l* is tested.  Probabilities of the cross-entropy are divided by their sum first.  The predictions of the
+network have a bound of their rounding; where the objective is not known to 1e-10 by it, they are computed in twice the
+precision.  The answer is yes if
 
-What a file costs.  Memory: the file, whose archive must not be compressed, and some ten matrices of the side N, or 1 +
-2 N where leaves have signs.  Time: that of eigenvalues for every leaf with a shift, and up to 2^40 vectors for others;
---time-limit bounds it.
+    |claimed objective - objective| + its rounding  <=  1e-9 max(objective, 1e-6 zero),
+    claimed bound - bound                           <=  1e-9 min(objective, zero),
+
+where zero is the objective of the network without neurons, and no number is infinite.  Exit codes: 0 yes, 1 no, 2 not
+to be read, or not decided within the time limit or the memory.
+
+What a file costs.  Memory: the file, whose archive must not be compressed and whose entries must not overlap, and some
+ten matrices of the side N, or 1 + 2 N where leaves have signs.  Time: that of eigenvalues for every leaf with a shift,
+and up to 2^40 vectors for others; --time-limit bounds it, reading included.
 """
 
 from __future__ import annotations
@@ -101,17 +115,26 @@ import math
 import sys
 import time
 import zipfile
-from collections.abc import Callable
-from typing import Any, TextIO
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
 Array = np.ndarray
+Fields = dict[str, Array]
 Leaf = tuple[Array, Array | None, Array, Array]  # signs; shift, or None; vectors of cuts and their weights
 
 MAGIC = b"qsdp certificate 2\n"
 EPS = 2.0**-52
 TOLERANCE = 1e-9
+#: The smallest positive float: a product that underflows errs by at most this.
+TINY = 2.0**-1074
+#: The largest magnitude of rows, targets, weights and parameters is within these numbers, so that products of them
+#: neither overflow nor underflow; that of products (forms and sums) is within their squares, beta within their cubes.
+SMALLEST, LARGEST = 1e-100, 1e100
+#: Entries of the largest array that is made here (2 GiB), so that a small file cannot ask for a large one.
+MOST_ENTRIES = 2**28
 #: Piecewise quadratic losses: c, and a and b of targets y and Huber's parameter.
 PIECEWISE: dict[str, tuple[float, Callable[[Array, float], tuple[Any, Any]]]] = {
     "squared": (0.5, lambda y, delta: (-np.inf, np.inf)),
@@ -120,16 +143,73 @@ PIECEWISE: dict[str, tuple[float, Callable[[Array, float], tuple[Any, Any]]]] = 
     "hinge": (0.0, lambda y, delta: (np.minimum(y, 0), np.maximum(y, 0))),
     "squared_hinge": (0.5, lambda y, delta: (np.where(y < 0, -np.inf, 0), np.where(y > 0, np.inf, 0))),
 }
-LOSSES = (*PIECEWISE, "logistic", "cross_entropy", "piecewise quadratic")
-#: Kinds of the entries of arrays, and the arrays that are one number or text.
-KINDS = {
-    "fiu": "X forms y sample_weight nu alpha scores steps mixture shifts cut_weights interval activation parameters "
-    "inverse_curvature beta lower_bound objective omega gram products squares rounding table form_sizes target_ratio",
-    "iu": "levels U V order leaves lengths signs cuts cut_lengths cut_nodes cut_values n_samples block sizes patches",
-    "b": "shifted linear",
-    "U": "loss label bound_type arithmetic data_sha256 rows_sha256",
+LOSSES = (*PIECEWISE, "logistic", "cross_entropy")
+
+#: What a certificate may hold: the kind of entries of each field, and its numbers of axes. Kinds: little-endian
+#: float64; signed integers; booleans; text; and "real", the rows, booleans, integers, float32 or float64.
+FIELDS: dict[str, tuple[str, tuple[int, ...]]] = {
+    # the data
+    "X": ("real", (2,)),
+    "y": ("float", (1, 2)),
+    "sample_weight": ("float", (1,)),
+    "forms": ("float", (2,)),
+    "table": ("float", (1,)),
+    "form_sizes": ("float", (1,)),
+    "target_ratio": ("float", (0,)),
+    "rounding": ("float", (0,)),
+    "gram": ("float", (1,)),
+    "products": ("float", (2,)),
+    "squares": ("float", (1,)),
+    "patches": ("int", (1,)),
+    "n_samples": ("int", (0,)),
+    "data_sha256": ("text", (0,)),
+    "rows_sha256": ("text", (0,)),
+    # the kind of networks and their objective
+    "beta": ("float", (0,)),
+    "loss": ("text", (0,)),
+    "parameters": ("float", (1,)),
+    "activation": ("float", (1,)),
+    "levels": ("int", (0,)),
+    "sizes": ("int", (1,)),
+    "linear": ("bool", (1,)),
+    "omega": ("float", (1,)),
+    # the network
+    "U": ("int", (2,)),
+    "V": ("int", (2,)),
+    "alpha": ("float", (1, 2)),
+    "block": ("int", (1,)),
+    # the proof
+    "nu": ("float", (1, 2)),
+    "scores": ("float", (2, 4)),
+    "steps": ("float", (1,)),
+    "mixture": ("float", (2,)),
+    "order": ("int", (2,)),
+    "leaves": ("int", (1,)),
+    "lengths": ("int", (1,)),
+    "signs": ("int", (1,)),
+    "shifted": ("bool", (1,)),
+    "shifts": ("float", (1,)),
+    "cuts": ("int", (1,)),
+    "cut_lengths": ("int", (1,)),
+    "cut_nodes": ("int", (1,)),
+    "cut_values": ("int", (1,)),
+    "cut_weights": ("float", (1,)),
+    # the claims
+    "bound_type": ("text", (0,)),
+    "arithmetic": ("text", (0,)),
+    "lower_bound": ("float", (0,)),
+    "objective": ("float", (0,)),
 }
-SINGLE = "rounding target_ratio beta lower_bound objective inverse_curvature levels n_samples " + KINDS["U"]
+#: Fields that say what the data are: with --data, those of the certificate are dropped.
+DATA_FIELDS = {*list(FIELDS)[: list(FIELDS).index("data_sha256")]}
+#: Names in the archive of a user, and those which the three sources of data need beside y.
+USER_FIELDS = {"images", *DATA_FIELDS} - {"gram", "products", "squares"}
+STATISTICS = {"table", "form_sizes", "target_ratio", "rounding", "n_samples"}
+BLOCKS = {"sizes", "linear", "omega", "block"}
+CUTS = {name for name in FIELDS if name.startswith("cut")}
+PROBLEM = {"beta", "loss", "parameters", "activation", "levels", "U", "V", "alpha"}
+PROOF = {"order", "leaves", "lengths", "signs", "shifted", "shifts"}
+CLAIMS = {"bound_type", "arithmetic", "lower_bound", "objective"}
 
 
 class ClaimError(Exception):
@@ -137,7 +217,16 @@ class ClaimError(Exception):
 
 
 class Undecided(Exception):  # noqa: N818 (neither yes nor no)
-    """The time limit has passed without an answer."""
+    """There is no answer within the time limit or the memory; the message says which."""
+
+
+class Verdict(NamedTuple):
+    """What was computed: objective, lower bound, largest pricing value and what it may be, beta D."""
+
+    objective: float
+    bound: float
+    value: float
+    penalty: float
 
 
 def need(condition: Any, reason: str) -> None:
@@ -146,7 +235,198 @@ def need(condition: Any, reason: str) -> None:
         raise ClaimError(reason)
 
 
-def digest_of(f: dict[str, Array]) -> str:
+def in_time(end: float) -> None:
+    """Raise `Undecided` after the end of the time limit."""
+    if time.monotonic() > end:
+        raise Undecided("time")
+
+
+def affordable(*sides: int) -> None:
+    """Raise `Undecided` if an array of these sides is larger than all that this check makes."""
+    if math.prod(sides) > MOST_ENTRIES:
+        raise Undecided(f"an array of {' x '.join(map(str, sides))} numbers needs more memory than this check uses")
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+def cast(name: str, array: Array) -> Array:
+    """Cast real numbers to float64; raise `ClaimError` if a value changes by it."""
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    need(kind in "biu" or (kind == "f" and size in (4, 8)), f"{name}: entries of type {array.dtype} are not read")
+    with np.errstate(all="ignore"):
+        numbers = np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+    if kind in "iu" and size == 8:
+        fits = np.abs(numbers) < 2.0**63
+        need(np.all(fits), f"{name}: an integer is not a float64")
+        need(np.all(numbers.astype(np.int64) == array), f"{name}: an integer is not a float64")
+    return numbers
+
+
+def entry_of(name: str, raw: bytes) -> Array:
+    """Return the array in an entry of an archive, whose header must agree with its size."""
+    stream = io.BytesIO(raw)
+    try:
+        version = np.lib.format.read_magic(stream)
+        need(version == (1, 0), f"{name}: its header has version {version}")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    except ValueError:
+        raise ClaimError(f"{name}: its header is malformed") from None
+    need(not fortran and all(side >= 0 for side in shape), f"{name}: its entries are not in C order")
+    need(dtype.kind in "biufU" and dtype.itemsize > 0, f"{name}: entries of type {dtype} are not read")
+    count, start = math.prod(shape), stream.tell()
+    need(count * dtype.itemsize == len(raw) - start, f"{name}: its header does not agree with its size")
+    return np.frombuffer(raw, dtype, count, start).reshape(shape) if count else np.zeros(shape, dtype)
+
+
+def field_of(name: str, array: Array) -> Array:
+    """Return a field of a certificate as float64, int64, booleans or text, if it has the type that `FIELDS` says."""
+    kind, axes = FIELDS[name]
+    dtype = array.dtype
+    need(array.ndim in axes, f"{name}: it has {array.ndim} axes in place of {' or '.join(map(str, axes))}")
+    if kind == "text":
+        need(dtype.kind == "U" and dtype.itemsize <= 1024, f"{name}: it is not a short text")
+        return array
+    native = dtype.isnative or dtype.itemsize == 1
+    fits = {"float": dtype == np.float64, "int": dtype.kind == "i", "bool": dtype.kind == "b", "real": True}[kind]
+    need(fits and native, f"{name}: entries of type {dtype} are not read, but {kind} ones")
+    if kind in ("float", "real"):
+        return cast(name, array)
+    return array.astype(np.int64) if kind == "int" else array
+
+
+def archive_of(path: str, end: float) -> Fields:
+    """Read the fields of a certificate, and nothing else."""
+    with open(path, "rb") as stream:
+        contents = stream.read()
+    if not contents.startswith(MAGIC):
+        raise OSError(f"{path} is not a certificate of qsdp, version 2")
+    line, body = contents[len(MAGIC) : len(MAGIC) + 65], contents[len(MAGIC) + 65 :]
+    need(line == hashlib.sha256(body).hexdigest().encode() + b"\n", "the contents do not match their digest")
+    del contents
+    arrays: Fields = {}
+    with zipfile.ZipFile(io.BytesIO(body)) as archive:
+        members, previous = archive.infolist(), 0
+        names = [member.filename.removesuffix(".npy") for member in members]
+        need(len(set(names)) == len(names), "two entries of the archive have one name")
+        for member in sorted(members, key=lambda member: member.header_offset):
+            need(member.compress_type == zipfile.ZIP_STORED, "the archive is compressed")
+            need(member.header_offset >= previous, "entries of the archive overlap")
+            previous = member.header_offset + 30 + len(member.filename) + member.compress_size
+        need(previous <= len(body), "entries of the archive overlap")
+        for name, member in zip(names, members):  # noqa: B905 (one name for each)
+            in_time(end)
+            known = name in FIELDS and member.filename == f"{name}.npy"
+            if known or name in ("loss", "interval", "inverse_curvature", "label"):
+                arrays[name] = entry_of(name, archive.read(member))
+            need(name in arrays, f"{member.filename!r:.40}: there is no such field")
+    stored = str(arrays["loss"]) if "loss" in arrays else ""
+    strange = stored == "piecewise quadratic" or not FIELDS.keys() >= arrays.keys()
+    need(not strange, "loss: a stored user-defined loss; only losses of the package can be checked")
+    return {name: field_of(name, array) for name, array in arrays.items()}
+
+
+def data_of(path: str, f: Fields, end: float) -> Fields:
+    """Read the data of a user from an archive, as float64 (or images, whose packed rows become X)."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            strange = sorted(set(archive.files) - USER_FIELDS)
+            data = {} if strange else {name: archive[name] for name in archive.files}
+    except OSError:
+        raise
+    except Exception:  # whatever another file leads to
+        raise OSError(f"{path} is not an archive of arrays, as numpy.savez writes them") from None
+    need(not strange, f"{''.join(strange[:1])!r:.40}: {path} may hold {', '.join(sorted(USER_FIELDS))} alone")
+    need("y" in data, f"y: {path} has no targets")
+    need(len({"X", "images", "forms"} & set(data)) == 1, f"X: {path} must have one of X, images and forms")
+    need(("images" in data) == ("patches" in data), f"patches: {path} must have images and patches, or neither")
+    fits = set(data) >= STATISTICS if "forms" in data else not STATISTICS & set(data)
+    need(fits, f"forms: {path} must have forms and {', '.join(sorted(STATISTICS))}, or none of them")
+    data = {name: array if name in ("images", "patches") else cast(name, array) for name, array in data.items()}
+    if "images" in data:
+        patches = data["patches"]
+        need(patches.dtype.kind in "iu" and patches.shape == (8,), "patches: they are not eight integers")
+        data["X"] = cast("X", packed_rows(data.pop("images"), patches.tolist(), end))
+    for name in set(data) & set(FIELDS):
+        need(data[name].ndim in FIELDS[name][1], f"{name}: in {path}, it has {data[name].ndim} axes")
+    y = data["y"]
+    if str(f["loss"]) == "cross_entropy" and y.ndim == 1:
+        classes = f["alpha"].shape[-1]
+        affordable(len(y), classes)
+        need(np.all((y >= 0) & (y < classes) & (y == np.rint(y))), "y: its entries are not the numbers of classes")
+        data["y"] = np.equal(y[:, None], np.arange(classes)).astype(float)
+    if "sample_weight" in data:
+        w = data["sample_weight"]
+        fits = "X" in data and w.shape == y.shape[:1] == data["X"].shape[:1]
+        need(fits and np.all((w >= 0) & (w < np.inf)), "sample_weight: it is not one number >= 0 for each row")
+        if np.any(w == 0):
+            data.update({name: data[name][w > 0] for name in ("X", "y", "sample_weight")})
+    return data
+
+
+def read(path: str, data_path: str | None = None, end: float = math.inf) -> tuple[Fields, str, str]:
+    """Read a certificate; return its fields, with the data, where these come from, and their digest."""
+    f, source = archive_of(path, end), "the certificate"
+    missing = sorted((PROBLEM | PROOF | CLAIMS) - set(f))
+    need(not missing, f"{''.join(missing[:1])}: the field is missing")
+    if data_path is not None:
+        data, source = data_of(data_path, f, end), data_path
+        f = {name: array for name, array in f.items() if name not in DATA_FIELDS} | data
+    sources = sorted({"X", "forms", "gram"} & set(f))
+    if not sources:
+        raise OSError("the file holds only a digest of its data: give them with --data")
+    need(len(sources) == 1, f"{sources[-1]}: the file has {sources[0]}, too")
+    check_fields(f, sources[0])
+    # Before weights of one are dropped, since batches may have had them.
+    if "rows_sha256" in f:
+        digest = digest_of_rows(f)
+        need(str(f["rows_sha256"]) == digest, f"rows_sha256: the rows of {source} have the digest {digest}")
+    if "sample_weight" in f and np.all(f["sample_weight"] == 1):
+        del f["sample_weight"]
+    if "data_sha256" in f:
+        digest = digest_of(f)
+        need(str(f["data_sha256"]) == digest, f"data_sha256: the data of {source} have the digest {digest}")
+    elif "rows_sha256" not in f:
+        digest = digest_of(f)
+    return f, source, digest
+
+
+def check_fields(f: Fields, source: str) -> None:
+    """Raise `ClaimError` unless the fields are those of a problem with this source of data."""
+    needed = PROBLEM | PROOF | CLAIMS
+    needed |= {"X": {"X", "y"}, "forms": {"forms", "y", *STATISTICS}, "gram": {"gram", "products", "squares"}}[source]
+    optional = {"data_sha256"}
+    if "sizes" in f:
+        needed |= BLOCKS
+        optional |= {"patches"}
+    if CUTS & set(f):
+        needed |= CUTS
+    if source == "X":
+        optional |= {"sample_weight", "n_samples"}
+    if source == "gram":
+        needed |= {"rounding", "n_samples", "scores"}
+    elif source == "forms" or "nu" in f:
+        needed |= {"nu"}
+        optional |= {"rows_sha256"} if source == "X" else set()
+    elif "steps" in f:
+        needed |= {"rows_sha256", "scores", "steps", "mixture"}
+    else:
+        needed |= {"scores", "sizes"} if "scores" in f else {"nu"}
+    missing, strange = sorted(needed - set(f)), sorted(set(f) - needed - optional)
+    need(not missing, f"{''.join(missing[:1])}: the field is missing")
+    need(not strange, f"{''.join(strange[:1])}: a certificate of {source} has no such field")
+    scores = f["scores"].ndim if "scores" in f else 0
+    need(scores in ((4,) if "steps" in f else (0, 2)), "scores: their shape does not fit")
+
+
+def check_range(name: str, array: Array, degree: int = 1) -> None:
+    """Raise `ClaimError` unless all entries are finite, and the largest magnitude is zero or in the allowed range."""
+    need(np.all(np.isfinite(array)), f"{name}: some numbers are not finite")
+    largest, low, high = float(np.abs(array).max(initial=0.0)), SMALLEST**degree, LARGEST**degree
+    need(largest == 0 or low <= largest <= high, f"{name}: {largest:g} is not within {low:g} .. {high:g}")
+
+
+def digest_of(f: Fields) -> str:
     """Return the SHA-256 digest of the data (X, y and any weights): their shapes as text, and bytes as float64."""
     arrays = [f[n] for n in ("X", "forms", "gram", "products", "squares", "y", "sample_weight") if n in f]
     digest = hashlib.sha256()
@@ -157,86 +437,33 @@ def digest_of(f: dict[str, Array]) -> str:
     return digest.hexdigest()
 
 
-def digest_of_rows(f: dict[str, Array]) -> str:
+def digest_of_rows(f: Fields) -> str:
     """Return the SHA-256 digest of all rows (x, y and any weight), one after the other, as little-endian float64."""
     digest, arrays = hashlib.sha256(), [f[name] for name in ("X", "y", "sample_weight") if name in f]
+    need(len({len(array) for array in arrays}) == 1, "X: X, y and the weights have different numbers of rows")
     for i in range(0, len(f["X"]), 4096):
         digest.update(np.ascontiguousarray(np.column_stack([v[i : i + 4096] for v in arrays]) + 0.0, "<f8").tobytes())
     return digest.hexdigest()
 
 
-def read(path: str, data_path: str | None) -> tuple[dict[str, Array], str]:
-    """Read a certificate; return its arrays, with X (or forms) and y from it or from `data_path`, and their digest."""
-    with open(path, "rb") as stream:
-        contents = stream.read()
-    if not contents.startswith(MAGIC):
-        raise OSError(f"{path} is not a certificate of qsdp, version 2")
-    line, body = contents[len(MAGIC) : len(MAGIC) + 65], contents[len(MAGIC) + 65 :]
-    need(line == hashlib.sha256(body).hexdigest().encode() + b"\n", "the contents do not match their digest")
-    with zipfile.ZipFile(io.BytesIO(body)) as members:
-        need(all(one.compress_type == zipfile.ZIP_STORED for one in members.infolist()), "the archive is compressed")
-    with np.load(io.BytesIO(body), allow_pickle=False) as archive:
-        f = dict(archive)
-    for kinds, fields in KINDS.items():
-        for name in set(fields.split()) & set(f):
-            need(f[name].dtype.kind in kinds, f"the entries of {name} have a wrong type")
-    need(all(f[name].ndim == 0 for name in set(SINGLE.split()) & set(f)), "a number or a text is an array")
-    # These names describe the data of the user, so the file must not set them.
-    f = {name: array for name, array in f.items() if name not in ("given", "images")}
-    if data_path is not None:
-        f.update(data_of(f, data_path), given=np.array(True))
-        f = {name: array for name, array in f.items() if name not in ("gram", "products", "squares")}
-    need(
-        any(name in f for name in ("X", "forms", "gram")),
-        "the file holds only a digest of its data: give them with --data",
-    )
-    return f, str(f["rows_sha256"]) if "rows_sha256" in f else digest_of(f)
-
-
-def data_of(f: dict[str, Array], path: str) -> dict[str, Array]:
-    """Read the data from an archive, and check that the certificate belongs to them."""
-    names = ("X", "forms", "y", "sample_weight", *(("images",) if "patches" in f else ()))
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            data = {name: archive[name] for name in names if name in archive}
-    except OSError:
-        raise
-    except Exception:  # whatever another file leads to
-        raise OSError(f"{path} is not an archive of arrays, as numpy.savez writes them") from None
-    if "images" in data:
-        data["X"] = packed_rows(data["images"], f["patches"].tolist())
-        data["images"] = data["images"][:0]
-    data = {name: array if name == "X" and "sizes" in f else array.astype(float) for name, array in data.items()}
-    if str(f["loss"]) == "cross_entropy" and data["y"].ndim == 1:
-        data["y"] = np.equal(data["y"][:, None], np.arange(f["alpha"].shape[1])).astype(float)
-    if "sample_weight" in data and np.any(data["sample_weight"] <= 0):
-        data = {n: array if n == "images" else array[data["sample_weight"] > 0] for n, array in data.items()}
-    found = digest_of_rows(data) if "rows_sha256" in f else ""
-    if "sample_weight" in data and np.all(data["sample_weight"] == 1):
-        del data["sample_weight"]
-    if "gram" in f:
-        need(same_sums(f, data), f"the sums are not those of {path}")
-        y = data["y"].reshape(int(f["n_samples"]), -1)
-        nu = 2 * data.get("sample_weight", np.ones(len(y)))[:, None] * (y - product(data["X"], f["scores"].T))
-        return {**data, "nu": nu.reshape(data["y"].shape)}
-    stored = str(f["data_sha256"]) if "data_sha256" in f else digest_of(f)
-    belongs = found == str(f["rows_sha256"]) if found else digest_of(data) == stored
-    need(belongs, f"the certificate does not belong to {path}")
-    return data
-
-
-def packed_rows(images: Array, patches: list[int]) -> Array:
-    """Compute the packed rows of images by the patch settings in a certificate."""
+def packed_rows(images: Array, patches: list[int], end: float = math.inf) -> Array:
+    """Compute the packed rows of images by their patch settings."""
     size, stride, padding, regions, pooling, centre, constant, floats = patches
-    need(images.dtype.kind in "iu" and images.ndim in (3, 4), "the images are not integers (n, height, width)")
-    need(min(size, stride, regions, pooling) > 0 and 0 <= padding < size and floats in (0, 4, 8), "invalid patches")
+    need(images.dtype.kind in "iu" and images.ndim in (3, 4), "images: they are not integers (n, height, width)")
+    valid = min(size, stride, regions, pooling) > 0 and 0 <= padding < size and floats in (0, 4, 8)
+    need(valid and max(abs(centre), abs(constant)) < 2**53, "patches: they are invalid")
     n, height, width = len(images), *(side // pooling for side in images.shape[1:3])
     counts = [(side + 2 * padding - size) // stride + 1 for side in (height, width)]
-    need(min(counts) >= regions, "some regions have no patches")
+    need(min(counts) >= regions, "patches: some regions have no patches")
+    N = size * size * math.prod(images.shape[3:]) + (constant != 0)
+    entries = N * (N + 1) // 2 * regions**2
+    affordable(n, entries)
     edges = [[-(-r * count // regions) for r in range(regions + 1)] for count in counts]
-    parts = []
-    for i in range(0, n, 1024):
-        x = images[i : i + 1024, : height * pooling, : width * pooling].astype(float)
+    parts, step = [np.zeros((0, entries), f"<f{floats}" if floats else "<i8")], 1024
+    step = max(1, min(step, MOST_ENTRIES // (16 * N * math.prod(counts))))
+    for i in range(0, n, step):
+        in_time(end)
+        x = images[i : i + step, : height * pooling, : width * pooling].astype(float)
         x = x.reshape(len(x), height, pooling, width, pooling, -1).sum(axis=(2, 4))
         x = np.pad(x, ((0, 0), (padding,) * 2, (padding,) * 2, (0, 0)))
         ends = [stride * (count - 1) + 1 for count in counts]
@@ -245,80 +472,99 @@ def packed_rows(images: Array, patches: list[int]) -> Array:
         if constant:
             p = np.concatenate([p, np.full((*p.shape[:3], 1), float(constant))], axis=3)
         # Sums of integers in double precision are exact up to 2^53.
-        need(np.abs(p).max() ** 2 * counts[0] * counts[1] < 2**53, "the pixels are too large")
+        need(np.abs(p).max() ** 2 * counts[0] * counts[1] < 2**53, "images: the pixels are too large")
         upper = np.triu_indices(p.shape[3])
         sums = []
         for a, b in [(a, b) for a in range(regions) for b in range(regions)]:
-            own = p[:, edges[0][a] : edges[0][a + 1], edges[1][b] : edges[1][b + 1]].reshape(len(p), -1, p.shape[3])
-            total = np.matmul(own.transpose(0, 2, 1), own)[:, upper[0], upper[1]]
-            sums.append(total / own.shape[1] if floats else total)
-        parts.append(np.hstack(sums).astype(f"<f{floats}" if floats else "<i8"))
+            region = p[:, edges[0][a] : edges[0][a + 1], edges[1][b] : edges[1][b + 1]].reshape(len(p), -1, p.shape[3])
+            total = np.matmul(region.transpose(0, 2, 1), region)[:, upper[0], upper[1]]
+            sums.append(total / region.shape[1] if floats else total)
+        parts.append(np.hstack(sums).astype(parts[0].dtype))
     return np.concatenate(parts)
 
 
-def sums_of(X: Array, Y: Array) -> tuple[Array, Array]:
-    """Return X'Y and bounds on the rounding errors of its entries, which are zero for moderate integers."""
-    total, sizes = np.zeros((X.shape[1], Y.shape[1])), np.zeros((2, max(X.shape[1], Y.shape[1])))
-    whole = True
-    for i in range(0, len(X), 1024):
-        x, y = X[i : i + 1024].astype(float), Y[i : i + 1024].astype(float)
-        total += x.T @ y
-        sizes[0, : x.shape[1]] += (x * x).sum(axis=0)
-        sizes[1, : y.shape[1]] += (y * y).sum(axis=0)
-        whole = whole and bool(np.all(x == np.rint(x)) and np.all(y == np.rint(y)))
-    bounds = np.sqrt(np.outer(sizes[0, : X.shape[1]], sizes[1, : Y.shape[1]]))
-    # Partial sums of integers are at most these bounds, and exact below 2^53.
-    exact = whole and bounds.max(initial=0.0) < 2.0**53 / 1.01
-    return total, 0.0 * bounds if exact else 2 * (len(X) + 16) * EPS * bounds
+# -- twice the precision --------------------------------------------------------------------------------------------
 
 
-def same_sums(f: dict[str, Array], data: dict[str, Array]) -> bool:
-    """Return whether the sums in a file agree with those of the data up to rounding errors."""
-    X, y = data["X"], data["y"].reshape(len(data["y"]), -1)
-    w = data.get("sample_weight", np.ones(len(y)))[:, None]
-    need(len(X) == len(y) == len(w) == int(f["n_samples"]) and X.ndim == 2, "the data have other shapes")
-    pairs = [(f["products"], sums_of(X, w * y)), (f["squares"][None], [v.diagonal() for v in sums_of(y, w * y)])]
-    gram, rounding = sums_of(X, w * X if np.any(w != 1) else X)
-    upper = np.triu_indices(len(gram))
-    pairs.append((f["gram"], (gram[upper], rounding[upper])))
-    return all(bool(np.all(np.abs(own - found) <= allowance)) for own, (found, allowance) in pairs)
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return a + b as an unevaluated sum of two floats, exact without overflow (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def exact_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return a b as an unevaluated sum of two floats, exact without overflow and underflow (Dekker)."""
+    c, (A, B) = a * b, (134217729.0 * x - (134217729.0 * x - x) for x in (a, b))
+    return c, (a - A) * (b - B) - (((c - A * B) - (a - A) * B) - A * (b - B))
+
+
+def product_of_pairs(A: Array, a: Array | None, B: Array, b: Array | None, end: float) -> tuple[Array, Array]:
+    """Return (A + a)(B + b) as a sum of two floats (Ogita, Rump, Oishi), where |a| <= eps |A| and |b| <= eps |B|.
+
+    Its error is at most ((k + 8) eps)^2 |A| |B| for k columns of A.
+    """
+    high, low = np.zeros((2, len(A), B.shape[1]))
+    for k in range(A.shape[1]):
+        in_time(end)
+        column, row = A[:, k, None], B[None, k]
+        c, e = exact_product(column, row)
+        high, s = two_sum(high, c)
+        low += s + e
+        if a is not None:
+            low += a[:, k, None] * row
+        if b is not None:
+            low += column * b[None, k]
+    return two_sum(high, low)
+
+
+# -- losses ---------------------------------------------------------------------------------------------------------
 
 
 class Loss:
     """The loss of a certificate, with targets and sample weights."""
 
-    def __init__(self, f: dict[str, Array], y: Array, w: Array) -> None:
+    def __init__(self, f: Fields, y: Array, w: Array) -> None:
         self.name, self.y, self.w, self.c = str(f["loss"]), y, w, 0.0
-        need(self.name in LOSSES, f"the loss {self.name!r} is unknown")
+        need(self.name in LOSSES, f"loss: {self.name!r:.40} is unknown")
         if self.name in ("logistic", "hinge", "squared_hinge"):
-            need(np.all(np.abs(y) == 1), "the targets are not labels -1, +1")
+            need(np.all(np.abs(y) == 1), "y: the targets are not labels -1, +1")
         if self.name == "cross_entropy":
             one_hot = y.ndim == 2 and np.all((y == 0) | (y == 1)) and np.all(y.sum(axis=1) == 1)
-            need(one_hot, "the targets are not one-hot")
+            need(one_hot, "y: the targets are not one-hot")
         self.a, self.b = np.zeros(()), np.zeros(())
-        if self.name == "piecewise quadratic":
-            self.c, (self.a, self.b) = float(f["inverse_curvature"]), f["interval"].astype(float)
-        elif self.name in PIECEWISE:
-            delta = float(f["parameters"][0]) if self.name == "huber" else 1.0
-            need(0 < delta < np.inf, "Huber's parameter is not positive")
+        self.delta = delta_of(f)
+        if self.name in PIECEWISE:
             self.c, ends = PIECEWISE[self.name]
-            self.a, self.b = (np.asarray(end, dtype=float) for end in ends(y, delta))
-        need(self.a.shape in ((), y.shape) and np.all(self.a <= 0) and np.all(self.b >= 0), "an interval lacks zero")
-        need(0 <= self.c < np.inf and (self.c > 0 or np.all(np.isfinite(self.b - self.a))), "the loss is infinite")
+            self.a, self.b = (np.asarray(end, dtype=float) for end in ends(y, self.delta))
+
+    def terms(self, t: Array) -> Array:
+        """Return the losses of predictions t, of each sample or of each sample and output."""
+        y = self.y
+        if self.name == "cross_entropy":
+            top = t.max(axis=1)
+            return np.asarray(top + np.log(np.exp(t - top[:, None]).sum(axis=1)) - (y * t).sum(axis=1))
+        if self.name == "logistic":
+            return np.asarray(np.logaddexp(0.0, -y * t))
+        r, slope = y - t, self.c if self.c > 0 else 1.0
+        nu = np.clip(r / slope, self.a, self.b) if self.c > 0 else np.where(r > 0, self.b, self.a)
+        return np.asarray(nu * (r - self.c / 2 * nu))
 
     def value(self, t: Array) -> float:
         """Return the weighted loss of predictions t."""
-        w, y = self.w, self.y
+        w = self.w.ravel() if self.name == "cross_entropy" else self.w
+        return math.fsum((w * self.terms(t)).ravel())
+
+    def rounding(self, t: Array, error: Array) -> float:
+        """Return what the value errs by, if the predictions err by at most `error`."""
+        error = error + 4 * EPS * (np.abs(t) + np.abs(self.y))
         if self.name == "cross_entropy":
-            top = t.max(axis=1)
-            terms, w = top + np.log(np.exp(t - top[:, None]).sum(axis=1)) - (y * t).sum(axis=1), w.ravel()
-        elif self.name == "logistic":
-            terms = np.logaddexp(0.0, -y * t)
+            # log sum exp and t_y change by at most the largest error each.
+            moved, w = 2 * error.max(axis=1), self.w.ravel()
         else:
-            r, slope = y - t, self.c if self.c > 0 else 1.0
-            nu = np.clip(r / slope, self.a, self.b) if self.c > 0 else np.where(r > 0, self.b, self.a)
-            terms = nu * (r - self.c / 2 * nu)
-        return math.fsum((w * terms).ravel())
+            # Convex functions rise by more than they fall.
+            moved, w = np.maximum(self.terms(t + error), self.terms(t - error)) - self.terms(t), self.w
+        return 1.01 * math.fsum((w * moved).ravel()) + 64 * EPS * self.value(t)
 
     def multipliers(self, t: Array, step: float) -> Array:
         """Return minus the derivatives at t of the loss, or of its Moreau envelope, times the weights."""
@@ -345,21 +591,32 @@ class Loss:
         p: Array = (self.w * self.y - nu if self.name == "cross_entropy" else self.y * nu) / self.w
         return p
 
+    def normalised(self, nu: Array) -> tuple[Array, Array]:
+        """Return nu with probabilities that sum to one, and by how much each entry still errs (cross-entropy)."""
+        if self.name != "cross_entropy":
+            return nu, np.zeros(len(nu))
+        self.check_domain(nu)
+        p = np.maximum(self.probabilities(nu), 0.0)
+        total = p.sum(axis=1)[:, None]
+        need(np.all(np.abs(total - 1) <= 1e-12 * (p.shape[1] + 1)), "nu: the dual vector leaves its domain, sum p = 1")
+        nu = self.w * (self.y - p / total)
+        return nu, np.abs(nu.sum(axis=1)) + (p.shape[1] + 8) * EPS * (np.abs(nu).sum(axis=1) + self.w.ravel())
+
     def check_domain(self, nu: Array) -> None:
         """Raise `ClaimError` unless nu lies in the domain of the conjugate, up to rounding."""
         if self.name in ("logistic", "cross_entropy"):
             p, coupled = self.probabilities(nu), self.name == "cross_entropy"
             # For the true class, 1 - nu is rounded; for the others, the sign is exact.
-            need(np.all(p >= (-EPS * self.y if coupled else 0.0)), "the dual vector leaves its domain, p >= 0")
-            need(np.all(p <= 1 + 1e-12 * coupled), "the dual vector leaves its domain, p <= 1")
+            need(np.all(p >= (-EPS * self.y if coupled else 0.0)), "nu: the dual vector leaves its domain, p >= 0")
+            need(np.all(p <= 1 + 1e-12 * coupled), "nu: the dual vector leaves its domain, p <= 1")
         else:
             within = (nu >= self.w * self.a) & (nu <= self.w * self.b)
-            need(np.all(within), "the dual vector leaves its domain, w a <= nu <= w b")
+            need(np.all(within), "nu: the dual vector leaves its domain, w a <= nu <= w b")
 
     def dual_value(self, nu: Array) -> float:
         """Return -l*(-nu) minus a bound on rounding, at (1 - 4 eps) nu, for nu in the domain."""
         self.check_domain(nu)
-        nu, size = (1 - 4 * EPS) * nu, 0.0
+        nu, size, terms_each = (1 - 4 * EPS) * nu, 0.0, 16
         if self.name in ("logistic", "cross_entropy"):
             p = np.maximum(self.probabilities(nu), 0.0)
             q = np.where(p > 0, p, 1.0)
@@ -368,10 +625,25 @@ class Loss:
                 entropy -= (1 - p) * np.log1p(-np.where(p < 1, p, 0.0))
             terms = self.w * entropy
             # Rounding p changes its entropy by less than 16 eps: p log p is below 1, the slope next to p = 1 below 36.
-            size = math.fsum((self.w + 0 * terms).ravel())
+            # Sums of probabilities, too, are one up to as many roundings as there are classes.
+            size, terms_each = math.fsum((self.w + 0 * terms).ravel()), 16 + 2 * p.shape[-1] * (p.ndim == 2)
         else:
             terms = np.stack([nu * self.y, -self.c / 2 * nu / self.w * nu])
-        return math.fsum(terms.ravel()) - 16 * EPS * (math.fsum(np.abs(terms).ravel()) + size)
+        allowance = terms_each * EPS * (math.fsum(np.abs(terms).ravel()) + size) + 8 * terms.size * TINY
+        return float(math.fsum(terms.ravel()) - allowance)
+
+
+def delta_of(f: Fields) -> float:
+    """Return Huber's parameter, and one for other losses, which have none."""
+    if str(f["loss"]) != "huber":
+        return 1.0
+    need(f["parameters"].shape == (1,), "parameters: Huber's loss has one, delta")
+    delta = float(f["parameters"][0])
+    need(SMALLEST <= delta <= LARGEST, f"parameters: delta = {delta:g} is not within {SMALLEST:g} .. {LARGEST:g}")
+    return delta
+
+
+# -- the pricing value ----------------------------------------------------------------------------------------------
 
 
 def signs_of(k: int) -> Array:
@@ -394,8 +666,9 @@ def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO, end: floa
     for _ in range(20):
         u = np.where(rest.T @ np.where(fixed + rest @ u >= 0, 1.0, -1.0) >= 0, 1.0, -1.0)
     best = float(np.abs(fixed + rest @ u).sum())
+    known = min(15, (2**24 // len(M)).bit_length() - 1)
     tails = [
-        np.abs(rest[:, j:] @ signs_of(free - j)).sum(axis=0).max() if free - j < 16 else np.inf for j in range(free)
+        np.abs(rest[:, j:] @ signs_of(free - j)).sum(axis=0).max() if free - j <= known else np.inf for j in range(free)
     ]
     stack, tried, start = [(0, fixed[:, None])] if free else [], 0, time.monotonic()
     said = start
@@ -410,8 +683,7 @@ def enumerate_leaf(M: Array, order: Array, s: Array, progress: TextIO, end: floa
             stack.append((j, heads[:, norms + tails[j] > best]))
         else:
             best = max(best, norms.max(initial=0.0))
-        if time.monotonic() > end:
-            raise Undecided
+        in_time(end)
         if time.monotonic() > said + 2:
             said = time.monotonic()
             print(f"\renumerating: {tried / 1e6:.0f} million vectors tried", end="", file=progress, flush=True)
@@ -446,33 +718,29 @@ def halves_of(M: Array, z: Array, v: Array, u: Array, weights: Array) -> list[Ar
 
 
 def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO, end: float = math.inf) -> float:
-    """Return an upper bound of max |u'Mv| over sign vectors u and v, proven by the leaves of a tree."""
-    N, bound, covered = len(M), 0.0, 0
-    need(np.all(np.isfinite(M)), "the numbers are too large")
-    need(sorted(order.tolist()) == list(range(N)), "the order of a tree is not a permutation")
-    prefixes = sorted(tuple(leaf[0].tolist()) for leaf in leaves)
-    need(all(b[: len(a)] != a for a, b in zip(prefixes, prefixes[1:])), "a leaf is contained in another one")  # noqa: B905, RUF007
+    """Return an upper bound of max |u'Mv| over sign vectors u and v, proven by leaves that cover all u (`Trees`)."""
+    N, bounds = len(M), [0.0]
+    total = float(np.abs(M).sum())
+    need(math.isfinite(total), "nu: the numbers are too large")
     for s, z, cuts, weights in leaves:
-        if time.monotonic() > end:
-            raise Undecided
+        in_time(end)
         k = len(s)
-        need(k <= N and set(s.tolist()) <= {-1, 1} and (k == 0 or s[0] == 1), "a leaf fixes no signs, or -1 first")
-        covered += 2 ** (N - max(k, 1))
         if z is None:
-            bound = max(bound, enumerate_leaf(M, order, s, progress, end) + 4 * N * EPS * np.abs(M).sum())
+            bounds.append(enumerate_leaf(M, order, s, progress, end) + 4 * N * EPS * total)
             continue
-        need(z.shape == (1 + N + N - k,) and np.all(np.isfinite(z)), "a shift has a wrong shape")
-        need(np.all((weights >= 0) & np.isfinite(weights)), "the weight of a cut is negative")
-        need(np.all(cuts.sum(axis=1) % 2 == 1), "a cut has an even sum")
-        size = np.abs(M).sum() + (len(cuts) + 8) / len(M) * (weights @ np.abs(cuts).sum(axis=1) ** 2)
+        need(z.shape == (1 + N + N - k,) and np.all(np.isfinite(z)), "shifts: one has a wrong shape, or is not finite")
+        need(np.all((weights >= 0) & np.isfinite(weights)), "cut_weights: the weight of a cut is negative")
+        need(np.all(cuts.sum(axis=1) % 2 == 1), "cut_values: a cut has an even sum")
+        size = total + (len(cuts) + 8) / len(M) * (weights @ np.abs(cuts).sum(axis=1) ** 2)
         # Any w > 0 will do: with w^2 near z the eigenvalues are near one, however far apart the sizes of rows are.
-        near, missing = np.maximum(z, 1e-9 * np.abs(z).mean()), np.inf
+        near, missing = np.maximum(z, 1e-9 * np.abs(z).mean()), math.inf
         squares = [np.where(near > 0, near, 1.0), np.ones(len(z))]
         if k == 0 and np.array_equal(M, M.T):
             # The mirror image of a leaf without signs, u and v exchanged, proves the same; their mean has two parts.
-            z, *squares = ((own[: 1 + N] + mirrored(own, order)) for own in (z, *squares))
+            z, *squares = ((part[: 1 + N] + mirrored(part, order)) for part in (z, *squares))
             matrices = halves_of(M, z, cuts[:, : 1 + N], mirrored(cuts, order), weights)
         else:
+            affordable(len(z), len(z))
             B = np.zeros((len(z),) * 2)
             B[0, 1 : 1 + N], B[1 : 1 + N, 1 + N :] = M[:, order[:k]] @ s / 2, M[:, order[k:]] / 2
             matrices = [np.diag(z) - B - B.T - (cuts.T * weights) @ cuts]
@@ -481,19 +749,23 @@ def pricing_bound(M: Array, order: Array, leaves: list[Leaf], progress: TextIO, 
             missing = min(missing, worst * math.fsum(square))
             if missing <= 1e-10 * np.abs(z).sum():
                 break
-        bound = max(bound, math.fsum(z) - math.fsum(weights) + missing + 4 * N * EPS * size)
-    need(covered == 2 ** (N - 1), "the leaves do not cover all sign vectors")
-    return float(bound)
+        bounds.append(math.fsum(z) - math.fsum(weights) + missing + 4 * N * EPS * size)
+    # Unlike max, this is NaN if any of them is NaN.
+    bound = float(np.max(bounds))
+    need(math.isfinite(bound), "shifts: a leaf proves nothing, or its numbers are too large")
+    return bound
 
 
 def matrix_of(E: Array, K: Array, nu: Array, defects: Array) -> tuple[Array, float]:
     """Return sum_i nu_i A(x_i) = K * (E' diag(nu) E), elementwise, and a bound on the error of a pricing value."""
     step = max(64, math.isqrt(len(E)))
     parts = [(E[i : i + step].T * nu[i : i + step]) @ E[i : i + step] for i in range(0, len(E), step)]
-    size = np.einsum("ij,jk,ik->i", np.abs(E), np.abs(K), np.abs(E), optimize=True)
+    magnitudes = np.abs(E)
+    size = np.einsum("ij,jk,ik->i", magnitudes, np.abs(K), magnitudes, optimize=True)
     M = K * sum(parts)
     # A sum of k products, in any order, errs by k half units of the last place of their magnitudes (Higham).
-    return (M + M.T) / 2, 1.01 * float(((min(step, len(E)) + len(parts) + 12) * EPS / 2 * np.abs(nu) + defects) @ size)
+    rounding = 1.01 * float(((min(step, len(E)) + len(parts) + 12) * EPS / 2 * np.abs(nu) + defects) @ size)
+    return (M + M.T) / 2, rounding + 8 * TINY * float(np.abs(K).sum()) * (float(magnitudes.sum()) + len(E))
 
 
 class Blocks:
@@ -507,45 +779,60 @@ class Blocks:
         self.side = max(self.sizes)
 
     @classmethod
-    def of(cls, f: dict[str, Array], P: int) -> Blocks:
+    def of(cls, f: Fields, P: int) -> Blocks:
         """Read the blocks of a file with P packed entries."""
         sizes, linear, omega = (f[name] for name in ("sizes", "linear", "omega"))
-        need(sizes.ndim == 1 and sizes.shape == linear.shape == omega.shape, "the blocks do not fit together")
+        need(sizes.ndim == 1 and sizes.shape == linear.shape == omega.shape, "sizes: linear and omega are not as long")
         counts = [N if flat else N * (N + 1) // 2 for N, flat in zip(sizes.tolist(), linear.tolist())]  # noqa: B905
-        need(min(sizes.tolist(), default=0) > 0 and sum(counts) == P, "the blocks do not fit their rows")
+        need(min(sizes.tolist(), default=0) > 0 and sum(counts) == P, "sizes: the blocks do not fit their rows")
         # Within these limits, dividing by a price neither overflows nor loses digits.
-        need(np.all((omega >= 1e-100) & (omega <= 1e100)), "a penalty factor is not positive, or extreme")
+        need(np.all((omega >= SMALLEST) & (omega <= LARGEST)), "omega: a factor is not positive, or extreme")
         return cls(sizes, linear, [1 / np.asarray(cost) for cost in (omega * sizes).tolist()])
 
-    def entries(self, U: Array, V: Array, alpha: Array, block: Array) -> Array:
-        """Return the vectors (P, C) whose products with packed rows are the predictions of a network."""
-        parts = []
-        for r, (first, second) in enumerate(self.pairs):
-            mine = block == r
-            u, v, weights = U[mine, : self.sizes[r]], V[mine, : self.sizes[r]], alpha.reshape(len(U), -1)[mine]
-            if self.linear[r]:
-                parts.append(u.T @ weights)
-                continue
-            products = [(u.T * own) @ v for own in weights.T]
-            places = np.where(first == second, 0.5, 1.0)
-            parts.append(np.stack([(S + S.T)[first, second] * places for S in products], axis=1))
-        return np.concatenate(parts)
+    def members(self, block: Array) -> list[Array]:
+        """Return the neurons of each block."""
+        order = np.argsort(block, kind="stable")
+        return np.split(order, np.searchsorted(block[order], np.arange(1, len(self.sizes))))
 
-    def matrices(self, entries: Array, errors: Array) -> list[tuple[Array, float]]:
-        """Return the matrices of packed entries, padded to the largest side, and bounds on their total errors."""
-        found = []
+    def entries(self, U: Array, V: Array, alpha: Array, block: Array, end: float) -> tuple[Array, Array, Array]:
+        """Return vectors (P, C) whose products with packed rows are the predictions of a network, in two floats.
+
+        The third array is a bound on the rounding errors of the first alone.
+        """
+        C, parts = alpha.shape[1], []
+        for r, (members, (first, second)) in enumerate(zip(self.members(block), self.pairs)):  # noqa: B905
+            high, low, size = np.zeros((3, len(first), C))
+            for j in members.tolist():
+                in_time(end)
+                u, v = U[j, : self.sizes[r]].astype(float), V[j, : self.sizes[r]].astype(float)
+                signs = u if self.linear[r] else np.where(first == second, u[first] * v[first], u[first] * v[second])
+                if not self.linear[r]:
+                    signs = np.where(first == second, signs, signs + u[second] * v[first])
+                high, error = two_sum(high, signs[:, None] * alpha[j])
+                low += error
+                size += np.abs(alpha[j])
+            parts.append(np.stack([*two_sum(high, low), 2 * EPS * size]))
+        high, low, errors = np.concatenate(parts, axis=1)
+        return high, low, errors
+
+    def matrices(self, entries: Array, errors: Array) -> Iterator[tuple[Array, float]]:
+        """Yield the matrix of each block, or its vector, and a bound on the error of its pricing value."""
         for r, (first, second) in enumerate(self.pairs):
-            own, K = slice(self.ends[r], self.ends[r + 1]), self.factors[r]
-            M, E = np.zeros((2, self.side, self.side))
-            M[first, second] = M[second, first] = entries[own]
-            E[first, second] = E[second, first] = errors[own] + 4 * EPS * np.abs(entries[own])
-            found.append((K * M, 1.01 * float((K * E).sum())))
-        return found
+            part, K = slice(self.ends[r], self.ends[r + 1]), self.factors[r]
+            twice = np.where(first == second, 1.0, 2.0)
+            if self.linear[r]:
+                M, factor = K * entries[part], K
+            else:
+                M = np.zeros((self.sizes[r], self.sizes[r]))
+                M[first, second] = M[second, first] = entries[part]
+                M, factor = K * M, K[first, second] if K.ndim else K
+            each = (errors[part] + 4 * EPS * np.abs(entries[part])) * factor + 4 * TINY
+            yield M, 1.01 * float((twice * each).sum())
 
 
 def product(F: Array, vectors: Array) -> Array:
-    """Return F times vectors, in blocks of rows; F may have any numeric type."""
-    return np.concatenate([F[i : i + 4096].astype(float) @ vectors for i in range(0, len(F), 4096)])
+    """Return F times vectors, in blocks of rows."""
+    return np.concatenate([F[i : i + 4096] @ vectors for i in range(0, len(F), 4096)])
 
 
 def sums_over(F: Array, nu: Array) -> tuple[Array, Array, float]:
@@ -553,42 +840,38 @@ def sums_over(F: Array, nu: Array) -> tuple[Array, Array, float]:
     total, sizes = np.zeros((2, F.shape[1]))
     step = max(64, math.isqrt(len(F)))
     for i in range(0, len(F), step):
-        rows = F[i : i + step].astype(float)
+        rows = F[i : i + step]
         total += nu[i : i + step] @ rows
         sizes += np.abs(nu[i : i + step]) @ np.abs(rows)
-    return total, sizes, (min(step, len(F)) + -(-len(F) // step) + 12) * EPS / 2
+    return total, sizes + len(F) * TINY / EPS, (min(step, len(F)) + -(-len(F) // step) + 12) * EPS / 2
 
 
-def exact_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return a b as an unevaluated sum of two floats, exact without overflow and underflow (Dekker)."""
-    c, (A, B) = a * b, (134217729.0 * x - (134217729.0 * x - x) for x in (a, b))
-    return c, (a - A) * (b - B) - (((c - A * B) - (a - A) * B) - A * (b - B))
+# -- problems -------------------------------------------------------------------------------------------------------
 
 
-def rounding_of(f: dict[str, Array], least: float) -> float:
+def rounding_of(f: Fields, least: float) -> float:
     """Return the rounding of sums or statistics that a file states, if it is at least that of any such sums."""
-    why = "the file does not say how its sums were rounded, as those of older versions: its bound is one of the sums"
-    need("rounding" in f, f"{why}, not of the samples; certify the network again")
     rounding = float(f["rounding"])
-    need(least <= rounding < np.inf, f"sums have no rounding of {rounding:g}, which must be at least {least:g}")
+    need(least <= rounding < np.inf, f"rounding: sums have none of {rounding:g}, it must be at least {least:g}")
     return rounding
 
 
 class Sums:
     """Sums over samples, which determine a squared loss."""
 
-    def __init__(self, f: dict[str, Array]) -> None:
-        self.h, self.q, self.t = (np.asarray(f[name], dtype=float) for name in ("products", "squares", "scores"))
+    def __init__(self, f: Fields, end: float) -> None:
+        self.h, self.q, self.t, self.end = f["products"], f["squares"], f["scores"], end
         P, C = (math.isqrt(8 * f["gram"].size + 1) - 1) // 2, self.q.size
-        need(f["gram"].shape == (P * (P + 1) // 2,) and str(f["loss"]) == "squared", "only a squared loss has sums")
+        need(str(f["loss"]) == "squared", "loss: only a squared loss has sums")
+        need(f["gram"].shape == (P * (P + 1) // 2,) and "sizes" in f, "gram: the sums are not those of blocks")
         self.blocks, upper = Blocks.of(f, P), np.triu_indices(P)
         self.G = np.zeros((P, P))
         self.G[upper] = self.G.T[upper] = f["gram"]
         self.shape: tuple[int, ...] = (C,) if C > 1 or f["alpha"].ndim > 1 else ()
-        need(
-            self.h.shape == (P, C) and self.t.shape == (C, P) and self.q.shape == (C,) and C > 0, "the sums do not fit"
-        )
-        need(all(np.all(np.isfinite(v)) for v in (self.G, self.h, self.q, self.t)), "some numbers are not finite")
+        need(C > 0 and self.h.shape == (P, C) and self.q.shape == (C,), "products: they do not fit gram and squares")
+        need(self.t.shape == (C, P) and np.all(np.isfinite(self.t)), "scores: they do not fit the sums")
+        for name in ("gram", "products", "squares"):
+            check_range(name, f[name], 4)
         # Sums of integers are exact, up to a final rounding of numbers above 2^53; the others have many terms.
         largest = max(np.abs(v).max(initial=0.0) for v in (self.G, self.h, self.q))
         whole = all(np.all(v == np.rint(v)) for v in (self.G, self.h, self.q))
@@ -597,44 +880,48 @@ class Sums:
         self.roots = np.sqrt(np.maximum(self.G.diagonal(), 0))
         self.sizes = np.sqrt(np.maximum(self.q, 0)) + np.abs(self.t) @ self.roots
         roots = np.where(self.roots > 0, self.roots, 1.0)
+        in_time(end)
         try:
             L = np.linalg.cholesky(self.G / np.outer(roots, roots) + 1e-9 * np.eye(P))
         except np.linalg.LinAlgError:
-            raise ClaimError("no samples have these sums") from None
+            raise ClaimError("gram: no samples have these sums") from None
         rest = self.q * (1 + 1e-9) - np.square(np.linalg.solve(L, self.h / roots[:, None])).sum(axis=0)
-        need(np.all(rest >= 0), "no samples have these sums")
+        need(np.all(rest >= 0), "squares: no samples have these sums")
 
     def residuals(self, t: Array) -> tuple[Array, Array, Array]:
         """Return h - G t as a sum of two floats, and bounds on their errors."""
-        high, low = self.h.copy(), np.zeros(self.h.shape)
-        for column, row in zip(self.G, t):  # noqa: B905
-            c, e = exact_product(column[:, None], -row)
-            total = high + c
-            moved = total - high
-            low += (high - (total - moved)) + (c - moved) + e
-            high = total
-        return high, low, ((len(t) + 8) * EPS) ** 2 * (np.abs(self.h) + np.abs(self.G) @ np.abs(t))
+        high, low = product_of_pairs(self.G, None, -t, None, self.end)
+        high, error = two_sum(self.h, high)
+        errors = ((len(t) + 8) * EPS) ** 2 * (np.abs(self.h) + np.abs(self.G) @ np.abs(t)) + len(t) * 1e-300
+        return high, low + error, errors
 
     def values(self, t: Array) -> tuple[Array, Array, float]:
         """Return q - t'h and t'(h - G t) for each column t, and bounds on the errors of their sums."""
         high, low, errors = self.residuals(t)
-        own = range(t.shape[1])
-        first = np.array([math.fsum([self.q[c], *np.ravel(exact_product(-t[:, c], self.h[:, c]))]) for c in own])
-        second = np.array([math.fsum([*np.ravel(exact_product(t[:, c], high[:, c])), *(t * low)[:, c]]) for c in own])
+        columns = range(t.shape[1])
+        parts = [np.concatenate([*exact_product(-t, self.h), self.q[None]])]
+        parts += [np.concatenate([*exact_product(t, high), t * low])]
+        first, second = (np.array([math.fsum(part[:, c]) for c in columns]) for part in parts)
         slack = 4 * EPS * (np.abs(first) + np.abs(second)).sum() + 2 * (np.abs(t) * errors).sum()
         return first, second, float(slack)
 
-    def objective(self, U: Array, V: Array, alpha: Array, block: Array) -> tuple[float, float]:
-        """Return the losses of a network and of zero."""
-        first, second, _ = self.values(self.blocks.entries(U, V, alpha, block))
-        return math.fsum(first - second), math.fsum(self.q)
+    def objective(self, U: Array, V: Array, alpha: Array, block: Array) -> tuple[float, float, float]:
+        """Return the losses of a network and of zero, and the rounding of the first."""
+        high, low, errors = self.blocks.entries(U, V, alpha, block, self.end)
+        moved = EPS * np.abs(high) + np.abs(low) + EPS * errors
+        first, second, slack = self.values(high)
+        gradient, rest, missing = self.residuals(high)
+        slack += float((2 * moved * (np.abs(gradient) + np.abs(rest) + missing)).sum())
+        slack += float(((self.roots @ moved) ** 2).sum())
+        loss = math.fsum(first - second)
+        return loss, math.fsum(self.q), slack + 4 * EPS * (np.abs(first) + np.abs(second)).sum()
 
-    def matrices(self) -> list[tuple[Array, float]]:
-        """Return the matrices of all outputs and blocks, and bounds on the rounding errors of pricing values."""
+    def matrices(self) -> Iterator[tuple[Array, float]]:
+        """Yield the matrices of all outputs and blocks, and bounds on the rounding errors of pricing values."""
         high, low, errors = self.residuals(self.t.T)
-        errors += 1.01 * self.rounding * np.outer(self.roots, self.sizes)
-        columns = zip(2 * (high + low).T, 2 * errors.T)  # noqa: B905
-        return [one for entries, errors in columns for one in self.blocks.matrices(entries, errors)]
+        errors = errors + 1.01 * self.rounding * np.outer(self.roots, self.sizes)
+        for entries, error in zip(2 * (high + low).T, 2 * errors.T):  # noqa: B905
+            yield from self.blocks.matrices(entries, error)
 
     def dual_value(self, scale: float) -> float:
         """Return the dual value of a multiple of the dual vector, minus a bound on rounding errors."""
@@ -643,17 +930,19 @@ class Sums:
         return math.fsum(scale * (2 - scale) * first + scale**2 * second) - 4 * slack - lost
 
 
-def multipliers_of(f: dict[str, Array], loss: Loss, X: Array, abc: tuple[float, float, float], lift: int) -> Array:
+def multipliers_of(f: Fields, loss: Loss, X: Array, abc: tuple[float, float, float], lift: int, end: float) -> Array:
     """Compute the dual vector from predictions of the rows, for a certificate of batches."""
-    S, steps, mixture = (np.asarray(f[name], dtype=float) for name in ("scores", "steps", "mixture"))
+    S, steps, mixture = f["scores"], f["steps"], f["mixture"]
     (a, b, c), d = abc, X.shape[1]
     C = loss.y.shape[1] if loss.y.ndim == 2 else 1
-    need(S.shape == (len(steps), C, d + lift, d + lift) and steps.shape == mixture.shape[:1], "the scores do not fit")
-    need(mixture.ndim == 2 and mixture.shape[1] in (1, C) and np.all(mixture >= 0) and np.all(steps >= 0), "no mixture")
+    need(S.shape == (len(steps), C, d + lift, d + lift) and steps.shape == mixture.shape[:1], "scores: they do not fit")
+    fits = mixture.shape[1] in (1, C) and np.all(mixture >= 0) and np.all(steps >= 0)
+    need(fits, "mixture: it has other numbers than those >= 0, one for each step and output")
     nu = np.zeros(loss.y.shape)
     for forms, step, shares in zip(S, steps.tolist(), mixture):  # noqa: B905 (lengths are compared above)
         columns = []
         for form in forms:
+            in_time(end)
             # Blocks of rows: their products stay small.
             parts = [X[i : i + 4096] for i in range(0, len(X), 4096)]
             t = a * np.concatenate([np.einsum("ij,ij->i", x @ form[:d, :d], x) for x in parts])
@@ -663,109 +952,137 @@ def multipliers_of(f: dict[str, Array], loss: Loss, X: Array, abc: tuple[float, 
     return loss.inside(nu)
 
 
-def cuts_of(f: dict[str, Array], sizes: list[int]) -> list[tuple[Array, Array]]:
-    """Read the vectors and weights of the cuts of each leaf; `sizes` are its numbers of coordinates."""
-    if "cuts" not in f:
-        return [(np.zeros((0, size)), np.zeros(0)) for size in sizes]
-    counts, lengths = f["cuts"].tolist(), f["cut_lengths"].tolist()
-    nodes, values, weights = f["cut_nodes"], f["cut_values"], f["cut_weights"]
-    need(min(counts + lengths, default=0) >= 0 and len(counts) == len(sizes), "the cuts do not fit the leaves")
-    need(sum(counts) == len(lengths) == len(weights), "the cuts do not fit the leaves")
-    need(sum(lengths) == len(nodes) == len(values) and values.dtype.kind in "iu", "the cuts do not fit their entries")
-    found, cut, entry = [], 0, 0
-    for count, size in zip(counts, sizes):  # noqa: B905 (lengths are compared above)
-        vectors = np.zeros((count, size))
-        for row, length in enumerate(lengths[cut : cut + count]):
-            own = nodes[entry : entry + length]
-            need(np.all((own >= 0) & (own < size)) and len(set(own.tolist())) == length, "a cut has a wrong entry")
-            vectors[row, own] = values[entry : entry + length]
-            entry += length
-        found.append((vectors, weights[cut : cut + count].astype(float)))
-        cut += count
-    return found
-
-
-def leaves_of(f: dict[str, Array], N: int) -> list[tuple[Array, list[Leaf]]]:
-    """Read the tree of each output: its order of coordinates and its leaves."""
-    signs, shifts, leaf = f["signs"].tolist(), f["shifts"], 0
-    trees: list[tuple[Array, list[Leaf]]] = []
-    cuts = cuts_of(f, [1 + 2 * N - k for k in f["lengths"].tolist()])
-    for order, count in zip(f["order"], f["leaves"].tolist()):  # noqa: B905 (lengths are compared below)
-        leaves: list[Leaf] = []
-        for k, shifted in zip(f["lengths"][leaf : leaf + count].tolist(), f["shifted"][leaf : leaf + count]):  # noqa: B905
-            need(0 <= k <= min(N, len(signs)), "the leaves do not fit their signs")
-            s, signs = np.array(signs[:k], dtype=int), signs[k:]
-            z, shifts = (shifts[: 1 + 2 * N - k], shifts[1 + 2 * N - k :]) if shifted else (None, shifts)
-            need(shifted or not len(cuts[leaf + len(leaves)][1]), "a leaf has cuts and no shift")
-            leaves.append((s, z, *cuts[leaf + len(leaves)]))
-        need(len(leaves) == count and count > 0, "a tree lacks leaves")
-        trees.append((order, leaves))
-        leaf += count
-    need(len(trees) == len(f["leaves"]) == len(f["order"]), "the trees do not fit together")
-    need(not signs and not len(shifts) and leaf == len(f["lengths"]) == len(f["shifted"]), "some leaves have no tree")
-    return trees
-
-
 class Rows:
     """Samples, or statistics that replace them, with targets and a loss."""
 
-    def __init__(self, f: dict[str, Array], abc: tuple[float, float, float], L: int) -> None:
-        packed, self.f, self.abc, self.L = "forms" in f or "sizes" in f, f, abc, L
-        X, y = f["forms"] if "forms" in f else f["X"], np.asarray(f["y"], dtype=float)
-        (n, self.d), self.shape = X.shape, y.shape[1:]
-        w = np.asarray(f.get("sample_weight", np.ones(n)), dtype=float)
-        need(y.ndim in (1, 2) and n > 0 and len(y) == n and y.size and w.shape == (n,), "the shapes do not fit")
-        need(np.all(np.isfinite(X)) and np.all(np.isfinite(y)), "some numbers are not finite")
-        need(np.all((w > 0) & (w < np.inf)), "the sample weights are not positive")
-        need("forms" not in f or (str(f["loss"]) == "squared" and np.all(w == 1)), "only a squared loss has statistics")
-        self.X, self.w, self.loss = X if packed else X.astype(float), w, Loss(f, y, w if y.ndim == 1 else w[:, None])
+    def __init__(self, f: Fields, abc: tuple[float, float, float], L: int, end: float) -> None:
+        packed, self.f, self.abc, self.L, self.end = "forms" in f or "sizes" in f, f, abc, L, end
+        name = "forms" if "forms" in f else "X"
+        self.X, y = f[name], f["y"]
+        (n, self.d), self.shape = self.X.shape, y.shape[1:]
+        w = self.w = f.get("sample_weight", np.ones(n))
+        need(self.d > 0 and n > 0 and len(y) == n and y.size, f"y: its shape does not fit {name}")
+        need(w.shape == (n,) and np.all((w > 0) & (w < np.inf)), "sample_weight: it is not one number > 0 a row")
+        check_range(name, self.X, 2 if packed else 1)
+        check_range("y", y, 2 if packed else 1)
+        check_range("sample_weight", w)
+        if "forms" in f:
+            need(str(f["loss"]) == "squared", "loss: only a squared loss has statistics")
+        elif "n_samples" in f:
+            need(int(f["n_samples"]) == n, f"n_samples: the data have {n} rows")
+        self.loss = Loss(f, y, w if y.ndim == 1 else w[:, None])
         self.nu, self.lift, self.lost = np.zeros(y.shape), int(abc[1] != 0 or abc[2] != 0), 0.0
         self.blocks = Blocks.of(f, self.d) if "sizes" in f else None
         if packed and self.blocks is None:
-            self.d = (math.isqrt(8 * X.shape[1] + 1) - 1) // 2 - self.lift
+            self.d = (math.isqrt(8 * self.X.shape[1] + 1) - 1) // 2 - self.lift
             N = self.d + self.lift
-            need(2 * X.shape[1] == N * (N + 1) and self.d > 0, "the forms are not triangles")
+            need(2 * self.X.shape[1] == N * (N + 1) and self.d > 0, "forms: they are not triangles")
             sides = np.append(np.full(self.d, float(L)), np.ones(self.lift))
             self.blocks = Blocks(np.array([N]), np.array([False]), [np.outer(sides, sides)])
 
-    def objective(self, U: Array, V: Array, alpha: Array, block: Array) -> tuple[float, float]:
-        """Return the losses of a network and of zero."""
-        found, (a, b, c), d = np.zeros(self.loss.y.shape), self.abc, self.d
-        zero = self.loss.value(found)
-        if self.blocks is not None:
-            found = product(self.X, self.blocks.entries(U, V, alpha, block)).reshape(found.shape)
-            return self.loss.value(found), zero
-        for i in range(0, len(found), 1024):
-            left, right = self.X[i : i + 1024] @ U[:, :d].T, self.X[i : i + 1024] @ V[:, :d].T
-            hidden = a * left * right
-            if self.lift:
-                hidden += b / 2 * (left * V[:, d] + right * U[:, d]) + c * U[:, d] * V[:, d]
-            found[i : i + 1024] = hidden @ alpha
-        return self.loss.value(found), zero
+    def objective(self, U: Array, V: Array, alpha: Array, block: Array, tolerance: float) -> tuple[float, float]:
+        """Return the loss of a network and a bound on its rounding, if possible below a tolerance."""
+        loss, rounding = self._objective(U, V, alpha, block, False)
+        # NaN compares false.
+        return (loss, rounding) if rounding <= tolerance else self._objective(U, V, alpha, block, True)
 
-    def matrices(self) -> list[tuple[Array, float]]:
-        """Return the matrices of all outputs and blocks, and bounds on the rounding errors of pricing values."""
+    def zero(self) -> float:
+        """Return the loss of zero predictions."""
+        return self.loss.value(np.zeros(self.loss.y.shape))
+
+    def _objective(self, U: Array, V: Array, alpha: Array, block: Array, twice: bool) -> tuple[float, float]:
+        t, errors = np.zeros((2, len(self.X), alpha.shape[1]))
+        if self.blocks is not None:
+            high, low, missing = self.blocks.entries(U, V, alpha, block, self.end)
+            step, count = max(1, 2**22 // len(high)), len(high) + 8
+        else:
+            step = max(1, 2**20 // (len(alpha) + self.d + 1))
+        for i in range(0, len(t), step):
+            in_time(self.end)
+            x, rows = self.X[i : i + step], slice(i, i + step)
+            if self.blocks is None:
+                t[rows], errors[rows] = (self._twice if twice else self._once)(x, U, V, alpha)
+            elif twice:
+                t[rows] = product_of_pairs(x, None, high, low, self.end)[0]
+                errors[rows] = np.abs(x) @ (EPS * missing) + (count * EPS) ** 2 * (np.abs(x) @ np.abs(high))
+            else:
+                t[rows] = x @ high
+                errors[rows] = np.abs(x) @ (np.abs(low) + EPS * missing + count * EPS / 2 * np.abs(high))
+        # More than all products that underflow amount to, and far less than digits of any target.
+        t, errors = (array.reshape(self.loss.y.shape) for array in (t, 1.01 * errors + 1e-250))
+        return self.loss.value(t), self.loss.rounding(t, errors)
+
+    def _once(self, x: Array, U: Array, V: Array, alpha: Array) -> tuple[Array, Array]:
+        """Return predictions of rows, and bounds on their rounding errors."""
+        (a, b, c), d, sizes = self.abc, self.d, np.abs(alpha)
+        left, right = x @ U[:, :d].T, x @ V[:, :d].T
+        delta = ((d + 2) * EPS / 2 * self.L * np.abs(x).sum(axis=1))[:, None]
+        hidden, both = a * left * right, np.abs(left) + np.abs(right)
+        error = abs(a) * (both * delta + delta**2)
+        size = np.abs(hidden)
+        if self.lift:
+            hidden += b / 2 * (left * V[:, d] + right * U[:, d]) + c * U[:, d] * V[:, d]
+            error += abs(b) * delta
+            size += abs(b) / 2 * both + abs(c)
+        return hidden @ alpha, error @ sizes + (len(alpha) + 16) * EPS / 2 * (size @ sizes)
+
+    def _twice(self, x: Array, U: Array, V: Array, alpha: Array) -> tuple[Array, Array]:
+        """Return predictions of rows in twice the precision, and bounds on their rounding errors."""
+        (a, b, c), d, one = self.abc, self.d, np.ones((len(x), 1))
+        left, right = (product_of_pairs(x, None, W[:, :d].T.astype(float), None, self.end) for W in (U, V))
+        high, low = exact_product(left[0], right[0])
+        low = low + left[0] * right[1] + left[1] * right[0]
+        A, rest, weights = [high], [low], [exact_product(alpha, np.asarray(a))]
+        if self.lift:
+            ends = [W[:, d:].astype(float) for W in (V, U)]
+            A, rest = [high, left[0], right[0], one], [low, left[1], right[1], 0 * one]
+            weights += [exact_product(alpha * end, np.asarray(b / 2)) for end in ends]
+            terms = np.concatenate(exact_product(alpha * ends[0] * ends[1], np.asarray(c)))
+            totals = [[math.fsum(column) for column in terms.T]]
+            leftover = [[math.fsum([*column, -total]) for column, total in zip(terms.T, totals[0])]]  # noqa: B905
+            weights.append((np.array(totals), np.array(leftover)))
+        B, b_low = (np.concatenate(parts) for parts in zip(*weights))  # noqa: B905
+        F = np.hstack(A)
+        t = product_of_pairs(F, np.hstack(rest), B, b_low, self.end)[0]
+        delta = (((d + 8) * EPS) ** 2 * self.L * np.abs(x).sum(axis=1))[:, None]
+        both = np.abs(left[0]) + np.abs(right[0])
+        error = (abs(a) * (both * delta + delta**2) + abs(b) * delta) @ np.abs(alpha)
+        return t, error + 16 * ((F.shape[1] + 8) * EPS) ** 2 * (np.abs(F) @ np.abs(B))
+
+    def matrices(self) -> Iterator[tuple[Array, float]]:
+        """Yield the matrices of all outputs and blocks, and bounds on the rounding errors of pricing values."""
         f, d, (a, b, c) = self.f, self.d, self.abc
-        nu = self.nu = f["nu"].astype(float) if "nu" in f else multipliers_of(f, self.loss, self.X, self.abc, self.lift)
-        need(nu.shape == self.loss.y.shape and np.all(np.isfinite(nu)), "the dual vector does not fit the targets")
-        defects = np.zeros(len(nu))
-        if self.loss.name == "cross_entropy":
-            # Probabilities of a sample must sum to one; what they miss moves the matrix.
-            defects = np.abs(nu.sum(axis=1)) + nu.shape[1] * EPS * np.abs(nu).sum(axis=1)
-        need(np.all(defects <= 1e-12 * self.w * (nu.shape[-1] + 1)), "the dual vector leaves its domain, sum p = 1")
-        columns = nu.T if nu.ndim == 2 else [nu]
+        nu = self._dual_vector()
+        need(nu.shape == self.loss.y.shape and np.all(np.isfinite(nu)), "nu: the dual vector does not fit the targets")
+        # Probabilities of a sample must sum to one; what they miss moves the matrix.
+        self.nu, defects = self.loss.normalised(nu)
+        columns = self.nu.T if nu.ndim == 2 else [self.nu]
         if self.blocks is not None:
             moved = sums_over(self.X, defects)[1] if np.any(defects) else 0.0
-            found = []
             for k, column in enumerate(columns):
+                in_time(self.end)
                 total, sizes, u = sums_over(self.X, column)
                 errors = u * sizes + moved + (self.rounded(column, k) if "forms" in f else 0.0)
-                found += self.blocks.matrices(total, errors)
-            return found
+                yield from self.blocks.matrices(total, errors)
+            return
+        affordable(d + self.lift, d + self.lift)
         E = np.hstack([self.L * self.X, np.ones((len(nu), self.lift))])
         K = np.full((d + self.lift, d + self.lift), a)
         K[d:, :], K[:, d:], K[d:, d:] = b / 2, b / 2, c
-        return [matrix_of(E, K, column, defects) for column in columns]
+        for column in columns:
+            in_time(self.end)
+            yield matrix_of(E, K, column, defects)
+
+    def _dual_vector(self) -> Array:
+        f, y = self.f, self.loss.y
+        if "nu" in f:
+            return f["nu"]
+        if "steps" in f:
+            return multipliers_of(f, self.loss, self.X, self.abc, self.lift, self.end)
+        # Of a file of sums, with the data: 2 w (y - X t).
+        t = f["scores"].T
+        need(str(f["loss"]) == "squared" and t.shape == (self.X.shape[1], y.size // len(y)), "scores: they do not fit")
+        return np.asarray(2 * self.loss.w * (y - product(self.X, t).reshape(y.shape)))
 
     def dual_value(self, scale: float) -> float:
         """Return the value of a multiple of the dual vector, less an allowance."""
@@ -774,17 +1091,19 @@ class Rows:
     def rounded(self, nu: Array, k: int) -> Array:
         """Return what the rounding of statistics can change in entries of M(nu); add what it takes of -l*(-nu)."""
         f, n, y = self.f, len(nu), self.loss.y.reshape(len(nu), -1)[:, k]
-        g, s, ratio = rounding_of(f, n * EPS / 2), np.asarray(f["form_sizes"], dtype=float), float(f["target_ratio"])
+        g, s, ratio = rounding_of(f, n * EPS / 2), f["form_sizes"], float(f["target_ratio"])
         m = (math.isqrt(8 * f["table"].size + 1) - 1) // 2
-        fits = f["table"].shape == (m * (m + 1) // 2,) and m <= n and s.shape == self.X.shape[1:]
-        need(fits, "the table does not fit")
+        need(f["table"].shape == (m * (m + 1) // 2,) and m <= n, "table: it is not a triangle of a side up to n")
+        need(s.shape == self.X.shape[1:], "form_sizes: they do not fit the forms")
         W = np.zeros((m, m))
         W[np.triu_indices(m)] = f["table"]
         units = np.where(s > 0, s, 1.0)
-        need(np.all(np.isfinite(W)) and np.all(np.isfinite(s)) and np.all(W.diagonal() > 0), "the table is singular")
-        need(np.all(np.linalg.norm(W, axis=0) <= 1 + TOLERANCE), "the table has columns of norms above one")
-        small = np.linalg.norm(self.X / units, axis=0) > 1 + TOLERANCE
-        need(ratio >= 1 and not np.any(small | (s < 0)), "some sizes are smaller than the norms of their columns")
+        check_range("form_sizes", s, 2)
+        need(np.all(np.isfinite(W)) and np.all(W.diagonal() > 0), "table: it is singular")
+        need(np.all(np.linalg.norm(W, axis=0) <= 1 + TOLERANCE), "table: it has columns of norms above one")
+        fits = np.linalg.norm(self.X / units, axis=0) <= 1 + TOLERANCE
+        need(np.all(fits & (s >= 0)), "form_sizes: some are smaller than the norms of their columns")
+        need(1 <= ratio < np.inf, "target_ratio: it is not at least one")
         c, rest = np.linalg.solve(W, nu[:m]), nu.copy()
         rest[:m] -= W @ c
         a, (r, size, target) = 1.01 * float(np.abs(c).sum()), (float(np.linalg.norm(v)) for v in (rest, nu, y))
@@ -793,110 +1112,228 @@ class Rows:
         return np.asarray(error * s + np.abs(self.X.T @ rest))
 
 
-def check(
-    f: dict[str, Array], progress: TextIO | None = None, time_limit: float = math.inf
-) -> tuple[float, float, float, float]:
+class Trees:
+    """The trees of a proof, of matrices of side N or smaller ones filled with zeros."""
+
+    def __init__(self, f: Fields, N: int, count: int) -> None:
+        self.f, self.order, self.lengths, self.shifted = f, f["order"], f["lengths"], f["shifted"]
+        need(self.order.shape == (count, N), f"order: there must be {count} trees of {N} coordinates")
+        need(f["leaves"].shape == (count,) and np.all(f["leaves"] > 0), "leaves: every tree must have some")
+        L, cuts = len(self.lengths), f.get("cuts", np.zeros(len(self.lengths), dtype=np.int64))
+        need(sum(f["leaves"].tolist()) == L == len(self.shifted) == len(cuts), "leaves: some leaves have no tree")
+        need(np.all((self.lengths >= 0) & (self.lengths <= N)), "lengths: a leaf fixes more signs than there are")
+        need(np.all((cuts >= 0) & (self.shifted | (cuts == 0))), "cuts: a leaf has cuts and no shift")
+        sizes = np.where(self.shifted, 1 + 2 * N - self.lengths, 0).tolist()
+        self.leaves, self.signs, self.shifts, self.cuts = (
+            np.cumsum([0, *counts]) for counts in (f["leaves"].tolist(), self.lengths.tolist(), sizes, cuts.tolist())
+        )
+        need(self.signs[-1] == len(f["signs"]), "signs: their number is not the sum of the lengths")
+        need(self.shifts[-1] == len(f["shifts"]), "shifts: their number does not fit the leaves")
+        if "cuts" in f:
+            lengths, entries = f["cut_lengths"], len(f["cut_nodes"])
+            need(self.cuts[-1] == len(lengths) == len(f["cut_weights"]), "cut_lengths: they do not fit the cuts")
+            need(np.all(lengths >= 0) and sum(lengths.tolist()) == entries, "cut_nodes: they do not fit the lengths")
+            need(len(f["cut_values"]) == entries, "cut_values: they do not fit the nodes")
+            self.entries = np.cumsum([0, *lengths.tolist()])
+
+    def tree(self, number: int, side: int) -> tuple[Array, list[Leaf]]:
+        """Return order and leaves of a tree, restricted to the coordinates below `side`."""
+        order, N = self.order[number], self.order.shape[1]
+        need(np.array_equal(np.sort(order), np.arange(N)), "order: it is not a permutation")
+        self._check_cover(number, N)
+        leaves = []
+        for i in range(self.leaves[number], self.leaves[number + 1]):
+            k, inside = int(self.lengths[i]), order < side
+            s = self.f["signs"][self.signs[i] : self.signs[i + 1]]
+            z = self.f["shifts"][self.shifts[i] : self.shifts[i + 1]] if self.shifted[i] else None
+            vectors, weights = self._cuts(i, 1 + 2 * N - k)
+            if z is not None and side < N:
+                coordinates = np.concatenate([[True], np.arange(N) < side, inside[k:]])
+                z, vectors = z[coordinates], vectors[:, coordinates]
+            leaves.append((s[inside[:k]], z, vectors, weights))
+        return order[order < side], leaves
+
+    def _check_cover(self, number: int, N: int) -> None:
+        """Raise `ClaimError` unless the leaves of a tree are disjoint, and cover all sign vectors."""
+        start, stop = self.leaves[number], self.leaves[number + 1]
+        signs = self.f["signs"][self.signs[start] : self.signs[stop]]
+        need(np.all(np.abs(signs) == 1), "signs: they are not -1 and +1")
+        bounds = self.signs[start : stop + 1] - self.signs[start]
+        prefixes = sorted(
+            signs[i:j].astype(np.int8).tobytes()
+            for i, j in zip(bounds, bounds[1:])  # noqa: B905, RUF007
+        )
+        need(all(prefix[:1] in (b"", b"\x01") for prefix in prefixes), "signs: the first sign of a leaf is -1")
+        apart = all(not b.startswith(a) for a, b in zip(prefixes, prefixes[1:]))  # noqa: B905, RUF007
+        need(apart, "signs: a leaf is contained in another one")
+        counts = [(length, len(list(group))) for length, group in groupby(sorted(map(len, prefixes)))]
+        covered = sum(count << (N - max(length, 1)) for length, count in counts)
+        need(covered == 1 << (N - 1), "signs: the leaves do not cover all sign vectors")
+
+    def _cuts(self, leaf: int, size: int) -> tuple[Array, Array]:
+        """Return the vectors and weights of the cuts of a leaf."""
+        count, start = int(self.cuts[leaf + 1] - self.cuts[leaf]), int(self.cuts[leaf])
+        affordable(count, size)
+        vectors = np.zeros((count, size))
+        if not count:
+            return vectors, np.zeros(0)
+        for row in range(count):
+            entries = slice(self.entries[start + row], self.entries[start + row + 1])
+            nodes = self.f["cut_nodes"][entries]
+            distinct = len(np.unique(nodes)) == len(nodes)
+            need(distinct and np.all((nodes >= 0) & (nodes < size)), "cut_nodes: a cut has a wrong entry")
+            # Sums of such integers are exact.
+            values = self.f["cut_values"][entries]
+            need(np.all((values >= -(2**20)) & (values <= 2**20)), "cut_values: an entry is too large")
+            vectors[row, nodes] = values
+        return vectors, self.f["cut_weights"][start : start + count]
+
+
+# -- the check ------------------------------------------------------------------------------------------------------
+
+
+def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> Verdict:
     """Recompute objective, lower bound, largest pricing value and beta D, or raise `ClaimError`.
 
-    `Undecided` is raised after `time_limit` seconds. With blocks, D is one, since their matrices are divided by it.
+    `Undecided` is raised after `end`, on the clock `time.monotonic`. With blocks, D is one, since their matrices are
+    divided by it.
     """
-    end = time.monotonic() + time_limit
-    alpha, beta, levels = np.asarray(f["alpha"], dtype=float), float(f["beta"]), int(f["levels"])
-    abc, L = f["activation"].tolist() or (1.0, 0.0, 0.0), levels - 1
-    need(np.all(np.isfinite(alpha)) and alpha.ndim in (1, 2) and 0 <= beta < np.inf, "some numbers are not finite")
-    need(L >= 1 and np.all(np.isfinite(abc)), "the levels or the activation are invalid")
-    data: Rows | Sums = Sums(f) if "gram" in f else Rows(f, abc, L)
-    U, V = (f[name].astype(int) for name in ("U", "V"))
-    need(alpha.shape[1:] == data.shape, "the network and the data differ in outputs")
+    beta, levels, activation = float(f["beta"]), int(f["levels"]), f["activation"]
+    need(2 <= levels <= 128, "levels: there must be 2 to 128")
+    need(beta == 0 or SMALLEST**3 <= beta <= LARGEST**3, f"beta: {beta:g} is not within 1e-300 .. 1e300")
+    need(activation.shape in ((0,), (3,)), "activation: it does not have three coefficients")
+    check_range("activation", activation)
+    a, b, c = activation.tolist() or (1.0, 0.0, 0.0)
+    L, one_output = levels - 1, f["alpha"].ndim == 1
+    check_range("alpha", f["alpha"], 3)
+    if "forms" in f or "gram" in f:
+        need(int(f["n_samples"]) > 0, "n_samples: there must be some")
+    data: Rows | Sums = Sums(f, end) if "gram" in f else Rows(f, (a, b, c), L, end)
+    U, V, alpha = f["U"], f["V"], f["alpha"].reshape(len(f["alpha"]), 1 if one_output else -1)
+    need(f["alpha"].shape[1:] == data.shape, "alpha: the network and the data differ in outputs")
     if "sizes" in f and data.blocks is not None:
-        need(levels == 2 and not len(f["activation"]), "blocks have two levels and no activation")
-        block, penalty = f["block"], beta
+        need(levels == 2 and not len(activation), "levels: blocks have two levels and no activation")
+        block, penalty, side, flat = f["block"], beta, data.blocks.side, data.blocks.linear
         check_signs(U, V, alpha, block, data.blocks)
         weights = weights_of(alpha, block, data.blocks)
     else:
         assert isinstance(data, Rows)
-        block, penalty = np.zeros(len(alpha), dtype=int), beta * (data.d * L + data.lift)
+        side, flat = data.d + data.lift, [False]
+        block, penalty = np.zeros(len(alpha), dtype=np.int64), beta * (data.d * L + data.lift)
         check_levels(U, V, alpha, data.d, data.lift, L)
-        weights = np.abs(alpha).reshape(len(alpha), -1).sum(axis=0)
-    loss, zero = data.objective(U, V, alpha, block)
-    objective = loss + penalty * math.fsum(weights)
-    need(math.isfinite(objective) and math.isfinite(penalty), "the numbers are too large")
-    need(penalty > 0 or isinstance(data, Rows), "sums need a penalty")
-    tolerance = TOLERANCE * max(objective, 1e-6 * zero)
-    claimed = float(f["objective"])
-    need(abs(objective - claimed) <= tolerance, f"the objective is {objective:.12g}, not {claimed:.12g} as claimed")
+        weights = np.abs(alpha).sum(axis=0)
+    need(math.isfinite(penalty) and (penalty > 0 or isinstance(data, Rows)), "beta: sums need a penalty")
+    priced = penalty * math.fsum(weights)
+    if isinstance(data, Sums):
+        loss, zero, rounding = data.objective(U, V, alpha, block)
+    else:
+        zero = data.zero()
+        # A tenth of the least that is allowed for the claims.
+        target = 0.1 * TOLERANCE * max(float(f["objective"]), 1e-6 * zero)
+        loss, rounding = data.objective(U, V, alpha, block, target)
+    objective = loss + priced
+    rounding += (len(alpha) + 16) * EPS * priced
+    claimed, tolerance = float(f["objective"]), TOLERANCE * max(objective, 1e-6 * zero)
+    need(math.isfinite(objective) and math.isfinite(zero), "objective: the numbers are too large")
+    known = f"{objective:.12g}" if rounding <= tolerance else f"{objective:.12g}, known only to +-{rounding:.3g}"
+    need(abs(objective - claimed) + rounding <= tolerance, f"objective: it is {known}, not {claimed:.12g} as claimed")
 
-    matrices = data.matrices()
-    trees, values, vanish = leaves_of(f, len(matrices[0][0])), [], True
-    need(len(trees) == len(matrices), "there must be one tree for each output and block")
-    for (M, rounding), (order, leaves) in zip(matrices, trees):  # noqa: B905
-        largest = pricing_bound(M, order, leaves, progress or sys.stderr, end)
-        values.append(largest + rounding)
-        vanish = vanish and largest <= 8 * rounding
+    C, R = weights.size // len(flat), len(flat)
+    trees, values, vanish = Trees(f, side, C * R), [], True
+    for number, (M, error) in enumerate(data.matrices()):
+        in_time(end)
+        if flat[number % R]:
+            # The largest |m'u| over sign vectors; the tree of the file is not needed.
+            largest = float(np.abs(M).sum()) * (1 + len(M) * EPS)
+        else:
+            order, leaves = trees.tree(number, len(M))
+            largest = pricing_bound(M, order, leaves, progress or sys.stderr, end)
+        values.append(largest + error)
+        vanish = vanish and largest <= 8 * error
     # Unlike max, this is NaN if any of them is NaN.
     value = float(np.max([0.0, *values]))
-    need(math.isfinite(value), "the numbers are too large")
+    need(len(values) == C * R and math.isfinite(value), "nu: the numbers are too large")
     scale = min(1.0, penalty / value) if value > 0 and penalty > 0 else float(penalty > 0 or vanish)
     bound = data.dual_value(scale) if scale > 0 else 0.0
     if penalty == 0:
         bound -= math.fsum(values * weights)
+    need(math.isfinite(bound), "nu: the numbers are too large")
     bound = max(0.0, bound)
-    claimed = float(f["lower_bound"])
-    need(bound >= claimed - tolerance, f"only {bound:.12g} is proven, not {claimed:.12g} as claimed")
-    need(claimed <= objective + tolerance, "the lower bound exceeds the objective")
-    return objective, bound, value, penalty
+    claimed, tolerance = float(f["lower_bound"]), TOLERANCE * min(objective, zero)
+    need(claimed <= bound + tolerance, f"lower_bound: only {bound:.12g} is proven, not {claimed:.12g} as claimed")
+    need(0 <= claimed <= objective + tolerance, "lower_bound: it is negative, or above the objective")
+    return Verdict(objective, bound, value, penalty)
 
 
 def check_levels(U: Array, V: Array, alpha: Array, d: int, lift: int, L: int) -> None:
     """Raise `ClaimError` unless all first-layer weights are levels, and the last ones signs."""
-    need(U.shape == V.shape == (len(alpha), d + lift), "the network does not fit")
-    for W in (U, V):
-        need(np.all(np.abs(W[:, :d]) <= L) and np.all((W[:, :d] + L) % 2 == 0), "a weight is not one of the levels")
-        need(np.all(np.abs(W[:, d:]) == 1), "a last weight is not a sign")
+    for name, W in (("U", U), ("V", V)):
+        need(W.shape == (len(alpha), d + lift), f"{name}: its shape is not {(len(alpha), d + lift)}")
+        levels = (W[:, :d] >= -L) & (W[:, :d] <= L) & ((W[:, :d] + L) % 2 == 0)
+        need(np.all(levels), f"{name}: a weight is not one of the levels")
+        need(np.all((W[:, d:] == 1) | (W[:, d:] == -1)), f"{name}: a last weight is not a sign")
 
 
 def check_signs(U: Array, V: Array, alpha: Array, block: Array, blocks: Blocks) -> None:
     """Raise `ClaimError` unless the weights of neurons are signs in their blocks, and zeros elsewhere."""
     R, m = len(blocks.sizes), len(alpha)
-    need(U.shape == V.shape == (m, blocks.side) and block.shape == (m,), "the network does not fit")
-    need(np.all((block >= 0) & (block < R)), "a neuron is in no block")
+    need(block.shape == (m,) and np.all((block >= 0) & (block < R)), "block: a neuron is in no block")
     inside = np.arange(blocks.side) < np.array(blocks.sizes)[block, None]
     quadratic = inside & ~np.array(blocks.linear)[block, None]
-    need(np.all(np.abs(U) == inside) and np.all(np.abs(V) == quadratic), "a weight is not a sign, or outside its block")
+    for name, W, signs in (("U", U, inside), ("V", V, quadratic)):
+        need(W.shape == (m, blocks.side), f"{name}: its shape is not {(m, blocks.side)}")
+        valid = np.where(signs, (W == 1) | (W == -1), W == 0)
+        need(np.all(valid), f"{name}: a weight is not a sign, or outside its block")
 
 
 def weights_of(alpha: Array, block: Array, blocks: Blocks) -> Array:
     """Return the sum of |alpha| omega_r N_r of each output and block."""
-    members = np.arange(len(blocks.sizes))[:, None] == block
-    costs = np.array([1 / float(factor) for factor in blocks.factors])
-    sums = (members @ np.abs(alpha).reshape(len(block), -1)) * costs[:, None]
-    return np.asarray(sums.T.ravel())
+    costs = [1 / float(factor) for factor in blocks.factors]
+    sums = [np.abs(alpha[members]).sum(axis=0) * cost for members, cost in zip(blocks.members(block), costs)]  # noqa: B905
+    return np.asarray(np.stack(sums).T.ravel())
 
 
-def described(f: dict[str, Array], digest: str) -> list[tuple[str, str]]:
-    """Describe the problem, and which statements about its data cannot be checked."""
-    activation = f"activation {tuple(f['activation'].tolist())}" if len(f["activation"]) else "bilinear activation"
-    weighted, kind = "weighted " if "sample_weight" in f else "", f"{f['levels']} levels, {activation}"
+# -- the answer -----------------------------------------------------------------------------------------------------
+
+
+def described(f: Fields, source: str, digest: str) -> list[tuple[str, str]]:
+    """Describe the problem, where its data came from, and what is stated without being checked."""
+    C = f["alpha"].shape[1] if f["alpha"].ndim == 2 else 1
+    loss, stated = str(f["loss"]), "stated, not checked"
+    loss += f" loss, delta {delta_of(f):.17g}" if loss == "huber" else " loss"
+    data, count = "X and y", f"{len(f['X'])} samples" if "X" in f else f"{f['n_samples']} samples ({stated})"
     if "gram" in f:
-        size = f"sums of {f['n_samples']} samples"
+        size, data = f"sums over {count} of {len(f['products'])} entries", "sums"
     elif "forms" in f:
-        size = f"statistics of {f['n_samples']} samples in {len(f['y'])} rows"
-    else:
-        size = f"{f['X'].shape[0]} {weighted}samples, {f['X'].shape[1]} {'entries' if 'sizes' in f else 'features'}"
-    if "sizes" in f:
-        kind = f"{len(f['sizes'])} blocks of sides up to {f['sizes'].max()}, {f['linear'].sum()} linear"
-    lines = [("problem", f"{size}, {f['loss']} loss, beta {f['beta']:g},"), ("", f"{kind}; data sha256 {digest}")]
-    if "gram" in f:
-        errors = f"up to a rounding of {float(f['rounding']):.2g}"
-        lines.append(
-            ("believed", f"the sums are those of samples, {errors}: to compute them from packed rows, give --data")
-        )
-    elif "forms" in f:
-        errors = f"up to a rounding of {float(f['rounding']):.2g} of their sizes"
-        lines.append(("believed", f"the rows and targets have the sums of the samples, {errors}"))
+        size, data = f"statistics of {count} in {len(f['y'])} rows of {f['forms'].shape[1]} entries", "statistics"
     elif "sizes" in f:
-        source = "images given" if "images" in f else "rows given" if "given" in f else "rows of the file"
-        lines.append(("believed", f"the {source} and the targets are those of the samples"))
+        size = f"{count} of {f['X'].shape[1]} packed entries"
+    else:
+        size = f"{count} of {f['X'].shape[1]} features"
+    lines = [("problem", f"{size}, {C} output{'s' * (C > 1)}, {loss}, beta {float(f['beta']):.17g}")]
+    if len(f["activation"]):
+        kind = "activation {:.17g} t^2 + {:.17g} t + {:.17g}".format(*f["activation"].tolist())
+    else:
+        kind = "bilinear"
+    lines.append(("networks", f"{f['levels']} levels of first-layer weights, {kind}; weights of the file"))
+    if "sizes" in f:
+        blocks = zip(f["sizes"].tolist(), f["linear"].tolist(), f["omega"].tolist())  # noqa: B905
+        for (N, flat, omega), group in groupby(blocks):
+            kind = "linear" if flat else "quadratic"
+            lines.append(("blocks", f"{len(list(group))} {kind} of side {N}, omega {omega:.17g}"))
+    if "patches" in f:
+        names = ("size", "stride", "padding", "regions", "pooling", "centre", "constant", "floats")
+        geometry = ", ".join(f"{name} {number:.0f}" for name, number in zip(names, f["patches"].tolist()))  # noqa: B905
+        computed = source != "the certificate"
+        note = "rows computed from the images" if computed else f"that the rows are of images is {stated}"
+        lines.append(("patches", f"{geometry}; {note}"))
+    weights = f"sample weights from {source}" if "sample_weight" in f else "all sample weights one"
+    if data == "X and y":
+        lines += [("data", f"X and y from {source}, {weights}"), ("sha256", f"{digest} of these data, computed")]
+    else:
+        errors = f"up to a rounding of {float(f['rounding']):.2g}"
+        lines += [("data", f"{data} from {source}; that they are those of samples, {errors}, is {stated}")]
+        lines += [("sha256", f"{digest} of these {data}, computed")]
     return lines
 
 
@@ -911,8 +1348,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--data",
         metavar="DATA.npz",
-        help="arrays X (or images), y and, if there are weights, sample_weight, as numpy.savez writes them: "
-        "also check that the certificate is about these data",
+        help="arrays X (or images and patches), y and, if there are weights, sample_weight, as numpy.savez writes "
+        "them: check the certificate on these data, and read none from the certificate",
     )
     parser.add_argument(
         "--time-limit",
@@ -922,37 +1359,38 @@ def main(arguments: list[str] | None = None) -> int:
         help="stop undecided after this time; no limit by default",
     )
     options = parser.parse_args(arguments)
+    end = time.monotonic() + options.time_limit
     try:
-        f, digest = read(options.file, options.data)
-        bound_type, arithmetic, shifted = str(f["bound_type"]), str(f["arithmetic"]), f["shifted"]
-        need(bound_type in ("sdp", "exact") and arithmetic in ("float", "verified"), "it claims an unknown bound type")
+        f, source, digest = read(options.file, options.data, end)
+        bound_type, arithmetic = str(f["bound_type"]), str(f["arithmetic"])
+        need(bound_type in ("sdp", "exact"), f"bound_type: {bound_type!r:.40} is unknown")
+        need(arithmetic in ("float", "verified"), f"arithmetic: {arithmetic!r:.40} is unknown")
         with np.errstate(all="ignore"):
-            objective, bound, value, penalty = check(f, time_limit=options.time_limit)
+            objective, bound, value, penalty = check(f, end=end)
     except OSError as error:
         named = error.filename is not None and error.strerror
         print(f"error: {error.filename!r}: {error.strerror}" if named else f"error: {error}", file=sys.stderr)
         return 2
-    except Undecided:
-        print(f"error: not decided in {options.time_limit:g} seconds", file=sys.stderr)
+    except (Undecided, MemoryError) as error:
+        reason = str(error) if str(error) not in ("", "time") else f"not decided in {options.time_limit:g} seconds"
+        reason = "the check needs more memory than there is" if isinstance(error, MemoryError) else reason
+        print(f"error: {reason}", file=sys.stderr)
         return 2
-    except ClaimError as reason:
-        print(f"no: {reason}")
+    except ClaimError as error:
+        print(f"no: {error}")
         return 1
     except Exception as error:  # whatever a malformed archive leads to
-        print(f"no: the file is malformed ({type(error).__name__}: {error})")
+        print(f"no: the file is malformed ({type(error).__name__}: {error!s:.100})")
         return 1
-    relative = (objective - bound) / objective if objective else 0.0
-    for name, line in described(f, digest):
+    for name, line in described(f, source, digest):
         print(f"{name:12} {line}")
-    if str(f["loss"]) == "piecewise quadratic":
-        print(
-            f"loss         {str(f['label'])!r}: max over a <= nu <= b of nu (y - t) - c nu^2 / 2, a, b, c of the file"
-        )
+    shifted, cuts = f["shifted"], len(f.get("cut_weights", ()))
     print(f"network      {len(f['alpha'])} neurons, objective {objective:.12g}")
-    print(f"proof        {np.sum(shifted)} leaves by eigenvalues, {np.sum(~shifted)} enumerated: u'M(nu)v at most")
-    print(f"             {value:.12g}, beta D = {penalty:.12g}; cuts: {len(f.get('cut_weights', ()))}")
-    print(f"lower bound  {bound:.12g} ({bound_type}; claimed {float(f['lower_bound']):.12g}, {arithmetic})")
-    print(f"gap          {objective - bound:.4g}, relative {relative:.4g}")
+    print(f"proof        {np.sum(shifted)} leaves by eigenvalues, {np.sum(~shifted)} enumerated, {cuts} cuts: u'M(nu)v")
+    print(f"             at most {value:.12g}, beta D = {penalty:.17g}")
+    print(f"lower bound  {bound:.12g}, computed; claimed {float(f['lower_bound']):.12g}")
+    print(f"             ({bound_type} bound, {arithmetic} arithmetic: stated, not checked)")
+    print(f"gap          {objective - bound:.4g}, relative {(objective - bound) / objective if objective else 0.0:.4g}")
     limited = "" if penalty > 0 or bound == 0 else f" of sum |alpha| up to {np.abs(f['alpha']).sum():.6g}"
     print(
         f"yes: every such network{limited}, of any width, has an objective of at least {bound:.12g}, to a relative "
