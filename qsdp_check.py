@@ -380,12 +380,18 @@ def read(path: str, data_path: str | None = None, end: float = math.inf) -> tupl
     # Before weights of one are dropped, since batches may have had them.
     if "rows_sha256" in f:
         digest = digest_of_rows(f)
-        need(str(f["rows_sha256"]) == digest, f"rows_sha256: the rows of {source} have the digest {digest}")
+        need(
+            str(f["rows_sha256"]) == digest,
+            f"rows_sha256: the certificate does not belong to the rows of {source}, with {digest}",
+        )
     if "sample_weight" in f and np.all(f["sample_weight"] == 1):
         del f["sample_weight"]
     if "data_sha256" in f:
         digest = digest_of(f)
-        need(str(f["data_sha256"]) == digest, f"data_sha256: the data of {source} have the digest {digest}")
+        need(
+            str(f["data_sha256"]) == digest,
+            f"data_sha256: the certificate does not belong to the data of {source}, with {digest}",
+        )
     elif "rows_sha256" not in f:
         digest = digest_of(f)
     return f, source, digest
