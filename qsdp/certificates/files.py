@@ -2,59 +2,7 @@ r"""Certificate files, simple enough to be checked by an independent program.
 
 Line 1 is ``qsdp certificate 2``. Line 2 is the SHA-256 of everything after it in hexadecimal digits. An uncompressed
 ``.npz`` archive without pickles follows, so that NumPy alone can read it. Equal certificates have equal bytes. The
-arrays are, with N the side of the matrices, C outputs, T trees (one for each output) and L leaves in all trees:
-
-====================  ==============================================================================
-``X``, ``y``          data (n, d) and targets (n,) or (n, C), of the samples of positive weight
-``forms``             (n, N (N + 1)/2), in place of X for a problem from statistics: the upper triangles, row by row, of
-                      matrices A from which a network predicts :math:`\sum_j \alpha_j u_j^T A v_j`
-``n_samples``         number of samples that these matrices stand for
-``rounding``          with ``forms`` or ``gram``: :math:`\gamma` of `qsdp.sum_rounding`; sums differ from those of the
-                      samples by at most :math:`\gamma` times the norms of their two columns. Older files lack it: their
-                      bounds are those of the sums
-``table``             (k (k + 1)/2,) with ``forms``: upper triangle of the columns :math:`\hat T`, row by row
-``form_sizes``        (P,) with ``forms``: sizes :math:`s_i` of the forms
-``target_ratio``      with ``forms``: the ratio :math:`\kappa`
-``sample_weight``     (n,), unless all weights are one
-``data_sha256``       64 hexadecimal digits in place of these arrays, see `data_digest`
-``sizes``             (R,), sides of the blocks; then X or forms are packed rows (n, P) of any type, see `qsdp.Blocks`
-``linear``, ``omega`` (R,), whether each block is a vector, and its factor in the penalty
-``block``             (m,), block of each neuron
-``gram``              upper triangle, row by row, of :math:`G = \sum_i w_i x_i x_i^T` for packed rows :math:`x_i`; with
-                      ``n_samples``, in place of X and y of a squared loss on blocks
-``products``          (P, C), :math:`\sum_i w_i x_i y_i^T`
-``squares``           (C,), :math:`\sum_i w_i y_{ic}^2`
-``patches``           8 integers from which `qsdp-check` computes packed rows of images, see there
-``beta``              number
-``loss``              name of a loss of `qsdp.losses.LOSSES`
-``parameters``        parameters of the loss: :math:`\delta` of Huber's loss, no numbers for the others
-``activation``        (a, b, c), or no numbers for the bilinear network
-``levels``            M + 1
-``U``, ``V``          first-layer weights (m, N), int8
-``alpha``             second-layer weights (m,) or (m, C)
-``nu``                dual vector in the shape of y; for rows in batches, it follows from the next three arrays instead
-``scores``            (C, P) with ``gram``: vectors t of :math:`\nu_{ic} = 2 w_i (y_{ic} - x_i^T t_c)`. In batches:
-                      (K, T, N, N), symmetric matrices S of predictions t of the rows, for a loss of the package
-``steps``             (K,), zero for minus the gradients at t of the loss, positive for those of its Moreau envelope
-``mixture``           (K, 1) or (K, T), coefficients of their sum with sample weights; stored with ``n_samples`` and
-``rows_sha256``       SHA-256 of all rows (x, y and the weight, if they have any) as little-endian float64
-``order``             (T, N), the order of each tree; with blocks, T = C R, the blocks of an output one after the other,
-                      and the matrices have the side N of the largest block and are divided by :math:`\omega_r D_r`
-``leaves``            (T,), number of leaves of each tree
-``lengths``           (L,), number of signs that each leaf fixes
-``signs``             the signs of all leaves, one after the other, int8
-``shifted``           (L,), whether a leaf has a shift, of 1 + N + (N - length) numbers
-``shifts``            these numbers, one leaf after the other
-``cuts``              (L,), number of cuts of each leaf, see `qsdp.certificates.proof`; files may lack all cut arrays
-``cut_lengths``       number of nonzero entries of each cut, for all leaves one after the other
-``cut_nodes``         positions of these entries among the coordinates of the leaf's shift
-``cut_values``        these entries, integers
-``cut_weights``       weight of each cut
-``bound_type``        "sdp" or "exact"
-``arithmetic``        "float" or "verified"
-``lower_bound``       claimed number
-``objective``         claimed number
-====================  ==============================================================================
+fields, and what the checker does with each, are on one page of the documentation: ``docs/guide/certificate_format.md``.
 """
 
 from __future__ import annotations
