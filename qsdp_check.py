@@ -877,7 +877,7 @@ class Sums:
         need(C > 0 and self.h.shape == (P, C) and self.q.shape == (C,), "products: they do not fit gram and squares")
         need(self.t.shape == (C, P) and np.all(np.isfinite(self.t)), "scores: they do not fit the sums")
         for name in ("gram", "products", "squares"):
-            check_range(name, f[name], 4)
+            check_range(name, f[name], 3)
         # Sums of integers are exact, up to a final rounding of numbers above 2^53; the others have many terms.
         largest = max(np.abs(v).max(initial=0.0) for v in (self.G, self.h, self.q))
         whole = all(np.all(v == np.rint(v)) for v in (self.G, self.h, self.q))
