@@ -83,9 +83,9 @@ q' (Diag(a) + M) q - sum g ((b1 - b2)'q)^2.  One of p_i and q_i is 0, the other 
 both diagonals, so that both are semidefinite, add sum(d) to the bound.
 
 Without a penalty, beta D = 0, the bound holds if M(nu) = 0.  In floating point, M(nu) is known up to rounding only: it
-counts as zero if its tau is at most 8 times the allowance for rounding.  A network then gains at most tau sum_j
-|alpha_j| from what is left.  The bound is less by this number for the network of the file: it holds for all networks
-whose sum is no larger, and for others less tau times the excess.
+counts as zero if its tau is at most 8 times the allowance for rounding.  A network then gains at most the largest tau
+times sum_j |alpha_j| (with blocks, sum omega_r N_r |alpha_j|) from what is left.  The bound is less by this number for
+the network of the file: it holds for all networks whose sum is no larger, and for others less tau times the excess.
 
 What is accepted.  The arithmetic is ordinary floating point; every step adds an allowance for its rounding: the
 worst case for sums, 10 dim(B) eps times the norm for eigenvalues, 16 eps for logarithms and for terms of l*, and the
@@ -112,8 +112,10 @@ import argparse
 import hashlib
 import io
 import math
+import os
 import sys
 import time
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -221,12 +223,16 @@ class Undecided(Exception):  # noqa: N818 (neither yes nor no)
 
 
 class Verdict(NamedTuple):
-    """What was computed: objective, lower bound, largest pricing value and what it may be, beta D."""
+    """What was computed: objective, lower bound, largest pricing value and what it may be, beta D, sum |alpha|.
+
+    With blocks, the sum is that of omega_r N_r |alpha|, since their matrices are divided by omega_r N_r.
+    """
 
     objective: float
     bound: float
     value: float
     penalty: float
+    weights: float
 
 
 def need(condition: Any, reason: str) -> None:
@@ -254,6 +260,7 @@ def cast(name: str, array: Array) -> Array:
     """Cast real numbers to float64; raise `ClaimError` if a value changes by it."""
     kind, size = array.dtype.kind, array.dtype.itemsize
     need(kind in "biu" or (kind == "f" and size in (4, 8)), f"{name}: entries of type {array.dtype} are not read")
+    need(array.size or max(array.shape) <= 2**20, f"{name}: it has the shape {array.shape}, and no entries")
     with np.errstate(all="ignore"):
         numbers = np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
     if kind in "iu" and size == 8:
@@ -269,10 +276,14 @@ def entry_of(name: str, raw: bytes) -> Array:
     try:
         version = np.lib.format.read_magic(stream)
         need(version == (1, 0), f"{name}: its header has version {version}")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    except ValueError:
+        with warnings.catch_warnings():
+            # Of headers written by Python 2.
+            warnings.simplefilter("ignore")
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise ClaimError(f"{name}: its header is malformed") from None
     need(not fortran and all(side >= 0 for side in shape), f"{name}: its entries are not in C order")
+    need(math.prod(shape) or max(shape) <= 2**20, f"{name}: it has the shape {shape}, and no entries")
     need(dtype.kind in "biufU" and dtype.itemsize > 0, f"{name}: entries of type {dtype} are not read")
     count, start = math.prod(shape), stream.tell()
     need(count * dtype.itemsize == len(raw) - start, f"{name}: its header does not agree with its size")
@@ -329,6 +340,10 @@ def archive_of(path: str, end: float) -> Fields:
 def data_of(path: str, f: Fields, end: float) -> Fields:
     """Read the data of a user from an archive, as float64 (or images, whose packed rows become X)."""
     try:
+        with zipfile.ZipFile(path) as members:
+            methods = {member.compress_type for member in members.infolist()}
+        if methods - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            raise OSError(f"{path} is compressed otherwise than by numpy.savez_compressed")
         with np.load(path, allow_pickle=False) as archive:
             strange = sorted(set(archive.files) - USER_FIELDS)
             data = {} if strange else {name: archive[name] for name in archive.files}
@@ -379,21 +394,17 @@ def read(path: str, data_path: str | None = None, end: float = math.inf) -> tupl
     check_fields(f, sources[0])
     # Before weights of one are dropped, since batches may have had them.
     if "rows_sha256" in f:
-        digest = digest_of_rows(f)
+        digest = digest_of_rows(f, end)
         need(
             str(f["rows_sha256"]) == digest,
             f"rows_sha256: the certificate does not belong to the rows of {source}, with {digest}",
         )
     if "sample_weight" in f and np.all(f["sample_weight"] == 1):
         del f["sample_weight"]
+    digest = digest_of(f, end)
     if "data_sha256" in f:
-        digest = digest_of(f)
-        need(
-            str(f["data_sha256"]) == digest,
-            f"data_sha256: the certificate does not belong to the data of {source}, with {digest}",
-        )
-    elif "rows_sha256" not in f:
-        digest = digest_of(f)
+        stored = str(f["data_sha256"])
+        need(stored == digest, f"data_sha256: the certificate does not belong to the data of {source}, with {digest}")
     return f, source, digest
 
 
@@ -432,22 +443,24 @@ def check_range(name: str, array: Array, degree: int = 1) -> None:
     need(largest == 0 or low <= largest <= high, f"{name}: {largest:g} is not within {low:g} .. {high:g}")
 
 
-def digest_of(f: Fields) -> str:
+def digest_of(f: Fields, end: float = math.inf) -> str:
     """Return the SHA-256 digest of the data (X, y and any weights): their shapes as text, and bytes as float64."""
     arrays = [f[n] for n in ("X", "forms", "gram", "products", "squares", "y", "sample_weight") if n in f]
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(str(array.shape).encode())
         for i in range(0, len(array), 4096):
+            in_time(end)
             digest.update(np.ascontiguousarray(array[i : i + 4096] + 0.0, "<f8").tobytes())
     return digest.hexdigest()
 
 
-def digest_of_rows(f: Fields) -> str:
+def digest_of_rows(f: Fields, end: float = math.inf) -> str:
     """Return the SHA-256 digest of all rows (x, y and any weight), one after the other, as little-endian float64."""
     digest, arrays = hashlib.sha256(), [f[name] for name in ("X", "y", "sample_weight") if name in f]
     need(len({len(array) for array in arrays}) == 1, "X: X, y and the weights have different numbers of rows")
     for i in range(0, len(f["X"]), 4096):
+        in_time(end)
         digest.update(np.ascontiguousarray(np.column_stack([v[i : i + 4096] for v in arrays]) + 0.0, "<f8").tobytes())
     return digest.hexdigest()
 
@@ -458,6 +471,8 @@ def packed_rows(images: Array, patches: list[int], end: float = math.inf) -> Arr
     need(images.dtype.kind in "iu" and images.ndim in (3, 4), "images: they are not integers (n, height, width)")
     valid = min(size, stride, regions, pooling) > 0 and 0 <= padding < size and floats in (0, 4, 8)
     need(valid and max(abs(centre), abs(constant)) < 2**53, "patches: they are invalid")
+    largest = max(int(images.max(initial=0)), -int(images.min(initial=0)))
+    need(largest * pooling**2 < 2**53, "images: the pixels are too large")
     n, height, width = len(images), *(side // pooling for side in images.shape[1:3])
     counts = [(side + 2 * padding - size) // stride + 1 for side in (height, width)]
     need(min(counts) >= regions, "patches: some regions have no patches")
@@ -482,6 +497,7 @@ def packed_rows(images: Array, patches: list[int], end: float = math.inf) -> Arr
         upper = np.triu_indices(p.shape[3])
         sums = []
         for a, b in [(a, b) for a in range(regions) for b in range(regions)]:
+            in_time(end)
             region = p[:, edges[0][a] : edges[0][a + 1], edges[1][b] : edges[1][b + 1]].reshape(len(p), -1, p.shape[3])
             total = np.matmul(region.transpose(0, 2, 1), region)[:, upper[0], upper[1]]
             sums.append(total / region.shape[1] if floats else total)
@@ -570,7 +586,8 @@ class Loss:
         else:
             # Convex functions rise by more than they fall.
             moved, w = np.maximum(self.terms(t + error), self.terms(t - error)) - self.terms(t), self.w
-        return 1.01 * math.fsum((w * moved).ravel()) + 64 * EPS * self.value(t)
+        underflow = 8 * TINY * float((self.w + 1 + np.zeros(self.y.shape)).sum())
+        return 1.01 * math.fsum((w * moved).ravel()) + 64 * EPS * self.value(t) + underflow
 
     def multipliers(self, t: Array, step: float) -> Array:
         """Return minus the derivatives at t of the loss, or of its Moreau envelope, times the weights."""
@@ -635,7 +652,9 @@ class Loss:
             size, terms_each = math.fsum((self.w + 0 * terms).ravel()), 16 + 2 * p.shape[-1] * (p.ndim == 2)
         else:
             terms = np.stack([nu * self.y, -self.c / 2 * nu / self.w * nu])
-        allowance = terms_each * EPS * (math.fsum(np.abs(terms).ravel()) + size) + 8 * terms.size * TINY
+        allowance = terms_each * EPS * (math.fsum(np.abs(terms).ravel()) + size) + 8 * TINY * (
+            terms.size + float(np.abs(nu).sum())
+        )
         return float(math.fsum(terms.ravel()) - allowance)
 
 
@@ -771,7 +790,8 @@ def matrix_of(E: Array, K: Array, nu: Array, defects: Array) -> tuple[Array, flo
     M = K * sum(parts)
     # A sum of k products, in any order, errs by k half units of the last place of their magnitudes (Higham).
     rounding = 1.01 * float(((min(step, len(E)) + len(parts) + 12) * EPS / 2 * np.abs(nu) + defects) @ size)
-    return (M + M.T) / 2, rounding + 8 * TINY * float(np.abs(K).sum()) * (float(magnitudes.sum()) + len(E))
+    underflow = 8 * TINY * float(np.maximum(np.abs(K), 1).sum()) * (float(magnitudes.sum()) + len(E) + 1)
+    return (M + M.T) / 2, rounding + underflow
 
 
 class Blocks:
@@ -968,7 +988,8 @@ class Rows:
         (n, self.d), self.shape = self.X.shape, y.shape[1:]
         w = self.w = f.get("sample_weight", np.ones(n))
         need(self.d > 0 and n > 0 and len(y) == n and y.size, f"y: its shape does not fit {name}")
-        need(w.shape == (n,) and np.all((w > 0) & (w < np.inf)), "sample_weight: it is not one number > 0 a row")
+        fits = w.shape == (n,) and np.all((w >= SMALLEST**2) & (w < np.inf))
+        need(fits, "sample_weight: it is not one number > 0, or at least 1e-200, for each row")
         check_range(name, self.X, 2 if packed else 1)
         check_range("y", y, 2 if packed else 1)
         check_range("sample_weight", w)
@@ -1024,7 +1045,7 @@ class Rows:
         left, right = x @ U[:, :d].T, x @ V[:, :d].T
         delta = ((d + 2) * EPS / 2 * self.L * np.abs(x).sum(axis=1))[:, None]
         hidden, both = a * left * right, np.abs(left) + np.abs(right)
-        error = abs(a) * (both * delta + delta**2)
+        error = abs(a) * (both * delta + delta**2) + 8 * TINY * (1 + both)
         size = np.abs(hidden)
         if self.lift:
             hidden += b / 2 * (left * V[:, d] + right * U[:, d]) + c * U[:, d] * V[:, d]
@@ -1053,7 +1074,8 @@ class Rows:
         delta = (((d + 8) * EPS) ** 2 * self.L * np.abs(x).sum(axis=1))[:, None]
         both = np.abs(left[0]) + np.abs(right[0])
         error = (abs(a) * (both * delta + delta**2) + abs(b) * delta) @ np.abs(alpha)
-        return t, error + 16 * ((F.shape[1] + 8) * EPS) ** 2 * (np.abs(F) @ np.abs(B))
+        underflow = 16 * TINY * (np.abs(F).sum(axis=1)[:, None] + 1) * (np.abs(B).sum(axis=0) + len(alpha))
+        return t, error + underflow + 16 * ((F.shape[1] + 8) * EPS) ** 2 * (np.abs(F) @ np.abs(B))
 
     def matrices(self) -> Iterator[tuple[Array, float]]:
         """Yield the matrices of all outputs and blocks, and bounds on the rounding errors of pricing values."""
@@ -1062,6 +1084,8 @@ class Rows:
         need(nu.shape == self.loss.y.shape and np.all(np.isfinite(nu)), "nu: the dual vector does not fit the targets")
         # Probabilities of a sample must sum to one; what they miss moves the matrix.
         self.nu, defects = self.loss.normalised(nu)
+        # Multiples of what is left do not underflow, and weights are far above what is left out.
+        self.nu = np.where(np.abs(self.nu) < 1e-290, 0.0, self.nu)
         columns = self.nu.T if nu.ndim == 2 else [self.nu]
         if self.blocks is not None:
             moved = sums_over(self.X, defects)[1] if np.any(defects) else 0.0
@@ -1108,7 +1132,10 @@ class Rows:
         need(np.all(np.isfinite(W)) and np.all(W.diagonal() > 0), "table: it is singular")
         need(np.all(np.linalg.norm(W, axis=0) <= 1 + TOLERANCE), "table: it has columns of norms above one")
         fits = np.linalg.norm(self.X / units, axis=0) <= 1 + TOLERANCE
-        need(np.all(fits & (s >= 0)), "form_sizes: some are smaller than the norms of their columns")
+        need(
+            np.all(fits & ((s > 0) | ~np.any(self.X, axis=0))),
+            "form_sizes: some are smaller than the norms of their columns",
+        )
         need(1 <= ratio < np.inf, "target_ratio: it is not at least one")
         c, rest = np.linalg.solve(W, nu[:m]), nu.copy()
         rest[:m] -= W @ c
@@ -1260,15 +1287,17 @@ def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> V
     value = float(np.max([0.0, *values]))
     need(len(values) == C * R and math.isfinite(value), "nu: the numbers are too large")
     scale = min(1.0, penalty / value) if value > 0 and penalty > 0 else float(penalty > 0 or vanish)
-    bound = data.dual_value(scale) if scale > 0 else 0.0
+    # Multiples below this prove nothing beyond the tolerance, and could underflow.
+    bound = data.dual_value(scale) if scale > 1e-15 else 0.0
     if penalty == 0:
-        bound -= math.fsum(values * weights)
+        # Whatever output or block a network has its weights in.
+        bound -= value * math.fsum(weights) * (1 + 4 * EPS)
     need(math.isfinite(bound), "nu: the numbers are too large")
     bound = max(0.0, bound)
     claimed, tolerance = float(f["lower_bound"]), TOLERANCE * min(objective, zero)
     need(claimed <= bound + tolerance, f"lower_bound: only {bound:.12g} is proven, not {claimed:.12g} as claimed")
     need(0 <= claimed <= objective + tolerance, "lower_bound: it is negative, or above the objective")
-    return Verdict(objective, bound, value, penalty)
+    return Verdict(objective, bound, value, penalty, math.fsum(weights))
 
 
 def check_levels(U: Array, V: Array, alpha: Array, d: int, lift: int, L: int) -> None:
@@ -1365,6 +1394,23 @@ def main(arguments: list[str] | None = None) -> int:
         help="stop undecided after this time; no limit by default",
     )
     options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Names that the terminal cannot show are no reason to fail.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = answer(options)
+        print(end="", flush=True)
+        return code
+    except OSError as error:
+        # Of standard output, which may be full or closed: nothing that was said can be relied on.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        print(f"error: standard output: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def answer(options: argparse.Namespace) -> int:
+    """Check a file, print the answer, and return the exit code."""
     end = time.monotonic() + options.time_limit
     try:
         f, source, digest = read(options.file, options.data, end)
@@ -1372,7 +1418,7 @@ def main(arguments: list[str] | None = None) -> int:
         need(bound_type in ("sdp", "exact"), f"bound_type: {bound_type!r:.40} is unknown")
         need(arithmetic in ("float", "verified"), f"arithmetic: {arithmetic!r:.40} is unknown")
         with np.errstate(all="ignore"):
-            objective, bound, value, penalty = check(f, end=end)
+            objective, bound, value, penalty, total = check(f, end=end)
     except OSError as error:
         named = error.filename is not None and error.strerror
         print(f"error: {error.filename!r}: {error.strerror}" if named else f"error: {error}", file=sys.stderr)
@@ -1397,7 +1443,11 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"lower bound  {bound:.12g}, computed; claimed {float(f['lower_bound']):.12g}")
     print(f"             ({bound_type} bound, {arithmetic} arithmetic: stated, not checked)")
     print(f"gap          {objective - bound:.4g}, relative {(objective - bound) / objective if objective else 0.0:.4g}")
-    limited = "" if penalty > 0 or bound == 0 else f" of sum |alpha| up to {np.abs(f['alpha']).sum():.6g}"
+    limited = (
+        ""
+        if penalty > 0 or bound == 0
+        else f" of sum {'omega_r N_r ' if 'sizes' in f else ''}|alpha| up to {total:.6g}"
+    )
     print(
         f"yes: every such network{limited}, of any width, has an objective of at least {bound:.12g}, to a relative "
         f"{TOLERANCE:g}"
