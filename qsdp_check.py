@@ -384,27 +384,27 @@ def read(path: str, data_path: str | None = None, end: float = math.inf) -> tupl
     f, source = archive_of(path, end), "the certificate"
     missing = sorted((PROBLEM | PROOF | CLAIMS) - set(f))
     need(not missing, f"{''.join(missing[:1])}: the field is missing")
+    other, where = "", "the data in it"
     if data_path is not None:
+        # Nothing is computed from the data of the certificate, but they must be the same.
+        other = digest_of(f, end) if {"X", "y"} <= set(f) or {"forms", "y"} <= set(f) else ""
         data, source = data_of(data_path, f, end), data_path
-        f = {name: array for name, array in f.items() if name not in DATA_FIELDS} | data
+        f, where = {name: array for name, array in f.items() if name not in DATA_FIELDS} | data, data_path
     sources = sorted({"X", "forms", "gram"} & set(f))
     if not sources:
-        raise OSError("the file holds only a digest of its data: give them with --data")
+        raise ClaimError("the file holds only a digest of its data: give them with --data")
     need(len(sources) == 1, f"{sources[-1]}: the file has {sources[0]}, too")
     check_fields(f, sources[0])
     # Before weights of one are dropped, since batches may have had them.
     if "rows_sha256" in f:
-        digest = digest_of_rows(f, end)
-        need(
-            str(f["rows_sha256"]) == digest,
-            f"rows_sha256: the certificate does not belong to the rows of {source}, with {digest}",
-        )
+        same = str(f["rows_sha256"]) == digest_of_rows(f, end)
+        need(same, f"rows_sha256: the certificate does not belong to {where}")
     if "sample_weight" in f and np.all(f["sample_weight"] == 1):
         del f["sample_weight"]
     digest = digest_of(f, end)
+    need(other in ("", digest), f"X: the certificate does not belong to {where}")
     if "data_sha256" in f:
-        stored = str(f["data_sha256"])
-        need(stored == digest, f"data_sha256: the certificate does not belong to the data of {source}, with {digest}")
+        need(str(f["data_sha256"]) == digest, f"data_sha256: the certificate does not belong to {where}")
     return f, source, digest
 
 
@@ -615,15 +615,18 @@ class Loss:
         return p
 
     def normalised(self, nu: Array) -> tuple[Array, Array]:
-        """Return nu with probabilities that sum to one, and by how much each entry still errs (cross-entropy)."""
+        """Return nu with probabilities that sum to one, and by how much each sample still errs (cross-entropy).
+
+        The entry of the true class becomes minus the sum of the others, so that digits of small entries stay.
+        """
         if self.name != "cross_entropy":
             return nu, np.zeros(len(nu))
         self.check_domain(nu)
-        p = np.maximum(self.probabilities(nu), 0.0)
-        total = p.sum(axis=1)[:, None]
-        need(np.all(np.abs(total - 1) <= 1e-12 * (p.shape[1] + 1)), "nu: the dual vector leaves its domain, sum p = 1")
-        nu = self.w * (self.y - p / total)
-        return nu, np.abs(nu.sum(axis=1)) + (p.shape[1] + 8) * EPS * (np.abs(nu).sum(axis=1) + self.w.ravel())
+        missing, C = np.abs(nu.sum(axis=1)), nu.shape[1]
+        need(np.all(missing <= 1e-12 * self.w.ravel() * (C + 1)), "nu: the dual vector leaves its domain, sum p = 1")
+        others = np.where(self.y == 1, 0.0, nu)
+        nu = np.where(self.y == 1, -others.sum(axis=1)[:, None], nu)
+        return nu, (C + 2) * EPS * np.abs(nu).sum(axis=1) + C * 1e-290
 
     def check_domain(self, nu: Array) -> None:
         """Raise `ClaimError` unless nu lies in the domain of the conjugate, up to rounding."""
@@ -1275,11 +1278,11 @@ def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> V
     trees, values, vanish = Trees(f, side, C * R), [], True
     for number, (M, error) in enumerate(data.matrices()):
         in_time(end)
+        order, leaves = trees.tree(number, len(M))
         if flat[number % R]:
-            # The largest |m'u| over sign vectors; the tree of the file is not needed.
+            # The largest |m'u| over sign vectors, without the tree.
             largest = float(np.abs(M).sum()) * (1 + len(M) * EPS)
         else:
-            order, leaves = trees.tree(number, len(M))
             largest = pricing_bound(M, order, leaves, progress or sys.stderr, end)
         values.append(largest + error)
         vanish = vanish and largest <= 8 * error
@@ -1440,7 +1443,7 @@ def answer(options: argparse.Namespace) -> int:
     print(f"network      {len(f['alpha'])} neurons, objective {objective:.12g}")
     print(f"proof        {np.sum(shifted)} leaves by eigenvalues, {np.sum(~shifted)} enumerated, {cuts} cuts: u'M(nu)v")
     print(f"             at most {value:.12g}, beta D = {penalty:.17g}")
-    print(f"lower bound  {bound:.12g}, computed; claimed {float(f['lower_bound']):.12g}")
+    print(f"lower bound  {bound:.12g} (computed; claimed {float(f['lower_bound']):.12g})")
     print(f"             ({bound_type} bound, {arithmetic} arithmetic: stated, not checked)")
     print(f"gap          {objective - bound:.4g}, relative {(objective - bound) / objective if objective else 0.0:.4g}")
     limited = (

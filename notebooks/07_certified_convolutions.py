@@ -2,6 +2,11 @@
 # jupyter:
 #   jupytext:
 #     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -94,13 +99,17 @@ interact(of_class, label=IntSlider(3, 0, 9))
 # %% [markdown]
 # ## A check without this package
 #
-# The certificate holds the geometry of the patches. The checker needs NumPy and the images, and nothing of what trained
-# the network.
+# The checker needs NumPy, the images and the geometry of their patches, and nothing of what trained the network.
 
 # %%
 folder = Path(tempfile.mkdtemp())
 model.certificate_.save(folder / "digits.cert", include_data=False)
-np.savez(folder / "digits.npz", images=images[train], y=digits[train])
+np.savez(
+    folder / "digits.npz",
+    images=images[train],
+    patches=model.result_.problem.blocks.patches,
+    y=digits[train],
+)
 code = qsdp_check.main(
     [str(folder / "digits.cert"), "--data", str(folder / "digits.npz")]
 )

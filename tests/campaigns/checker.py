@@ -119,7 +119,7 @@ def _judge(arguments: list[str], contents: bytes, sample: Sample, attack: str, o
     if contents == sample.contents:
         outcome.count("accepted", "unchanged")
         return
-    f, _ = qsdp_check.read(arguments[0], arguments[2] if len(arguments) > 1 else None)
+    f, _, _ = qsdp_check.read(arguments[0], arguments[2] if len(arguments) > 1 else None)
     try:
         objective, error, optimum = truth(f)
     except (qsdp.QSDPError, ValueError, IndexError, OverflowError) as reason:

@@ -117,7 +117,7 @@ def test_optima_are_confirmed(loss: str, tmp_path: Path, capsys: pytest.CaptureF
     assert qsdp_check.main([str(tmp_path / "c")]) == 0
     out = capsys.readouterr().out
     assert f"objective {certificate.objective:.8g}"[:12] in out
-    assert "(exact; claimed" in out
+    assert "(exact bound, " in out
 
 
 @pytest.mark.filterwarnings("ignore:solver")
@@ -394,7 +394,9 @@ def test_false_claims_with_a_right_digest(
     # A weight that is none changes the objective, too, which may not be what is found.
     levels = dict.fromkeys((no_level, beyond_levels), "a weight is not one of the levels")
     reason = {**levels, no_sign: "a last weight is not a sign"}.get(tamper, "")
-    assert (code, line[: 4 + len(reason)]) == (1, f"no: {reason}")
+    assert code == 1
+    assert line.startswith("no: ")
+    assert reason in line
 
 
 def test_one_half_twice_is_not_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -407,7 +409,7 @@ def test_one_half_twice_is_not_the_whole(tmp_path: Path, capsys: pytest.CaptureF
         fields = contents_of(tmp_path / "c")
         fields["signs"][[1, 3]] = half
         rewritten(tmp_path / "d", **fields)
-        assert answer(tmp_path / "d", capsys) == (1, "no: a leaf is contained in another one")
+        assert answer(tmp_path / "d", capsys) == (1, "no: signs: a leaf is contained in another one")
 
 
 @pytest.mark.parametrize(
@@ -448,7 +450,7 @@ def test_targets_that_are_no_labels(targets: list[float], tmp_path: Path, capsys
     fields = contents_of(tmp_path / "c")
     fields["y"][:2] = targets
     rewritten(tmp_path / "c", **fields)
-    assert answer(tmp_path / "c", capsys) == (1, "no: the targets are not labels -1, +1")
+    assert answer(tmp_path / "c", capsys) == (1, "no: y: the targets are not labels -1, +1")
 
 
 # -- sample weights ------------------------------------------------------------------------------------
@@ -530,15 +532,15 @@ def test_data_given_apart_may_have_weights_of_zero_and_one(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda w: np.where(np.arange(len(w)) == 3, 1.001 * w, w), "the objective is"),
-        (lambda w: 0.99 * w, "the objective is"),
-        (lambda w: w[::-1].copy(), "the objective is"),
-        (lambda w: None, "the objective is"),
-        (lambda w: np.where(np.arange(len(w)) == 3, 0.0, w), "the sample weights are not positive"),
-        (np.negative, "the sample weights are not positive"),
-        (lambda w: np.full_like(w, np.nan), "the sample weights are not positive"),
-        (lambda w: w[:-1], "the shapes do not fit"),
-        (lambda w: w[:, None], "the shapes do not fit"),
+        (lambda w: np.where(np.arange(len(w)) == 3, 1.001 * w, w), "objective: it is"),
+        (lambda w: 0.99 * w, "objective: it is"),
+        (lambda w: w[::-1].copy(), "objective: it is"),
+        (lambda w: None, "objective: it is"),
+        (lambda w: np.where(np.arange(len(w)) == 3, 0.0, w), "no: sample_weight: "),
+        (np.negative, "no: sample_weight: "),
+        (lambda w: np.full_like(w, np.nan), "no: sample_weight: "),
+        (lambda w: w[:-1], "no: sample_weight: "),
+        (lambda w: w[:, None], "no: sample_weight: "),
     ],
 )
 def test_changed_weights_with_a_right_digest_are_refused(
@@ -560,7 +562,7 @@ def test_lighter_weights_have_a_smaller_domain(tmp_path: Path, capsys: pytest.Ca
     lighter = with_weights(problem, np.full(9, 1.9))
     objective = lighter.objective(random_network(problem))
     rewritten(tmp_path / "c", **{**fields, "sample_weight": np.full(9, 1.9), "objective": np.array(objective)})
-    assert answer(tmp_path / "c", capsys) == (1, "no: the dual vector leaves its domain, w a <= nu <= w b")
+    assert answer(tmp_path / "c", capsys) == (1, "no: nu: the dual vector leaves its domain, w a <= nu <= w b")
 
 
 # -- damage --------------------------------------------------------------------------------------------
@@ -629,7 +631,8 @@ def test_the_data_can_be_given_apart(
     np.savez(data, X=problem.X, y=y)
     np.savez(other, X=np.nextafter(problem.X, 9.0), y=y)
     assert answer(path, capsys, "--data", str(data))[0] == 0
-    assert answer(path, capsys, "--data", str(other)) == (1, f"no: the certificate does not belong to {other}")
+    field = "X" if include else "data_sha256"
+    assert answer(path, capsys, "--data", str(other)) == (1, f"no: {field}: the certificate does not belong to {other}")
     assert qsdp_check.main([str(path), "--data", str(tmp_path / "missing")]) == 2
     np.save(tmp_path / "one.npy", problem.X)
     np.savez(tmp_path / "objects.npz", X=problem.X.astype(object), y=y)
@@ -701,7 +704,7 @@ def test_an_allowance_that_is_no_number_is_not_dropped(tmp_path: Path, capsys: p
     fields = contents_of(tmp_path / "c")
     fields["X"] = np.vstack([X[:20], [1e200, -1e200]])
     rewritten(tmp_path / "c", **{**fields, "nu": 2.0 * y, "lower_bound": fields["objective"]})
-    assert answer(tmp_path / "c", capsys) == (1, "no: the numbers are too large")
+    assert answer(tmp_path / "c", capsys) == (1, "no: X: 1e+200 is not within 1e-100 .. 1e+100")
 
 
 def test_a_shift_too_small_to_divide_by_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -712,7 +715,7 @@ def test_a_shift_too_small_to_divide_by_proves_nothing(tmp_path: Path, capsys: p
     fields["shifts"] = np.full_like(fields["shifts"], 1e-310)
     rewritten(tmp_path / "c", **{**fields, "nu": 2.0 * fields["y"], "lower_bound": fields["objective"]})
     code, line = answer(tmp_path / "c", capsys)
-    assert (code, line[:9]) == (1, "no: only ")
+    assert (code, line[:22]) == (1, "no: lower_bound: only ")
 
 
 # -- its parts -----------------------------------------------------------------------------------------
@@ -867,7 +870,8 @@ def test_forged_cuts_are_rejected(
     code, line = answer(path, capsys)
     assert code == 1, line
     # Another reason, such as a bound that moves as well, would hide a check that is gone.
-    assert line.startswith(f"no: {FORGED_REASONS.get(forgery, '')}")
+    assert line.startswith("no: ")
+    assert FORGED_REASONS.get(forgery, "") in line
     # Reading does not compute the bound again, but takes no malformed proof.
     if forgery not in ("no cuts at all", "larger weights", "wrong signs", "other nodes"):
         with pytest.raises(StorageError):
@@ -927,7 +931,7 @@ def test_a_penalty_beyond_floats_is_no_excuse(tmp_path: Path, capsys: pytest.Cap
     path = tmp_path / "one.qsdp"
     qsdp.column_generation(problem).certificate.save(path)
     rewritten(path, **contents_of(path) | {"beta": np.array(1e308)})
-    assert answer(path, capsys) == (1, "no: the numbers are too large")
+    assert answer(path, capsys) == (1, "no: beta: 1e+308 is not within 1e-300 .. 1e300")
 
 
 @pytest.mark.parametrize(
@@ -950,7 +954,7 @@ def test_entries_of_a_wrong_kind(
     rewritten(path, **contents_of(path) | {name: array})
     code, line = answer(path, capsys)
     assert code == 1
-    assert "wrong type" in line or "is an array" in line
+    assert line.startswith(f"no: {name}: ")
 
 
 def test_dual_vector_that_a_projection_moves(tmp_path: Path) -> None:

@@ -245,14 +245,14 @@ def test_certificates_hold_the_geometry_and_are_checked_from_images(
     result = qsdp.column_generation(problem.with_beta(0.1 * qsdp.beta_max(problem)))
     path, data = tmp_path / "certificate", tmp_path / "images.npz"
     result.certificate.save(path, include_data="sums" if loss == "squared" else False)
-    np.savez(data, images=images, y=y)
+    np.savez(data, images=images, patches=blocks.layout.patches, y=y)
     assert qsdp_check.main([str(path), "--data", str(data)]) == 0
-    assert "the images given" in capsys.readouterr().out
-    np.savez(data, images=images[::-1], y=y)
+    assert "rows computed from the images" in capsys.readouterr().out
+    np.savez(data, images=images[::-1], patches=blocks.layout.patches, y=y)
     assert qsdp_check.main([str(path), "--data", str(data)]) == 1
     again = qsdp.load_certificate(path, problem=result.certificate.proof.problem)
     again.save(tmp_path / "again", include_data="sums" if loss == "squared" else False)
-    np.savez(data, images=images, y=y)
+    np.savez(data, images=images, patches=blocks.layout.patches, y=y)
     assert qsdp_check.main([str(tmp_path / "again"), "--data", str(data)]) == 0
 
 
