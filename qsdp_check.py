@@ -98,8 +98,8 @@ precision.  The answer is yes if
     |claimed objective - objective| + its rounding  <=  1e-9 max(objective, 1e-6 zero),
     claimed bound - bound                           <=  1e-9 min(objective, zero),
 
-where zero is the objective of the network without neurons, and no number is infinite.  Exit codes: 0 yes, 1 no, 2 not
-to be read, or not decided within the time limit or the memory.
+both plus 1e-300, where zero is the objective of the network without neurons, and no number is infinite.  Exit codes: 0
+yes, 1 no, 2 not to be read, or not decided within the time limit or the memory.
 
 What a file costs.  Memory: the file, whose archive must not be compressed and whose entries must not overlap, and some
 ten matrices of the side N, or 1 + 2 N where leaves have signs.  Time: that of eigenvalues for every leaf with a shift,
@@ -942,7 +942,7 @@ class Sums:
         gradient, rest, missing = self.residuals(high)
         slack += float((2 * moved * (np.abs(gradient) + np.abs(rest) + missing)).sum())
         slack += float(((self.roots @ moved) ** 2).sum())
-        loss = math.fsum(first - second)
+        loss = max(0.0, math.fsum(first - second))
         return loss, math.fsum(self.q), slack + 4 * EPS * (np.abs(first) + np.abs(second)).sum()
 
     def matrices(self) -> Iterator[tuple[Array, float]]:
@@ -1269,7 +1269,7 @@ def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> V
         loss, rounding = data.objective(U, V, alpha, block, target)
     objective = loss + priced
     rounding += (len(alpha) + 16) * EPS * priced
-    claimed, tolerance = float(f["objective"]), TOLERANCE * max(objective, 1e-6 * zero)
+    claimed, tolerance = float(f["objective"]), TOLERANCE * max(objective, 1e-6 * zero) + 1e-300
     need(math.isfinite(objective) and math.isfinite(zero), "objective: the numbers are too large")
     known = f"{objective:.12g}" if rounding <= tolerance else f"{objective:.12g}, known only to +-{rounding:.3g}"
     need(abs(objective - claimed) + rounding <= tolerance, f"objective: it is {known}, not {claimed:.12g} as claimed")
@@ -1297,7 +1297,7 @@ def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> V
         bound -= value * math.fsum(weights) * (1 + 4 * EPS)
     need(math.isfinite(bound), "nu: the numbers are too large")
     bound = max(0.0, bound)
-    claimed, tolerance = float(f["lower_bound"]), TOLERANCE * min(objective, zero)
+    claimed, tolerance = float(f["lower_bound"]), TOLERANCE * min(objective, zero) + 1e-300
     need(claimed <= bound + tolerance, f"lower_bound: only {bound:.12g} is proven, not {claimed:.12g} as claimed")
     need(0 <= claimed <= objective + tolerance, "lower_bound: it is negative, or above the objective")
     return Verdict(objective, bound, value, penalty, math.fsum(weights))

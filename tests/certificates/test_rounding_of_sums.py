@@ -324,7 +324,7 @@ def test_roundings_that_cannot_be_true_are_refused(tmp_path: Path) -> None:
     refused(f, "target_ratio: it is not at least one", target_ratio=np.array(0.5))
     refused(f, "norms above one", table=2.0 * f["table"])
     refused(f, "table: it is singular", table=0.0 * f["table"])
-    refused(f, "the table does not fit", table=f["table"][1:])
+    refused(f, "table: it is not a triangle", table=f["table"][1:])
     refused(f, "is proven", rounding=np.array(1e-3))
     blocks, y = qsdp.Blocks(X, [1, 1], ["linear", "quadratic"]), np.round(8.0 * y)
     qsdp.column_generation(qsdp.TrainingProblem(blocks, y, beta=0.1)).certificate.save(
@@ -333,6 +333,6 @@ def test_roundings_that_cannot_be_true_are_refused(tmp_path: Path) -> None:
     f, _, _ = qsdp_check.read(str(tmp_path / "c"))
     qsdp_check.check(f)
     with pytest.raises(qsdp_check.ClaimError, match="rounding: the field is missing"):
-        qsdp_check.check_fields({name: array for name, array in f.items() if name != "rounding"}, "forms")
+        qsdp_check.check_fields({name: array for name, array in f.items() if name != "rounding"}, "gram")
     refused(f, "rounding: sums have none of 0", rounding=np.array(0.0))
     refused(f, "is proven", rounding=np.array(1e-3))

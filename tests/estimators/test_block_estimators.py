@@ -76,10 +76,10 @@ def test_the_certificate_of_an_estimator_is_checked_from_the_images(
 ) -> None:
     path, data = tmp_path / "certificate", tmp_path / "images.npz"
     fitted.certificate_.save(path, include_data=False)
-    np.savez(data, images=IMAGES[FEW][:80], y=LABELS[FEW][:80])
+    np.savez(data, images=IMAGES[FEW][:80], patches=fitted.result_.problem.blocks.patches, y=LABELS[FEW][:80])
     assert qsdp_check.main([str(path), "--data", str(data)]) == 0
-    assert "the images given" in capsys.readouterr().out
-    np.savez(data, images=IMAGES[FEW][1:81], y=LABELS[FEW][1:81])
+    assert "rows computed from the images" in capsys.readouterr().out
+    np.savez(data, images=IMAGES[FEW][1:81], patches=fitted.result_.problem.blocks.patches, y=LABELS[FEW][1:81])
     assert qsdp_check.main([str(path), "--data", str(data)]) == 1
     assert "does not belong" in capsys.readouterr().out
 
