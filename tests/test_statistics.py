@@ -117,11 +117,11 @@ def test_certificates_are_checked_from_files(vector, arguments, bound_type, tmp_
     assert loaded.proof.problem.n_samples == N_ROWS
     capsys.readouterr()
     assert qsdp_check.main([str(path)]) == 0
-    assert f"statistics of {N_ROWS} samples in {len(problem.y)} rows" in capsys.readouterr().out
-    arrays, _ = qsdp_check.read(str(path), None)
+    assert f"statistics of {N_ROWS} samples (stated, not checked) in {len(problem.y)} rows" in capsys.readouterr().out
+    arrays, _, _ = qsdp_check.read(str(path))
     for name, change, reason in (
         ("nu", lambda nu: 0.5 * nu, "is proven"),
-        ("forms", lambda forms: 1.01 * forms, "the objective is"),
+        ("forms", lambda forms: 1.01 * forms, "objective: it is"),
         ("forms", lambda forms: forms[:, 1:], "not triangles"),
         ("lower_bound", lambda bound: bound + 1e-6 * certificate.objective, "is proven"),
         ("loss", lambda loss: np.array("absolute"), "only a squared loss"),
