@@ -11,7 +11,7 @@ from qsdp.encoding.scales import row_scale
 if TYPE_CHECKING:
     from qsdp.encoding.patches import Patches
     from qsdp.encoding.table_blocks import TableBlocks
-    from qsdp.encoding.transformers import TableEncoder, ThresholdEncoder
+    from qsdp.encoding.transformers import TableEncoder
     from qsdp.encoding.union import Union
     from qsdp.encoding.windows import Windows
 
@@ -20,7 +20,6 @@ _TRANSFORMERS = {
     "Patches": "patches",
     "TableBlocks": "table_blocks",
     "TableEncoder": "transformers",
-    "ThresholdEncoder": "transformers",
     "Union": "union",
     "Windows": "windows",
 }
@@ -33,7 +32,6 @@ __all__ = [
     "Patches",
     "TableBlocks",
     "TableEncoder",
-    "ThresholdEncoder",
     "Union",
     "Windows",
     "row_scale",

@@ -55,9 +55,9 @@ def through_steps(encoding: Encoding, steps: Iterable[Any]) -> Encoding:
             encoding = replace(encoding, expressions=tuple(encoding.expressions[place] for place in kept))
         else:
             raise ExportError(
-                f"{type(step).__name__} cannot be exported; transformers that can: TableEncoder, ThresholdEncoder, "
-                "StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, SimpleImputer, selectors. Estimators encode "
-                "data frames themselves (encoding='standard')"
+                f"{type(step).__name__} cannot be exported; transformers that can: TableEncoder, StandardScaler, "
+                "MinMaxScaler, MaxAbsScaler, RobustScaler, SimpleImputer, selectors. Estimators encode data frames "
+                "themselves (encoding='standard')"
             )
     return encoding
 

@@ -30,7 +30,7 @@ from qsdp.encoding.frames import columns_of_training, is_frame
 from qsdp.encoding.notation import BOOLEAN, DATES, DURATIONS, example_of
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["TableEncoder", "ThresholdEncoder"]
+__all__ = ["TableEncoder"]
 
 _UNKNOWN = ("warn", "ignore", "error")
 
@@ -44,9 +44,17 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
     Parameters
     ----------
     encoding : {"standard", "thresholds", "both"}, default="both"
-        Encoding of numbers: standardised (zero mean, unit variance), bits as in `ThresholdEncoder`, or both.
-    n_thresholds, strategy, bits, missing
-        See `ThresholdEncoder`; `bits` and `missing` also apply to categories.
+        Encoding of numbers: standardised (zero mean, unit variance); thermometer bits, which are whether the number is
+        above each of some thresholds; or both.
+    n_thresholds : int, default=3
+        Maximum number of thresholds per column, >= 1. A column of k distinct values has at most k - 1.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Divide columns into bins of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
+    bits : {"binary", "bipolar"}, default="binary"
+        Bits as 0 and 1, or as -1 and +1.
+    missing : {"indicator", "fill"}, default="indicator"
+        "indicator" adds a bit for missing entries to every column of numbers that has some in `fit`. In all other bits,
+        a missing number counts as the median of its column, even if the column had none in `fit`.
     categorical_features : "from_dtype" or array-like, default="from_dtype"
         Columns that hold categories, as a boolean mask, indices or names. "from_dtype": columns of text, booleans,
         categories or other hashable objects, such as intervals, according to the type of the column, or of its entries
@@ -60,7 +68,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         Number of standard deviations from the mean, > 0, at which numbers are clipped: quadratic functions extrapolate
         badly to outliers, and bounded inputs suit fixed-point arithmetic.
     dtype : data type, default=numpy.float64
-        Data type of the output; integers only if all inputs are bits.
+        Data type of the output; integers only if all inputs are bits, of which ``numpy.int8`` takes a byte each.
 
     Attributes
     ----------
@@ -80,7 +88,8 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
     -----
     A missing number counts as the median of its column; a missing category sets no bit. If a column has missing entries
     in `fit`, another bit marks them (``missing="indicator"``). Categories are text, booleans or numbers; objects of
-    other types are represented by their text, ``str(entry)``.
+    other types are represented by their text, ``str(entry)``. If no column varies, the first one becomes an input that
+    is zero.
 
     Examples
     --------
@@ -92,6 +101,16 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
     ['age', 'age > 25', 'age is missing', 'city == Oslo', 'city == Paris', 'city == Rome']
     >>> encoder.transform([[50.0, "Rome"]]).round(2)
     array([[1.61, 1.  , 0.  , 0.  , 0.  , 1.  ]])
+
+    Thermometer bits of numbers alone, in bytes:
+
+    >>> encoder = TableEncoder("thresholds", n_thresholds=2, dtype="int8").fit([[1.0], [2.0], [2.0], [5.0]])
+    >>> encoder.get_feature_names_out(["age"]).tolist()
+    ['age > 1.5', 'age > 3.5']
+    >>> encoder.transform([[1.0], [2.0], [9.0]])
+    array([[0, 0],
+           [1, 0],
+           [1, 1]], dtype=int8)
     """
 
     n_features_in_: int
@@ -246,7 +265,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         for place, notation in zip(numeric, found, strict=True):
             # Categories of any type may write numbers.
             if notation is None and np.isnan(as_numbers(raw[place], names[place])).all():
-                _refuse_text(raw[place], names[place], "or be among categorical_features")
+                _refuse_text(raw[place], names[place])
         by_place = dict(zip(numeric, found, strict=True))
         return [by_place[place] or "number" if place in by_place else None for place in range(len(raw))]
 
@@ -265,87 +284,6 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         return tags
 
 
-class ThresholdEncoder(TableEncoder):
-    """Thermometer bits of numbers: for each column, whether it is above each of some thresholds.
-
-    Parameters
-    ----------
-    n_thresholds : int, default=3
-        Maximum number of thresholds per column, >= 1. A column of k distinct values has at most k - 1.
-    strategy : {"quantile", "uniform"}, default="quantile"
-        Divide columns into bins of equal weight, or of equal width. Thresholds that divide the rows alike are merged.
-    bits : {"binary", "bipolar"}, default="binary"
-        Bits as 0 and 1, or as -1 and +1.
-    missing : {"indicator", "fill"}, default="indicator"
-        "indicator" adds a bit for missing entries (NaN) to every column that has some in `fit`. In all other bits, a
-        missing entry counts as the median of its column, even if the column had none in `fit`.
-    dtype : data type, default=numpy.float64
-        Data type of the output; ``numpy.int8`` takes a byte per bit.
-
-    Attributes
-    ----------
-    encoding_ : Encoding
-        The encoding itself. It does not need scikit-learn and can be stored as JSON.
-    expressions_ : tuple of Expression
-        Definition of every input.
-    is_binary_ : bool
-        True.
-    dropped_ : dict of str to str
-        Columns without an input, and why: "constant", "no values", or "no gain" if an estimator left them out.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Defined when X has column names that are all strings.
-
-    See Also
-    --------
-    TableEncoder : Thresholds, standardised numbers and categories.
-
-    Notes
-    -----
-    If no column varies, the first one becomes an input that is zero.
-
-    Examples
-    --------
-    >>> from qsdp.encoding import ThresholdEncoder
-    >>> encoder = ThresholdEncoder(n_thresholds=2, dtype="int8").fit([[1.0], [2.0], [2.0], [5.0]])
-    >>> encoder.get_feature_names_out(["age"]).tolist()
-    ['age > 1.5', 'age > 3.5']
-    >>> encoder.transform([[1.0], [2.0], [9.0]])
-    array([[0, 0],
-           [1, 0],
-           [1, 1]], dtype=int8)
-    """
-
-    encoding, max_categories, cut = "thresholds", EncodingRule.max_categories, EncodingRule.cut
-    handle_unknown = "ignore"
-
-    def __init__(
-        self,
-        n_thresholds: int = EncodingRule.n_thresholds,
-        *,
-        strategy: str = EncodingRule.strategy,
-        bits: str = EncodingRule.bits,
-        missing: str = EncodingRule.missing,
-        dtype: Any = np.float64,
-    ) -> None:
-        self._keep(locals())
-
-    def _notations(self, raw: list[Any], names: list[str], habits: Collection[str]) -> list[str | None]:
-        notations = column_notations(raw, names, habits)
-        for column, name, notation in zip(raw, names, notations, strict=True):
-            if notation is None:
-                _refuse_text(column, name, "since ThresholdEncoder encodes only numbers")
-        return ["number" if one in (None, BOOLEAN) else one for one in notations]
-
-    def _report(self, message: str) -> None:
-        warn(message)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = tags.input_tags.string = False
-        return tags
-
-
 def _columns_of(X: Any) -> list[Any]:
     """Split an array or a data frame into its columns."""
     if 0 in X.shape:
@@ -355,7 +293,9 @@ def _columns_of(X: Any) -> list[Any]:
     return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
 
 
-def _refuse_text(column: Any, name: str, reason: str) -> None:
-    """Raise an error for a column that must hold numbers, for a reason, unless all entries are missing."""
+def _refuse_text(column: Any, name: str) -> None:
+    """Raise an error for a column that must hold numbers, unless all entries are missing."""
     for first in (entry for entry in as_symbols(column, name).tolist() if entry is not None):
-        raise InvalidTypeError(f"column {name!r} must hold numbers, {reason}; got text, such as {first!r:.60}")
+        raise InvalidTypeError(
+            f"column {name!r} must hold numbers, or be among categorical_features; got text, such as {first!r:.60}"
+        )

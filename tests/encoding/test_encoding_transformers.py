@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
-from qsdp.encoding import Encoding, TableEncoder, ThresholdEncoder
+from qsdp.encoding import Encoding, TableEncoder
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 
 NUMBERS = arrays(
@@ -30,8 +30,7 @@ NUMBERS = arrays(
     elements=st.one_of(st.floats(-1e6, 1e6, width=32), st.just(np.nan), st.sampled_from([0.0, 1.0])),
 )
 EVERY = [
-    ThresholdEncoder(),
-    ThresholdEncoder(bits="bipolar", strategy="uniform"),
+    TableEncoder("thresholds", bits="bipolar", strategy="uniform"),
     *(TableEncoder(name, bits=bits) for name in ("standard", "both", "thresholds") for bits in ("binary", "bipolar")),
 ]
 
@@ -63,7 +62,7 @@ def test_check_estimator(encoder):
 @settings(max_examples=40, deadline=None)
 @given(X=NUMBERS, n_thresholds=st.integers(1, 6))
 def test_thermometers_are_monotone(X, n_thresholds):
-    encoder = ThresholdEncoder(n_thresholds).fit(X)
+    encoder = TableEncoder("thresholds", n_thresholds=n_thresholds).fit(X)
     for position in range(X.shape[1]):
         of_column = [e.position == position and e.kind == "above" for e in encoder.expressions_]
         bits = encoder.transform(X)[:, of_column]
@@ -188,11 +187,11 @@ def test_missing_entries_that_fit_did_not_see_stand_for_the_median():
 
 def test_bits_of_a_byte():
     X = np.random.default_rng(0).standard_normal((100, 5))
-    bits = ThresholdEncoder(4, bits="bipolar", dtype=np.int8).fit_transform(X)
+    bits = TableEncoder("thresholds", n_thresholds=4, bits="bipolar", dtype=np.int8).fit_transform(X)
     assert bits.dtype == np.int8
     assert bits.nbytes == 100 * 20
     assert set(np.unique(bits)) == {-1, 1}
-    assert ThresholdEncoder().fit(X).is_binary_
+    assert TableEncoder("thresholds").fit(X).is_binary_
     assert not TableEncoder().fit(X).is_binary_
 
 
@@ -318,7 +317,7 @@ def test_numbers_of_any_type_are_numbers(numbers):
     tables = [make({"length": numbers})]
     if isinstance(numbers, np.ndarray):
         tables.append(numbers[:, None])
-    for encoder in (TableEncoder(n_thresholds=2), ThresholdEncoder()):
+    for encoder in (TableEncoder(n_thresholds=2), TableEncoder("thresholds")):
         expected = clone(encoder).fit_transform(np.array(LENGTHS)[:, None])
         for table in tables:
             np.testing.assert_array_equal(clone(encoder).fit_transform(table), expected)
@@ -329,7 +328,7 @@ def test_numbers_of_any_type_are_numbers(numbers):
 )
 def test_missing_entries_of_any_type_are_missing(missing):
     numbers, expected = objects([Decimal(1), missing, Decimal(4)]), np.array([[1.0], [np.nan], [4.0]])
-    for encoder in (TableEncoder(), ThresholdEncoder()):
+    for encoder in (TableEncoder(), TableEncoder("thresholds")):
         np.testing.assert_array_equal(
             clone(encoder).fit_transform(numbers[:, None]), clone(encoder).fit_transform(expected)
         )
@@ -387,7 +386,7 @@ def test_days_are_the_same_categories_in_every_unit():
 
 def test_entries_that_are_neither_numbers_nor_hashable_are_refused_by_column():
     for entry in ([1, 2], {"a": 1}, (1, [2]), object(), 1j):
-        for encoder in (TableEncoder(), ThresholdEncoder()):
+        for encoder in (TableEncoder(), TableEncoder("thresholds")):
             with pytest.raises(InvalidTypeError, match=r"column 'what' of X: .* a number, or another hashable object"):
                 encoder.fit(pd.DataFrame({"what": objects([entry, 1.0])}))
     for column in (
@@ -399,8 +398,6 @@ def test_entries_that_are_neither_numbers_nor_hashable_are_refused_by_column():
             TableEncoder().fit(pl.DataFrame({"what": column}))
     with pytest.raises(InvalidInputError, match="column 'what' contains infinity"):
         TableEncoder().fit(pd.DataFrame({"what": objects([10**400, Decimal(1)])}))
-    with pytest.raises(InvalidTypeError, match=r"column 'what' must hold numbers, since Thresh.*; got text"):
-        ThresholdEncoder().fit(pd.DataFrame({"what": ["a", "b"]}))
 
 
 def test_durations_and_times_of_day_are_seconds():

@@ -12,7 +12,7 @@ from networks.random_networks import random_network
 
 import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
-from qsdp.encoding import ThresholdEncoder
+from qsdp.encoding import TableEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError, MissingPackageError
 from qsdp.export import describe, to_c
 from qsdp.export._c.compiled import FLAGS
@@ -242,9 +242,9 @@ def test_classifiers_decide_alike(cancer, encoding, column_width, tmp_path):
 def test_thresholds_are_exact(cancer):
     """Every value of the data and every threshold itself is on its own side."""
     X, y = cancer
-    model = QuantizedNetworkClassifier(8, encoding=ThresholdEncoder(5), activation=None, **OPTIONS).fit(
-        X[:400], y[:400]
-    )
+    model = QuantizedNetworkClassifier(
+        8, encoding=TableEncoder("thresholds", n_thresholds=5), activation=None, **OPTIONS
+    ).fit(X[:400], y[:400])
     code = to_c(model)
     encoding = describe(model).encoding
     ends = np.full((len(encoding.expressions), 30), 0.5)

@@ -18,7 +18,7 @@ from table_files import fit_to
 
 import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
-from qsdp.encoding import TableEncoder, ThresholdEncoder
+from qsdp.encoding import TableEncoder
 from qsdp.exceptions import ExportError, InvalidTypeError, StorageError
 from qsdp.export import describe, onnx_inputs, to_c, to_onnx, to_verilog
 from qsdp.tables import read_table
@@ -182,7 +182,7 @@ def test_frames_with_notations():
         [StandardScaler()],
         [MinMaxScaler(clip=True), RobustScaler()],
         [SimpleImputer(strategy="median"), MaxAbsScaler()],
-        [StandardScaler(), ThresholdEncoder(2)],
+        [StandardScaler(), TableEncoder("thresholds", n_thresholds=2)],
         ["passthrough", VarianceThreshold(0.3), TableEncoder("both")],
         [make_pipeline(StandardScaler(with_mean=False), None)],
     ],
@@ -191,7 +191,7 @@ def test_frames_with_notations():
 @pytest.mark.parametrize("encoding", ["none", "standard"])
 def test_pipelines(iris, steps, encoding):
     X, y = iris
-    if encoding == "standard" and any(isinstance(s, (ThresholdEncoder, TableEncoder, MinMaxScaler)) for s in steps):
+    if encoding == "standard" and any(isinstance(s, (TableEncoder, MinMaxScaler)) for s in steps):
         encoding = "none"
     model = make_pipeline(*steps, QuantizedNetworkClassifier(**{**FAST, "encoding": encoding})).fit(X, y)
     assert check(model, X + 0.01).n_columns == 4

@@ -16,7 +16,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
-from qsdp.encoding import ThresholdEncoder
+from qsdp.encoding import TableEncoder
 from qsdp.encoding.notation import parsed
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export import describe, to_js
@@ -220,7 +220,9 @@ def test_labels_of_every_type(iris, tmp_path, labels):
 
 @needs_node
 @pytest.mark.parametrize(
-    "steps", [[StandardScaler()], [MinMaxScaler(clip=True)], [StandardScaler(), ThresholdEncoder(2)]], ids=str
+    "steps",
+    [[StandardScaler()], [MinMaxScaler(clip=True)], [StandardScaler(), TableEncoder("thresholds", n_thresholds=2)]],
+    ids=str,
 )
 def test_pipelines(iris, tmp_path, steps):
     X, y = iris

@@ -18,7 +18,7 @@ from table_files import fit_to
 
 import qsdp
 from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkRegressor
-from qsdp.encoding import ThresholdEncoder
+from qsdp.encoding import TableEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export import FORMATS, describe, onnx_inputs, to_onnx
 from qsdp.export._integers.model import integer_model
@@ -235,7 +235,7 @@ def test_text_and_holes(encoding):
     [
         [MinMaxScaler(clip=True), RobustScaler()],
         [SimpleImputer(strategy="median"), StandardScaler()],
-        [StandardScaler(), ThresholdEncoder(2)],
+        [StandardScaler(), TableEncoder("thresholds", n_thresholds=2)],
     ],
     ids=str,
 )

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import qsdp
 from qsdp._utils import deadline
 from qsdp._utils.validation import warn
-from qsdp.encoding import TableEncoder, ThresholdEncoder
+from qsdp.encoding import TableEncoder
 from qsdp.estimators.warnings import warn_of_gap
 from qsdp.exceptions import QSDPWarning
 
@@ -84,7 +84,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "joblib": lambda _: joblib.Parallel(1)([joblib.delayed(qsdp.solve_relaxation)(PROBLEM, time_limit=TINY)]),
     "encoder": lambda _: TableEncoder(handle_unknown="warn").fit(table()).transform(table(b="w")),
     "encoder, at once": lambda _: TableEncoder().fit_transform(table(a=["x?", *X[1:, 0].astype(str)])),
-    "thresholds": lambda _: ThresholdEncoder().fit_transform(table(a=["x?", *X[1:, 0].astype(str)])[["a"]]),
+    "thresholds": lambda _: TableEncoder("thresholds").fit_transform(table(a=["x?", *X[1:, 0].astype(str)])[["a"]]),
     "save": lambda folder: (
         qsdp.QuantizedNetworkRegressorCV(20, betas=2, cv=Splits(), refine="none", random_state=0)
         .fit(X, Y)

@@ -78,7 +78,7 @@ def signs() -> qsdp.TrainingProblem:
 
 def letters() -> qsdp.TrainingProblem:
     X, _, y, _ = qsdp.datasets.load_uci("letter").split(random_state=0)
-    (X,) = with_constant(qsdp.encoding.ThresholdEncoder(n_thresholds=5).fit(X[:ROWS]).transform(X[:ROWS]))
+    (X,) = with_constant(qsdp.encoding.TableEncoder("thresholds", n_thresholds=5).fit(X[:ROWS]).transform(X[:ROWS]))
     return _at_share(X, 2.0 * targets_of(y[:ROWS].astype(int)) - 1.0)
 
 

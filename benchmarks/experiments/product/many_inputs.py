@@ -113,7 +113,7 @@ def certified(case: dict[str, Any]) -> dict[str, Any]:
 def data(name: str, samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     if name == WINES:
         X, X_test, y, y_test = qsdp.datasets.load_uci("wine-quality").split(random_state=0)
-        encoder = qsdp.encoding.ThresholdEncoder(n_thresholds=10).fit(X[:samples])
+        encoder = qsdp.encoding.TableEncoder("thresholds", n_thresholds=10).fit(X[:samples])
         X, X_test = with_constant(encoder.transform(X[:samples]), encoder.transform(X_test))
         # Only three wines have the best class, so it is merged with the next.
         return X, X_test, np.minimum(y[:samples], 5), np.minimum(y_test, 5)

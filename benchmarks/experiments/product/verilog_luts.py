@@ -49,7 +49,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     side, n = case["side"], case["images"]
     # Sums of pixels from 0 to 255, rounded back to integers.
     X, X_test = (np.rint(side**2 * pooled(part, 28 // side)) for part in (X[:n], X_test))
-    encoder = qsdp.encoding.ThresholdEncoder(n_thresholds=1, strategy="quantile", bits="bipolar")
+    encoder = qsdp.encoding.TableEncoder("thresholds", n_thresholds=1, strategy="quantile", bits="bipolar")
     options = {"beta": "1%", "activation": "relu_like", "refine": "none", "n_neurons": 50_000, "tol": 1e-2}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", qsdp.QSDPWarning)
