@@ -916,6 +916,7 @@ class Sums:
             raise ClaimError("gram: no samples have these sums") from None
         rest = self.q * (1 + 1e-9) - np.square(np.linalg.solve(L, self.h / roots[:, None])).sum(axis=0)
         need(np.all(rest >= 0), "squares: no samples have these sums")
+        self.dual_residuals = self.residuals(self.t.T)
 
     def residuals(self, t: Array) -> tuple[Array, Array, Array]:
         """Return h - G t as a sum of two floats, and bounds on their errors."""
@@ -924,9 +925,9 @@ class Sums:
         errors = ((len(t) + 8) * EPS) ** 2 * (np.abs(self.h) + np.abs(self.G) @ np.abs(t)) + len(t) * 1e-300
         return high, low + error, errors
 
-    def values(self, t: Array) -> tuple[Array, Array, float]:
+    def values(self, t: Array, residuals: tuple[Array, Array, Array]) -> tuple[Array, Array, float]:
         """Return q - t'h and t'(h - G t) for each column t, and bounds on the errors of their sums."""
-        high, low, errors = self.residuals(t)
+        high, low, errors = residuals
         columns = range(t.shape[1])
         parts = [np.concatenate([*exact_product(-t, self.h), self.q[None]])]
         parts += [np.concatenate([*exact_product(t, high), t * low])]
@@ -938,8 +939,8 @@ class Sums:
         """Return the losses of a network and of zero, and the rounding of the first."""
         high, low, errors = self.blocks.entries(U, V, alpha, block, self.end)
         moved = EPS * np.abs(high) + np.abs(low) + EPS * errors
-        first, second, slack = self.values(high)
-        gradient, rest, missing = self.residuals(high)
+        gradient, rest, missing = residuals = self.residuals(high)
+        first, second, slack = self.values(high, residuals)
         slack += float((2 * moved * (np.abs(gradient) + np.abs(rest) + missing)).sum())
         slack += float(((self.roots @ moved) ** 2).sum())
         loss = max(0.0, math.fsum(first - second))
@@ -947,14 +948,14 @@ class Sums:
 
     def matrices(self) -> Iterator[tuple[Array, float]]:
         """Yield the matrices of all outputs and blocks, and bounds on the rounding errors of pricing values."""
-        high, low, errors = self.residuals(self.t.T)
+        high, low, errors = self.dual_residuals
         errors = errors + 1.01 * self.rounding * np.outer(self.roots, self.sizes)
         for entries, error in zip(2 * (high + low).T, 2 * errors.T):  # noqa: B905
             yield from self.blocks.matrices(entries, error)
 
     def dual_value(self, scale: float) -> float:
         """Return the dual value of a multiple of the dual vector, minus a bound on rounding errors."""
-        first, second, slack = self.values(self.t.T)
+        first, second, slack = self.values(self.t.T, self.dual_residuals)
         lost = 1.01 * self.rounding * math.fsum(self.sizes**2)
         return math.fsum(scale * (2 - scale) * first + scale**2 * second) - 4 * slack - lost
 
@@ -1026,7 +1027,7 @@ class Rows:
             high, low, missing = self.blocks.entries(U, V, alpha, block, self.end)
             step, count = max(1, 2**22 // len(high)), len(high) + 8
         else:
-            step = max(1, 2**20 // (len(alpha) + self.d + 1))
+            step = max(1, 2**17 // (len(alpha) + self.d + 1))
         for i in range(0, len(t), step):
             in_time(self.end)
             x, rows = self.X[i : i + step], slice(i, i + step)
@@ -1045,16 +1046,21 @@ class Rows:
     def _once(self, x: Array, U: Array, V: Array, alpha: Array) -> tuple[Array, Array]:
         """Return predictions of rows, and bounds on their rounding errors."""
         (a, b, c), d, sizes = self.abc, self.d, np.abs(alpha)
-        left, right = x @ U[:, :d].T, x @ V[:, :d].T
+        left, right = x @ U[:, :d].T.astype(float), x @ V[:, :d].T.astype(float)
         delta = ((d + 2) * EPS / 2 * self.L * np.abs(x).sum(axis=1))[:, None]
-        hidden, both = a * left * right, np.abs(left) + np.abs(right)
-        error = abs(a) * (both * delta + delta**2) + 8 * TINY * (1 + both)
-        size = np.abs(hidden)
+        hidden = left * right
+        # Sums over neurons, weighted by |alpha_j|: of 1, |u_j'x| + |v_j'x|, and |u_j'x v_j'x|.
+        total, product = sizes.sum(axis=0), np.abs(hidden) @ sizes
         if self.lift:
-            hidden += b / 2 * (left * V[:, d] + right * U[:, d]) + c * U[:, d] * V[:, d]
-            error += abs(b) * delta
-            size += abs(b) / 2 * both + abs(c)
-        return hidden @ alpha, error @ sizes + (len(alpha) + 16) * EPS / 2 * (size @ sizes)
+            hidden = a * hidden + b / 2 * (left * V[:, d] + right * U[:, d]) + c * U[:, d] * V[:, d]
+        predictions = hidden @ alpha
+        both = np.abs(left, out=left)
+        both += np.abs(right, out=right)
+        both = both @ sizes
+        lost = 8 * TINY * (1 + abs(a))
+        error = (abs(a) * delta + lost) * both + (abs(a) * delta**2 + abs(b) * delta + lost) * total
+        size = abs(a) * product + abs(b) / 2 * both + abs(c) * total
+        return (predictions if self.lift else a * predictions), error + (len(alpha) + 16) * EPS / 2 * size
 
     def _twice(self, x: Array, U: Array, V: Array, alpha: Array) -> tuple[Array, Array]:
         """Return predictions of rows in twice the precision, and bounds on their rounding errors."""
