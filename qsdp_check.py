@@ -468,7 +468,8 @@ def digest_of_rows(f: Fields, end: float = math.inf) -> str:
 def packed_rows(images: Array, patches: list[int], end: float = math.inf) -> Array:
     """Compute the packed rows of images by their patch settings."""
     size, stride, padding, regions, pooling, centre, constant, floats = patches
-    need(images.dtype.kind in "iu" and images.ndim in (3, 4), "images: they are not integers (n, height, width)")
+    fits = images.dtype.kind in "iu" and images.ndim in (3, 4) and images.size
+    need(fits, "images: they are not integers (n, height, width)")
     valid = min(size, stride, regions, pooling) > 0 and 0 <= padding < size and floats in (0, 4, 8)
     need(valid and max(abs(centre), abs(constant)) < 2**53, "patches: they are invalid")
     largest = max(int(images.max(initial=0)), -int(images.min(initial=0)))

@@ -227,7 +227,7 @@ class BilinearNetwork(NeuronFunction):
             if not fits_memory(set_memory(*self.U.shape), arrays["neurons"].nbytes):
                 raise InvalidInputError(
                     f"form='set' must not compress {self.n_neurons} neurons of {self.n_inputs} inputs to "
-                    f"{arrays['neurons'].nbytes} bytes, because so small a file could not be told from a forged one; "
+                    f"{arrays['neurons'].nbytes} bytes, fewer than load_network trusts for so many weights; "
                     "use form='neurons'"
                 )
             write_archive(path, SET_KIND, network_header(self), arrays)

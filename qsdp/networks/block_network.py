@@ -220,8 +220,8 @@ class BlockNetwork(BlockFunction, NeuronFunction):
         if not fits_memory(needed, n_bytes):
             raise InvalidInputError(
                 f"a network of {self.n_neurons} neurons on blocks of sides up to {self.layout.side} with "
-                f"{self.n_outputs} outputs cannot be stored in {n_bytes} bytes, because so small a file could not be "
-                "told from a forged one: leave out the largest blocks or the outputs that have no neurons"
+                f"{self.n_outputs} outputs cannot be stored in {n_bytes} bytes, fewer than load_network trusts for so "
+                "many weights; leave out the largest blocks or the outputs that have no neurons"
             )
         return header, arrays
 

@@ -211,7 +211,7 @@ def _contents(kind: int, function: Any, scales: FloatArray, parameters: list[int
     if layout.side > MOST_INPUTS or not fits_memory(memory + _BLOCK_MEMORY * layout.n_blocks, len(body) + 4):
         raise InvalidInputError(
             f"a network on {layout.n_blocks} blocks of sides up to {layout.side} must not be stored in "
-            f"{len(body) + 4} bytes, because so small a file could not be told from a forged one: use form='neurons'"
+            f"{len(body) + 4} bytes, fewer than load_network trusts for so many weights; use form='neurons'"
         )
     return body + zlib.crc32(body).to_bytes(4, "little")
 

@@ -197,10 +197,10 @@ def test_networks_out_of_proportion_to_their_files_are_not_saved(tmp_path: Path)
     U[:, 0] = 1
     network = qsdp.BlockNetwork(U, np.zeros_like(U), np.ones(m), np.zeros(m), [1, side], ["linear", "linear"])
     for form in ("neurons", "set", "smallest"):
-        with pytest.raises(InvalidInputError, match="could not be told from a forged one"):
+        with pytest.raises(InvalidInputError, match="fewer than load_network trusts for so many weights"):
             network.save(tmp_path / "n", form=form)
     same = qsdp.BilinearNetwork(np.ones((3000, 200)), np.ones((3000, 200)), np.ones(3000))
-    with pytest.raises(InvalidInputError, match="could not be told from a forged one; use form='neurons'"):
+    with pytest.raises(InvalidInputError, match="fewer than load_network trusts for so many weights; use form='neurons'"):
         same.save(tmp_path / "n", form="set")
     assert not (tmp_path / "n").exists()
     for form in ("neurons", "smallest"):

@@ -27,7 +27,7 @@ __all__ = [
     "unsigned",
 ]
 
-_WIDTH = 100
+_WIDTH = 100  # columns of the lines of tables
 
 
 def literal(value: int) -> str:
