@@ -200,7 +200,9 @@ def test_networks_out_of_proportion_to_their_files_are_not_saved(tmp_path: Path)
         with pytest.raises(InvalidInputError, match="fewer than load_network trusts for so many weights"):
             network.save(tmp_path / "n", form=form)
     same = qsdp.BilinearNetwork(np.ones((3000, 200)), np.ones((3000, 200)), np.ones(3000))
-    with pytest.raises(InvalidInputError, match="fewer than load_network trusts for so many weights; use form='neurons'"):
+    with pytest.raises(
+        InvalidInputError, match="fewer than load_network trusts for so many weights; use form='neurons'"
+    ):
         same.save(tmp_path / "n", form="set")
     assert not (tmp_path / "n").exists()
     for form in ("neurons", "smallest"):
