@@ -140,5 +140,5 @@ def test_only_public_names_and_data_without_a_download(source):
     modules |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not [name for name in modules if name.startswith("qsdp._") or "._" in name]
     called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    assert not called & {"load_uci", "load_dataset", "load_mnist"}
+    assert not called & {"load_mnist", "load_fashion_mnist"}
     assert "load_bundled" in called

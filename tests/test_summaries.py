@@ -318,12 +318,12 @@ def test_data_sets_count_their_classes(shown):
 
 def test_names_of_data_are_escaped():
     evil = "<script>alert(1)</script>"
-    data = qsdp.datasets.Dataset(
-        evil, np.eye(2), np.array([-1.0, 1.0]), (evil, "b"), (evil, evil), "binary", f"{evil}\nmore"
-    )
+    names = {"feature_names": (evil, "b", "c", "d"), "target_names": (evil, "e", "f")}
+    data = dataclasses.replace(qsdp.datasets.load_bundled("iris"), name=evil, description=f"{evil}\nmore", **names)
     rows = table(data._repr_html_())
     assert rows["name"] == rows["about"] == evil
-    assert rows["columns"] == f"{evil}, b"
+    assert rows["columns"] == f"{evil}, b, c, d"
+    assert rows["classes"] == f"{evil} (50), e (50), f (50)"
     history = History(loss=[1.0], score=[1.0], extra={evil: [1.0]}, stopped=evil)
     assert table(history._repr_html_())["stopped"] == evil
     assert evil in table(history._repr_html_())

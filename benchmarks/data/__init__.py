@@ -1,4 +1,4 @@
-"""Data sets of the experiments, numbers printed in papers, and firmware."""
+"""Data sets of the experiments (UCI sets, and those of papers), numbers printed in papers, and firmware."""
 
 from pathlib import Path
 

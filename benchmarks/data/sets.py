@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 import qsdp
+from benchmarks.data.uci_sets import load_uci
 from qsdp.lifting import append_constant
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -15,7 +16,7 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 def standardised(name: str, seed: int) -> Split:
     """Return a UCI set, split as in the paper and standardised, without a constant column."""
-    X, X_test, y, y_test = qsdp.datasets.load_uci(name).split(random_state=seed)
+    X, X_test, y, y_test = load_uci(name).split(random_state=seed)
     return *scaled(X, X_test), y, y_test
 
 

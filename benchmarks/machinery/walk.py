@@ -74,7 +74,7 @@ def _solve_and_sample() -> Callable[[], Any]:
 
 
 def _fit() -> Callable[[], Any]:
-    X, y = qsdp.datasets.load_dataset("iris").X, qsdp.datasets.load_dataset("iris").y
+    X, y = qsdp.datasets.load_bundled("iris")
     return lambda: qsdp.QuantizedNetworkClassifier(random_state=0).fit(X, y)
 
 

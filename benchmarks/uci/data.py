@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.data.uci_sets import load_uci
 from qsdp._utils.validation import FloatArray
-from qsdp.datasets import Dataset, load_dataset, load_uci
+from qsdp.datasets import load_bundled
+from qsdp.datasets._bundled import SPECS as BUNDLED
+from qsdp.datasets._dataset import Dataset
 from qsdp.exceptions import DatasetError, InvalidInputError
 
 __all__ = ["LARGE", "SETS", "Split", "load", "prepare", "split_cases", "validation_splits"]
@@ -26,8 +29,6 @@ SETS = tuple(_NAMES.split())
 
 #: Sets measured last, where a case can take minutes.
 LARGE = frozenset({"digits", "spambase", "letter", "adult"})
-
-_BUNDLED = frozenset({"iris", "wine", "breast-cancer-wisconsin", "digits"})
 
 Indices = npt.NDArray[np.intp]
 
@@ -66,7 +67,7 @@ class Split:
 def load(name: str) -> Dataset:
     """Return a set of the suite with one-hot encoded categorical columns."""
     try:
-        return load_dataset(name) if name in _BUNDLED else load_uci(name, encoding="onehot")
+        return load_bundled(name) if name in BUNDLED else load_uci(name, encoding="onehot")
     except DatasetError as error:
         raise DatasetError(f"set {name!r}: {error}") from None
 

@@ -1,4 +1,4 @@
-"""`qsdp datasets`: list of the data sets, or one of them as CSV."""
+"""`qsdp datasets`: list of the bundled data sets, or one of them as CSV."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import typer
 from rich import box
 from rich.table import Table as RichTable
 
-from qsdp.cli._streams import make_console, print_out, say
-from qsdp.datasets import Dataset, list_datasets, load_dataset
+from qsdp.cli._streams import make_console, print_out
+from qsdp.datasets import load_bundled
+from qsdp.datasets._bundled import SPECS
+from qsdp.datasets._dataset import Dataset
 
 
 def datasets(
@@ -19,23 +21,19 @@ def datasets(
         str | None, typer.Argument(help="Data set to write; without a name, all are listed.", show_default=False)
     ] = None,
 ) -> None:
-    """List the data sets that `qsdp demo` and `qsdp.datasets` know, or write one as CSV with a column target."""
+    """List the data sets that `qsdp.datasets.load_bundled` loads, or write one as CSV with a column target."""
     if name is not None:
-        _write_csv(load_dataset(name))
+        _write_csv(load_bundled(name))
         return
-    on_terminal = make_console().is_terminal
-    table = RichTable(box=box.SIMPLE_HEAD if on_terminal else None, pad_edge=False)
+    table = RichTable(box=box.SIMPLE_HEAD if make_console().is_terminal else None, pad_edge=False)
     table.add_column("name", style="bold", no_wrap=True)
     for heading in ("rows", "columns"):
         table.add_column(heading, justify="right")
-    for heading in ("task", "source", "offline"):
-        table.add_column(heading, no_wrap=True)
-    for info in list_datasets():
-        offline = "yes" if info.available() else "no"
-        table.add_row(info.name, str(info.n_samples), str(info.n_features), info.task, info.source, offline)
+    table.add_column("task", no_wrap=True)
+    table.add_column("about")
+    for set_name, spec in SPECS.items():
+        table.add_row(set_name, str(spec.n_samples), str(spec.n_features), spec.task, spec.title)
     print_out(table)
-    if on_terminal:
-        say("Sets that are not offline are downloaded on first use, or read from $QSDP_DATA.", "dim")
 
 
 def _write_csv(data: Dataset) -> None:

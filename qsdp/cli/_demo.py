@@ -13,7 +13,8 @@ from qsdp.certificates import Certificate
 from qsdp.cli import _flags as flags
 from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._streams import stage
-from qsdp.datasets import list_datasets, load_dataset
+from qsdp.datasets import load_bundled
+from qsdp.datasets._bundled import SPECS
 from qsdp.estimators import EstimatorOptions
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import FLOAT_BITS
@@ -36,7 +37,7 @@ def demo(
 ) -> None:
     """Train a network and a linear model on a bundled data set, and show the gap of the network to the global optimum.
 
-    80 % of the rows are for training. Only UCI and image sets are downloaded, and nothing else is written.
+    80 % of the rows are for training. Nothing is downloaded or written.
     """
     from sklearn.linear_model import LogisticRegression, RidgeCV
     from sklearn.pipeline import make_pipeline
@@ -44,12 +45,11 @@ def demo(
 
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 
-    tasks = {info.name: info.task for info in list_datasets()}
-    check_choice("--dataset", dataset, tasks)
+    check_choice("--dataset", dataset, SPECS)
     given = {"encoding": "standard", **flags.training_options({"refine": refine, "seed": seed})}
-    numbers = tasks[dataset] == "regression"
+    numbers = SPECS[dataset].task == "regression"
     with stage(f"Loading {dataset}"):
-        X, X_test, y, y_test = load_dataset(dataset).split(seed)
+        X, X_test, y, y_test = load_bundled(dataset).split(seed)
     with stage(f"Training with {X.shape[1]} columns"):
         estimator = QuantizedNetworkRegressor if numbers else QuantizedNetworkClassifier
         # Thresholds would be inputs that the linear model does not have.

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import check_choice
-from qsdp.datasets._dataset import Dataset
-from qsdp.datasets._fetch import RawFile, declarations, read_unpacked
+from qsdp.datasets._fetch import RawFile, read_raw
 from qsdp.exceptions import DatasetError
 
 Images = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
@@ -29,33 +26,94 @@ class ImagePart:
     shape: tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class ImageSpec:
-    """Declaration of an image data set: its training and test parts, and its description."""
+#: Beginnings of the names of the files of a part, and the shape of its images.
+_PARTS = {"train": ("train", (60_000, 28, 28)), "test": ("t10k", (10_000, 28, 28))}
 
-    parts: Mapping[str, ImagePart]
-    classes: tuple[str, ...]
-    title: str
-    origin: Literal["LeCun", "Zalando"]
-    citation: str
-    licence: str
+#: Number of classes of both sets.
+_CLASSES = 10
 
 
-def _spec(entry: dict[str, Any]) -> ImageSpec:
-    parts = {part: ImagePart(**fields) for part, fields in entry.pop("parts").items()}
-    return ImageSpec(parts=parts, **entry)
+def _parts(folder: str, mirrors: Sequence[str], checksums: Sequence[tuple[str, str]]) -> Mapping[str, ImagePart]:
+    """Return the parts of a set from the checksums of each gzip file and of its content.
+
+    The files are training images, training labels, test images and test labels, in this order.
+    """
+    parts = {}
+    for number, (part, (prefix, shape)) in enumerate(_PARTS.items()):
+        images, labels = (
+            RawFile(f"{folder}/{name}", tuple(f"{url}/{name}" for url in mirrors), *pair)
+            for name, pair in zip(
+                (f"{prefix}-images-idx3-ubyte.gz", f"{prefix}-labels-idx1-ubyte.gz"),
+                checksums[2 * number : 2 * number + 2],
+                strict=True,
+            )
+        )
+        parts[part] = ImagePart(images, labels, shape)
+    return parts
 
 
-SPECS: Mapping[str, ImageSpec] = MappingProxyType(
-    {name: _spec(entry) for name, entry in declarations("images").items()}
-)
+SETS: Mapping[str, Mapping[str, ImagePart]] = {
+    "mnist": _parts(
+        "mnist",
+        (
+            "https://ossci-datasets.s3.amazonaws.com/mnist",
+            "https://storage.googleapis.com/cvdf-datasets/mnist",
+            "http://yann.lecun.com/exdb/mnist",
+        ),
+        (
+            (
+                "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+                "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            ),
+            (
+                "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+                "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            ),
+            (
+                "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+                "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            ),
+            (
+                "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+                "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+            ),
+        ),
+    ),
+    "fashion_mnist": _parts(
+        "fashion_mnist",
+        (
+            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/b2617bb6d3ffa2e429640350f613e3291e10b141/data/fashion",
+            "https://storage.googleapis.com/tensorflow/tf-keras-datasets",
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+        ),
+        (
+            (
+                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+                "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+            ),
+            (
+                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+                "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+            ),
+            (
+                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+                "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+            ),
+            (
+                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+                "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+            ),
+        ),
+    ),
+}
 
 
 def load_mnist(part: str = "train") -> Images:
     """Load a part of MNIST: 28 x 28 images of handwritten digits.
 
     The files are read from ``$QSDP_DATA/mnist/`` if the environment variable ``QSDP_DATA`` is set; otherwise they
-    are downloaded once into the user's cache folder. The checksums of their contents are verified.
+    are downloaded once into the user's cache folder, which needs pooch (the extra ``download``). The checksums of
+    their contents are verified.
 
     Parameters
     ----------
@@ -73,6 +131,13 @@ def load_mnist(part: str = "train") -> Images:
     ------
     DatasetError
         A file is not found, cannot be downloaded, or does not have the expected contents.
+    MissingPackageError
+        A download needs pooch, which is not installed.
+
+    References
+    ----------
+    Y. LeCun, L. Bottou, Y. Bengio, P. Haffner. Gradient-based learning applied to document recognition. Proceedings of
+    the IEEE 86(11), 2278-2324, 1998. No licence is stated by the authors; it is usually given as CC BY-SA 3.0.
 
     Examples
     --------
@@ -81,7 +146,7 @@ def load_mnist(part: str = "train") -> Images:
     >>> images.shape, labels[:3]  # doctest: +SKIP
     ((10000, 784), array([7, 2, 1]))
     """
-    return load_images("mnist", part)
+    return _load("mnist", part)
 
 
 def load_fashion_mnist(part: str = "train") -> Images:
@@ -106,6 +171,13 @@ def load_fashion_mnist(part: str = "train") -> Images:
     ------
     DatasetError
         A file is not found, cannot be downloaded, or does not have the expected contents.
+    MissingPackageError
+        A download needs pooch, which is not installed.
+
+    References
+    ----------
+    H. Xiao, K. Rasul, R. Vollgraf. Fashion-MNIST: a novel image dataset for benchmarking machine learning algorithms.
+    arXiv:1708.07747, 2017. MIT licence, Zalando SE.
 
     Examples
     --------
@@ -114,45 +186,21 @@ def load_fashion_mnist(part: str = "train") -> Images:
     >>> images.shape, labels[:3]  # doctest: +SKIP
     ((10000, 784), array([9, 2, 1]))
     """
-    return load_images("fashion-mnist", part)
+    return _load("fashion_mnist", part)
 
 
-def load_images(name: str, part: str) -> Images:
-    """Load images of shape (n, rows * columns) and labels of the data set `name`."""
-    spec = SPECS[name]
-    files = spec.parts[check_choice("part", part, spec.parts)]
-    images = parse_idx(*read_unpacked(files.images), files.shape)
-    path, content = read_unpacked(files.labels)
-    labels = parse_idx(path, content, files.shape[:1])
-    if labels.max(initial=0) >= len(spec.classes):
-        raise DatasetError(f"{path}: a label is {labels.max()}, expected 0 to {len(spec.classes) - 1}")
+def _load(name: str, part: str) -> Images:
+    parts = SETS[name]
+    files = parts[check_choice("part", part, parts)]
+    images = _parse_idx(*read_raw(files.images), files.shape)
+    path, content = read_raw(files.labels)
+    labels = _parse_idx(path, content, files.shape[:1])
+    if labels.max(initial=0) >= _CLASSES:
+        raise DatasetError(f"{path}: a label is {labels.max()}, expected 0 to {_CLASSES - 1}")
     return images.reshape(len(images), -1), labels.astype(np.int64)
 
 
-def load_training_part(name: str) -> Dataset:
-    """Load the training images of the data set `name` in float64, as a `Dataset`."""
-    spec = SPECS[name]
-    images, labels = load_images(name, "train")
-    _, n_rows, n_columns = spec.parts["train"].shape
-    lines = (
-        f"{name}: {spec.title}; the training part.",
-        f"Source: {spec.parts['train'].images.url.rsplit('/', 1)[0]}",
-        spec.citation,
-        f"Licence: {spec.licence}.",
-        "Missing values: none.",
-    )
-    return Dataset(
-        name=name,
-        X=images.astype(np.float64),
-        y=labels,
-        feature_names=tuple(f"pixel_{i}_{j}" for i in range(n_rows) for j in range(n_columns)),
-        target_names=spec.classes,
-        task="multiclass",
-        description="\n".join(lines),
-    )
-
-
-def parse_idx(path: Path, content: bytes, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+def _parse_idx(path: Path, content: bytes, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
     """Parse an IDX file of unsigned bytes, which must have the shape `shape`.
 
     An IDX file holds two zero bytes, the type code (8: unsigned byte), the number of dimensions, each dimension as a
@@ -167,9 +215,9 @@ def parse_idx(path: Path, content: bytes, shape: tuple[int, ...]) -> npt.NDArray
         )
     if len(content) < start:
         raise DatasetError(f"{path}: the header ends after {len(content)} bytes, expected {start}")
-    found = tuple(int(size) for size in np.frombuffer(content, ">u4", count=len(shape), offset=4))
-    if found != shape:
-        raise DatasetError(f"{path}: the header says shape {found}, expected {shape}")
+    actual = tuple(int(size) for size in np.frombuffer(content, ">u4", count=len(shape), offset=4))
+    if actual != shape:
+        raise DatasetError(f"{path}: the header says shape {actual}, expected {shape}")
     if len(content) - start != math.prod(shape):
         raise DatasetError(f"{path}: {len(content) - start} bytes after the header, expected {math.prod(shape)}")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()

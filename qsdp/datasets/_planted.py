@@ -32,7 +32,8 @@ def make_planted(
     Returns
     -------
     Dataset
-        Its `network` is the planted network, whose `predict` computes noiseless targets for further samples.
+        As of `load_bundled`. Its `network` is the planted network, whose `predict` computes noiseless targets for
+        further samples.
 
     Examples
     --------

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.data.toys import make_nonlinear_clusters, make_xor, split_digits
 from benchmarks.methods.quadratic_theory import classify_conic, classify_conics
-from qsdp.datasets import make_nonlinear_clusters, make_xor, split_digits
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
 

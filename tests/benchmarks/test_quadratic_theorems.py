@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from benchmarks.data.toys import make_xor
 from benchmarks.methods.quadratic_theory import Separation, ball_neurons, classify_conics, ellipsoid_neurons, separate
 from benchmarks.methods.quadratic_theory.separability import LINEAR_IN_PARAMETERS, lifted_features
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork
-from qsdp.datasets import make_xor
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 

@@ -105,7 +105,7 @@ def test_demo_of_several_classes() -> None:
     assert "relu_like, binary weights, 3 outputs, squared loss, beta " in figure(text, "network")
     call = figure(text, "in Python")
     assert call == "qsdp.QuantizedNetworkClassifier(encoding='standard', refine='none', random_state=1).fit(X, y)"
-    X, _, y, _ = qsdp.datasets.load_dataset("iris").split(1)
+    X, _, y, _ = qsdp.datasets.load_bundled("iris").split(1)
     model = eval(call, {"qsdp": qsdp, "X": X, "y": y})
     assert f"{model.certificate_.objective:.6g}" == figure(text, "objective").split()[0]
     assert 0.0 < number(text, "lower bound") <= number(text, "objective")

@@ -35,7 +35,7 @@ def test_a_real_process_prints_plain_unfolded_lines(trained: Path) -> None:
     ]
     (listing, _), (nothing, error) = (running.communicate() for running in processes)
     assert [running.returncode for running in processes] == [0, 2]
-    assert len(listing.splitlines()) == 1 + len(qsdp.datasets.list_datasets())
+    assert len(listing.splitlines()) == 6
     assert all(line == line.rstrip() for line in listing.splitlines())
     assert nothing == ""
     assert error.startswith("Error: 'no such file")

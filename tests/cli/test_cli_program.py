@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import qsdp
 from qsdp import cli
-from qsdp.datasets import load_dataset
+from qsdp.datasets import load_bundled
 from qsdp.exceptions import QSDPWarning
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -50,16 +50,16 @@ def test_usage_errors_are_one_line(arguments: list[str], message: str) -> None:
 
 
 def test_failures_inside_are_one_line_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
+    def fail(name: str) -> None:
         raise RuntimeError("two\nlines [red]and markup[/red] \x1b[31m")
 
-    monkeypatch.setattr("qsdp.cli._datasets.list_datasets", fail)
-    error = refused("datasets", code=1)
+    monkeypatch.setattr("qsdp.cli._datasets.load_bundled", fail)
+    error = refused("datasets", "iris", code=1)
     assert error.strip() == (
         "Error: internal failure in qsdp.cli._datasets.datasets: RuntimeError: two lines [red]and markup[/red] ?[31m; "
         "please report what `qsdp --debug COMMAND` prints"
     )
-    for arguments, environment in ([["--debug", "datasets"], {}], [["datasets"], {"QSDP_DEBUG": "1"}]):
+    for arguments, environment in ([["--debug", "datasets", "iris"], {}], [["datasets", "iris"], {"QSDP_DEBUG": "1"}]):
         result = CliRunner().invoke(cli.app, arguments, env=environment)
         assert result.exit_code == 1
         assert "Traceback" in result.stderr
@@ -69,11 +69,11 @@ def test_failures_inside_are_one_line_unless_asked(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("text", ["", "x", "word " * 9000, "y" * 36_000])
 @pytest.mark.parametrize("kind", [KeyError, NotImplementedError, type("Long" * 100, (Exception,), {})])
 def test_internal_failures_are_short(monkeypatch: pytest.MonkeyPatch, kind: type[Exception], text: str) -> None:
-    def fail() -> None:
+    def fail(name: str) -> None:
         raise kind(text)
 
-    monkeypatch.setattr("qsdp.cli._datasets.list_datasets", fail)
-    error = refused("datasets", code=1).strip()
+    monkeypatch.setattr("qsdp.cli._datasets.load_bundled", fail)
+    error = refused("datasets", "iris", code=1).strip()
     assert len(error) <= 200
     assert error.startswith(f"Error: internal failure in qsdp.cli._datasets.datasets: {kind.__name__[:40]}")
     assert text[:1] in error
@@ -98,19 +98,19 @@ def test_closed_standard_output_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_errors_one_can_do_something_about(monkeypatch: pytest.MonkeyPatch, error: Exception, message: str) -> None:
-    def fail() -> None:
+    def fail(name: str) -> None:
         raise error
 
-    monkeypatch.setattr("qsdp.cli._datasets.list_datasets", fail)
-    assert refused("datasets") == f"Error: {message}\n"
+    monkeypatch.setattr("qsdp.cli._datasets.load_bundled", fail)
+    assert refused("datasets", "iris") == f"Error: {message}\n"
 
 
 def test_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt() -> None:
+    def interrupt(name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("qsdp.cli._datasets.list_datasets", interrupt)
-    result = run("datasets")
+    monkeypatch.setattr("qsdp.cli._datasets.load_bundled", interrupt)
+    result = run("datasets", "iris")
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted\n")
 
 
@@ -118,9 +118,9 @@ def test_warnings_of_qsdp_are_a_line_each_and_others_are_not_shown(monkeypatch: 
     def noisy(name: str) -> Any:
         warnings.warn("twice\nover", QSDPWarning, stacklevel=2)
         warnings.warn("internal", RuntimeWarning, stacklevel=2)
-        return load_dataset(name)
+        return load_bundled(name)
 
-    monkeypatch.setattr("qsdp.cli._demo.load_dataset", noisy)
+    monkeypatch.setattr("qsdp.cli._demo.load_bundled", noisy)
     result = run("demo", "--dataset", "diabetes", "--refine", "none")
     assert result.exit_code == 0
     assert result.stderr == "Warning: twice over\n"

@@ -22,6 +22,7 @@ from brute_force import (
     random_vector_problem,
 )
 
+from benchmarks.data.uci_sets import load_uci
 from qsdp import BilinearNetwork, PolynomialNetwork, TrainingProblem, datasets, solve_relaxation
 from qsdp._utils import deadline
 from qsdp.certificates import certificate_of
@@ -264,7 +265,7 @@ def test_weights_that_cost_next_to_nothing(loss: str) -> None:
 
 
 def test_the_known_optimum_of_breast_cancer(uci_available: None) -> None:
-    X, _, y, _ = datasets.load_uci("breast-cancer").split(0)
+    X, _, y, _ = load_uci("breast-cancer").split(0)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     problem = TrainingProblem(np.hstack([X, np.ones((len(X), 1))]), y, beta=10.0)
     assert problem.X.shape == (228, 10)

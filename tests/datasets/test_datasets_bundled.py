@@ -24,6 +24,8 @@ def test_bundled_matches_scikit_learn(name):
     assert dataset.feature_names == tuple(bunch.feature_names)
     assert all(type(text) is str for text in dataset.feature_names + dataset.target_names)
     assert "scikit-learn" in dataset.description
+    assert len(set(dataset.feature_names)) == dataset.X.shape[1]
+    assert np.isfinite(dataset.X).all()
     if dataset.task != "binary":
         np.testing.assert_array_equal(dataset.y, bunch.target)
 

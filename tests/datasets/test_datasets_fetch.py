@@ -1,3 +1,4 @@
+import dataclasses
 import hashlib
 import os
 import socket
@@ -7,11 +8,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pooch
 import pytest
 
-from qsdp.datasets import _fetch, load_uci
+from qsdp.datasets import _fetch, load_mnist
 from qsdp.exceptions import DatasetError
 
 CONTENT = b"g,1.5,x\nb,?,y\n"
-FILE = _fetch.RawFile("uci/tiny/tiny.data", "tiny-there/tiny.data", hashlib.sha256(CONTENT).hexdigest())
+REMOTE = "/tiny-there/tiny.data"
+FILE = _fetch.RawFile("uci/tiny/tiny.data", (f"http://127.0.0.1:1{REMOTE}",), hashlib.sha256(CONTENT).hexdigest())
 
 
 @pytest.fixture
@@ -29,14 +31,14 @@ def cache(tmp_path, monkeypatch):
     path = tmp_path / "cache"
     monkeypatch.delenv("QSDP_DATA", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(_fetch, "_cache_folder", lambda: path)
+    monkeypatch.setattr(pooch, "os_cache", lambda project: path)
     return path
 
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.requests.append(self.path)
-        if self.path != f"/{FILE.remote}":
+        if self.path != REMOTE:
             self.send_error(404)
             return
         self.send_response(200)
@@ -49,13 +51,13 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server(monkeypatch):
-    """A server on this machine in the place of the UCI archive; it serves `content` as the tiny file."""
+def server():
+    """A server on this machine that serves `content` as the tiny file, `file`."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.content, server.length, server.requests = CONTENT, None, []
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    monkeypatch.setattr(_fetch, "UCI_URL", f"http://127.0.0.1:{server.server_port}")
+    server.file = dataclasses.replace(FILE, urls=(f"http://127.0.0.1:{server.server_port}{REMOTE}",))
     yield server
     server.shutdown()
     thread.join()
@@ -66,14 +68,8 @@ def files_in(folder):
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-def test_url_is_in_the_archive():
-    assert FILE.url == "https://archive.ics.uci.edu/ml/machine-learning-databases/tiny-there/tiny.data"
-
-
 def test_folder_is_read(folder):
-    path, text = _fetch.read_raw(FILE)
-    assert path == folder / FILE.local
-    assert text == CONTENT.decode()
+    assert _fetch.read_raw(FILE) == (folder / FILE.local, CONTENT)
 
 
 def test_folder_may_start_with_a_tilde(folder, monkeypatch):
@@ -95,12 +91,11 @@ def test_folder_with_a_damaged_file(folder, damaged):
     assert (folder / FILE.local).read_bytes() == damaged  # the user's files are never touched
 
 
-@pytest.mark.usefixtures("server")
 def test_folder_without_the_file_is_not_filled_by_a_download(folder, server):
     (folder / FILE.local).unlink()
     with pytest.raises(DatasetError, match="not found") as caught:
-        _fetch.read_raw(FILE)
-    for part in (str(folder / FILE.local), "QSDP_DATA", FILE.url):
+        _fetch.read_raw(server.file)
+    for part in (str(folder / FILE.local), "QSDP_DATA", server.file.urls[0]):
         assert part in str(caught.value)
     assert server.requests == []
 
@@ -110,8 +105,8 @@ def test_variable_that_names_no_folder(tmp_path, monkeypatch, name):
     (tmp_path / "a-file").touch()
     monkeypatch.setenv("QSDP_DATA", str(tmp_path / name))
     with pytest.raises(DatasetError, match="not a folder") as caught:
-        load_uci("ionosphere")
-    for part in ("QSDP_DATA", str(tmp_path / name), "uci/ionosphere/ionosphere.data"):
+        load_mnist()
+    for part in ("QSDP_DATA", str(tmp_path / name), "mnist/train-images-idx3-ubyte.gz"):
         assert part in str(caught.value)
 
 
@@ -137,37 +132,35 @@ def test_download_once(cache, server, capfd, caplog, monkeypatch, empty):
     if empty is not None:
         monkeypatch.setenv("QSDP_DATA", empty)
     for _ in range(2):
-        path, text = _fetch.read_raw(FILE)
-        assert path == cache / FILE.local
-        assert text == CONTENT.decode()
-    assert server.requests == [f"/{FILE.remote}"]
+        assert _fetch.read_raw(server.file) == (cache / FILE.local, CONTENT)
+    assert server.requests == [REMOTE]
     assert files_in(cache) == [FILE.local]
     assert capfd.readouterr() == ("", "")
     # pooch says what it downloads, once.
     (said,) = caplog.messages
-    assert FILE.url in said
+    assert server.file.urls[0] in said
 
 
 def test_cache_serves_as_folder(cache, server, monkeypatch):
-    _fetch.read_raw(FILE)
+    _fetch.read_raw(server.file)
     monkeypatch.setenv("QSDP_DATA", str(cache))
-    assert _fetch.read_raw(FILE)[1] == CONTENT.decode()
+    assert _fetch.read_raw(server.file)[1] == CONTENT
 
 
 def test_damaged_cache_is_replaced(cache, server):
     (cache / FILE.local).parent.mkdir(parents=True)
     (cache / FILE.local).write_bytes(CONTENT[:5])
-    assert _fetch.read_raw(FILE)[1] == CONTENT.decode()
+    assert _fetch.read_raw(server.file)[1] == CONTENT
     assert (cache / FILE.local).read_bytes() == CONTENT
     assert files_in(cache) == [FILE.local]
 
 
-def refused(cache):
+def refused(cache, file):
     """The message of the one error, after checking that it left no folder."""
     with pytest.raises(DatasetError, match="cannot download") as caught:
-        _fetch.read_raw(FILE)
+        _fetch.read_raw(file)
     message = str(caught.value)
-    for part in (FILE.url, str(cache / FILE.local), "QSDP_DATA", FILE.local):
+    for part in (file.urls[0], str(cache / FILE.local), "QSDP_DATA", FILE.local):
         assert part in message
     assert not cache.is_dir()
     return message
@@ -175,62 +168,25 @@ def refused(cache):
 
 def test_download_with_a_wrong_checksum_leaves_nothing(cache, server):
     server.content = CONTENT.replace(b"x", b"z")
-    assert FILE.sha256 in refused(cache)
+    assert FILE.sha256 in refused(cache, server.file)
 
 
 def test_download_that_breaks_off_leaves_nothing(cache, server):
     server.content, server.length = CONTENT[:5], len(CONTENT)
-    refused(cache)
+    refused(cache, server.file)
 
 
-def test_download_of_an_absent_file(cache, server, monkeypatch):
-    monkeypatch.setattr(_fetch, "UCI_URL", f"{_fetch.UCI_URL}/moved")
-    assert "404" in refused(cache)
+def test_download_of_an_absent_file(cache, server):
+    moved = dataclasses.replace(FILE, urls=(f"{server.file.urls[0]}/moved",))
+    assert "404" in refused(cache, moved)
 
 
-def test_download_without_network(cache, monkeypatch):
+def test_download_without_network(cache):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
-        monkeypatch.setattr(_fetch, "UCI_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-        refused(cache)
+        refused(cache, dataclasses.replace(FILE, urls=(f"http://127.0.0.1:{closed.getsockname()[1]}{REMOTE}",)))
 
 
 def test_cache_that_cannot_be_written(cache, server):
     cache.touch()  # a file where the folder should be: fails for every user, root too
-    refused(cache)
-
-
-def test_presence_in_the_folder(folder, server):
-    assert _fetch.is_present(FILE)
-    (folder / FILE.local).write_bytes(b"damaged")  # reading will tell
-    assert _fetch.is_present(FILE)
-    (folder / FILE.local).unlink()
-    assert not _fetch.is_present(FILE)
-    (folder / FILE.local).mkdir()
-    assert not _fetch.is_present(FILE)
-    assert server.requests == []
-
-
-@pytest.mark.parametrize("name", ["absent", "a-file"])
-def test_presence_where_the_variable_names_no_folder(tmp_path, monkeypatch, name):
-    (tmp_path / "a-file").touch()
-    monkeypatch.setenv("QSDP_DATA", str(tmp_path / name))
-    assert not _fetch.is_present(FILE)
-
-
-def test_presence_in_the_cache(cache, server):
-    assert not _fetch.is_present(FILE)
-    assert server.requests == []
-    _fetch.read_raw(FILE)
-    assert _fetch.is_present(FILE)
-
-
-def test_the_folder_hides_the_cache(cache, server, tmp_path, monkeypatch):
-    _fetch.read_raw(FILE)
-    monkeypatch.setenv("QSDP_DATA", str(tmp_path / "elsewhere"))
-    assert not _fetch.is_present(FILE)
-
-
-def test_cache_folder_is_the_users():
-    assert _fetch._cache_folder().name == "qsdp"
-    assert _fetch._cache_folder().is_absolute()
+    refused(cache, server.file)

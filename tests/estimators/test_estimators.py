@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkRegressor, certify
-from qsdp.datasets import load_bundled, paper_split
+from qsdp.datasets import load_bundled
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Huber
 from qsdp.relaxation.backends import BACKENDS
@@ -577,7 +577,7 @@ def test_cross_validation_is_reproducible() -> None:
 def test_accuracy_on_breast_cancer(seed: int) -> None:
     # Held-out accuracy at m = 5000, 200 seeds a split: at least 0.877, 0.921, 0.939, 0.895 and 0.947, so
     # another generator of numbers falls below 0.85 with probability below 1 %. Most common class: 0.63.
-    X_train, X_test, y_train, y_test = paper_split(load_bundled("breast-cancer-wisconsin"), random_state=seed)
+    X_train, X_test, y_train, y_test = load_bundled("breast-cancer-wisconsin").split(seed)
     model = make_pipeline(StandardScaler(), sampled(Classifier, 5000, beta=10.0, random_state=seed))
     assert model.fit(X_train, y_train).score(X_test, y_test) >= 0.85
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
+from benchmarks.data.uci_sets import load_uci
 from qsdp._utils import deadline
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
@@ -105,11 +106,8 @@ def test_more_levels():
 
 
 def standardised(name: str) -> tuple[np.ndarray, np.ndarray]:
-    dataset = qsdp.datasets.load_uci(name)
-    X, y = dataset.data, dataset.target
-    train = np.random.default_rng(0).permutation(len(X))[: int(0.8 * len(X))]
-    X = X[train]
-    return (X - X.mean(axis=0)) / X.std(axis=0), y[train]
+    X, _, y, _ = load_uci(name).split(0)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
 
 
 @pytest.mark.usefixtures("uci_available")

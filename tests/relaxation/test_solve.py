@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
+from benchmarks.data.uci_sets import load_uci
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.backends import BACKENDS, choose_backend, low_rank_first
@@ -412,12 +413,7 @@ class TestReferenceValues:
 
     @staticmethod
     def standardised(name, constant):
-        X, _, y, _ = (
-            qsdp.datasets.load_uci(name).split(0)[0],
-            None,
-            qsdp.datasets.load_uci(name).split(0)[2],
-            None,
-        )
+        X, _, y, _ = load_uci(name).split(0)
         X = (X - X.mean(axis=0)) / X.std(axis=0)
         return (np.hstack([X, np.ones((len(X), 1))]) if constant else X), y
 

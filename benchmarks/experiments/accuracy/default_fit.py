@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 import qsdp
+from benchmarks.data.uci_sets import load_uci
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, values, where
 from benchmarks.machinery.verdicts import Claim, exact, paired_claim
 from benchmarks.versions import ESTIMATORS
 from qsdp._utils.parallel import blas_threads
-from qsdp.datasets import load_uci
 
 #: Repetitions.
 HALVES = 10

@@ -25,11 +25,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.data.uci_sets import load_uci
 from benchmarks.machinery.common import TARGET, Records, experiment_in, where
 from benchmarks.machinery.verdicts import Claim
 from benchmarks.methods.equal_bits import models, printed_claim, rival_claims, tables
 from benchmarks.methods.models import Sample
-from benchmarks.uci.data import Split, load
+from benchmarks.uci.data import Split
 from benchmarks.versions import ESTIMATORS
 
 ROWS = {"adult": (40, 120, 200, 280), "heart": (40, 120, 190)}
@@ -47,7 +48,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 def drawn(name: str, n: int, seed: int) -> Split:
     """Return a draw of the protocol, with columns in [0, 1] over the rows available for training."""
-    data = load(name)
+    data = load_uci(name, encoding="onehot")
     classes, codes = np.unique(data.y, return_inverse=True)
     order = np.random.default_rng(seed).permutation(len(codes))
     n_train = data.n_train or len(order) * 4 // 5

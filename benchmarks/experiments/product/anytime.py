@@ -33,6 +33,7 @@ import numpy as np
 
 import qsdp
 from benchmarks.data.sets import images, pooled, targets_of, with_constant
+from benchmarks.data.uci_sets import load_uci
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, grouped, timed, where
 from benchmarks.machinery.process import in_own_process, processor_clock
@@ -77,7 +78,7 @@ def signs() -> qsdp.TrainingProblem:
 
 
 def letters() -> qsdp.TrainingProblem:
-    X, _, y, _ = qsdp.datasets.load_uci("letter").split(random_state=0)
+    X, _, y, _ = load_uci("letter").split(random_state=0)
     (X,) = with_constant(qsdp.encoding.TableEncoder("thresholds", n_thresholds=5).fit(X[:ROWS]).transform(X[:ROWS]))
     return _at_share(X, 2.0 * targets_of(y[:ROWS].astype(int)) - 1.0)
 
@@ -113,7 +114,7 @@ def loose(name: str, beta: float) -> qsdp.TrainingProblem:
     if name == "curves":
         X, y = curves()
     else:
-        X, y = tuple(qsdp.datasets.load_uci(name))[:2]
+        X, y = tuple(load_uci(name))[:2]
         X = (X - X.mean(axis=0)) / X.std(axis=0)
     return qsdp.TrainingProblem(with_constant(X)[0], y, beta=beta)
 

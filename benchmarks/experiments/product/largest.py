@@ -34,6 +34,7 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 from benchmarks.data.sets import planted_batches, scaled, with_constant
+from benchmarks.data.uci_sets import load_uci
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import TARGET, Records, experiment_in, timed, where
 from benchmarks.machinery.summary import summary
@@ -97,13 +98,13 @@ def planted(n: int) -> qsdp.TrainingProblem:
 
 
 def spambase(columns: int) -> qsdp.TrainingProblem:
-    data = qsdp.datasets.load_uci("spambase")
+    data = load_uci("spambase")
     X, _ = scaled(data.X[:, :columns], data.X[:, :columns])
     return qsdp.TrainingProblem(with_constant(X)[0], data.y, beta=1.0)
 
 
 def letters(count: int) -> qsdp.TrainingProblem:
-    data = qsdp.datasets.load_uci("letter")
+    data = load_uci("letter")
     classes = np.unique(data.y)[:count]
     rows = np.isin(data.y, classes)
     X, _ = scaled(data.X[rows], data.X[rows])

@@ -31,6 +31,7 @@ import numpy as np
 
 import qsdp
 from benchmarks.data.sets import images, pooled, signs_of, with_constant
+from benchmarks.data.uci_sets import load_uci
 from benchmarks.machinery.common import TARGET, Records, accuracy, duration, experiment_in, table_row, timed, where
 from benchmarks.machinery.process import in_own_process, peak
 from benchmarks.machinery.verdicts import Claim, exact
@@ -112,7 +113,7 @@ def certified(case: dict[str, Any]) -> dict[str, Any]:
 
 def data(name: str, samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     if name == WINES:
-        X, X_test, y, y_test = qsdp.datasets.load_uci("wine-quality").split(random_state=0)
+        X, X_test, y, y_test = load_uci("wine-quality").split(random_state=0)
         encoder = qsdp.encoding.TableEncoder("thresholds", n_thresholds=10).fit(X[:samples])
         X, X_test = with_constant(encoder.transform(X[:samples]), encoder.transform(X_test))
         # Only three wines have the best class, so it is merged with the next.

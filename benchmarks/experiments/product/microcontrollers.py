@@ -37,6 +37,7 @@ from benchmarks.data.sets import Split
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, table_row, where
 from benchmarks.machinery.process import installed
 from benchmarks.machinery.verdicts import Claim, exact
+from benchmarks.uci.data import load
 from benchmarks.versions import ESTIMATORS
 
 PROGRAMS = ("avr-gcc", "avr-size", "simavr", "arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")
@@ -179,7 +180,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
             stack = sum(int(line.split()[1]) for line in (here / "model.su").read_text().splitlines())
         found = {"test": code.test, "packed_bytes": code.packed_bytes, "m3_flash": flash, "m3_ram": ram}
         return {**found, "m3_stack": stack, "m3_time": round(time), "equal": classes == code.expected[:ROWS].tolist()}
-    X, X_test, y, y_test = qsdp.datasets.load_dataset(case["set"]).split(0)
+    X, X_test, y, y_test = load(case["set"]).split(0)
     y, y_test = (np.searchsorted(np.unique(y), part) for part in (y, y_test))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

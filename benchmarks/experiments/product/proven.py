@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import qsdp
 from benchmarks.data.sets import standardised, with_constant
+from benchmarks.data.uci_sets import load_uci
 from benchmarks.machinery.common import (
     TARGET,
     Records,
@@ -55,7 +56,7 @@ def problem_of(case: dict[str, Any]) -> qsdp.TrainingProblem:
     if "loss" in case:
         X, _, y, _ = standardised(case["data"], case["split"])
         return qsdp.TrainingProblem(with_constant(X)[0], y, beta=case["beta"], loss=case["loss"])
-    data = qsdp.datasets.load_uci(case["data"])
+    data = load_uci(case["data"])
     deviation = data.X.std(axis=0)
     X = (data.X - data.X.mean(axis=0))[:, deviation > 0.0] / deviation[deviation > 0.0]
     classes, counts = np.unique(data.y, return_counts=True)

@@ -45,7 +45,9 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    X, X_test, y, y_test = qsdp.datasets.load_dataset("mnist").split(0)
+    images, labels = qsdp.datasets.load_mnist()
+    train, test = np.split(np.random.default_rng(0).permutation(len(labels)), [int(0.8 * len(labels))])
+    X, X_test, y, y_test = images[train], images[test], labels[train], labels[test]
     side, n = case["side"], case["images"]
     # Sums of pixels from 0 to 255, rounded back to integers.
     X, X_test = (np.rint(side**2 * pooled(part, 28 // side)) for part in (X[:n], X_test))

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.data.toys import make_nonlinear_clusters
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, by, experiment_in, grid, where
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, exact, judged
 from benchmarks.methods.quadratic_theory import classify_conics
 from benchmarks.runner import Record
 from qsdp.baselines import quadratic
-from qsdp.datasets import make_nonlinear_clusters
 from qsdp.networks import QuadraticForm
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.1"

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.data.toys import split_digits
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, experiment_in, grouped, where
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, exact, judged, not_measured, share
 from benchmarks.runner import Record
-from qsdp.datasets import split_digits
 
 RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 BETAS = (0.1, 0.5, 0.9, 0.99)

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.data.toys import make_xor
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, experiment_in, grid, where
 from benchmarks.machinery.verdicts import Claim, exact, judged, share
 from benchmarks.methods.quadratic_theory import classify_conic
 from benchmarks.runner import Record
 from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork
-from qsdp.datasets import make_xor
 from qsdp.networks import QuadraticForm
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Fig. 1"

@@ -83,7 +83,7 @@ def separate(X: Any, positive: Any, family: str = "qnn") -> Separation:
 
     Examples
     --------
-    >>> from qsdp.datasets import make_xor
+    >>> from benchmarks.data.toys import make_xor
     >>> from benchmarks.methods.quadratic_theory import separate
     >>> X, y = make_xor()
     >>> separate(X, y, "linear").separable, separate(X, y, "qnn").separable

@@ -222,9 +222,9 @@ class QuadraticLogisticRegression(DescentClassifier):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from qsdp.baselines.quadratic import QuadraticLogisticRegression
-    >>> from qsdp.datasets import make_xor
-    >>> X, y = make_xor()
+    >>> X, y = np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]]), [0, 1, 1, 0]
     >>> model = QuadraticLogisticRegression(random_state=0).fit(X, y)
     >>> model.score(X, y)
     1.0

@@ -92,9 +92,9 @@ class MultiStart(Summarized):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
-    >>> from qsdp.datasets import make_xor
-    >>> X, y = make_xor()
+    >>> X, y = np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]]), [0, 1, 1, 0]
     >>> starts = MultiStart(QuadraticLogisticRegression(), n_starts=25, random_state=0).fit(X, y)
     >>> print(starts.statistics(X, y))
     100.00 ± 0.00 % (best 100.00, worst 100.00; 25 starts)

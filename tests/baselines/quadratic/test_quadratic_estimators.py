@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
+from benchmarks.data.toys import make_xor
 from benchmarks.methods.quadratic_theory import classify_conic
 from qsdp.baselines.quadratic import (
     FAMILIES,
@@ -25,7 +26,6 @@ from qsdp.baselines.quadratic import (
     get_family,
     starting_parameters,
 )
-from qsdp.datasets import make_xor
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 Logistic, Network = QuadraticLogisticRegression, QuadraticNetworkClassifier

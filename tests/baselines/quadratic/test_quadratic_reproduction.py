@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import qsdp
+from benchmarks.data.toys import make_nonlinear_clusters, split_digits
 from benchmarks.methods.quadratic_theory import classify_conics, separate
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression, QuadraticNetworkClassifier
-from qsdp.datasets import make_nonlinear_clusters, split_digits
 
 
 @functools.lru_cache(maxsize=2)

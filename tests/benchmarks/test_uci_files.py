@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from qsdp.datasets import load_uci
-from qsdp.exceptions import DatasetError, InvalidInputError
+from benchmarks.data.uci_sets import SPECS, load_uci
+from qsdp.exceptions import DatasetError
 
 CONTINUOUS_CREDIT = {2: "A2", 3: "A3", 8: "A8", 11: "A11", 14: "A14", 15: "A15"}  # crx.names
 CATEGORICAL_ADULT = (2, 4, 6, 7, 8, 9, 10, 14)  # adult.names
@@ -324,15 +324,22 @@ def test_spambase_columns_are_those_of_the_documentation():
 @pytest.mark.parametrize(("name", "n_train"), [("adult", 32_561), ("letter", 16_000)])
 def test_usual_splits(name, n_train):
     dataset = load_uci(name)
-    X_train, X_test, y_train, y_test = dataset.usual_split()
-    np.testing.assert_array_equal(np.vstack([X_train, X_test]), dataset.X)
-    np.testing.assert_array_equal(np.concatenate([y_train, y_test]), dataset.y)
-    assert len(X_train) == len(y_train) == n_train
+    assert dataset.n_train == n_train
     assert f"the first {n_train} rows" in dataset.description
     if name == "adult":
-        assert ((y_train > 0).sum(), (y_test > 0).sum()) == (7841, 3846)  # shares of adult.names
+        positive = dataset.y > 0
+        assert (positive[:n_train].sum(), positive[n_train:].sum()) == (7841, 3846)  # shares of adult.names
 
 
-def test_sets_without_a_usual_split_say_so():
-    with pytest.raises(InvalidInputError, match="'heart' has no standard split"):
-        load_uci("heart").usual_split()
+def test_sets_without_a_usual_split():
+    assert load_uci("heart").n_train is None
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_declared_sizes(name):
+    spec, dataset = SPECS[name], load_uci(name)
+    assert dataset.X.shape == (spec.n_samples, len(spec.features))
+    assert dataset.y.shape == (spec.n_samples,)
+    assert len(set(dataset.feature_names)) == len(spec.features)
+    assert np.isfinite(dataset.X).all()
+    assert set(dataset.y) == ({-1.0, 1.0} if dataset.task == "binary" else set(range(len(dataset.target_names))))

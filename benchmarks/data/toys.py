@@ -29,7 +29,7 @@ def make_xor(encoding: str = "bipolar") -> Dataset:
 
     Examples
     --------
-    >>> from qsdp.datasets import make_xor
+    >>> from benchmarks.data.toys import make_xor
     >>> X, y = make_xor()
     >>> y.tolist()
     [0, 1, 1, 0]

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qsdp.datasets import _fetch, _uci, load_uci
+from benchmarks.data import uci_sets
+from benchmarks.data.uci_sets import load_uci
+from qsdp.datasets._fetch import RawFile
 from qsdp.exceptions import DatasetError, InvalidInputError, InvalidTypeError
 
 # --- arguments and declarations ----------------------------------------------------------------
@@ -23,23 +25,23 @@ def test_names_and_encodings_are_checked_before_any_file(monkeypatch, tmp_path):
         load_uci(None)
 
 
-@pytest.mark.parametrize("name", _uci.SPECS)
+@pytest.mark.parametrize("name", uci_sets.SPECS)
 def test_specs_are_consistent(name):
-    spec = _uci.SPECS[name]
+    spec = uci_sets.SPECS[name]
     assert len(set(spec.columns)) == len(spec.columns)
     assert {spec.target, *spec.dropped, *spec.categorical} <= set(spec.columns)
     assert spec.target not in spec.categorical
     assert len({file.sha256 for file in spec.files}) == len(spec.files)
     folder = "wine-quality" if name.startswith("wine") else name
     assert all(file.local.startswith(f"uci/{folder}/") and len(file.sha256) == 64 for file in spec.files)
-    assert all(file.url.startswith("https://") for file in spec.files)
+    assert all(url.startswith("https://") for file in spec.files for url in file.urls)
     assert set(spec.labels.values()) <= set(spec.classes)
     assert len(set(spec.classes)) == len(spec.classes) >= 2
     assert spec.n_train is None or 0 < spec.n_train < spec.n_samples
 
 
 def test_docstring_lists_every_set_with_its_sizes():
-    for name, spec in _uci.SPECS.items():
+    for name, spec in uci_sets.SPECS.items():
         (line,) = [line for line in load_uci.__doc__.splitlines() if line.strip().startswith(f'"{name}" ')]
         assert line.split()[1:3] == [str(spec.n_samples), str(len(spec.features))]
 
@@ -54,8 +56,8 @@ def test_pima_without_its_file_says_where_to_get_it(monkeypatch, tmp_path):
 
 # --- the parser, on a made-up set --------------------------------------------------------------
 
-TINY = _uci.UCISpec(
-    files=(_fetch.RawFile("uci/tiny/tiny.data", "tiny/tiny.data", "0" * 64),),
+TINY = uci_sets.UCISpec(
+    files=(RawFile("uci/tiny/tiny.data", ("https://127.0.0.1:1/tiny.data",), "0" * 64),),
     columns=("size", "junk", "colour", "class"),
     target="class",
     classes=("no", "yes"),
@@ -81,7 +83,7 @@ def tiny(tmp_path, monkeypatch):
             files.append(dataclasses.replace(file, local=file.local if number == 0 else f"uci/tiny/{number}.data"))
             (tmp_path / files[-1].local).write_bytes(text.encode())
         spec = dataclasses.replace(TINY, files=tuple(files), **changes)
-        monkeypatch.setattr(_uci, "SPECS", {**_uci.SPECS, "tiny": spec})
+        monkeypatch.setattr(uci_sets, "SPECS", {**uci_sets.SPECS, "tiny": spec})
         return load_uci("tiny", encoding=encoding)
 
     return load_tiny
@@ -145,12 +147,8 @@ def test_first_lines_are_left_out_of_the_files_that_have_them(tiny):
     text = "3,0,red,yes\n1,0,blue,no\n"
     dataset = tiny("size,junk,colour,class\n" + text, text, "|a note\r\n" + text, first_lines=first, n_train=2)
     np.testing.assert_array_equal(dataset.X, np.tile([[3, 1], [1, 0]], (3, 1)))
-    X_train, X_test, y_train, y_test = dataset.usual_split()
-    np.testing.assert_array_equal(X_train, [[3, 1], [1, 0]])
-    np.testing.assert_array_equal(y_test, [1, -1, 1, -1])
-    X_train[:] = X_test[:] = y_train[:] = y_test[:] = 9
-    np.testing.assert_array_equal(dataset.X[0], [3, 1])
-    np.testing.assert_array_equal(dataset.y[:2], [1, -1])
+    np.testing.assert_array_equal(dataset.y, [1, -1] * 3)
+    assert dataset.n_train == 2
     assert "Usual split: the first 2 rows for training, the others for test." in dataset.description
 
 
@@ -175,16 +173,11 @@ def test_a_note_and_the_licence_are_told(tiny):
     assert "Licence: none stated." in description
 
 
-def test_a_set_without_a_usual_split_says_so(tiny):
-    with pytest.raises(InvalidInputError, match=r"'tiny' has no standard split; use split\(random_state\)"):
-        tiny(TEXT).usual_split()
-
-
 @given(st.lists(st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_size=1), min_size=1))
 def test_encodings_agree(values):
-    table = _uci.ParsedRows({"size": ["1"] * len(values), "colour": values}, [(0, Path("here"), 1)])
-    ranked, _ = _uci.encode_features(TINY, table, "rank")
-    onehot, names = _uci.encode_features(TINY, table, "onehot")
+    table = uci_sets.ParsedRows({"size": ["1"] * len(values), "colour": values}, [(0, Path("here"), 1)])
+    ranked, _ = uci_sets.encode_features(TINY, table, "rank")
+    onehot, names = uci_sets.encode_features(TINY, table, "onehot")
     distinct = sorted(set(values))
     assert [distinct[int(rank)] for rank in ranked[:, 1]] == values
     assert names == ("size", *(f"colour={value}" for value in distinct))

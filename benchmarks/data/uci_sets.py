@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.datasets._dataset import AnyArray, Dataset, Task
-from qsdp.datasets._fetch import RawFile, declarations, read_raw
+from qsdp.datasets._fetch import RawFile, read_raw
 from qsdp.exceptions import DatasetError
 
+#: Address of the files whose declaration names no mirrors.
+ARCHIVE = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 MISSING = "?"
 ENCODINGS = {
     "rank": f"rank among the column's sorted strings, {MISSING!r} included",
@@ -83,20 +87,52 @@ class UCISpec:
         return "binary" if len(self.classes) == 2 else "multiclass"
 
 
-SPECS: Mapping[str, UCISpec] = MappingProxyType({name: UCISpec(**entry) for name, entry in declarations("uci").items()})
+def _declarations() -> dict[str, UCISpec]:
+    """Read ``uci_sets.json``; an entry that is "like" an earlier one inherits the fields that it does not define."""
+
+    def as_declared(entry: dict[str, Any]) -> Any:
+        entry = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+        if "sha256" not in entry:
+            return entry
+        mirrors = entry.get("mirrors", (ARCHIVE,))
+        urls = tuple(f"{mirror}/{entry['remote']}" for mirror in mirrors)
+        return RawFile(entry["local"], urls, entry["sha256"])
+
+    text = Path(__file__).with_suffix(".json").read_text("utf-8")
+    entries: dict[str, dict[str, Any]] = {}
+    for name, fields in json.loads(text, object_hook=as_declared).items():
+        entries[name] = {**entries.get(fields.pop("like", ""), {}), **fields}
+    return {name: UCISpec(**entry) for name, entry in entries.items()}
 
 
-def load_uci(name: str, *, encoding: str = "rank") -> Dataset:
+SPECS: Mapping[str, UCISpec] = MappingProxyType(_declarations())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UCISet(Dataset):
+    """Data set of the UCI Machine Learning Repository.
+
+    Attributes
+    ----------
+    n_train : int or None
+        Number of leading rows that the literature uses for training; the other rows are for testing. None if there is
+        no such split.
+    """
+
+    n_train: int | None = None
+
+
+def load_uci(name: str, *, encoding: str = "rank") -> UCISet:
     """Load a data set of the UCI Machine Learning Repository.
 
     The files are read from ``$QSDP_DATA/uci/<set>/<file>`` if the environment variable ``QSDP_DATA`` is set; otherwise
-    they are downloaded once into the user's cache folder. Their checksums are verified.
+    they are downloaded once into the user's cache folder by pooch. Their checksums are verified.
 
     Parameters
     ----------
     name : str
         A name from the table below. Two classes are coded as -1.0 and +1.0; the table gives the positive one. More
-        classes are coded as 0, 1, ... in the order of `Dataset.target_names`.
+        classes are coded as 0, 1, ... in the order of `target_names`.
     encoding : {"rank", "onehot"}, default "rank"
         How categorical attributes become numbers. With "rank", a value becomes its rank, from 0, among the distinct
         strings of the column in sorted order. This is not always the natural order: "5-9" comes after "45-49". The
@@ -106,9 +142,9 @@ def load_uci(name: str, *, encoding: str = "rank") -> Dataset:
 
     Returns
     -------
-    Dataset
-        The set, with its source, citation and licence in `description`. For "adult" and "letter",
-        `Dataset.usual_split` returns the training and test rows of the literature.
+    UCISet
+        The set, with its source, citation and licence in `description`. For "adult" and "letter", the literature
+        trains on the first `n_train` rows.
 
     Raises
     ------
@@ -141,15 +177,15 @@ def load_uci(name: str, *, encoding: str = "rank") -> Dataset:
 
     Examples
     --------
-    >>> from qsdp.datasets import load_uci
+    >>> from benchmarks.data.uci_sets import load_uci
     >>> load_uci("ionosphere")  # doctest: +SKIP
     Dataset('ionosphere', X (351, 33), y (351,), binary)
     """
     spec = SPECS[check_choice("name", name, SPECS)]
     check_choice("encoding", encoding, ENCODINGS)
-    rows = parse_rows(spec, map(read_raw, spec.files))
+    rows = parse_rows(spec, map(_read_text, spec.files))
     X, feature_names = encode_features(spec, rows, encoding)
-    return Dataset(
+    return UCISet(
         name=name,
         X=X,
         y=encode_target(spec, rows),
@@ -162,7 +198,7 @@ def load_uci(name: str, *, encoding: str = "rank") -> Dataset:
 
 
 def _describe(name: str, spec: UCISpec, rows: ParsedRows, encoding: str) -> str:
-    source = spec.files[0].url.rsplit("/", 1)[0]
+    source = spec.files[0].urls[0].rsplit("/", 1)[0]
     lines = [f"{name}: {spec.title}.", f"Source: {source}", spec.citation, f"Licence: {spec.licence}."]
     if spec.categorical:
         lines.append(f"Encoding of the {len(spec.categorical)} categorical attributes: {ENCODINGS[encoding]}.")
@@ -176,6 +212,11 @@ def _describe(name: str, spec: UCISpec, rows: ParsedRows, encoding: str) -> str:
     if spec.n_train is not None:
         lines.append(f"Usual split: the first {spec.n_train} rows for training, the others for test.")
     return "\n".join(lines)
+
+
+def _read_text(file: RawFile) -> tuple[Path, str]:
+    path, content = read_raw(file)
+    return path, content.decode("utf-8", errors="replace")
 
 
 # -- parsing ---------------------------------------------------------------------------------------------
