@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray
@@ -34,7 +33,7 @@ class Explained(_QuantizedNetwork):
 
         A share is the variance of the column's main effect plus half the variances of its interactions, divided by the
         sum over all columns. Several targets count as if they had the same variance. A constant network has zeros. Not
-        available if an input of the network is derived from several columns, as in principal component analysis.
+        available if a transformer other than those of `qsdp.encoding`, scalers and selectors makes the inputs.
         """
         check_is_fitted(self)
         if (known := vars(self).get("_importances")) is not None:
@@ -48,8 +47,8 @@ class Explained(_QuantizedNetwork):
         form = self._form()
         if any(one.position == _MIXED for one in _describe(self.encoder_, self._names(None), form.n_inputs)):
             raise AttributeError(
-                "feature_importances_ requires inputs of the network that are made of one column each, according to "
-                f"their names; {type(self.encoder_).__name__} mixes columns"
+                "feature_importances_ requires an encoding whose inputs are known to be made of one column each; use "
+                f"effects().importances, those of the outputs of {type(self.encoder_).__name__}"
             )
         return self._effects(form).importances
 
@@ -57,8 +56,9 @@ class Explained(_QuantizedNetwork):
         """Return main effects and interactions of pairs of columns, which add up to predictions with a constant.
 
         The effects explain `predict` of a regressor, in the units of the targets, or `decision_function` of a
-        classifier. All inputs derived from a column count as that column. If a transformer mixes columns, the effects
-        are those of its outputs.
+        classifier. All inputs derived from a column count as that column. With a transformer other than those of
+        `qsdp.encoding`, scalers and selectors, the effects are those of its outputs, called as its
+        `get_feature_names_out` says.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class Explained(_QuantizedNetwork):
         sample_weight : array-like of shape (n,), optional
             Weights >= 0 of the rows of X.
         names : sequence of str, optional
-            Names of the columns; by default those of the data frame given to `fit`, otherwise x0, x1, ...
+            Names of the columns; by default those of the data frame passed to `fit`, otherwise x0, x1, ...
         """
         check_is_fitted(self)
         if X is None and sample_weight is not None:
@@ -88,7 +88,7 @@ class Explained(_QuantizedNetwork):
 
         Standardised columns are written with their means, as ``(age - 40.2)``, and bits of an encoding as
         ``(age > 42.5)``, which is 0 or 1. A number outside the limits of the encoding, `Expression.low` and
-        `Expression.high`, counts as the nearer limit.
+        `Expression.high`, counts as the nearer limit. Variables are the outputs of a transformer where `effects` are.
 
         Parameters
         ----------
@@ -185,47 +185,24 @@ _MIXED = -1
 
 
 def _describe(encoder: Any, names: Sequence[str], n_inputs: int) -> Sequence[Expression]:
-    """Return the inputs that an encoder computes from named columns as expressions, some of which may be `_MIXED`."""
+    """Return the inputs that an encoder computes from named columns as expressions.
+
+    Those of a transformer that `through_steps` does not know are its outputs, and `_MIXED`.
+    """
     try:
         return through_steps(identity(names), [encoder]).expressions
     except ExportError:
-        return _named_by_encoder(encoder, names, n_inputs)
+        return [Expression(name, _MIXED, "value") for name in _output_names(encoder, names, n_inputs)]
 
 
-def _named_by_encoder(encoder: Any, names: Sequence[str], n_inputs: int) -> list[Expression]:
-    """Assign the outputs of a transformer to columns: an output belongs to the only column that its name contains."""
-    # These names occur nowhere else, and none contains another.
-    marks = [f"\ufdd0{j}\ufdd1" for j in range(len(names))]
+def _output_names(encoder: Any, names: Sequence[str], n_inputs: int) -> list[str]:
     try:
-        # An encoder that was fitted to a data frame insists on the frame's names.
-        known = getattr(encoder, "feature_names_in_", None)
-        named = encoder if known is None else _renamed(copy.deepcopy(encoder), dict(zip(known, marks, strict=True)))
-        outputs = [str(name) for name in named.get_feature_names_out(marks)]
-    except (AttributeError, ValueError, TypeError):
-        # The encoder has no output names.
-        return [Expression(f"input {k}", _MIXED, "value") for k in range(n_inputs)]
-    inputs = []
-    for output in outputs:
-        found = {int(number) for number in re.findall("\ufdd0(\\d+)\ufdd1", output)}
-        term = re.sub("\ufdd0(\\d+)\ufdd1", lambda match: names[int(match[1])], output)
-        # Rename an output that the encoder transforms but names like its column.
-        term = f"{type(encoder).__name__}({term})" if output in marks else term
-        inputs.append(Expression(term, found.pop() if len(found) == 1 else _MIXED, "value"))
-    return inputs
-
-
-def _renamed(part: Any, names: Mapping[str, str]) -> Any:
-    """Rename, in place, the columns that an encoder and its nested encoders were fitted to; return the encoder."""
-    if isinstance(part, BaseEstimator):
-        if "feature_names_in_" in vars(part):
-            part.feature_names_in_ = np.array([names.get(name, name) for name in part.feature_names_in_], dtype=object)
-        _renamed(list(vars(part).values()), names)
-    elif isinstance(part, Mapping):
-        _renamed(list(part.values()), names)
-    elif isinstance(part, (list, tuple)):
-        for one in part:
-            _renamed(one, names)
-    return part
+        # An encoder that was fitted to a data frame insists on the names of the frame.
+        known = getattr(encoder, "feature_names_in_", names)
+        return [str(name) for name in encoder.get_feature_names_out(known)]
+    except (AttributeError, ValueError):
+        # Not every transformer names its outputs, and steps of some pipelines do not.
+        return [f"input {k}" for k in range(n_inputs)]
 
 
 def _without_squares(form: QuadraticForm, bits: npt.NDArray[np.bool_]) -> QuadraticForm:
