@@ -32,9 +32,6 @@ def export(
     column_width: Annotated[
         int | None, typer.Option(help="Bits of the columns of C: 16 | 32; 32 by default, 16 for series.")
     ] = None,
-    length: Annotated[
-        int | None, typer.Option(help="Samples of a series, for C of a model whose encoding is Windows.")
-    ] = None,
     example: Annotated[
         bool,
         typer.Option("--example", help="Also write main.c, which runs the C code on a few rows and checks it."),
@@ -46,8 +43,8 @@ def export(
     c: C99 of integers without library calls, as PATH.c and PATH.h; PATH.h explains the numbers. The code includes the
     encoding of columns and the decision between classes. The code of a network alone reads 16-bit integers. With
     --example, a program main.c is added, which evaluates a few rows and exits with status 0 only if all outputs equal
-    those of Python. The code of a model of images reads bytes. The code of a model of series takes --length samples,
-    one at a time.
+    those of Python. The code of a model of images reads bytes. The code of a model of series takes its samples one at a
+    time.
 
     js: a module of JavaScript for browsers and Node, with its types, as PATH.js and PATH.d.ts. It predicts, gives
     probabilities and explains predictions from rows as JSON has them, or from images.
@@ -59,7 +56,7 @@ def export(
     of the file describes both.
     """
     form = FORMATS[check_choice("--to", to, FORMATS)]
-    requested = {"width": width, "column_width": column_width, "length": length, "example": example or None}
+    requested = {"width": width, "column_width": column_width, "example": example or None}
     options = {name: value for name, value in requested.items() if value is not None}
     if unknown := [name for name in options if name not in form.options]:
         raise InvalidInputError(f"--{unknown[0].replace('_', '-')} is not an option of --to {to}")

@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from qsdp._utils.options import StoredArguments
 from qsdp._utils.parallel import CACHE_FLOATS, chunks
 from qsdp._utils.stored import is_list, is_positive
-from qsdp._utils.validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray, check_choice, check_unmasked
 from qsdp.blocks import Blocks, Layout, PatchGeometry, check_layout
-from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 from qsdp.networks import BlockForm, BlockNetwork
 
-__all__ = ["SCALINGS", "BlockEncoder", "MomentEncoder", "block_values"]
+__all__ = ["SCALINGS", "BlockEncoder", "MomentEncoder", "as_array", "block_values"]
 
 SCALINGS = ("none", "size")
 
@@ -100,8 +100,8 @@ class MomentEncoder(BlockEncoder):
         """Learn the parameters of the vectors, such as shape and constant, from samples."""
 
     @abstractmethod
-    def _chunks(self, samples: Any) -> Iterator[Any]:
-        """Yield indices or slices of samples in chunks that fit into the processor's cache."""
+    def _chunks(self, samples: Any) -> Iterator[slice]:
+        """Yield slices of samples in chunks that fit into the processor's cache."""
 
     @abstractmethod
     def _vectors(self, some: Any) -> Iterator[FloatArray]:
@@ -170,7 +170,7 @@ class MomentEncoder(BlockEncoder):
         """Learn the shape of the samples and the units of the blocks, without storing all rows; y is ignored."""
         del y
         samples = self._begin(X)
-        self._end(self.encoded(_taken(samples, some)) for some in self._chunks(samples))
+        self._end(self.encoded(samples[some]) for some in self._chunks(samples))
         return self
 
     def _begin(self, X: Any) -> Any:
@@ -218,7 +218,7 @@ class MomentEncoder(BlockEncoder):
         layout = self.layout_
         rows = np.empty((len(samples), layout.n_entries), self._dtype(samples))
         for some in self._chunks(samples):
-            for r, vectors in enumerate(self._vectors(_taken(samples, some))):
+            for r, vectors in enumerate(self._vectors(samples[some])):
                 count, side = vectors.shape[1:]
                 products = np.matmul(vectors.transpose(0, 2, 1), vectors).reshape(len(vectors), -1)
                 entries = slice(layout.starts[r], layout.starts[r + 1])
@@ -230,7 +230,7 @@ class MomentEncoder(BlockEncoder):
         """Compute the outputs (n, C) of a network for samples returned by `samples`."""
         values = np.zeros((len(samples), network.n_outputs))
         for some in self._chunks(samples):
-            for r, vectors in enumerate(self._vectors(_taken(samples, some))):
+            for r, vectors in enumerate(self._vectors(samples[some])):
                 found = block_values(network, r, vectors)
                 if found is not None:
                     values[some] += self._of_block(found, vectors.shape[1])
@@ -258,13 +258,52 @@ def block_values(network: BlockNetwork | BlockForm, r: int, vectors: FloatArray)
     return np.asarray(products.take(upper, axis=1) @ network.entries[:, entries].T)
 
 
+def as_array(X: Any, sample: str, samples: str, remedy: str) -> npt.NDArray[Any]:
+    """Return samples as an array of finite integers or floats, without copying arrays.
+
+    Parameters
+    ----------
+    X : array-like or sequence of arrays
+    sample, samples : str
+        What they are, such as "image" and "images", for messages.
+    remedy : str
+        What to do about samples of different shapes.
+    """
+    check_unmasked("X", X)
+    objects = getattr(X, "dtype", None) == np.dtype(object) and X.ndim > 0
+    if isinstance(X, (list, tuple)) or objects:
+        shapes: list[tuple[int, ...]] = []
+        for number, one in enumerate(X):
+            check_unmasked(f"{sample} {number} of X", one)
+            try:
+                shapes.append(np.shape(one))
+            except ValueError:
+                message = f"X must be {samples}; {sample} {number} has rows of different lengths"
+                raise InvalidInputError(message) from None
+            if shapes[-1] != shapes[0]:
+                raise InvalidInputError(
+                    f"X must be {samples} of the same shape; {sample} {number} has shape {shapes[-1]}, {sample} 0 has "
+                    f"{shapes[0]}: {remedy}"
+                )
+    array = np.asarray(X.tolist() if objects else X)
+    if array.dtype.kind == "b":
+        array = array.view(np.uint8)
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > np.dtype(np.float64).itemsize:
+        raise InvalidTypeError(f"X must be {samples} of integers or floats; got entries of type {array.dtype}")
+    if array.shape[:1] == (0,):
+        raise InvalidInputError(f"X must have at least one {sample}; got none")
+    if array.dtype.kind == "f" and array.ndim:
+        for some in chunks(len(array), array[0].size):
+            wrong = ~np.isfinite(array[some]).all(axis=tuple(range(1, array.ndim)))
+            if wrong.any():
+                number = some.start + int(np.argmax(wrong))
+                raise InvalidInputError(f"X must be finite; found NaN or infinity in {sample} {number}")
+    return array
+
+
 def in_cache(count: int, floats: int) -> Iterator[slice]:
     """Yield slices of samples whose vectors, of `floats` floats each, fit into the processor's cache."""
     return chunks(count, floats, work=2 * CACHE_FLOATS)
-
-
-def _taken(samples: Any, some: Any) -> Any:
-    return samples[some] if isinstance(some, slice) else [samples[i] for i in some]
 
 
 def _mean_sizes(parts: Iterable[npt.NDArray[Any]], layout: Layout) -> FloatArray:

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.numeric import LARGEST_INTEGER
-from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import Checks, checked, is_count, is_list, is_number, is_text
 from qsdp._utils.tuning import FAR, MANY_ROWS
 from qsdp._utils.validation import (
@@ -17,11 +16,10 @@ from qsdp._utils.validation import (
     check_integer,
     check_magnitude,
     check_real,
-    check_unmasked,
     warn,
 )
 from qsdp.blocks import PatchGeometry
-from qsdp.encoding.moments import MomentEncoder, in_cache
+from qsdp.encoding.moments import MomentEncoder, as_array, in_cache
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["Patches"]
@@ -125,13 +123,7 @@ class Patches(MomentEncoder):
 
     def samples(self, X: Any) -> npt.NDArray[Any]:
         """Reshape X to images (n, height, width, channels), without copying arrays; check the shape of `fit`."""
-        check_unmasked("X", X)
-        _check_same_size(X)
-        images = np.asarray(X)
-        if images.dtype.kind == "b":
-            images = images.view(np.uint8)
-        if images.dtype.kind not in "iuf" or images.dtype.itemsize > np.dtype(np.float64).itemsize:
-            raise InvalidTypeError(f"X must be images of integers or floats; got entries of type {images.dtype}")
+        images = as_array(X, "image", "images", "resize or crop them")
         fitted = hasattr(self, "layout_")
         shape = self.image_shape_ if fitted else _checked_shape(self.image_shape)
         if images.ndim == 2 and shape is not None and images.shape[1] == np.prod(shape):
@@ -142,10 +134,6 @@ class Patches(MomentEncoder):
         if images.ndim != 4 or (shape is not None and images.shape[1:] != shape):
             flat = "" if shape else "; flat rows need image_shape"
             raise InvalidInputError(f"X must be images of shape (n, {allowed}){flat}; got shape {np.shape(X)}")
-        if not len(images):
-            raise InvalidInputError("X must have at least one image; got none")
-        if images.dtype.kind == "f":
-            _check_finite(images)
         if fitted:
             self._dtype(images)
             self._warn_of_scale(images[:: -(-len(images) // MANY_ROWS)])
@@ -319,28 +307,3 @@ def _checked_shape(shape: Any) -> tuple[int, ...] | None:
         raise InvalidTypeError(f"image_shape must be (height, width) or (height, width, channels); got {shape!r:.60}")
     checked = tuple(check_integer("image_shape", side, minimum=1) for side in sides)
     return checked if len(checked) == 3 else (*checked, 1)
-
-
-def _check_same_size(X: Any) -> None:
-    """Raise an error for a sequence of images of different sizes, of which no array can be made."""
-    if not isinstance(X, (list, tuple)) and getattr(X, "dtype", None) != np.dtype(object):
-        return
-    sizes: list[tuple[int, ...]] = []
-    for number, image in enumerate(X):
-        try:
-            sizes.append(np.shape(image))
-        except ValueError:
-            raise InvalidInputError(f"X must be images; image {number} has rows of different lengths") from None
-        if sizes[-1] != sizes[0]:
-            raise InvalidInputError(
-                f"X must be images of the same size; image {number} has shape {sizes[-1]}, image 0 has {sizes[0]}: "
-                "resize or crop them"
-            )
-
-
-def _check_finite(images: npt.NDArray[Any]) -> None:
-    for some in chunks(len(images), images[0].size):
-        wrong = ~np.isfinite(images[some]).all(axis=(1, 2, 3))
-        if wrong.any():
-            image = some.start + int(np.argmax(wrong))
-            raise InvalidInputError(f"X must be finite; found NaN or infinity in image {image}")

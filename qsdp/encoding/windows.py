@@ -9,22 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.stored import Checks, checked, is_list, is_number, is_positive
-from qsdp._utils.validation import (
-    FloatArray,
-    check_flag,
-    check_integer,
-    check_magnitude,
-    check_numbers,
-    check_real,
-    check_unmasked,
-)
-from qsdp.encoding.moments import MomentEncoder, in_cache
-from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
+from qsdp._utils.stored import Checks, checked, is_count, is_list, is_number, is_positive
+from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_magnitude, check_real
+from qsdp.encoding.moments import MomentEncoder, as_array, in_cache
+from qsdp.exceptions import InvalidInputError, StorageError
 
 __all__ = ["Windows"]
 
 _LEARNED: Checks = {
+    "length": is_count,
     "mean": lambda value: is_list(value) and bool(value) and all(map(is_number, value)),
     "scale": lambda value: is_list(value) and bool(value) and all(map(is_positive, value)),
 }
@@ -59,6 +52,8 @@ class Windows(MomentEncoder):
     ----------
     mean_, scale_ : ndarray of shape (n_channels,)
         Mean and standard deviation used by `standardize`; zeros and ones without it.
+    length_ : int
+        Number of values of a channel.
     layout_ : Layout
         Sides and factors of the blocks.
     n_features_in_ : int
@@ -66,20 +61,21 @@ class Windows(MomentEncoder):
 
     Notes
     -----
-    Series are an array (n, channels, time), or (n, time) for one channel, or a list of arrays (channels, time) whose
-    lengths may differ. The number of windows of a segment is proportional to the length of the series, and means do not
-    depend on it. Arrays are read in chunks.
+    Series are an array (n, channels, time), or (n, time) for one channel, or a list of n arrays (channels, time). All
+    have the same length, also in `transform`; others must be padded, cut or interpolated before. Arrays are read in
+    chunks.
 
     Examples
     --------
     >>> import numpy as np, qsdp
-    >>> series = [np.sin(np.arange(length) / 3.0)[None] for length in (30, 40, 50)]
+    >>> series = np.sin(np.arange(50) / np.array([[3.0], [4.0], [5.0]]))
     >>> qsdp.encoding.Windows(size=4, segments=2, lags=(1, 3)).fit_transform(series)
     Blocks(n_samples=3, sizes=(5, 5, 5, 5))
     """
 
     mean_: FloatArray
     scale_: FloatArray
+    length_: int
 
     def __init__(
         self,
@@ -94,44 +90,28 @@ class Windows(MomentEncoder):
     ) -> None:
         self._keep(locals())
 
-    def samples(self, X: Any) -> Any:
-        """Return series as an array (n, channels, time), or a list of arrays (channels, time) if lengths differ."""
-        arrays = isinstance(X, np.ndarray) and X.dtype != object
-        if not arrays and not isinstance(X, (list, tuple, np.ndarray)):
-            raise InvalidTypeError(
-                f"X must be an array (n, channels, time) or a list of series; got {type(X).__name__}"
+    def samples(self, X: Any) -> npt.NDArray[Any]:
+        """Return series as an array (n, channels, time), without copying arrays; check the shape of `fit`."""
+        series = as_array(X, "series", "series", "pad, cut or interpolate them")
+        series = series[:, None, :] if series.ndim == 2 else series
+        if not hasattr(self, "layout_"):
+            if series.ndim != 3:
+                raise InvalidInputError(f"X must be series of shape (n, channels, time); got shape {np.shape(X)}")
+            self._check_length(series.shape[2])
+        elif series.shape[1:] != (self.n_features_in_, self.length_):
+            raise InvalidInputError(
+                f"X must be series of shape (n, {self.n_features_in_}, {self.length_}); got shape {np.shape(X)}: pad, "
+                "cut or interpolate them to the length of training"
             )
-        check_unmasked("X", X)
-        parts = X if arrays else [_plain(number, one) for number, one in enumerate(X)]
-        if not len(parts):
-            raise InvalidInputError("X must have at least one series; got none")
-        if arrays or len({one.shape for one in parts}) == 1:
-            whole = np.asarray(parts)
-            parts = whole[:, None, :] if whole.ndim == 2 else whole
-            shapes = [parts.shape[1:]]
-        else:
-            parts = [one[None] if one.ndim == 1 else one for one in parts]
-            shapes = [one.shape for one in parts]
-        channels = self.n_features_in_ if hasattr(self, "layout_") else None
-        expected = shapes[0][0] if channels is None and shapes[0] else channels
-        for number, shape in enumerate(shapes):
-            if len(shape) != 2 or shape[0] != expected:
-                allowed = "channels" if len(shape) != 2 or expected is None else expected
-                raise InvalidInputError(
-                    f"X must have series of shape ({allowed}, time); got {shape} in series {number}"
-                )
-            self._check_length(number, shape[1])
-        for number in range(len(parts)):
-            check_numbers(f"series {number} of X", parts[number], "(channels, time)")
-        return parts
+        return series
 
-    def _check_length(self, number: int, length: int) -> None:
+    def _check_length(self, length: int) -> None:
         for lag in self._checked_lags:
             count = self._count(length, lag)
             if count < self.segments:
                 raise InvalidInputError(
-                    f"X must have series with a window in each of {self.segments} segments; series {number} of "
-                    f"{length} values has {max(count, 0)} windows of {self.size} values at the lag {lag}"
+                    f"X must be series with a window in each of {self.segments} segments; series of {length} values "
+                    f"have {max(count, 0)} windows of {self.size} values at the lag {lag}"
                 )
 
     @property
@@ -156,15 +136,15 @@ class Windows(MomentEncoder):
         check_flag("standardize", self.standardize)
         check_real("constant", self.constant)
 
-    def _learn(self, samples: Any) -> None:
+    def _learn(self, samples: npt.NDArray[Any]) -> None:
         self._check_parameters()
         largest = max(abs(float(end)) for one in samples for end in (one.min(), one.max()))
         degree = 1 if self.standardize else 2
         check_magnitude("X", np.array(largest), "multiply all series by a constant", degree=degree)
-        channels = samples[0].shape[0]
+        n, channels, self.length_ = samples.shape
         self.mean_, self.scale_ = np.zeros(channels), np.ones(channels)
         if self.standardize:
-            total = sum(one.shape[1] for one in samples)
+            total = n * self.length_
             self.mean_ = sum(one.sum(axis=1, dtype=np.float64) for one in samples) / total
             squares = sum(np.square(one - self.mean_[:, None]).sum(axis=1) for one in samples) / total
             self.scale_ = np.sqrt(np.where(squares > 0.0, squares, 1.0))
@@ -185,21 +165,13 @@ class Windows(MomentEncoder):
     def _of_block(self, products: FloatArray, count: int) -> FloatArray:
         return products / count
 
-    def _chunks(self, samples: Any) -> Iterator[Any]:
-        side = self._side
-        if isinstance(samples, np.ndarray):
-            yield from in_cache(len(samples), side * samples.shape[2])
-            return
-        lengths = np.array([one.shape[1] for one in samples])
-        for length in np.unique(lengths):
-            alike = np.flatnonzero(lengths == length)
-            for some in in_cache(len(alike), side * int(length)):
-                yield alike[some]
+    def _chunks(self, samples: npt.NDArray[Any]) -> Iterator[slice]:
+        return in_cache(len(samples), self._side * self.length_)
 
-    def _vectors(self, some: Any) -> Iterator[FloatArray]:
-        x = (np.asarray(some, dtype=np.float64) - self.mean_[:, None]) / self.scale_[:, None]
-        n, channels, length = x.shape
-        for lag, edges in zip(self._checked_lags, self.edges(length), strict=True):
+    def _vectors(self, some: npt.NDArray[Any]) -> Iterator[FloatArray]:
+        x = (some.astype(np.float64) - self.mean_[:, None]) / self.scale_[:, None]
+        n, channels = x.shape[:2]
+        for lag, edges in zip(self._checked_lags, self.edges(self.length_), strict=True):
             windows = np.empty((n, edges[-1], self._side))
             for k in range(self.size):
                 end = k * lag + self.stride * (edges[-1] - 1) + 1
@@ -224,19 +196,13 @@ class Windows(MomentEncoder):
         return f"lag {np.ravel(self.lags)[row]}, segment {column + 1}"
 
     def _learned(self) -> dict[str, Any]:
-        return {"mean": self.mean_.tolist(), "scale": self.scale_.tolist()}
+        return {"length": self.length_, "mean": self.mean_.tolist(), "scale": self.scale_.tolist()}
 
     def _relearn(self, state: dict[str, Any]) -> None:
         fields = checked("encoder", state, _LEARNED)
         self._check_parameters()
-        self.mean_, self.scale_ = np.array(fields["mean"]), np.array(fields["scale"])
+        self._check_length(fields["length"])
+        self.length_, self.mean_, self.scale_ = fields["length"], np.array(fields["mean"]), np.array(fields["scale"])
         if len(self.mean_) != len(self.scale_):
             raise StorageError("encoder: there must be a mean and a scale for each channel")
         self.n_features_in_ = len(self.mean_)
-
-
-def _plain(number: int, series: Any) -> npt.NDArray[Any]:
-    """Return a series of a list as an array of a numeric type."""
-    check_unmasked(f"series {number} of X", series)
-    array = np.asarray(series)
-    return check_numbers(f"series {number} of X", series, "(channels, time)") if array.dtype == object else array

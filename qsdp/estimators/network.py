@@ -115,9 +115,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
         self.target_scaling_ = self._scaling(target, weights)
         coded = self.target_scaling_.encode(target)
         # Threads that share small matrices wait for each other for most of the time.
-        # Series may have different lengths, as a list.
-        parts = counting.X if isinstance(counting.X, (list, tuple)) else [counting.X]
-        small = len(counting.y) <= MANY_ROWS and sum(map(np.size, parts)) <= CACHE_FLOATS
+        small = len(counting.y) <= MANY_ROWS and np.size(counting.X) <= CACHE_FLOATS
         with few_threads(small=small), options.limit(), progress(options.verbose) as stages:
             began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
             if chosen:

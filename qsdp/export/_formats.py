@@ -89,9 +89,7 @@ def _as_graph(convert: Callable[[Any], Any]) -> Callable[[Any, str], ExportedFil
 
 
 FORMATS: dict[str, ExportFormat] = {
-    "c": ExportFormat(
-        (".c", ".h"), _as_source(to_c), ("width", "column_width", "length", "example"), {"example": EXAMPLE}
-    ),
+    "c": ExportFormat((".c", ".h"), _as_source(to_c), ("width", "column_width", "example"), {"example": EXAMPLE}),
     "js": ExportFormat((".js", ".d.ts"), _as_source(to_js)),
     "onnx": ExportFormat((".onnx",), _as_graph(to_onnx)),
     "verilog": ExportFormat((".v",), _as_source(to_verilog)),

@@ -50,18 +50,15 @@ def test_export_with_an_example(trained: Path, here: Path) -> None:
     assert "--example is not an option of --to onnx" in refused("export", model, "--to", "onnx", "--example")
 
 
-def test_models_of_series_need_their_length(here: Path) -> None:
+def test_models_of_series_are_exported_as_c_alone(here: Path) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 2, 12)), rng.integers(0, 2, 40)
     options = {"encoding": qsdp.encoding.Windows(2, segments=2), "refine": "exact", "beta": "30%", "random_state": 0}
     qsdp.QuantizedNetworkClassifier(**options).fit(X, y).save(here / "waves.qsdp")
-    said = refused("export", "waves.qsdp", "--to", "c")
-    assert "length, the number of samples of a series, is needed" in said
     for to in ("js", "onnx", "verilog"):
         assert "only" in refused("export", "waves.qsdp", "--to", to)
     assert [path.name for path in here.iterdir()] == ["waves.qsdp"]
-    assert "--length is not an option of --to js" in refused("export", "waves.qsdp", "--to", "js", "--length", 12)
-    result = run("export", "waves.qsdp", "--to", "c", "--length", 12, "--example")
+    result = run("export", "waves.qsdp", "--to", "c", "--example")
     assert (result.exit_code, result.stderr) == (0, "")
     assert figure(result.stdout, "memory").endswith(" bytes between samples")
     subprocess.run(["gcc", *FLAGS, "main.c", "waves.c", "-o", "main"], cwd=here, check=True)

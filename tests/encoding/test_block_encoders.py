@@ -85,7 +85,7 @@ def test_fit_learns_the_same_without_the_rows_of_all(scaling: str) -> None:
     for encoder in (Patches(5, regions=2, scaling=scaling), Union([Patches(3, scaling=scaling)])):
         omega = clone(encoder).fit_transform(images).omega
         np.testing.assert_allclose(encoder.fit(images).layout_.omega, omega, rtol=1e-12)
-    series = [RNG.standard_normal((2, k)) for k in RNG.integers(9, 20, 30)]
+    series = RNG.standard_normal((300, 2, 40))
     omega = Windows(3, scaling=scaling).fit_transform(series).omega
     np.testing.assert_allclose(Windows(3, scaling=scaling).fit(series).layout_.omega, omega, rtol=1e-12)
 
@@ -165,7 +165,7 @@ def test_learned_values_and_clones() -> None:
 def test_predictions_by_neurons_and_moments_are_those_of_the_blocks(m: int) -> None:
     encoders: list[tuple[Any, Any]] = [
         (Patches(3, regions=2, downsample=2), IMAGES),
-        (Windows(3, segments=2, lags=(1, 2)), [RNG.standard_normal((2, k)) for k in (9, 12, 9, 15)]),
+        (Windows(3, segments=2, lags=(1, 2)), RNG.standard_normal((4, 2, 12))),
         (Union([Patches(2, regions=2), Patches(3, regions=1)]), IMAGES),
     ]
     for encoder, X in encoders:
@@ -200,7 +200,7 @@ def slow_windows(series: np.ndarray, encoder: Windows) -> np.ndarray:
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_rows_of_series_are_means_over_segments(stride: int) -> None:
-    series = [RNG.standard_normal((2, length)) for length in (14, 20, 14, 17)]
+    series = RNG.standard_normal((4, 2, 17))
     encoder = Windows(3, stride=stride, segments=2, lags=(1, 3))
     blocks = encoder.fit_transform(series)
     assert blocks.sizes == (7,) * 4
@@ -215,10 +215,10 @@ def test_series_of_equal_length_may_be_an_array_or_a_list() -> None:
     encoder = Windows(4)
     blocks = encoder.fit_transform(series)
     assert Windows(4).fit_transform(list(series)) == blocks
-    longer = encoder.transform([*series, np.zeros((3, 30))])
-    np.testing.assert_allclose(longer.rows[:5], blocks.rows, rtol=1e-12, atol=1e-14)
+    assert (encoder.n_features_in_, encoder.length_) == (3, 12)
     assert Windows(4).fit_transform(series[:, 0]) == Windows(4).fit_transform(series[:, :1])
     assert Windows(4).fit_transform(series.astype(object)) == blocks
+    assert Windows(4).fit_transform(np.fromiter(series, dtype=object)) == blocks
 
 
 def test_a_union_has_the_blocks_of_all() -> None:
@@ -275,10 +275,31 @@ def test_images_of_different_sizes_are_one_error(of_objects: bool) -> None:
         lambda: qsdp.QuantizedNetworkClassifier(2, encoding=Patches(3, regions=1)).fit(images, labels),
         lambda: Patches(3).fit(images),
     ):
-        with pytest.raises(InvalidInputError, match=r"image 2 has shape \(6, 8\), image 0 has \(8, 8\)"):
+        with pytest.raises(InvalidInputError, match=r"image 2 has shape \(6, 8\), image 0 has \(8, 8\): resize or"):
             call()
     with pytest.raises(InvalidInputError, match="image 1 has rows of different lengths"):
         Patches(1).fit([[[1, 2], [3, 4]], [[1, 2], [3]]])
+
+
+@pytest.mark.parametrize("of_objects", [False, True])
+def test_series_of_different_lengths_are_one_error(of_objects: bool) -> None:
+    series: Any = [np.arange(20.0)[None], np.ones((1, 20)), np.zeros((1, 17))]
+    model = qsdp.QuantizedNetworkRegressor(encoding=Windows(4), beta=1.0, random_state=0).fit(series[:2], [0.0, 1.0])
+    if of_objects:
+        series = np.fromiter(series, dtype=object)
+    for call in (
+        lambda: model.predict(series),
+        lambda: clone(model).fit(series, [0.0, 1.0, 2.0]),
+        lambda: Windows(4).fit(series),
+        lambda: Windows(4).fit_transform(series),
+    ):
+        with pytest.raises(
+            InvalidInputError, match=r"series 2 has shape \(1, 17\), series 0 has \(1, 20\): pad, cut or"
+        ):
+            call()
+    for other in (np.zeros((2, 1, 17)), np.zeros((2, 2, 20)), [np.zeros(17)]):
+        with pytest.raises(InvalidInputError, match=r"series of shape \(n, 1, 20\); got shape .*: pad, cut or inter"):
+            model.predict(other)
 
 
 @pytest.mark.parametrize(
@@ -296,17 +317,19 @@ def test_images_of_different_sizes_are_one_error(of_objects: bool) -> None:
         (lambda: Patches(3, scaling="both").fit(IMAGES), "scaling must be one of"),
         (lambda: Patches(3).fit(IMAGES.astype(np.int64) << 24), "sums of products are exact"),
         (lambda: Patches(0).fit(IMAGES), "size must be an integer >= 1"),
-        (lambda: Windows(5, lags=(4,)).fit(np.zeros((2, 1, 16))), "series 0 of 16 values has 0 windows of 5 values"),
-        (lambda: Windows(5, segments=3).fit([np.zeros((1, 9)), np.zeros((1, 6))]), "each of 3 segments; series 1"),
-        (lambda: Windows(2).fit([np.zeros((1, 9)), np.zeros((2, 6))]), r"shape \(1, time\); got \(2, 6\) in series 1"),
-        (lambda: Windows(2).fit(np.full((2, 1, 9), np.nan)), "series 0 of X"),
+        (lambda: Windows(5, lags=(4,)).fit(np.zeros((2, 1, 16))), "series of 16 values have 0 windows of 5 values"),
+        (lambda: Windows(5, segments=3).fit(np.zeros((2, 6))), "each of 3 segments; series of 6 values have 2 windows"),
+        (lambda: Windows(2).fit(np.zeros(9)), r"series of shape \(n, channels, time\); got shape \(9,\)"),
+        (lambda: Windows(2).fit(np.full((2, 1, 9), np.nan)), "X must be finite; found NaN or infinity in series 0"),
+        (lambda: Windows(2).fit([[1.0, 2.0], [3.0, [4.0]]]), "series 1 has rows of different lengths"),
         (lambda: Windows(2).fit([]), "at least one series"),
         (lambda: Windows(2, lags=(1, 1)).fit(np.zeros((2, 1, 9))), "lags must be distinct"),
-        (lambda: Windows(2).fit(np.zeros((2, 2, 9))).transform(np.zeros((2, 3, 9))), r"shape \(2, time\)"),
+        (lambda: Windows(2).fit(np.zeros((2, 2, 9))).transform(np.zeros((2, 3, 9))), r"shape \(n, 2, 9\)"),
         (lambda: Windows(2).fit(np.full((2, 9), 1e160)), "within 1e-100 .. 1e.100, .* got 1e.160: multiply all series"),
         (lambda: Windows(2, standardize=False).fit(np.full((2, 9), 1e-60)), "within 1e-50 .. 1e.50, .* got 1e-60"),
         (lambda: Patches(3).fit(IMAGES * 1e160), "X must be .* within 1e-50 .. 1e.50, .* multiply the pixels"),
         (lambda: Patches(3).fit(np.ma.masked_greater(IMAGES, 9.0)), "X must have no masked entries"),
+        (lambda: Patches(3).fit([*IMAGES[:2], np.ma.masked_greater(IMAGES[2], 9)]), "image 2 of X must have no masked"),
         (lambda: Windows(2).fit(np.ma.masked_equal(np.eye(9), 1.0)), "X must have no masked entries"),
         (lambda: Windows(2).fit([np.zeros(9), np.ma.masked_equal(np.eye(9)[0], 1.0)]), "series 1 of X must have no"),
     ],
@@ -322,7 +345,8 @@ def test_bad_input_is_one_clear_error(call: Any, said: str) -> None:
         (lambda: Patches(3).fit(np.array([[["a"]]])), "images of integers or floats"),
         (lambda: Patches(3, image_shape=9).fit(IMAGES), "image_shape must be"),
         (lambda: Union([3]).fit(IMAGES), "encoders must be a list"),
-        (lambda: Windows(2).fit("series"), "X must be an array"),
+        (lambda: Windows(2).fit("series"), "series of integers or floats"),
+        (lambda: Windows(2).fit(np.array(None)), "series of integers or floats; got entries of type object"),
     ],
 )
 def test_wrong_types_are_one_clear_error(call: Any, said: str) -> None:

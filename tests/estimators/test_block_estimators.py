@@ -84,15 +84,10 @@ def test_the_certificate_of_an_estimator_is_checked_from_the_images(
     assert "does not belong" in capsys.readouterr().out
 
 
-def series(n: int) -> tuple[list[np.ndarray], np.ndarray]:
+def test_a_regressor_finds_frequencies_of_series() -> None:
     rng = np.random.default_rng(0)
-    y = rng.uniform(0.3, 1.0, size=n)
-    lengths = rng.integers(20, 40, size=n)
-    return [np.sin(rate * np.arange(k) + rng.uniform(0, 6))[None] for rate, k in zip(y, lengths, strict=True)], y
-
-
-def test_a_regressor_finds_frequencies_of_series_of_unequal_length() -> None:
-    X, y = series(120)
+    y = rng.uniform(0.3, 1.0, size=120)
+    X = np.sin(y[:, None] * np.arange(30) + rng.uniform(0, 6, (120, 1)))
     model = qsdp.QuantizedNetworkRegressor(encoding=Windows(4, segments=1), beta="1%", refine="exact", random_state=0)
     assert model.fit(X[:80], y[:80]).score(X[80:], y[80:]) > 0.95
     weights = np.where(np.arange(120) < 80, 1.0, 0.0)
@@ -251,11 +246,3 @@ def test_other_images_at_predict_time_are_refused(fitted: Any) -> None:
     for other in (IMAGES[:, :7], np.stack([IMAGES] * 3, axis=-1), IMAGES.reshape(-1, 64)[:, :63]):
         with pytest.raises(InvalidInputError, match=r"X must be images of shape \(n, 8, 8, 1\)"):
             fitted.predict(other)
-
-
-def test_series_of_different_lengths_are_fitted() -> None:
-    rng = np.random.default_rng(0)
-    series = [rng.standard_normal((1, 10 + k % 3)) for k in range(40)]
-    rates = np.array([one.std() for one in series])
-    model = qsdp.QuantizedNetworkRegressor(encoding=Windows(4), beta=1.0, random_state=0).fit(series, rates)
-    assert model.predict(series).shape == (40,)

@@ -1,7 +1,7 @@
 """Networks on series as C, sample by sample: equal to exact integers, within their bounds, in a state of fixed size."""
 
+import copy
 import ctypes
-import itertools
 import re
 import subprocess
 import warnings
@@ -16,7 +16,7 @@ import qsdp
 from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.export import FORMATS, to_c
+from qsdp.export import to_c
 from qsdp.export._c.compiled import FLAGS
 from qsdp.networks.compact import integer_weights
 
@@ -87,7 +87,7 @@ def test_equal_to_neurons_at_every_window(geometry, layout):
     turn = list(GEOMETRIES).index(geometry) % len(kinds)
     for number, (C, exact, width) in enumerate(kinds):
         one = network(rng, encoder, C, exact=exact)
-        code = to_c(one, encoder=encoder, length=GEOMETRIES[geometry][1], layout=layout, width=width)
+        code = to_c(one, encoder=encoder, layout=layout, width=width)
         assert code.model.layout.sum_width <= width
         columns = samples_of(rng, code, 10_000 if C == 3 else 200)
         compilers = COMPILERS[: None if number == turn else 1]
@@ -116,7 +116,7 @@ def test_scores_are_within_their_bounds(geometry):
     channels, length, _ = GEOMETRIES[geometry]
     for exact in (True, False):
         one = network(rng, encoder, 2, exact=exact)
-        code = to_c(one, encoder=encoder, length=length)
+        code = to_c(one, encoder=encoder)
         scale = encoder.scale_ if encoder.standardize else np.full(channels, 2e3)
         series = encoder.mean_[:, None] + scale[:, None] * rng.uniform(-12, 12, (300, channels, length))
         expected = encoder.predict(one, series)
@@ -137,13 +137,13 @@ def test_scales_of_sensors():
     encoder = Windows(2).fit(series)
     one = network(rng, encoder)
     scales = {"channel 0": 1, "channel 1": 1}
-    code = to_c(one, encoder=encoder, length=20, scales=scales)
+    code = to_c(one, encoder=encoder, scales=scales)
     np.testing.assert_array_equal(code.model.columns(series), series.transpose(0, 2, 1).reshape(30, -1))
-    assert to_c(one, encoder=encoder, length=20, column_width=32).model.input_range == (-(2**31), 2**31 - 1)
+    assert to_c(one, encoder=encoder, column_width=32).model.input_range == (-(2**31), 2**31 - 1)
     with pytest.raises(InvalidInputError, match="scales must be those of columns"):
-        to_c(one, encoder=encoder, length=20, scales={"x": 1})
+        to_c(one, encoder=encoder, scales={"x": 1})
     with pytest.raises(ExportError, match=r"channel 0: fixed-point numbers with scale 1e\+06 do not reach its mean"):
-        to_c(one, encoder=Windows(2).fit(10_000 + series % 10), length=20, scales={"channel 0": 1e6})
+        to_c(one, encoder=Windows(2).fit(10_000 + series % 10), scales={"channel 0": 1e6})
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +195,8 @@ def test_samples_one_after_another(waves, kind, tmp_path):
         loss = "logistic" if kind == "labels" else "squared"
         model = QuantizedNetworkClassifier(loss=loss, **options).fit(X, labels)
     model.save(tmp_path / "model.qsdp")
-    code = to_c(qsdp.load(tmp_path / "model.qsdp"), name="waves", length=30)
-    assert code.source == to_c(model, name="waves", length=30).source
+    code = to_c(qsdp.load(tmp_path / "model.qsdp"), name="waves")
+    assert code.source == to_c(model, name="waves").source
     compiled = code.compile()
     assert np.mean(compiled.predict(X) == model.predict(X)) > (0.95 if kind != "numbers" else -1)
     columns = code.model.columns(X)
@@ -212,10 +212,10 @@ def test_samples_one_after_another(waves, kind, tmp_path):
 @needs_compiler
 def test_no_calls_no_floats_no_undefined_behaviour(tmp_path):
     rng = np.random.default_rng(0)
-    for geometry, (_, length, _) in GEOMETRIES.items():
+    for geometry in GEOMETRIES:
         encoder = fitted(rng, geometry)
         for layout in ("neurons", "form"):
-            code = to_c(network(rng, encoder, 3), encoder=encoder, length=length, layout=layout, name="net")
+            code = to_c(network(rng, encoder, 3), encoder=encoder, layout=layout, name="net")
             code.write(tmp_path, example=True, force=True)
             assert not re.search("double|float|malloc|#include <(?!stdint)", code.source)
             sanitized = ["-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
@@ -236,7 +236,7 @@ def test_bounds_are_reached():
     """The largest sum that can occur occurs, so that no narrower integer would do."""
     encoder = Windows(2, standardize=False, constant=1.0).fit(np.ones((1, 1, 9)))
     ones = np.ones((1, 3))
-    code = to_c(BlockNetwork.of(encoder.layout_, ones, ones, [1.0], [0]), encoder=encoder, length=9, layout="neurons")
+    code = to_c(BlockNetwork.of(encoder.layout_, ones, ones, [1.0], [0]), encoder=encoder, layout="neurons")
     (most,) = code.compile().evaluate(np.full((1, 9), 2**15 - 1)).ravel()
     assert most == 8 * (2 * (2**15 - 1) + 1) ** 2
     assert most <= code.model.network.totals <= (1 + 1e-8) * most
@@ -246,38 +246,42 @@ def test_bounds_are_reached():
 
 
 @pytest.mark.filterwarnings("ignore:the proven error bound:qsdp.QSDPWarning")
-@pytest.mark.parametrize("given", [60, 9000])
-def test_a_refusal_names_the_largest_length_that_fits(waves, given):
-    model = QuantizedNetworkClassifier(
-        encoding=Windows(3, segments=2, lags=(1, 4)), beta="3%", refine="none", random_state=0, n_neurons=40
-    ).fit(*waves)
+@pytest.mark.parametrize("length", [60, 2000])
+def test_a_refusal_names_the_largest_length_that_fits(waves, length):
+    X = np.tile(waves[0], -(-length // 30))[:, :, :length]
+    encoder = Windows(3, segments=2, lags=(1, 4)).fit(X)
+    one = network(np.random.default_rng(0), encoder, exact=False)
 
-    def fits(length):
+    def fits(count):
+        # The moments of training stay, so that only the number of windows differs.
+        shorter = copy.copy(encoder)
+        shorter.length_ = count
         try:
-            return to_c(model, length=length, width=32).model.layout.sum_width <= 32
+            return to_c(one, encoder=shorter, width=32).model.layout.sum_width <= 32
         except ExportError:
             return False
 
-    with pytest.raises(ExportError, match="take a larger width or fewer neurons or length=") as caught:
-        to_c(model, length=given, width=32)
-    length = int(re.search(r"length=(\d+) ", str(caught.value))[1])
-    assert fits(length)
-    assert ("(the largest up to 1024 that fits)" in str(caught.value)) == (given == 9000)
+    with pytest.raises(ExportError, match="take a larger width or fewer neurons or series of") as caught:
+        to_c(one, encoder=encoder, width=32)
+    largest = int(re.search(r"series of (\d+) samples", str(caught.value))[1])
+    assert fits(largest)
+    assert ("(the largest number up to 1024 that fits)" in str(caught.value)) == (length == 2000)
     # Segments of equal length fit where shorter series do not.
-    assert not any(map(fits, range(length + 1, 60)))
+    assert not any(map(fits, range(largest + 1, 60)))
 
 
-def test_a_bound_beyond_the_range_of_the_scores_is_a_warning(waves, tmp_path):
-    X, y = waves
+@pytest.mark.parametrize("length", [30, 53])
+def test_a_bound_beyond_the_range_of_the_scores_is_a_warning(waves, length, tmp_path):
+    X, y = np.tile(waves[0], 2)[:, :, :length], waves[1]
     options = {"beta": "3%", "refine": "none", "random_state": 0, "n_neurons": 40}
     model = QuantizedNetworkClassifier(encoding=Windows(3, segments=2, lags=(1, 4)), **options).fit(X, y)
     scores = model.decision_function(X)
     span = scores.max(axis=0) - scores.min(axis=0)
     model.save(tmp_path / "model.qsdp")
-    for one, length in itertools.product((model, qsdp.load(tmp_path / "model.qsdp")), (30, 29, 53)):
+    for one in (model, qsdp.load(tmp_path / "model.qsdp")):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            code = to_c(one, length=length)
+            code = to_c(one)
         texts = [str(warning.message) for warning in caught if warning.category is qsdp.QSDPWarning]
         assert len(texts) == np.any(code.rounding_error > span) == (length == 53)
         if texts:
@@ -285,7 +289,7 @@ def test_a_bound_beyond_the_range_of_the_scores_is_a_warning(waves, tmp_path):
             about = f"output {worst}, {code.rounding_error[worst]:.3g}, exceeds the range of its scores on the training"
             assert about in texts[0]
             assert f"rows, {scores[:, worst].min():.3g} to {scores[:, worst].max():.3g}" in texts[0]
-            assert "take a length with as many windows in every segment, or compare" in texts[0]
+            assert "take series with as many windows in every segment, or compare" in texts[0]
 
 
 def test_what_is_refused(waves):
@@ -293,29 +297,25 @@ def test_what_is_refused(waves):
     encoder = fitted(rng, "segments")
     one = network(rng, encoder, 2)
     refusals = {
-        "length, the number of samples of a series, is needed": {},
-        "length must be so large that each of 3 segments has a window": {"length": 3},
-        "length must be an integer from 1 to 65535; got 0": {"length": 0},
-        "input_range is not for a network on series": {"length": 25, "input_range": (0, 1)},
-        "packed must be True for a network on images or series": {"length": 25, "packed": False},
-        "column_width must be 16 or 32": {"length": 25, "column_width": 8},
+        "input_range is not for a network on series": {"input_range": (0, 1)},
+        "packed must be True for a network on images or series": {"packed": False},
+        "column_width must be 16 or 32": {"column_width": 8},
     }
     for message, arguments in refusals.items():
         with pytest.raises(InvalidInputError, match=message):
             to_c(one, encoder=encoder, **arguments)
-    with pytest.raises(InvalidInputError, match="length is for a network on series"):
-        to_c(qsdp.BilinearNetwork([[1]], [[1]], [1.0]), length=3)
     images = Patches(2, regions=1, constant=1).fit(np.zeros((1, 4, 4), dtype=np.uint8))
-    with pytest.raises(InvalidInputError, match="length is not for a network on images"):
-        to_c(network(rng, images), encoder=images, length=3)
+    with pytest.raises(InvalidInputError, match="column_width is not for a network on images"):
+        to_c(network(rng, images), encoder=images, column_width=16)
+    long = Windows(1).fit(np.zeros((1, 1, 2**16)))
+    with pytest.raises(
+        ExportError, match="series must have at most 65535 samples to be exported; the model takes 65536"
+    ):
+        to_c(network(rng, long), encoder=long)
     with pytest.raises(ExportError, match=r"into the 16 bits of width.*: take a larger width or fewer neurons$"):
-        to_c(one, encoder=encoder, length=25, width=16)
-    code = to_c(one, encoder=encoder, length=25)
-    with pytest.raises(InvalidInputError, match="series must have 25 samples; got 30 in series 0"):
+        to_c(one, encoder=encoder, width=16)
+    code = to_c(one, encoder=encoder)
+    with pytest.raises(InvalidInputError, match=r"series of shape \(n, 3, 25\); got shape \(1, 3, 30\): pad, cut or"):
         code.model.columns(np.zeros((1, 3, 30)))
     with pytest.raises(InvalidInputError, match=r"columns must have shape \(n, 75\); got \(1, 90\)"):
         code.model.outputs(np.zeros((1, 90), dtype=np.int64))
-    with pytest.raises(InvalidInputError, match="length, the number"):
-        FORMATS["c"].export(
-            QuantizedNetworkClassifier(encoding=Windows(2), beta="9%", refine="none").fit(*waves), "net"
-        )

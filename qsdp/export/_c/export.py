@@ -148,7 +148,6 @@ def to_c(
     layout: str = "auto",
     packed: bool = True,
     encoder: Any = None,
-    length: int | None = None,
 ) -> CSource:
     """Export a model to C99 code without floats, allocation or library calls.
 
@@ -183,8 +182,6 @@ def to_c(
         least 8 bits, which suits processors with vector instructions. Networks on images are always packed.
     encoder : Patches or Windows, optional
         The fitted encoder of a network on blocks alone, such as one that `qsdp.refit` rounded to a few bits.
-    length : int, optional
-        For a network on series, their number of samples.
 
     Raises
     ------
@@ -238,10 +235,8 @@ def to_c(
     packed = check_flag("packed", packed)
     description = describe(model, encoder=encoder, blocks=True)
     if is_on_blocks(description.network):
-        of_images = {"scales": scales, "column_width": column_width, "length": length}
-        _check_blocks(description, {"input_range": input_range}, of_images, packed)
-    elif length is not None:
-        raise InvalidInputError("length is for a network on series, whose encoding is qsdp.encoding.Windows")
+        of_series = {"scales": scales, "column_width": column_width}
+        _check_blocks(description, {"input_range": input_range}, of_series, packed)
     found = integer_model(
         description,
         input_range=input_range,
@@ -249,7 +244,6 @@ def to_c(
         column_width=column_width,
         width=width,
         layout=layout,
-        length=length,
     )
     _warn_of_error(found)
     header, source = (write(found, name, packed=packed) for write in (c_header, c_source))
@@ -272,7 +266,7 @@ def _warn_of_error(model: IntegerModel) -> None:
     if model.inputs is not None and model.series is None and model.inputs.most < 2**16:
         remedies.append("column_width=32")
     if model.series is not None:
-        remedies.append("a length with as many windows in every segment")
+        remedies.append("series with as many windows in every segment")
     take = f"; take {' or '.join(remedies)}, or compare" if remedies else "; compare"
     warn(
         f"the proven error bound of output {worst}, {model.rounding_error[worst]:.3g}, exceeds the range of its scores "
@@ -284,7 +278,7 @@ def _warn_of_error(model: IntegerModel) -> None:
 def _check_blocks(
     description: ModelDescription, never: dict[str, Any], of_series: dict[str, Any], packed: bool
 ) -> None:
-    """Refuse arguments that are not for a network on images or series, or missing."""
+    """Refuse arguments that are not for a network on images or series."""
     encoder = check_encoder(description, series=True)
     series = hasattr(encoder, "lags")
     if given := [name for name, value in (never if series else never | of_series).items() if value is not None]:
@@ -292,5 +286,3 @@ def _check_blocks(
         raise InvalidInputError(f"{given[0]} is not for a network on {what}")
     if not packed:
         raise InvalidInputError("packed must be True for a network on images or series")
-    if series and of_series["length"] is None:
-        raise InvalidInputError("length, the number of samples of a series, is needed for a network on series")

@@ -8,7 +8,7 @@ import numpy as np
 
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp.exceptions import ExportError
-from qsdp.export._description import ModelDescription
+from qsdp.export._description import ModelDescription, check_encoder
 from qsdp.export._graphs.graph import Graph, Tensor
 from qsdp.export._graphs.table import add_answers
 from qsdp.export._integers.model import IntegerModel, integer_model
@@ -24,6 +24,7 @@ _LARGEST_SINGLE = 2**24
 
 def images_to_onnx(description: ModelDescription) -> Any:
     """Export a network on patches to an onnx.ModelProto with the same integer outputs as its C code."""
+    check_encoder(description)
     model = integer_model(description, layout="form")
     if model.network.sums > LARGEST_INTEGER:
         raise ExportError("the sums exceed 2^53: take fewer neurons or bits of second-layer weights (qsdp.refit)")

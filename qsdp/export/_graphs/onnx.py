@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.export._description import ModelDescription, describe, is_on_blocks
+from qsdp.export._description import ModelDescription, check_encoder, describe, is_on_blocks
 from qsdp.export._exact import exact_network
 from qsdp.export._graphs.graph import Graph, Tensor, require_onnx
 from qsdp.export._graphs.images import images_to_onnx
@@ -111,8 +111,8 @@ def onnx_inputs(
     """
     description = describe(model, encoder=encoder, blocks=True)
     if is_on_blocks(description.network):
-        images = integer_model(description, layout="form").columns(X)
-        return {_X: images.reshape(-1, *description.blocks.image_shape_)}
+        encoder = check_encoder(description)
+        return {_X: integer_model(description).columns(X).reshape(-1, *encoder.image_shape_)}
     if description.encoding is None:
         integers = integer_model(description, input_range=input_range)
         return {_X: integers.columns(X).astype(input_type(integers.input_range))}

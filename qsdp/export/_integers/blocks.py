@@ -61,7 +61,7 @@ def series(
     constant = round(Fraction(encoder.constant) / inputs.unit)
     found = SeriesVectors(samples, inputs, (-most - 1, most), constant, encoder, length)
     if found.counts.max() * found.vector.max() ** 2 > LARGEST_INTEGER:
-        raise ExportError("sums of products of a series exceed 2^53: take a smaller length")
+        raise ExportError("sums of products of a series exceed 2^53: fit it to shorter series")
     return found
 
 

@@ -116,14 +116,13 @@ def integer_model(
     column_width: int | None = None,
     width: int = 64,
     layout: str = "auto",
-    length: int | None = None,
 ) -> IntegerModel:
     """Convert a model to integers, with the maximum number of digits for which all sums provably fit.
 
     Parameters
     ----------
     model : network, estimator, pipeline, model of `qsdp fit` or ModelDescription
-    encoder, scales, column_width, width, layout, length
+    encoder, scales, column_width, width, layout
         As for `to_c`.
     input_range : (int, int), optional
         Smallest and largest input of a network alone, 16 bits by default.
@@ -136,13 +135,13 @@ def integer_model(
     description = describe(model, encoder=encoder, blocks=True)
     blocks = is_on_blocks(description.network)
     if blocks:
-        encoder = check_encoder(description, series=length is not None)
+        encoder = check_encoder(description, series=True)
     kinds = check_layout(description.network, layout)
     if width not in {16, 32, 64}:
         raise InvalidInputError(f"width must be 16, 32 or 64; got {width!r:.60}")
     if column_width not in {None, 16, 32}:
         raise InvalidInputError(f"column_width must be 16 or 32; got {column_width!r:.60}")
-    length = None if length is None or not blocks else _checked_length(encoder, length)
+    length = _checked_length(getattr(encoder, "length_", None))
     if blocks:
         quantize = _of_blocks(description, scales, column_width or 16, width, length)
     else:
@@ -227,14 +226,11 @@ def _of_blocks(
     return quantize
 
 
-def _checked_length(encoder: Any, length: int) -> int:
-    """Check the number of samples of a series, and return it."""
-    checked = check_integer("length", length, minimum=1, maximum=2**16 - 1)
-    if not _has_windows(encoder, checked):
-        raise InvalidInputError(
-            f"length must be so large that each of {encoder.segments} segments has a window; got {checked}"
-        )
-    return checked
+def _checked_length(length: int | None) -> int | None:
+    """Check that products of numbers of samples of a series fit into 32 bits, and return the number."""
+    if length is not None and length >= 2**16:
+        raise ExportError(f"series must have at most {2**16 - 1} samples to be exported; the model takes {length}")
+    return length
 
 
 def _length_that_fits(encoder: Any, length: int, fits: Callable[[int], bool]) -> list[str]:
@@ -247,7 +243,8 @@ def _length_that_fits(encoder: Any, length: int, fits: Callable[[int], bool]) ->
         if not _has_windows(encoder, one):
             break
         if fits(one):
-            return [f"length={one} (the largest{'' if longest == length - 1 else f' up to {longest}'} that fits)"]
+            upto = "" if longest == length - 1 else f" up to {longest}"
+            return [f"series of {one} samples (the largest number{upto} that fits)"]
     return []
 
 

@@ -306,14 +306,9 @@ class SeriesVectors(BlockVectors):
     def columns(self, X: Any) -> IntArray:
         """Return series as fixed-point numbers, sample after sample."""
         assert self.inputs is not None
-        series = self.windows.samples(X)
-        for number, one in enumerate(series):
-            if one.shape[1] != self.length:
-                raise InvalidInputError(
-                    f"series must have {self.length} samples; got {one.shape[1]} in series {number}"
-                )
-        flat = np.concatenate([np.asarray(one, dtype=np.float64) for one in series], axis=1)
-        fixed = fixed_columns(self.description, list(flat), self.inputs.scales, self.inputs.most)
+        series = self.windows.samples(X).astype(np.float64)
+        channels = list(series.swapaxes(0, 1).reshape(self.channels, -1))
+        fixed = fixed_columns(self.description, channels, self.inputs.scales, self.inputs.most)
         return fixed.reshape(len(series), -1)
 
     def products(self, columns: npt.NDArray[Any]) -> IntArray:
