@@ -47,22 +47,21 @@ print(problem)
 
 # %%
 relaxation = qsdp.solve_relaxation(problem)
-sampled = qsdp.sample_network(
-    qsdp.shape_covariance(relaxation), 1000, random_state=0
-)
+covariance = qsdp.shape_covariance(relaxation)
+sampled = qsdp.sample_network(covariance, 1000, random_state=0)
 adaptive = qsdp.sample_network(
     qsdp.shape_covariance(relaxation, method="adaptive"),
     1000,
     random_state=0,
 )
-twenty = qsdp.train_fixed_width(
-    problem,
-    20,
-    relaxation=relaxation,
-    restarts=2,
-    time_limit=2,
-    random_state=0,
-)
+twenty = [
+    qsdp.polish(
+        qsdp.sample_network(covariance, 20, random_state=seed),
+        problem,
+        random_state=0,
+    )
+    for seed in range(50)
+]
 networks = {
     "sampled, 1000 neurons": sampled,
     "adaptive, 1000 neurons": adaptive,
@@ -70,7 +69,7 @@ networks = {
         sampled, problem, random_state=0
     ),
     "refitted": qsdp.refit(sampled, problem),
-    "best of 20 neurons": twenty.network,
+    "best of 20 neurons": min(twenty, key=problem.objective),
 }
 for name, network in networks.items():
     c = qsdp.certify(network, problem, relaxation)

@@ -25,10 +25,8 @@ from qsdp.networks import (
 from qsdp.pipeline import QSDPResult, solve_and_sample
 from qsdp.problem import TrainingProblem
 from qsdp.refinement import (
-    FixedWidthResult,
     polish,
     refit,
-    train_fixed_width,
 )
 from qsdp.relaxation import (
     PolynomialRelaxation,
@@ -71,7 +69,6 @@ __all__ = [
     "DenseLayer",
     "DistillationResult",
     "Effects",
-    "FixedWidthResult",
     "IntegerForm",
     "PolynomialActivation",
     "PolynomialNetwork",
@@ -119,7 +116,6 @@ __all__ = [
     "solve_polynomial_relaxation",
     "solve_relaxation",
     "to_polynomial",
-    "train_fixed_width",
 ]
 
 

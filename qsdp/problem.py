@@ -158,7 +158,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
         The problem has no rows. Its targets `y` belong to at most (d + 1)(d + 2)/2 + C rows of a factor, on which every
         network has the same objective as on the data, up to the rounding of the statistics. Dual vectors have the shape
-        of `y`. Operations that need the samples, such as `train_fixed_width` or verified bounds, raise an error.
+        of `y`. Operations that need the samples, such as verified bounds, raise an error.
 
         Parameters
         ----------
@@ -192,12 +192,6 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """Raise `InvalidInputError` if the problem has no rows of data."""
         if not self.weight_map.has_rows:
             raise no_rows(what)
-
-    def require_columns(self, what: str) -> None:
-        """Raise `InvalidInputError` unless the problem has rows of columns."""
-        if self.blocks is not None:
-            raise InvalidInputError(f"{what} needs data of columns; the problem has blocks")
-        self.require_rows(what)
 
     @property
     def X(self) -> Any:  # noqa: N802 (the name of data in scikit-learn)

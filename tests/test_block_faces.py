@@ -78,7 +78,6 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "build_polynomial": ("columns", lambda a: qsdp.build_polynomial(a.problem)),
     "solve_polynomial": ("columns", lambda a: qsdp.solve_polynomial_relaxation(a.problem)),
     "polynomial neurons": ("for blocks", lambda a: qsdp.column_generation(a.problem, neurons="polynomial")),
-    "fixed width": ("train_fixed_width needs data of columns", lambda a: qsdp.train_fixed_width(a.problem, 3)),
     "to_polynomial": ("must be a BilinearNetwork", lambda a: qsdp.to_polynomial(a.network)),
     "from_polynomial": ("must be a PolynomialNetwork", lambda a: qsdp.from_polynomial(a.network)),
     "network.to_polynomial": ("no polynomial network", lambda a: a.network.to_polynomial()),
@@ -92,7 +91,6 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "certify on columns": ("must be a BilinearNetwork; got Block", lambda a: qsdp.certify(a.network, a.plain)),
     "start of columns": ("must be a BlockNetwork", lambda a: qsdp.column_generation(a.problem, start=a.bilinear)),
     "start on blocks": ("must be a BilinearNetwork", lambda a: qsdp.column_generation(a.plain, start=a.network)),
-    "starts on blocks": ("must be a BilinearNetwork", lambda a: qsdp.train_fixed_width(a.plain, 5, starts=[a.network])),
     "relaxation of columns": ("same problem", lambda a: qsdp.column_generation(
         a.problem, relaxation=a.plain_relaxation)),
     "solver start": ("blocks", lambda a: qsdp.solve_relaxation(a.problem, start=a.plain_relaxation)),

@@ -186,7 +186,7 @@ def test_cross_validation_on_a_device_chooses_the_same_beta():
 @pytest.fixture
 def interrupted_relaxations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupt every solve of a relaxation at its end."""
-    for module in ("qsdp.pipeline", "qsdp.column_generation.train", "qsdp.refinement.fixed_width"):
+    for module in ("qsdp.pipeline", "qsdp.column_generation.train"):
 
         def interrupt(*arguments: Any, **options: Any) -> Any:
             return dataclasses.replace(qsdp.solve_relaxation(*arguments, **options), solver_status="interrupted")
@@ -212,6 +212,3 @@ def test_an_interrupt_of_the_relaxation_ends_a_search() -> None:
     found = qsdp.column_generation(problem)
     assert found.status == "interrupted"
     assert found.lower_bound <= found.objective
-    fixed = qsdp.train_fixed_width(problem, 4, random_state=0)
-    assert len(fixed.starts) == 1
-    assert fixed.lower_bound <= fixed.objective == problem.objective(fixed.network)

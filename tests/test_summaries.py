@@ -91,7 +91,6 @@ def shown():
         "network": result.network,
         "polynomial": result.network.to_polynomial(),
         "generation": qsdp.column_generation(problem),
-        "fixed": qsdp.train_fixed_width(problem, 3, restarts=4, random_state=0),
         "match": qsdp.distill(qsdp.DenseLayer(np.eye(2, 5)), X, 100, random_state=0),
         "bound": qsdp.maxcut_bound(np.eye(4) + 1.0),
         "chain": quantize_layers([TrainedLayer(AffineForm(np.eye(3, 5))), TrainedLayer(FORM)], X, 60, random_state=0),
@@ -118,7 +117,7 @@ def shown():
 
 NAMES = (
     "result", "refined", "vector", "certificate", "relaxation", "direct", "path", "covariance", "network",
-    "polynomial", "generation", "fixed", "match", "bound", "chain", "starts", "untrained", "relu",
+    "polynomial", "generation", "match", "bound", "chain", "starts", "untrained", "relu",
     "quantized relu", "float", "rounding", "form", "forms", "problem", "classes", "regression", "planted", "history",
     "no history", "passes", "no passes", "accuracies", "diverged",
 )  # fmt: skip
@@ -201,11 +200,6 @@ def test_column_generation_shows_its_course(shown):
     rows = table(result._repr_html_())
     assert rows["status"] == "optimal"
     assert rows["rounds"].startswith(f"{result.rounds} in ")
-
-
-def test_fixed_size_says_how_starts_ended(shown):
-    result = shown["fixed"]
-    assert table(result._repr_html_())["starts"].startswith(f"4, polished to {min(result.starts):.6g} at best")
 
 
 # --- trained networks, their trainings and their data ----------------------------------------------

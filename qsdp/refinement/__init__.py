@@ -1,14 +1,12 @@
-"""Refinement of networks: refit the second layer, polish first-layer weights, and search at a fixed width."""
+"""Refinement of networks: refit the second layer, and polish first-layer weights."""
 
 from qsdp.refinement._alpha_bits import in_bits
 from qsdp.refinement._choice import AnyData, check_memory_of_polish, descent_data, suits_statistics
-from qsdp.refinement.fixed_width import FixedWidthResult, train_fixed_width
 from qsdp.refinement.polishing import Interrupted, Trial, best_at_interrupt, improve, polish
 from qsdp.refinement.refitting import refit
 
 __all__ = [
     "AnyData",
-    "FixedWidthResult",
     "Interrupted",
     "Trial",
     "best_at_interrupt",
@@ -19,5 +17,4 @@ __all__ = [
     "polish",
     "refit",
     "suits_statistics",
-    "train_fixed_width",
 ]

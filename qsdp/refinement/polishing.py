@@ -219,14 +219,14 @@ def improve(
         best = BestNetwork(problem, network)
         count = 0
         data = descent_data(problem, network.n_neurons, device) if data is None else data
-        run = Run(network, rng, data, joint=True)
+        run = Run(network, rng, data)
         try:
             with few_threads(small=is_small(problem)), progress(verbose) as stages, stages.stage("polish") as bar:
                 for start in range(starts):
                     if start:
                         if deadline.over():
                             break
-                        run = Run(perturbed(best.network, problem, rng), rng, data, joint=True)
+                        run = Run(perturbed(best.network, problem, rng), rng, data)
                     for value in run.sweeps(sweeps, jobs):
                         count += 1
                         bar.sweep(count, value)
@@ -269,30 +269,22 @@ class BestNetwork:
 class Run:
     """Polishing from one start: a single coordinate descent, or one per output if outputs do not interact.
 
-    Outputs are separate scalar problems if they have their own neurons and the loss adds up over outputs. With `joint`,
-    those of a squared loss share one descent nevertheless: moves of different outputs do not conflict, and products of
-    the data with few neurons take as long as those with many.
+    Outputs are separate scalar problems if they have their own neurons and the loss adds up over outputs. Those of a
+    squared loss share one descent nevertheless: moves of different outputs do not conflict, and products of the data
+    with few neurons take as long as those with many.
     """
 
-    def __init__(
-        self,
-        network: Neurons,
-        rng: np.random.Generator,
-        data: AnyData,
-        shared: bool | None = None,
-        *,
-        joint: bool = False,
-    ) -> None:
+    def __init__(self, network: Neurons, rng: np.random.Generator, data: AnyData) -> None:
         problem = data.problem
         self.origin, self.rng = network, rng
-        self.shared = network.shared_alpha if shared is None else shared
+        self.shared = network.shared_alpha
         self.rows: list[Any] = [slice(None)]
         self.constant = 0.0
         if len(problem.parts) == 1 or not self.shared:
             self.parts = [descent_of(problem, network, data)]
             return
         owners = owners_of(network.alpha)
-        if joint and not isinstance(data, BlockSamples) and _comparable(network, problem):
+        if not isinstance(data, BlockSamples) and _comparable(network, problem):
             order = _in_turn(owners)
             turned = network.with_weights(network.U[order], network.V[order], network.alpha[order], order)
             self.rows, self.parts = [order], [descent_of(problem, turned, data)]

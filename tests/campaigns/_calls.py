@@ -42,7 +42,6 @@ LONG = {
     "column_generation, polynomial": f"qsdp.column_generation(lifted, neurons='polynomial', {_GENERATION}",
     "polish": "qsdp.polish(network, problem, restarts=10**7)",
     "refit": "[qsdp.refit(network, problem, tol=1e-14) for _ in range(10**6)]",
-    "train_fixed_width": "qsdp.train_fixed_width(problem, 8, restarts=10**7)",
     "maxcut_bound": "qsdp.maxcut_bound(rng.standard_normal((1500, 1500)), tol=1e-14, max_iter=10**6)",
     "grothendieck_bound": "qsdp.grothendieck_bound(rng.standard_normal((900, 900)), tol=1e-14, max_iter=10**6)",
     "certify": f"{_EXACT})",
@@ -138,7 +137,6 @@ SHORT: dict[str, Call] = {
         problem.X, problem.y, 12, problem.beta, problem.loss, refine="polish", random_state=seed
     ),
     "column_generation": lambda problem, seed: qsdp.column_generation(problem, random_state=seed, time_limit=None),
-    "train_fixed_width": lambda problem, seed: qsdp.train_fixed_width(problem, 3, restarts=2, random_state=seed),
     "relaxation_path": lambda problem, seed: qsdp.relaxation_path(problem, 4, tol=1e-3),
     "certify": _certified,
     "QuantizedNetworkRegressor": _fitted(qsdp.QuantizedNetworkRegressor, n_neurons=10, tol=1e-2),

@@ -305,18 +305,6 @@ def polish_settings():
     return joined({"restarts": polished(problem_of(), 6, restarts=3), "relu_like, 3 levels": other})
 
 
-def fixed_width():
-    """Search the best networks of a few neurons; many starts meet ties, which rounding decides."""
-    parts = {}
-    for layer in ("shared", "free"):
-        for vector in (False, True):
-            problem = problem_of(vector=vector)
-            found = qsdp.train_fixed_width(problem, 3, second_layer=layer, restarts=1, random_state=0)
-            parts[f"{layer}, {'vector' if vector else 'scalar'}"] = of_network(found.network, problem)
-    two = qsdp.train_fixed_width(problem_of(), 2, second_layer="free", restarts=4, random_state=0)
-    return {**joined(parts), "two neurons, objective": computed(two.objective)}
-
-
 def exact(loss, vector):
     """Prove a global optimum, save its certificate, have it checked."""
     problem = problem_of(loss, vector, beta=6.0)
@@ -452,7 +440,6 @@ CASES = {
     **named("refit", refit),
     **named("polish", polish),
     "polish": polish_settings,
-    "fixed width": fixed_width,
     **named("exact", exact),
     "exact": exact_settings,
     **named("certificate", certificates),

@@ -316,8 +316,6 @@ def test_statistics_of_blocks_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="polish on blocks needs the rows"):
         polish(random_network(problem, 3, 0), summary)
     assert not suits_statistics(problem)
-    with pytest.raises(InvalidInputError, match="train_fixed_width needs data of columns"):
-        qsdp.train_fixed_width(problem, 3)
 
 
 def test_shared_weights_are_sorted_by_output() -> None:

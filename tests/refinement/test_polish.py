@@ -212,24 +212,22 @@ def test_outputs_of_a_squared_loss_share_products_of_samples():
     problem = qsdp.TrainingProblem(drawn.X, drawn.y / np.linalg.norm(drawn.y, axis=0), beta=1e-4)
     network = random_network(problem, 24, 0)
     data = Samples(problem)
-    joint = Run(network, np.random.default_rng(0), data, joint=True)
-    apart = Run(network, np.random.default_rng(0), data)
-    assert (len(joint.parts), len(apart.parts)) == (1, 3)
+    joint = Run(network, np.random.default_rng(0), data)
+    assert len(joint.parts) == 1
     # Outputs take turns, so that every batch has neurons of all of them.
     assert owners_of(joint.parts[0].origin.alpha).tolist() == [0, 1, 2] * 8
     assert joint.objective == pytest.approx(problem.objective(network), rel=1e-12)
-    for run in (joint, apart):
-        for _ in run.sweeps(50):
-            pass
-        polished = run.network()
-        assert np.array_equal(owners_of(polished.alpha), owners_of(network.alpha))
-        assert run.objective == pytest.approx(problem.objective(polished), rel=1e-9)
-        assert best_move(polished, problem) >= run.objective - 1e-9 * scale_of(problem)
+    for _ in joint.sweeps(50):
+        pass
+    polished = joint.network()
+    assert np.array_equal(owners_of(polished.alpha), owners_of(network.alpha))
+    assert joint.objective == pytest.approx(problem.objective(polished), rel=1e-9)
+    assert best_move(polished, problem) >= joint.objective - 1e-9 * scale_of(problem)
     # An output that is tiny beside the others, or has no weight, would never move among them.
     tiny = qsdp.TrainingProblem(problem.X, problem.y * [1.0, 1.0, 1e-3], beta=1e-4)
-    assert len(Run(network, np.random.default_rng(0), Samples(tiny), joint=True).parts) == 3
+    assert len(Run(network, np.random.default_rng(0), Samples(tiny)).parts) == 3
     without = network.with_weights(network.U, network.V, network.alpha * [1.0, 0.0, 1.0])
-    assert len(Run(without, np.random.default_rng(0), data, joint=True).parts) == 3
+    assert len(Run(without, np.random.default_rng(0), data).parts) == 3
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "cross_entropy"])

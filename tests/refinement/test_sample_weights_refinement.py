@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from brute_force import Pinball, random_neurons, random_problem, random_vector_problem, weighted
-from enumerated_networks import enumerate_best
 
 import qsdp
 from qsdp import BilinearNetwork, TrainingProblem
 from qsdp._utils import parallel
 from qsdp.column_generation.restricted import solve_restricted
 from qsdp.exceptions import SolverError
-from qsdp.losses import LOSSES, SCALAR_LOSSES, CrossEntropy, Logistic, Loss
-from qsdp.refinement._choice import descent_data
-from qsdp.refinement._exchange import exchange, greedy_network, random_network
-from qsdp.refinement.polishing import Run
+from qsdp.losses import LOSSES, CrossEntropy, Logistic, Loss
 
 
 class Rough(Logistic):
@@ -109,42 +104,6 @@ def test_polish(loss: str, vector: bool, free: bool, large: bool, monkeypatch: p
     assert one.objective(first) < one.objective(network)
 
 
-@pytest.mark.parametrize("second_layer", ["free", "shared"])
-@pytest.mark.parametrize("loss", SCALAR_LOSSES)
-def test_enumeration(loss: str, second_layer: str) -> None:
-    both = problems(loss, n=10, d=2, activation="relu_like")
-    found = [enumerate_best(problem, 2, second_layer == "shared") for problem in both]
-    values = [problem.objective(network) for problem, network in zip(both, found, strict=True)]
-    assert values[0] == pytest.approx(values[1], rel=1e-9)
-    assert both[0].objective(found[1]) == pytest.approx(values[0], rel=1e-9)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_starts(loss: str) -> None:
-    both = problems(loss)
-    owners = [0, 0, 0, 1, 1, 2] if not both[0].scalar else [0] * 6
-    starts = {
-        "random": lambda problem, rng: random_network(problem, owners, rng),
-        "greedy": lambda problem, rng: greedy_network(problem, owners, rng, descent_data(problem, 6)),
-    }
-    for start in starts.values():
-        # Sides may come in another order.
-        forms = [np.asarray(start(each, np.random.default_rng(0)).quadratic_form) for each in both]
-        assert forms[0] == pytest.approx(forms[1], rel=1e-9, abs=1e-12)
-
-
-@pytest.mark.parametrize("loss", ["squared", "huber", "logistic", "cross_entropy"])
-def test_exchanges(loss: str) -> None:
-    values = []
-    for problem in problems(loss):
-        rng = np.random.default_rng(0)
-        run = Run(network_for(problem, 4, free=False), rng, descent_data(problem, 4))
-        for part in run.parts:
-            exchange(part, True, rng)
-        values.append(problem.objective(run.network()))
-    assert values[0] == pytest.approx(values[1], rel=1e-8)
-
-
 # -- losses from elsewhere -----------------------------------------------------------------------------------
 
 
@@ -161,12 +120,6 @@ def test_pinball_loss(q: float) -> None:
     assert one.objective(refitted) == pytest.approx(best.lower_bound, rel=1e-8)
     polished = qsdp.polish(network, one, random_state=0)
     assert one.objective(polished) <= one.objective(refitted) * (1 + 1e-9)
-    for shared in (True, False):
-        optimum = one.objective(enumerate_best(one, 2, shared))
-        every = [one.objective(qsdp.refit(pair, one, second_layer="free")) for pair in pairs(one, shared)]
-        if not shared:
-            assert optimum == pytest.approx(min(every), rel=1e-7)
-        assert optimum >= min(every) * (1 - 1e-7)
     if q == 0.5:
         halves = TrainingProblem(one.X, one.y, beta=2 * one.beta, loss="absolute", sample_weight=one.sample_weight)
         assert 2.0 * one.objective(refitted) == pytest.approx(
@@ -177,16 +130,6 @@ def test_pinball_loss(q: float) -> None:
 def network_images(network: BilinearNetwork, problem: TrainingProblem) -> np.ndarray:
     left, right = problem.X @ network.U.T.astype(float), problem.X @ network.V.T.astype(float)
     return left * right
-
-
-def pairs(problem: TrainingProblem, shared: bool) -> list[BilinearNetwork]:
-    """All networks of two neurons of the problem, up to order and signs."""
-    sides = [np.array(side) for side in itertools.product((-1, 1), repeat=problem.n_features)]
-    atoms = list(itertools.combinations_with_replacement(sides[: len(sides) // 2], 2))
-    return [
-        BilinearNetwork([u, s], [v, t], [0.1, 0.2])
-        for (u, v), (s, t) in itertools.combinations_with_replacement(atoms, 2)
-    ]
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -200,9 +143,6 @@ def test_a_subclass_behaves_like_its_base(loss: str) -> None:
         assert np.array_equal(first.U, second.U)
         assert np.array_equal(first.alpha, second.alpha)
     assert np.array_equal(qsdp.refit(network, problem).alpha, qsdp.refit(network, other).alpha)
-    if problem.scalar:
-        both = [enumerate_best(reweighted(problem, each), 1, shared=True) for each in (problem.loss, kind())]
-        assert np.array_equal(both[0].alpha, both[1].alpha)
 
 
 def test_polishing_needs_no_curvature_of_one_output() -> None:
@@ -222,7 +162,6 @@ def test_what_a_loss_lacks_is_said_before_any_work(monkeypatch: pytest.MonkeyPat
     for refused in (
         lambda: qsdp.refit(network_for(problem, 4, free=False), problem),
         lambda: qsdp.polish(network_for(classes, 4, free=False), classes),
-        lambda: qsdp.train_fixed_width(classes, 3),
     ):
         with pytest.raises(SolverError, match=r"^loss must .*define curvature"):
             refused()

@@ -12,7 +12,6 @@ import pytest
 import qsdp
 from qsdp._utils import deadline as deadlines
 from qsdp.certificates.verification import verified_scales
-from qsdp.refinement.fixed_width import train_fixed_width
 
 #: The clock advances by a second whenever it is read, so that these limits end at different checks.
 LIMITS = [1.0, 3.0, 10.0, 30.0, 100.0]
@@ -28,7 +27,6 @@ SOLVES: dict[str, Call] = {
     "column generation": lambda problem, limit: qsdp.column_generation(problem, time_limit=limit),
     "polished": lambda problem, limit: _polished(problem, limit),
     "certify": lambda problem, limit: qsdp.certify(_network(problem), problem, bound_type="exact", time_limit=limit),
-    "fixed width": lambda problem, limit: train_fixed_width(problem, 3, time_limit=limit, random_state=0),
 }
 
 

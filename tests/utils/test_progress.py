@@ -19,7 +19,6 @@ from qsdp._utils.progress import SILENT, Stages, _share, progress
 from qsdp.baselines import TrainedLayer, quantize_layers
 from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
 from qsdp.exceptions import InvalidTypeError
-from qsdp.refinement.fixed_width import train_fixed_width
 from qsdp.relaxation.settings import Progress as Told
 
 X, Y = qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0)
@@ -104,11 +103,6 @@ LONG = {
     "covariance": (lambda **show: qsdp.shape_covariance(RESULT.relaxation, **show), ["shape"], ""),
     "column generation": (lambda **show: qsdp.column_generation(PROBLEM, **show), ["exact"], "gap"),
     "column generation, outputs": (lambda **show: qsdp.column_generation(VECTOR, **show), ["exact"], "gap"),
-    "fixed width": (
-        lambda **show: train_fixed_width(PROBLEM, 3, restarts=2, random_state=0, **show),
-        ["solve", "search"],
-        "12 of 12",
-    ),
     "polish": (lambda **show: qsdp.polish(RESULT.network, PROBLEM, **show), ["polish"], "sweep"),
     "refit": (lambda **show: qsdp.refit(RESULT.network, PROBLEM, **show), ["refit"], "gap"),
     "refit, shared": (lambda **show: qsdp.refit(RESULT.network, PROBLEM, second_layer="shared", **show), ["refit"], ""),
