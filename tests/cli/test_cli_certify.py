@@ -73,7 +73,6 @@ def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) 
     made = [
         "best.cert",
         "best.qsdp",
-        "diabetes-100-3levels.qsdp",
         "diabetes.c",
         "diabetes.csv",
         "diabetes.h",
