@@ -51,9 +51,7 @@ from qsdp.statistics import RowBatches, SufficientStatistics
 if TYPE_CHECKING:
     from qsdp.estimators import (
         QuantizedNetworkClassifier,
-        QuantizedNetworkClassifierCV,
         QuantizedNetworkRegressor,
-        QuantizedNetworkRegressorCV,
         load,
     )
 
@@ -78,9 +76,7 @@ __all__ = [
     "QSDPWarning",
     "QuadraticForm",
     "QuantizedNetworkClassifier",
-    "QuantizedNetworkClassifierCV",
     "QuantizedNetworkRegressor",
-    "QuantizedNetworkRegressorCV",
     "Relaxation",
     "RelaxationPath",
     "RowBatches",

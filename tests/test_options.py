@@ -18,12 +18,7 @@ import qsdp
 from qsdp._utils.options import Options, documented, option
 from qsdp._utils.validation import check_integer
 from qsdp.cli._flags import ARGUMENTS
-from qsdp.estimators import (
-    ClassifierCrossValidationOptions,
-    ClassifierOptions,
-    CrossValidationOptions,
-    EstimatorOptions,
-)
+from qsdp.encoding import TableEncoder
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.options import TrainingOptions
 
@@ -32,16 +27,6 @@ X, Y = qsdp.datasets.make_planted(n=30, d=4, n_neurons=2, random_state=0)
 #: What a face has on purpose: other defaults, words of its own, and no such parameter at all.
 FACES: dict[str, tuple[Any, type[Options], dict[str, Any], set[str], set[str]]] = {
     "solve_and_sample": (qsdp.solve_and_sample, TrainingOptions, {}, set(), set()),
-    "classifier": (qsdp.QuantizedNetworkClassifier, ClassifierOptions, {}, set(), set()),
-    "regressor": (qsdp.QuantizedNetworkRegressor, EstimatorOptions, {}, set(), set()),
-    "classifier, CV": (
-        qsdp.QuantizedNetworkClassifierCV,
-        ClassifierCrossValidationOptions,
-        {},
-        set(),
-        {"beta", "warm_start"},
-    ),
-    "regressor, CV": (qsdp.QuantizedNetworkRegressorCV, CrossValidationOptions, {}, set(), {"beta", "warm_start"}),
     "distill": (
         qsdp.distill,
         TrainingOptions,
@@ -93,16 +78,41 @@ def test_words_agree(face: str) -> None:
         assert len(re.findall(rf"^{name} : ", text, re.MULTILINE)) == 1
 
 
+ESTIMATORS = (qsdp.QuantizedNetworkClassifier, qsdp.QuantizedNetworkRegressor)
+
+
+def defaults_of(estimator: type) -> dict[str, Any]:
+    parameters = list(inspect.signature(estimator).parameters.values())
+    return {parameter.name: parameter.default for parameter in parameters}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_estimators_have_few_parameters_each_with_a_constraint_and_an_entry(estimator: type) -> None:
+    defaults = defaults_of(estimator)
+    assert len(defaults) <= 20
+    assert estimator._parameter_constraints.keys() == defaults.keys()
+    text = inspect.getdoc(estimator)
+    for name, default in defaults.items():
+        shown = f'"{default}"' if isinstance(default, str) else "1e-3" if default == 1e-3 else repr(default)
+        assert len(re.findall(rf"^{name} : .*, default={re.escape(shown)}$", text, re.MULTILINE)) == 1, name
+
+
+def test_the_classifier_has_the_parameters_of_the_regressor_and_two_more() -> None:
+    classifier, regressor = map(defaults_of, ESTIMATORS)
+    assert classifier == {**regressor, "class_weight": None, "probability": False}
+
+
 def test_estimators_have_defaults_of_their_own() -> None:
-    differing = {
-        name for name in TrainingOptions.declared() if getattr(TrainingOptions, name) != getattr(EstimatorOptions, name)
-    }
+    defaults = defaults_of(qsdp.QuantizedNetworkRegressor)
+    known = [name for name in TrainingOptions.declared() if name in defaults]
+    assert TrainingOptions.declared().keys() - set(known) == {"shaping"}
+    differing = {name for name in known if getattr(TrainingOptions, name) != defaults[name]}
     assert differing == {"n_neurons", "beta", "activation", "refine", "tol", "allocation", "random_state", "verbose"}
 
 
 @pytest.mark.parametrize("command", ["fit", "demo"])
 def test_flags_of_the_command_line_agree(command: str) -> None:
-    others = {"n_jobs": 1, "random_state": 0}
+    defaults = {**defaults_of(qsdp.QuantizedNetworkClassifier), "n_jobs": 1, "random_state": 0}
     function = getattr(importlib.import_module(f"qsdp.cli._{command}"), command)
     parameters, hints = inspect.signature(function).parameters, typing.get_type_hints(function, include_extras=True)
     found = set()
@@ -111,7 +121,7 @@ def test_flags_of_the_command_line_agree(command: str) -> None:
         if parameter not in parameters:
             continue
         found.add(name)
-        assert parameters[parameter].default == others.get(name, getattr(EstimatorOptions, name))
+        assert parameters[parameter].default == defaults[name]
         if name != "activation":
             [shown] = [each for each in hints[parameter].__metadata__ if isinstance(each, typer.models.OptionInfo)]
             assert shown.help == declared.summary != ""
@@ -142,19 +152,11 @@ BAD: list[tuple[str, Any, type[Exception], str]] = [
     ("random_state", "x", InvalidTypeError, "random_state must be None"),
     ("verbose", 1.5, InvalidTypeError, "verbose must be True, False or an integer >= 0; got 1.5"),
     ("verbose", -1, InvalidInputError, "verbose must be an integer >= 0; got -1"),
-    ("constant_column", 2, InvalidTypeError, "constant_column must be True or False; got 2"),
-    ("warm_start", 1, InvalidTypeError, "warm_start must be True or False; got 1"),
-    ("keep_data", 1, InvalidTypeError, "keep_data must be True or False; got 1"),
-    ("encoding", "bits", InvalidInputError, "encoding must be one of"),
-    ("encoding", 3, InvalidTypeError, "encoding must be"),
-    ("max_categories", 1, InvalidInputError, "max_categories must be an integer >= 2; got 1"),
-    ("betas", 1, InvalidInputError, "betas must be an integer from 2"),
-    ("evaluate", "both", InvalidInputError, "evaluate must be one of"),
 ]
 
 
-def test_every_option_with_a_check_is_among_the_bad_ones() -> None:
-    assert CrossValidationOptions.declared().keys() - {name for name, *_ in BAD} == {"cv", "scoring"}
+def test_every_option_is_among_the_bad_ones() -> None:
+    assert {name for name, *_ in BAD} == TrainingOptions.declared().keys()
 
 
 @pytest.mark.parametrize(("name", "value", "error", "words"), BAD)
@@ -168,8 +170,6 @@ def test_bad_values_are_refused_before_any_work(
     monkeypatch.setattr("qsdp.distillation._targets", explode)
     calls = {
         "solve_and_sample": lambda: qsdp.solve_and_sample(X, Y, **{name: value}),
-        "regressor": lambda: qsdp.QuantizedNetworkRegressor(**{name: value}).fit(X, Y),
-        "regressor, CV": lambda: qsdp.QuantizedNetworkRegressorCV(**{name: value}).fit(X, Y),
         "distill": lambda: qsdp.distill(np.eye(4), X, **{name: value}),
     }
     for face, call in calls.items():
@@ -177,6 +177,40 @@ def test_bad_values_are_refused_before_any_work(
         if name in options.declared().keys() - missing:
             with pytest.raises(error, match=re.escape(words)):
                 call()
+
+
+#: Values that the estimators refuse, beside those of `BAD`, and words of the message.
+REFUSED: list[tuple[str, Any, str]] = [
+    *((name, value, name) for name, value, *_ in BAD if name != "shaping"),
+    ("n_neurons", 2.5, "must be an int in the range"),
+    ("beta", np.nan, "beta"),
+    ("activation", 3, "activation"),
+    ("encoding", "bits", "encoding must be one of"),
+    ("encoding", 3, "'encoding' parameter of QuantizedNetworkClassifier must be"),
+    ("encoding", TableEncoder, "encoding must be"),
+    ("max_categories", 1, "must be an int in the range"),
+    ("constant_column", 2, "'constant_column' parameter of QuantizedNetworkClassifier must be"),
+    ("warm_start", 1.5, "warm_start"),
+    ("class_weight", "even", "class_weight"),
+    ("class_weight", {0: 0.0}, "class_weight[0] must be a finite number > 0; got 0.0"),
+    ("probability", "yes", "probability"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "words"), REFUSED)
+def test_estimators_refuse_bad_values_before_any_work(
+    name: str, value: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*_: Any, **__: Any) -> None:
+        raise AssertionError("work started")
+
+    monkeypatch.setattr("qsdp.options.TrainingProblem", explode)
+    with pytest.raises(InvalidInputError, match=re.escape(words)):
+        qsdp.QuantizedNetworkClassifier(**{name: value}).fit(X, Y > 0.0)
+
+
+def test_every_parameter_of_an_estimator_is_refused_somehow() -> None:
+    assert {name for name, *_ in REFUSED} == defaults_of(qsdp.QuantizedNetworkClassifier).keys()
 
 
 def test_an_exact_refinement_needs_a_regularisation() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch_devices import DEVICE, needs_torch
 
 import qsdp
 from qsdp import QSDPResult, QuantizedNetworkClassifier, QuantizedNetworkRegressor, solve_and_sample
@@ -173,14 +172,6 @@ def test_devices_of_training_are_refused_before_any_work(monkeypatch):
     for train in (qsdp.solve_and_sample, qsdp.QuantizedNetworkRegressor(device="cuda").fit):
         with pytest.raises(UnavailableSolverError, match="device='cuda' needs torch: pip install torch"):
             train(X, Y, **({"device": "cuda"} if train is qsdp.solve_and_sample else {}))
-
-
-@needs_torch
-def test_cross_validation_on_a_device_chooses_the_same_beta():
-    options = {"betas": 3, "cv": 3, "refine": "none", "n_neurons": 20, "random_state": 0, "solver": "splitting"}
-    here, there = (qsdp.QuantizedNetworkRegressorCV(**options, device=device).fit(X, Y) for device in (None, DEVICE))
-    np.testing.assert_allclose(there.scores_, here.scores_, atol=1e-3)
-    assert there.beta_ == here.beta_
 
 
 @pytest.fixture

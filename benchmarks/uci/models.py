@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -24,13 +24,10 @@ from benchmarks.uci.trained import (
 )
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines._search import InteriorSearch
-from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV
-from qsdp.pipeline import QSDPResult
-from qsdp.relaxation import beta_max
-from qsdp.relaxation.path import geometric
-from qsdp.statistics.collections import Rows
+from qsdp.estimators import QuantizedNetworkClassifier
 
 __all__ = [
+    "BetaSearch",
     "DecisionTreeClassifier",
     "FloatBackprop",
     "GridSearchCV",
@@ -41,41 +38,43 @@ __all__ = [
     "QuadraticRidgeClassifier",
     "QuantizedNetworkClassifier",
     "RefittedStraightThrough",
-    "RelaxationClassifierCV",
+    "RelaxationClassifier",
     "RoundedBackprop",
     "RoundedLogistic",
     "RoundedReLU",
     "StraightThrough",
-    "WideClassifierCV",
 ]
 
 
-class WideClassifierCV(QuantizedNetworkClassifierCV):
-    """Classifier that chooses beta on a longer regularisation path than the default."""
-
-    def _train(
-        self,
-        samples: Rows,
-        inputs: FloatArray,
-        target: FloatArray,
-        weights: FloatArray | None,
-        options: Any,
-        **routed: Any,
-    ) -> QSDPResult:
-        largest = beta_max(options.problem(inputs, target, weights))
-        # With thousands of samples, the default path ends too early: its last beta, 0.001 of the largest, is chosen.
-        options = replace(options, betas=geometric(largest, 1e-4, 9))
-        return super()._train(samples, inputs, target, weights, options, **routed)
-
-
-class RelaxationClassifierCV(WideClassifierCV):
+class RelaxationClassifier(QuantizedNetworkClassifier):
     """Classifier that predicts by the relaxation itself, a quadratic function with real coefficients."""
 
     def _output(self, X: Any) -> FloatArray:
-        # While folds are scored, a relaxation takes the place of the network.
-        relaxation = self.result_.relaxation if "_result" in vars(self) else self.network_
-        outputs = relaxation.outputs(self._inputs(np.asarray(X, dtype=np.float64)))
-        return self.target_scaling_.decode(outputs)
+        outputs = self.result_.relaxation.outputs(self._inputs(np.asarray(X, dtype=np.float64)))
+        decoded: FloatArray = self.target_scaling_.decode(outputs)
+        return decoded
+
+
+class BetaSearch(GridSearchCV):  # type: ignore[misc]
+    """Grid search of beta on folds, from the largest useful one of the whole training part to a ten-thousandth of it.
+
+    Beta is the same in every fold. `network`, if given, is fitted with the best beta in place of the model whose
+    scores are compared.
+    """
+
+    def __init__(self, estimator: Any, *, cv: Any = None, network: Any = None) -> None:
+        super().__init__(estimator, {}, cv=cv, error_score="raise")
+        self.network = network
+
+    def fit(self, X: FloatArray, y: npt.NDArray[Any]) -> BetaSearch:
+        """Search, then fit the network to all rows."""
+        largest = clone(self.estimator).set_params(beta="100%").fit(X, y).result_.problem.beta
+        # With thousands of samples, a thousandth of the largest would end the grid too early.
+        self.param_grid = {"beta": largest * np.geomspace(1.0, 1e-4, 9)}
+        super().fit(X, y)
+        if self.network is not None:
+            self.best_estimator_: Any = clone(self.network).set_params(**self.best_params_).fit(X, y)
+        return self
 
 
 class RoundedLogistic(LogisticRegression):  # type: ignore[misc]

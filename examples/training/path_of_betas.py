@@ -34,8 +34,7 @@ ax.legend()
 # %%
 # A smaller beta fits the training rows better and better. On the test rows the
 # error has a minimum, and beta belongs there. The estimators find it with
-# ``beta="auto"`` on held-out rows, ``QuantizedNetworkRegressorCV`` by
-# cross-validation along such paths.
+# ``beta="auto"`` on held-out rows.
 
 best = path.betas[np.argmin(errors)]
 print(f"smallest test error {errors.min():.2f} at beta = {best:.1f}")

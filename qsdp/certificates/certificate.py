@@ -117,8 +117,8 @@ class Certificate(Summarized, Gap):
         """
         if self.proof is None:
             raise InvalidInputError(
-                "a certificate without a proof cannot be saved; an estimator loses its proof when it is pickled "
-                "without keep_data=True"
+                "a certificate without a proof cannot be saved; an estimator loses its proof, which holds the training "
+                "data, when it is pickled or saved"
             )
         claims = {name: getattr(self, name) for name in ("bound_type", "arithmetic", "lower_bound", "objective")}
         stored = "sums" if isinstance(include_data, str) and include_data == "sums" else False

@@ -15,7 +15,6 @@ from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._streams import stage
 from qsdp.datasets import load_bundled
 from qsdp.datasets._bundled import SPECS
-from qsdp.estimators import EstimatorOptions
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import FLOAT_BITS
 from qsdp.report.figures import (
@@ -32,7 +31,7 @@ from qsdp.width import MOST_NEURONS
 
 def demo(
     dataset: Annotated[str, typer.Option(help="A set of `qsdp datasets`.")] = "iris",
-    refine: flags.Refinement = EstimatorOptions.refine,
+    refine: flags.Refinement = "polish",
     seed: flags.Seed = flags.SEED,
 ) -> None:
     """Train a network and a linear model on a bundled data set, and show the gap of the network to the global optimum.
@@ -75,7 +74,7 @@ def demo(
         ]
     )
     typer.echo()
-    changed = {name: value for name, value in given.items() if value != getattr(EstimatorOptions, name)}
+    changed = {name: value for name, value in given.items() if value != getattr(estimator(), name)}
     arguments = ", ".join(f"{name}={value!r}" for name, value in changed.items())
     gains = _gains(y_test, model.predict(X_test), rounded.predict(X_test), numbers=numbers)
     print_facts(

@@ -11,17 +11,18 @@ import numpy as np
 import typer
 
 from qsdp._utils.summary import first_few
-from qsdp._utils.validation import check_choice
+from qsdp._utils.validation import check_choice, check_integer
 from qsdp.activations import ACTIVATIONS, BILINEAR
 from qsdp.cli import _flags as flags
 from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._rows import TrainingRows, read_rows
 from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import destination, interrupts, stage
-from qsdp.estimators import EstimatorOptions
+from qsdp.encoding.fitting import AUTO, EncodingRule
 from qsdp.estimators.classes import class_shape
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
+from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.report.figures import Figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import MISSING
@@ -38,23 +39,23 @@ def fit(
     drop: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; may be repeated.")
     ] = None,
-    encoding: Annotated[str, flags.flag("encoding")] = EstimatorOptions.encoding,
-    max_categories: Annotated[int, flags.flag("max_categories")] = EstimatorOptions.max_categories,
+    encoding: Annotated[str, flags.flag("encoding")] = AUTO,
+    max_categories: Annotated[int, flags.flag("max_categories")] = EncodingRule.max_categories,
     weights: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Column with non-negative sample weights; excluded from the inputs."),
     ] = None,
     class_weight: Annotated[str | None, flags.flag("class_weight", metavar="balanced")] = None,
-    neurons: Annotated[int | None, flags.flag("n_neurons")] = EstimatorOptions.n_neurons,
-    beta: Annotated[str, flags.flag("beta", metavar="NUMBER | SHARE% | auto")] = str(EstimatorOptions.beta),
-    loss: Annotated[str, flags.flag("loss")] = str(EstimatorOptions.loss),
-    levels: Annotated[int, flags.flag("levels")] = EstimatorOptions.levels,
+    neurons: Annotated[int | None, flags.flag("n_neurons")] = None,
+    beta: Annotated[str, flags.flag("beta", metavar="NUMBER | SHARE% | auto")] = AUTO,
+    loss: Annotated[str, flags.flag("loss")] = str(TrainingOptions.loss),
+    levels: Annotated[int, flags.flag("levels")] = TrainingOptions.levels,
     activation: Annotated[
         str, typer.Option(help=f"{' | '.join([BILINEAR, *ACTIVATIONS])} | a,b,c for a t^2 + b t + c.")
-    ] = str(EstimatorOptions.activation),
-    refine: flags.Refinement = EstimatorOptions.refine,
-    tol: Annotated[float, flags.flag("tol")] = EstimatorOptions.tol,
-    time_limit: Annotated[float | None, flags.flag("time_limit", metavar="SECONDS")] = EstimatorOptions.time_limit,
+    ] = "relu_like",
+    refine: flags.Refinement = "polish",
+    tol: Annotated[float, flags.flag("tol")] = 1e-3,
+    time_limit: Annotated[float | None, flags.flag("time_limit", metavar="SECONDS")] = None,
     na_values: Annotated[
         str | None,
         typer.Option(
@@ -65,7 +66,7 @@ def fit(
     test_size: Annotated[float, typer.Option(help="Fraction of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: flags.Seed = flags.SEED,
     jobs: Annotated[int, flags.flag("n_jobs")] = 1,
-    device: Annotated[str | None, flags.flag("device")] = EstimatorOptions.device,
+    device: Annotated[str | None, flags.flag("device")] = None,
     output: Annotated[
         Path | None,
         typer.Option(metavar="MODEL.qsdp", help="File of the model; FILE.qsdp in the current folder by default."),
@@ -92,7 +93,7 @@ def fit(
         flags.check_loss_of_numbers(loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
     check_choice("--encoding", encoding, flags.ENCODING_NAMES)
-    EstimatorOptions.declared()["max_categories"].check("--max-categories", max_categories)
+    check_integer("--max-categories", max_categories, minimum=2)
     columns: dict[str, Any] = {
         "task": task,
         "weights": weights,

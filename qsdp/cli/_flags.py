@@ -11,7 +11,6 @@ import typer
 from qsdp._utils.validation import check_choice, check_real
 from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation, get_activation
 from qsdp.encoding.fitting import AUTO, ENCODINGS
-from qsdp.estimators import ClassifierOptions
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.options import TrainingOptions
@@ -19,10 +18,18 @@ from qsdp.options import TrainingOptions
 #: Arguments of commands whose names differ from those of the training options.
 ARGUMENTS = {"n_neurons": "neurons", "n_jobs": "jobs", "random_state": "seed"}
 
+#: Summaries of the parameters of the estimators that are no training options.
+_SUMMARIES = {
+    "encoding": f"Encoding of numbers: {' | '.join([AUTO, *ENCODINGS])}; auto chooses on held-out rows.",
+    "max_categories": "Largest number of categories of a column that get a bit each; the most frequent ones do.",
+    "class_weight": "balanced gives all classes the same total weight.",
+}
+
 
 def flag(name: str, **settings: Any) -> Any:
-    """Return the command-line flag of an option, with the option's summary as help."""
-    return typer.Option(help=ClassifierOptions.declared()[name].summary, **settings)
+    """Return the command-line flag of a parameter of the estimators, with its summary as help."""
+    declared = TrainingOptions.declared()
+    return typer.Option(help=declared[name].summary if name in declared else _SUMMARIES[name], **settings)
 
 
 #: Encodings that commands accept by name.

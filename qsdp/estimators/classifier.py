@@ -1,4 +1,4 @@
-"""The scikit-learn classifier without cross-validation."""
+"""The scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import type_of_target
 
-from qsdp._utils.options import documented
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import FloatArray, RandomState, errors_of, warn
 from qsdp.activations import PolynomialActivation
@@ -33,7 +32,7 @@ from qsdp.estimators.classes import (
 from qsdp.estimators.collections import rows_here
 from qsdp.estimators.explanation import Explained
 from qsdp.estimators.offsets import decision_offsets
-from qsdp.estimators.options import ClassifierOptions, EstimatorOptions
+from qsdp.estimators.parameters import CONSTRAINTS, OF_CLASSIFIERS
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Logistic, Loss, get_loss
@@ -43,7 +42,6 @@ from qsdp.statistics.collections import Rows, is_collection
 __all__ = ["QuantizedNetworkClassifier"]
 
 
-@documented(ClassifierOptions)
 class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[misc]
     r"""Classification by a network with quantized first-layer weights and a certified gap.
 
@@ -56,9 +54,85 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
 
     Parameters
     ----------
-    n_neurons, beta, loss, class_weight, probability, activation, levels, encoding, max_categories, constant_column,
-    solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
-        See `ClassifierOptions`.
+    n_neurons : int or None, default=None
+        m, the number of sampled neurons. None: for each output, the smallest power of two from 8 to 128 for which the
+        refined network matches the relaxation: the loss of the difference of their outputs is below 4 % of the
+        expected loss (less with many rows). `resample` changes m later; sampling noise falls as :math:`1/\sqrt m`.
+    beta : float or str, default="auto"
+        Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples:
+        a number >= 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or
+        "auto", the fraction for which the relaxation should leave a gradient of the loss as large as the best
+        quadratic ridge regression leaves.
+    loss : str or Loss, default="squared"
+        "squared" as in the paper, "absolute" or "huber"; "hinge", "squared_hinge", "logistic" and "cross_entropy", of
+        which the last two give probabilities; or a loss object of `qsdp.losses`.
+    class_weight : None, "balanced" or dict, default=None
+        Weights > 0 of the classes, which multiply the weights of their samples. "balanced" gives all classes the same
+        total weight, that of all samples divided by the number of classes. Classes missing in a dict have weight 1.
+    probability : bool, default=False
+        Whether `fit` calibrates probabilities for losses that do not give log odds, such as the squared loss, on
+        held-out rows. Otherwise the first `predict_proba` does so, with a warning, if the training data are still
+        there. This takes at most a minute, in addition to `time_limit`; the probabilities are the same.
+    activation : None, str, (a, b, c) or PolynomialActivation, default="relu_like"
+        None or "bilinear": the network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`. A polynomial: a network that
+        ``network_.to_polynomial()`` converts exactly to a standard one with that activation.
+    levels : int, default=2
+        Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128. Levels are useful for
+        activations with a linear or constant part, and for a fixed number of neurons.
+    encoding : {"auto", "standard", "thresholds", "both", "none"}, None or transformer, default="auto"
+        How the columns of X become inputs of the network, see `qsdp.encoding.TableEncoder`. "standard" standardises
+        numbers and clips them at three standard deviations, "thresholds" turns each number into at most three bits,
+        "both" uses both. "auto" starts from "standard" and adds 5, then 20 thresholds per column (with more than 4000
+        rows, possibly the best splits of boosted trees instead), as long as the errors of ridge regressions on
+        left-out rows clearly fall. Wide tables, and long ones with many outputs, get fewer thresholds, and no table
+        more than 240. Then inputs are dropped without which these errors do not grow. Categories of data frames and
+        missing entries become bits, and inputs are scaled to rows of norm about 1.5. "none" or None uses X unchanged.
+        A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline. X has two dimensions and may
+        then hold text and missing entries; the output must be numeric and is converted to a dense array. With
+        `qsdp.encoding.Patches`, `Windows` or a `Union` of them, X are images or series, and the network is a
+        `BlockNetwork`: bilinear, so that `activation` must be None or its default, without a constant column of its
+        own. ``refine="exact"`` then proves the optimum without a relaxation if its neurons can be enumerated.
+        `qsdp.encoding.TableBlocks` makes such blocks of tables.
+    max_categories : int, default=50
+        Largest number of categories of a text column that get a bit each, >= 2; the most frequent ones do. The other
+        categories set none of these bits. Only used with an `encoding` given by name.
+    constant_column : bool, default=True
+        Append a constant column, whose value `constant_` is 1 for standardised data and otherwise the scale of the
+        data. Without it, a bilinear network is even, :math:`f(-x) = f(x)`. Activations with a linear or constant part
+        need none and get none.
+    solver : str, default="auto"
+        See `qsdp.solve_relaxation`.
+    refine : {"none", "refit", "polish", "exact"}, default="polish"
+        What happens to the sampled network. "refit" optimises the second layer again, which leaves at most n neurons
+        per output (`qsdp.refit`). "polish" improves single bits at equal storage (`qsdp.polish`). "exact" continues
+        until a network of any width is proven globally optimal, if the time limit allows (`qsdp.column_generation`).
+    tol : float, default=1e-3
+        Relative gap at which the solver of the relaxation stops; see `qsdp.solve_relaxation`. The default is far
+        below the gap of a network of the default size.
+    allocation : {"equal", "proportional"}, default="proportional"
+        How neurons are divided among several outputs; see `qsdp.sample_network`.
+    time_limit : float or None, default=None
+        Seconds, > 0, for the whole fit, at least half of them for a refinement by "polish" or "exact". None: no limit
+        for the relaxation, 120 seconds for such a refinement. Infinity: no limit at all. The limit is checked between
+        iterations; the current step is finished, and its best result so far is used. Then the certificate is
+        computed, which is still valid.
+    n_jobs : int or None, default=None
+        Processes for the relaxations of several outputs, threads for sampling, polish and predictions; see
+        `qsdp.solve_relaxation`, `qsdp.sample_network` and `qsdp.polish`. The results do not depend on it, unless a
+        time limit ends the polish.
+    device : str or None, default=None
+        Torch device, such as "cuda", for the large matrix products of the relaxation (with `solver` "splitting",
+        "low-rank" or "auto", which chooses between them), of the polish and of statistics of Dask collections. None:
+        NumPy on the CPU.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the sampling and the polish; None draws a new one. The rest is deterministic.
+    warm_start : bool, default=False
+        Start the solver of the relaxation from the solution of the last `fit`, if inputs and targets have the same
+        shape. After a small change of the data or of beta, it needs fewer iterations; the result is the same within
+        `tol`.
+    verbose : bool, int or None, default=None
+        Show a progress bar for every stage, on standard error or in a notebook. None: in notebooks only, once a fit
+        has taken two seconds.
 
     Attributes
     ----------
@@ -98,35 +172,52 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
     (169, 2)
     """
 
-    _options_class: ClassVar[type[EstimatorOptions]] = ClassifierOptions
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**CONSTRAINTS, **OF_CLASSIFIERS}
 
     def __init__(
         self,
-        n_neurons: int | None = ClassifierOptions.n_neurons,
+        n_neurons: int | None = None,
         *,
-        beta: float | str = ClassifierOptions.beta,
-        loss: str | Loss = ClassifierOptions.loss,
-        class_weight: Any = ClassifierOptions.class_weight,
-        probability: bool = ClassifierOptions.probability,
-        activation: str | Sequence[float] | PolynomialActivation | None = ClassifierOptions.activation,
-        levels: int = ClassifierOptions.levels,
-        encoding: Any = ClassifierOptions.encoding,
-        max_categories: int = ClassifierOptions.max_categories,
-        constant_column: bool = ClassifierOptions.constant_column,
-        solver: str = ClassifierOptions.solver,
-        shaping: str = ClassifierOptions.shaping,
-        refine: str = ClassifierOptions.refine,
-        tol: float = ClassifierOptions.tol,
-        allocation: str = ClassifierOptions.allocation,
-        time_limit: float | None = ClassifierOptions.time_limit,
-        n_jobs: int | None = ClassifierOptions.n_jobs,
-        device: str | None = ClassifierOptions.device,
-        random_state: RandomState = ClassifierOptions.random_state,
-        warm_start: bool = ClassifierOptions.warm_start,
-        keep_data: bool = ClassifierOptions.keep_data,
-        verbose: bool | int | None = ClassifierOptions.verbose,
+        beta: float | str = "auto",
+        loss: str | Loss = "squared",
+        class_weight: Any = None,
+        probability: bool = False,
+        activation: str | Sequence[float] | PolynomialActivation | None = "relu_like",
+        levels: int = 2,
+        encoding: Any = "auto",
+        max_categories: int = 50,
+        constant_column: bool = True,
+        solver: str = "auto",
+        refine: str = "polish",
+        tol: float = 1e-3,
+        allocation: str = "proportional",
+        time_limit: float | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        random_state: RandomState = None,
+        warm_start: bool = False,
+        verbose: bool | int | None = None,
     ) -> None:
-        self._keep(locals())
+        self.n_neurons = n_neurons
+        self.beta = beta
+        self.loss = loss
+        self.class_weight = class_weight
+        self.probability = probability
+        self.activation = activation
+        self.levels = levels
+        self.encoding = encoding
+        self.max_categories = max_categories
+        self.constant_column = constant_column
+        self.solver = solver
+        self.refine = refine
+        self.tol = tol
+        self.allocation = allocation
+        self.time_limit = time_limit
+        self.n_jobs = n_jobs
+        self.device = device
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> QuantizedNetworkClassifier:
         """Fit the network to data (n, d), or images or series, and labels (n,), with sample weights (n,) >= 0 if given.
@@ -207,7 +298,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
                 decision_offsets(left_out, self.target_scaling_.offset)
             )
         self.calibration_ = self._calibration(self.result_.rows)
-        if self.calibration_ is not None and options.probability:
+        if self.calibration_ is not None and self.probability:
             with progress(options.verbose) as stages, stages.stage("calibrate"):
                 _ = self.calibration_.lines
 

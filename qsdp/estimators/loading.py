@@ -19,10 +19,9 @@ from qsdp.encoding import Encoding, Patches, TableBlocks, TableEncoder, Union, W
 from qsdp.encoding.moments import BlockEncoder
 from qsdp.estimators.calibration import Calibration, Lines
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
-from qsdp.estimators.cross_validated import QuantizedNetworkClassifierCV, QuantizedNetworkRegressorCV
 from qsdp.estimators.inputs import has_encoder, makes_blocks
 from qsdp.estimators.regressor import QuantizedNetworkRegressor
-from qsdp.estimators.saving import CV_NUMBERS, ENCODER_PARAMETERS, LABELS
+from qsdp.estimators.saving import ENCODER_PARAMETERS, LABELS
 from qsdp.estimators.solution import Solution, taken
 from qsdp.estimators.source import TableSource
 from qsdp.estimators.targets import TargetScaling
@@ -41,9 +40,7 @@ _CLASSES: dict[str, Any] = {
     one.__name__: one
     for one in (
         QuantizedNetworkClassifier,
-        QuantizedNetworkClassifierCV,
         QuantizedNetworkRegressor,
-        QuantizedNetworkRegressorCV,
     )
 }
 
@@ -62,7 +59,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    QuantizedNetworkClassifier, QuantizedNetworkRegressor, one of their ``CV`` versions, or a network
+    QuantizedNetworkClassifier, QuantizedNetworkRegressor, or a network
         See also `load_network` and `load_certificate`.
 
     Raises
@@ -133,7 +130,6 @@ _HEADER: Checks = {
     "network": _is_mapping,
     "relaxation": _is_mapping,
     "certificate": _is_mapping,
-    "cv": lambda value: type(value) is dict and all(map(is_number, value.values())),
     "provenance": are_texts,
     "refined": lambda value: is_text(value) and value in REFINEMENTS,
     "table": _is_optional(_is_mapping),
@@ -185,7 +181,6 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
     model._input_moments = _moments(model.encoder_, width, arrays)
     if "importances" in arrays:
         model._importances = taken(arrays, "importances", (model.n_features_in_,))
-    _read_scores(model, state["cv"], arrays)
     if state["table"] is not None:
         model.table_ = TableSource.from_state(state["table"])
         if model._solution is None:
@@ -278,19 +273,6 @@ def _read_targets(model: Any, state: dict[str, Any], arrays: dict[str, npt.NDArr
         if any(line.shape not in {(), shape} for line in lines):
             raise StorageError("a calibration has a line for every output, or one for all")
         model.calibration_ = Calibration.of_lines(lines, model.target_scaling_, len(model.classes_) > 2)
-
-
-def _read_scores(model: Any, numbers: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
-    expected = set(CV_NUMBERS) if hasattr(model, "betas") else set()
-    if set(numbers) != expected:
-        raise StorageError("a cross-validated estimator has a beta and a score")
-    for name, value in numbers.items():
-        setattr(model, name, value)
-    if expected:
-        model.betas_, model.scores_ = taken(arrays, "cv.betas_", None), arrays.pop("cv.scores_")
-        # A beta that was not reached in some fold has no score.
-        if model.scores_.dtype != np.float64 or len(model.scores_) != len(model.betas_):
-            raise StorageError("every beta must have scores")
 
 
 def _encoder(state: Any, model: Any) -> TableEncoder | BlockEncoder | None:

@@ -8,7 +8,7 @@ import os
 import time
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from qsdp._utils.options import StoredArguments
 from qsdp._utils.parallel import CACHE_FLOATS, few_threads
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Summary, SummaryBelowDiagram
@@ -41,7 +40,7 @@ from qsdp.estimators.inputs import (
     makes_blocks,
     uses_transformer,
 )
-from qsdp.estimators.options import EstimatorOptions
+from qsdp.estimators.parameters import training_options
 from qsdp.estimators.saving import save
 from qsdp.estimators.solution import Solution
 from qsdp.estimators.targets import TargetScaling
@@ -50,6 +49,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import get_loss
 from qsdp.networks import BlockNetwork, InputMoments
+from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.shortfall import warn_of_choices
@@ -58,7 +58,7 @@ from qsdp.statistics.collections import Rows, map_rows
 from qsdp.training_data import check_levels
 
 
-class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  # type: ignore[misc]
+class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
     """Base class of the regressor and the classifier: parameters, data checks and training on coded targets."""
 
     n_features_in_: int
@@ -70,15 +70,9 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
     _refined: str
     _input_moments: InputMoments | None
 
-    _options_class: ClassVar[type[EstimatorOptions]] = EstimatorOptions
-
-    def _options(self) -> EstimatorOptions:
-        """Return the parameters as checked options."""
-        parameters = self.get_params(deep=False)
-        if makes_blocks(self.encoding) and parameters["activation"] == EstimatorOptions.activation:
-            # The default is for rows; networks on blocks are bilinear.
-            parameters["activation"] = None
-        return self._options_class.of(parameters)
+    def _options(self) -> TrainingOptions:
+        """Return the parameters of the training after a check of all."""
+        return training_options(self)
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> Rows:
         """Check and return rows of the user's table with their targets and weights; `reset` learns the columns."""
@@ -106,7 +100,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
         """Return the targets of samples as numbers, and the final weights of the samples."""
         raise NotImplementedError("defined by the classifier and the regressor")
 
-    def _fit(self, samples: Rows, options: EstimatorOptions, **routed: Any) -> None:
+    def _fit(self, samples: Rows, options: TrainingOptions, **routed: Any) -> None:
         """Fit to the samples of positive weight."""
         counting = samples.counting
         # A table of an earlier fit says nothing of this one.
@@ -117,13 +111,13 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
         # Threads that share small matrices wait for each other for most of the time.
         small = len(counting.y) <= MANY_ROWS and np.size(counting.X) <= CACHE_FLOATS
         with few_threads(small=small), options.limit(), progress(options.verbose) as stages:
-            began, chosen = time.perf_counter(), isinstance(options.encoding, str) and options.encoding == AUTO
+            began, chosen = time.perf_counter(), isinstance(self.encoding, str) and self.encoding == AUTO
             if chosen:
                 with stages.stage("encode"):
                     self.encoder_, routed["fit"] = self._chosen_encoder(counting, coded, weights, options)
                 columns = self._encoded(counting.X)
             else:
-                fitted = fit_encoder(options.encoding, counting.X, counting.y, counting.weights, options.max_categories)
+                fitted = fit_encoder(self.encoding, counting.X, counting.y, counting.weights, self.max_categories)
                 self.encoder_, columns = fitted
             if self.encoder_ is None:
                 warn_of_scales(counting.X)
@@ -163,7 +157,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
         problem = options.problem(inputs, target, weights, samples.repetitions, routed.get("stands_for", 1.0))
         if "chunks" in routed:
             return train_on_collections(self._predictor(), routed["chunks"], problem, options)
-        last = self.result_.relaxation if options.warm_start and hasattr(self, "result_") else None
+        last = self.result_.relaxation if self.warm_start and hasattr(self, "result_") else None
         return run_pipeline(problem, options, start=last, fit=routed.get("fit"))
 
     def _chosen_encoder(self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any) -> Any:
@@ -175,7 +169,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
             return problem
 
         with options.choosing("inputs"):
-            return choose_encoder(counting.X, counting.weights, problem_of, options.max_categories, self._class_means())
+            return choose_encoder(counting.X, counting.weights, problem_of, self.max_categories, self._class_means())
 
     def _class_means(self) -> Any:
         """Return the offsets of the outputs of more than two classes, the largest of which decides, or None."""
@@ -197,8 +191,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
             return result
         if "network_" in self.__dict__:
             raise AttributeError(
-                "result_ is missing, because this estimator was loaded or pickled without its training data; pickle it "
-                "with keep_data=True to include them"
+                "result_ is missing, because neither files nor pickles hold the training data: fit the estimator again"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute 'result_': it is not fitted")
 
@@ -278,9 +271,9 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
         return known
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a pickle holds: the training data and results that contain them only with `keep_data`."""
+        """Return what a pickle holds: everything but `result_`, which contains the training data."""
         state = dict(super().__getstate__())
-        return state if self.keep_data or "_result" not in state else self._without_data(state)
+        return self._without_data(state) if "_result" in state else state
 
     def _without_data(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the attributes of the fitted estimator without the training data."""
@@ -293,7 +286,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, StoredArguments, BaseEstimator):  #
     def resample(
         self,
         n_neurons: int,
-        random_state: RandomState = EstimatorOptions.random_state,
+        random_state: RandomState = None,
         *,
         levels: int | None = None,
         refine: str | None = None,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
-from qsdp._utils.options import documented
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.validation import FloatArray, RandomState, check_targets
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.collections import rows_here
 from qsdp.estimators.explanation import Explained
-from qsdp.estimators.options import EstimatorOptions
+from qsdp.estimators.parameters import CONSTRAINTS
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss, get_loss
 from qsdp.statistics.collections import Rows, is_collection
@@ -23,7 +22,6 @@ from qsdp.statistics.collections import Rows, is_collection
 __all__ = ["QuantizedNetworkRegressor"]
 
 
-@documented(EstimatorOptions)
 class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc]
     r"""Regression by a network with quantized first-layer weights and a certified gap to the global optimum.
 
@@ -32,9 +30,77 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
 
     Parameters
     ----------
-    n_neurons, beta, loss, activation, levels, encoding, max_categories, constant_column, solver, shaping, refine, tol,
-    allocation, time_limit, n_jobs, device, random_state, warm_start, keep_data, verbose
-        See `EstimatorOptions`.
+    n_neurons : int or None, default=None
+        m, the number of sampled neurons. None: for each output, the smallest power of two from 8 to 128 for which the
+        refined network matches the relaxation: the loss of the difference of their outputs is below 4 % of the
+        expected loss (less with many rows). `resample` changes m later; sampling noise falls as :math:`1/\sqrt m`.
+    beta : float or str, default="auto"
+        Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples:
+        a number >= 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or
+        "auto", the fraction for which the relaxation should leave a gradient of the loss as large as the best
+        quadratic ridge regression leaves.
+    loss : str or Loss, default="squared"
+        "squared" as in the paper, "absolute", "huber", or a loss object of `qsdp.losses`.
+    activation : None, str, (a, b, c) or PolynomialActivation, default="relu_like"
+        None or "bilinear": the network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`. A polynomial: a network that
+        ``network_.to_polynomial()`` converts exactly to a standard one with that activation.
+    levels : int, default=2
+        Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128. Levels are useful for
+        activations with a linear or constant part, and for a fixed number of neurons.
+    encoding : {"auto", "standard", "thresholds", "both", "none"}, None or transformer, default="auto"
+        How the columns of X become inputs of the network, see `qsdp.encoding.TableEncoder`. "standard" standardises
+        numbers and clips them at three standard deviations, "thresholds" turns each number into at most three bits,
+        "both" uses both. "auto" starts from "standard" and adds 5, then 20 thresholds per column (with more than 4000
+        rows, possibly the best splits of boosted trees instead), as long as the errors of ridge regressions on
+        left-out rows clearly fall. Wide tables, and long ones with many outputs, get fewer thresholds, and no table
+        more than 240. Then inputs are dropped without which these errors do not grow. Categories of data frames and
+        missing entries become bits, and inputs are scaled to rows of norm about 1.5. "none" or None uses X unchanged.
+        A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline. X has two dimensions and may
+        then hold text and missing entries; the output must be numeric and is converted to a dense array. With
+        `qsdp.encoding.Patches`, `Windows` or a `Union` of them, X are images or series, and the network is a
+        `BlockNetwork`: bilinear, so that `activation` must be None or its default, without a constant column of its
+        own. ``refine="exact"`` then proves the optimum without a relaxation if its neurons can be enumerated.
+        `qsdp.encoding.TableBlocks` makes such blocks of tables.
+    max_categories : int, default=50
+        Largest number of categories of a text column that get a bit each, >= 2; the most frequent ones do. The other
+        categories set none of these bits. Only used with an `encoding` given by name.
+    constant_column : bool, default=True
+        Append a constant column, whose value `constant_` is 1 for standardised data and otherwise the scale of the
+        data. Without it, a bilinear network is even, :math:`f(-x) = f(x)`. Activations with a linear or constant part
+        need none and get none.
+    solver : str, default="auto"
+        See `qsdp.solve_relaxation`.
+    refine : {"none", "refit", "polish", "exact"}, default="polish"
+        What happens to the sampled network. "refit" optimises the second layer again, which leaves at most n neurons
+        per output (`qsdp.refit`). "polish" improves single bits at equal storage (`qsdp.polish`). "exact" continues
+        until a network of any width is proven globally optimal, if the time limit allows (`qsdp.column_generation`).
+    tol : float, default=1e-3
+        Relative gap at which the solver of the relaxation stops; see `qsdp.solve_relaxation`. The default is far
+        below the gap of a network of the default size.
+    allocation : {"equal", "proportional"}, default="proportional"
+        How neurons are divided among several outputs; see `qsdp.sample_network`.
+    time_limit : float or None, default=None
+        Seconds, > 0, for the whole fit, at least half of them for a refinement by "polish" or "exact". None: no limit
+        for the relaxation, 120 seconds for such a refinement. Infinity: no limit at all. The limit is checked between
+        iterations; the current step is finished, and its best result so far is used. Then the certificate is
+        computed, which is still valid.
+    n_jobs : int or None, default=None
+        Processes for the relaxations of several outputs, threads for sampling, polish and predictions; see
+        `qsdp.solve_relaxation`, `qsdp.sample_network` and `qsdp.polish`. The results do not depend on it, unless a
+        time limit ends the polish.
+    device : str or None, default=None
+        Torch device, such as "cuda", for the large matrix products of the relaxation (with `solver` "splitting",
+        "low-rank" or "auto", which chooses between them), of the polish and of statistics of Dask collections. None:
+        NumPy on the CPU.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the sampling and the polish; None draws a new one. The rest is deterministic.
+    warm_start : bool, default=False
+        Start the solver of the relaxation from the solution of the last `fit`, if inputs and targets have the same
+        shape. After a small change of the data or of beta, it needs fewer iterations; the result is the same within
+        `tol`.
+    verbose : bool, int or None, default=None
+        Show a progress bar for every stage, on standard error or in a notebook. None: in notebooks only, once a fit
+        has taken two seconds.
 
     Attributes
     ----------
@@ -68,31 +134,48 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
     (True, True)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
+
     def __init__(
         self,
-        n_neurons: int | None = EstimatorOptions.n_neurons,
+        n_neurons: int | None = None,
         *,
-        beta: float | str = EstimatorOptions.beta,
-        loss: str | Loss = EstimatorOptions.loss,
-        activation: str | Sequence[float] | PolynomialActivation | None = EstimatorOptions.activation,
-        levels: int = EstimatorOptions.levels,
-        encoding: Any = EstimatorOptions.encoding,
-        max_categories: int = EstimatorOptions.max_categories,
-        constant_column: bool = EstimatorOptions.constant_column,
-        solver: str = EstimatorOptions.solver,
-        shaping: str = EstimatorOptions.shaping,
-        refine: str = EstimatorOptions.refine,
-        tol: float = EstimatorOptions.tol,
-        allocation: str = EstimatorOptions.allocation,
-        time_limit: float | None = EstimatorOptions.time_limit,
-        n_jobs: int | None = EstimatorOptions.n_jobs,
-        device: str | None = EstimatorOptions.device,
-        random_state: RandomState = EstimatorOptions.random_state,
-        warm_start: bool = EstimatorOptions.warm_start,
-        keep_data: bool = EstimatorOptions.keep_data,
-        verbose: bool | int | None = EstimatorOptions.verbose,
+        beta: float | str = "auto",
+        loss: str | Loss = "squared",
+        activation: str | Sequence[float] | PolynomialActivation | None = "relu_like",
+        levels: int = 2,
+        encoding: Any = "auto",
+        max_categories: int = 50,
+        constant_column: bool = True,
+        solver: str = "auto",
+        refine: str = "polish",
+        tol: float = 1e-3,
+        allocation: str = "proportional",
+        time_limit: float | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        random_state: RandomState = None,
+        warm_start: bool = False,
+        verbose: bool | int | None = None,
     ) -> None:
-        self._keep(locals())
+        self.n_neurons = n_neurons
+        self.beta = beta
+        self.loss = loss
+        self.activation = activation
+        self.levels = levels
+        self.encoding = encoding
+        self.max_categories = max_categories
+        self.constant_column = constant_column
+        self.solver = solver
+        self.refine = refine
+        self.tol = tol
+        self.allocation = allocation
+        self.time_limit = time_limit
+        self.n_jobs = n_jobs
+        self.device = device
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -19,13 +19,10 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss
 from qsdp.networks.storage import ESTIMATOR_KIND, write_archive
 
-__all__ = ["CV_ARRAYS", "CV_NUMBERS", "ENCODER_PARAMETERS", "LABELS", "save"]
+__all__ = ["ENCODER_PARAMETERS", "LABELS", "save"]
 
 #: Types of labels: text, booleans, integers and floats; other objects have no form in a file.
 LABELS: dict[str, type] = {"U": str, "b": bool, "i": int, "u": int, "f": float}
-
-#: Attributes of a cross-validated estimator that are numbers, and those that are arrays.
-CV_NUMBERS, CV_ARRAYS = ("beta_", "best_score_"), ("betas_", "scores_")
 
 #: Parameters of an encoder in a file: what its rule and its predictions depend on.
 ENCODER_PARAMETERS = {field.name for field in fields(EncodingRule)} | {"handle_unknown"}
@@ -53,7 +50,6 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         arrays |= {f"calibration.{name}": np.atleast_1d(line) for name, line in calibration.lines._asdict().items()}
     importances = getattr(model, "feature_importances_", None)
     arrays |= {} if importances is None else {"importances": importances}
-    arrays |= {f"cv.{name}": getattr(model, name) for name in CV_ARRAYS if hasattr(model, name)}
     factors = getattr(model, "_class_factors", None)
     arrays |= {} if factors is None else {"class_factors": factors}
     names = getattr(model, "feature_names_in_", None)
@@ -69,7 +65,6 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "network": network,
         "relaxation": {**({} if solution is None else solution.state()), "beta": model._trained_beta},
         "certificate": _certificate_state(model.certificate_),
-        "cv": {name: float(getattr(model, name)) for name in CV_NUMBERS if hasattr(model, name)},
         "provenance": versions(),
         "refined": model.refined_,
         "table": model.table_.state() if hasattr(model, "table_") else None,

@@ -32,7 +32,7 @@ _BARS = 12
 _UNEVEN = 2.0
 
 #: Parameters that do not concern the model.
-_OF_THE_RUN = frozenset({"keep_data", "n_jobs", "verbose", "warm_start"})
+_OF_THE_RUN = frozenset({"n_jobs", "verbose", "warm_start"})
 
 
 #: A line of the comparison with other models.

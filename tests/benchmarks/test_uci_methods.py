@@ -58,8 +58,9 @@ def test_the_names_are_those_of_the_methods() -> None:
 
 @pytest.mark.parametrize("name", CONVEX)
 def test_networks_are_certified_on_the_training_part(name: str, iris: Split) -> None:
-    method, model = METHODS[name], fitted(name, iris)
-    network, certificate = model.network_, method.certify(model, iris.X, iris.y)
+    method, search = METHODS[name], fitted(name, iris)
+    model = getattr(search, "best_estimator_", search)
+    network, certificate = model.network_, method.certify(search, iris.X, iris.y)
     assert certificate is not None
     problem = model.result_.problem
     assert problem.n_samples == len(iris.y)
@@ -68,16 +69,16 @@ def test_networks_are_certified_on_the_training_part(name: str, iris: Split) -> 
     assert network.n_neurons == m
     assert network.levels == (4 if name == "qsdp-4-levels" else 2)
     assert (network.activation is None) == (name != "qsdp-polynomial")
-    assert method.bits(model) == network.n_bits
-    assert method.chosen(model) == {"beta": problem.beta, "neurons": m}
+    assert method.bits(search) == network.n_bits
+    assert method.chosen(search) == {"beta": problem.beta, "neurons": m}
     assert model.score(iris.X, iris.y) > 0.8
     if name == "qsdp-beta-10":
         assert problem.beta == 10.0
     else:
-        assert model.beta_ in model.betas_
-        assert model.scores_.shape == (9, 5)
-        assert model.betas_[0] == pytest.approx(qsdp.beta_max(problem))
-        assert model.betas_[-1] == pytest.approx(1e-4 * model.betas_[0])
+        assert search.best_params_["beta"] == problem.beta
+        assert len(search.cv_results_["split4_test_score"]) == 9
+        grid = qsdp.beta_max(problem) * np.geomspace(1.0, 1e-4, 9)
+        np.testing.assert_allclose(search.cv_results_["param_beta"].astype(float), grid)
 
 
 def test_bits_of_sampled_networks_are_counted_by_hand(iris: Split) -> None:
@@ -87,21 +88,23 @@ def test_bits_of_sampled_networks_are_counted_by_hand(iris: Split) -> None:
 
 
 def test_the_relaxation_is_a_form_without_a_network(iris: Split) -> None:
-    method, model = METHODS["relaxation"], fitted("relaxation", iris)
+    method, search = METHODS["relaxation"], fitted("relaxation", iris)
+    model = search.best_estimator_
     outputs = model.result_.relaxation.predict(qsdp.lifting.append_constant(iris.X_test))
     outputs = model.target_scaling_.decode(outputs)
     np.testing.assert_array_equal(model.predict(iris.X_test), outputs.argmax(axis=1))
-    assert method.bits(model) == 32 * 15 * 3
-    assert method.certify(model, iris.X, iris.y) is None
+    assert method.bits(search) == 32 * 15 * 3
+    assert method.certify(search, iris.X, iris.y) is None
     assert model.score(iris.X, iris.y) > 0.9
 
 
 def test_relaxation_of_two_classes(heart: Split) -> None:
-    model = fitted("relaxation", heart)
+    search = fitted("relaxation", heart)
+    model = search.best_estimator_
     outputs = model.result_.relaxation.predict(qsdp.lifting.append_constant(heart.X_test))
     outputs = model.target_scaling_.decode(outputs)
     np.testing.assert_array_equal(model.predict(heart.X_test), (outputs > 0).astype(int))
-    assert METHODS["relaxation"].bits(model) == 32 * 21 * 22 // 2
+    assert METHODS["relaxation"].bits(search) == 32 * 21 * 22 // 2
 
 
 def test_logistic_regression_is_the_best_of_its_grid(iris: Split) -> None:

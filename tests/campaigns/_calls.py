@@ -56,8 +56,6 @@ LONG = {
     "distill": "qsdp.distill(network, X, 3000, refine='polish', tol=1e-12)",
     "QuantizedNetworkRegressor": "qsdp.QuantizedNetworkRegressor(n_neurons=2000, tol=1e-12).fit(X, y)",
     "QuantizedNetworkClassifier": "qsdp.QuantizedNetworkClassifier(n_neurons=2000, loss='logistic').fit(X, labels)",
-    "QuantizedNetworkRegressorCV": "qsdp.QuantizedNetworkRegressorCV(betas=50, cv=10).fit(X, y)",
-    "QuantizedNetworkClassifierCV": "qsdp.QuantizedNetworkClassifierCV(betas=50, cv=10).fit(X, labels)",
     **{
         f"baselines.{name}": f"baselines.{name}(random_state=0, {'passes' if 'BPLS' in name else 'n_epochs'}=10**6)"
         f".fit(X, {'labels' if 'Classifier' in name else 'y'})"
@@ -140,7 +138,6 @@ SHORT: dict[str, Call] = {
     "relaxation_path": lambda problem, seed: qsdp.relaxation_path(problem, 4, tol=1e-3),
     "certify": _certified,
     "QuantizedNetworkRegressor": _fitted(qsdp.QuantizedNetworkRegressor, n_neurons=10, tol=1e-2),
-    "QuantizedNetworkRegressorCV": _fitted(qsdp.QuantizedNetworkRegressorCV, n_neurons=10, betas=3, cv=3, tol=1e-2),
     **{f"baselines.{name}Regressor": _fitted(getattr(baselines, f"{name}Regressor")) for name in _BASELINES},
 }
 

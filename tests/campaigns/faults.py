@@ -115,8 +115,9 @@ except Exception as error:
 _NETWORK = "    found = [model.network_.U, model.network_.V, model.network_.alpha]"
 _CROSS_VALIDATION = f"""\
     print("ready", flush=True)
-    model = qsdp.QuantizedNetworkRegressorCV(n_neurons=20, cv=4, refine="none", tol=0.1, n_jobs=2, random_state=0)
-    model.fit(X, y)
+    from sklearn.model_selection import GridSearchCV
+    model = qsdp.QuantizedNetworkRegressor(n_neurons=20, refine="none", tol=0.1, random_state=0)
+    model = GridSearchCV(model, {{"beta": ["10%", "1%", "0.1%"]}}, cv=4, n_jobs=2).fit(X, y).best_estimator_
 {_NETWORK}"""
 _PASS = """\
     import dask.array as da

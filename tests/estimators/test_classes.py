@@ -54,14 +54,6 @@ def test_rows_of_labels_may_be_lists():
         np.testing.assert_array_equal(model.fit(X, rows).predict(X), predicted)
 
 
-def test_cross_validation_stratifies_objects():
-    model = qsdp.QuantizedNetworkClassifierCV(n_neurons=20, betas=3, cv=3, tol=1e-2, random_state=0)
-    labels = LABELS["intervals"]
-    by_codes = model.fit(X, labels.cat.codes).scores_
-    np.testing.assert_array_equal(model.fit(X, labels).scores_, by_codes)
-    assert set(model.predict(X)) <= set(labels)
-
-
 def test_exports_name_objects_by_their_text():
     model = qsdp.QuantizedNetworkClassifier(n_neurons=20, tol=1e-2, random_state=0).fit(X, LABELS["intervals"])
     description = describe(model)

@@ -11,24 +11,17 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from qsdp import (
     QuantizedNetworkClassifier,
-    QuantizedNetworkClassifierCV,
     QuantizedNetworkRegressor,
-    QuantizedNetworkRegressorCV,
 )
 
 #: Needs the environment variable SCIPY_ARRAY_API; the estimators compute in NumPy only.
 SKIPPED = ["check_array_api_input"]
 
-#: Few betas and folds; of the many fits of the checks only those of the regressor choose beta and polish, and those of
-#: `CHOSEN` an encoding, too.
-FEW = {"betas": [10.0, 1.0], "cv": 2, "encoding": "standard", "refine": "none"}
-
-#: Estimators and how many checks scikit-learn 1.9 has for them, of which all but `SKIPPED` run.
+#: Of the many fits of the checks only those of the regressor choose beta and polish, and those of `CHOSEN` an encoding,
+#: too. Estimators and how many checks scikit-learn 1.9 has for them, of which all but `SKIPPED` run.
 ESTIMATORS = [
     (QuantizedNetworkClassifier(beta="5%", encoding="standard", refine="none"), 65),
     (QuantizedNetworkRegressor(8, encoding="standard"), 58),
-    (QuantizedNetworkClassifierCV(**FEW), 65),
-    (QuantizedNetworkRegressorCV(**FEW), 58),
 ]
 
 #: What depends on how samples are dealt to folds, on their number and on that of the columns.

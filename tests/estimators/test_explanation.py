@@ -24,7 +24,6 @@ from sklearn.preprocessing import (
 
 from qsdp import (
     QuantizedNetworkClassifier,
-    QuantizedNetworkClassifierCV,
     QuantizedNetworkRegressor,
 )
 from qsdp.exceptions import InvalidInputError
@@ -114,9 +113,6 @@ MODELS = {
     "two classes": lambda: classifier().fit(X, CODES > 0),
     "two outputs": lambda: classifier(loss="cross_entropy").fit(X, CODES > 0),
     "three classes": lambda: classifier().fit(X, CODES),
-    "cross-validated": lambda: QuantizedNetworkClassifierCV(8, betas=3, cv=2, encoding="standard", random_state=0).fit(
-        X, CODES > 0
-    ),
 }
 
 

@@ -40,8 +40,6 @@ FAST: dict[str, Any] = {"n_neurons": 20, "refine": "none", "random_state": 0}
 ESTIMATORS: dict[str, Any] = {
     "Classifier": FAST | {"beta": "5%"},
     "Regressor": FAST | {"beta": "5%"},
-    "ClassifierCV": FAST | {"betas": 2, "cv": 2},
-    "RegressorCV": FAST | {"betas": 2, "cv": 2},
 }
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.exceptions.QSDPWarning")
 
@@ -157,7 +155,7 @@ def dense(transformer: Any, table: Any) -> Any:
     ],
     ids=lambda value: type(value).__name__,
 )
-@pytest.mark.parametrize("estimator", ["Classifier", "ClassifierCV"])
+@pytest.mark.parametrize("estimator", ["Classifier"])
 def test_a_transformer_is_fitted_as_in_a_pipeline(estimator: str, encoding: Any, table: Any) -> None:
     expected = outputs_of(estimator, dense(sklearn.clone(encoding), table), encoding="none")
     assert_allclose(outputs_of(estimator, table, encoding=encoding), expected, rtol=0, atol=1e-12)

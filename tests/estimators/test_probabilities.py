@@ -17,7 +17,7 @@ from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.multioutput import ClassifierChain
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -25,9 +25,7 @@ from sklearn.utils import get_tags
 
 from qsdp import (
     QuantizedNetworkClassifier,
-    QuantizedNetworkClassifierCV,
     QuantizedNetworkRegressor,
-    QuantizedNetworkRegressorCV,
 )
 from qsdp.datasets import load_bundled
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
@@ -40,13 +38,11 @@ CODES = (REAL > 0).astype(int)
 THREE = np.digitize(REAL, [-0.5, 0.5])
 LABELS = np.stack([CODES, X[:, 0] > 0.3, X[:, 1] * X[:, 2] > 0], axis=1).astype(int)
 COUNTS = np.random.default_rng(1).integers(0, 4, len(X))
-FOUR = [
+BOTH = [
     QuantizedNetworkClassifier(beta="5%"),
     QuantizedNetworkRegressor(beta="5%"),
-    QuantizedNetworkClassifierCV(betas=2, cv=2),
-    QuantizedNetworkRegressorCV(betas=2, cv=2),
 ]
-four = pytest.mark.parametrize("estimator", FOUR, ids=lambda one: type(one).__name__)
+both = pytest.mark.parametrize("estimator", BOTH, ids=lambda one: type(one).__name__)
 
 
 def classifier(**options: Any) -> QuantizedNetworkClassifier:
@@ -83,9 +79,8 @@ def test_every_loss_has_probabilities(loss: Any, y: np.ndarray) -> None:
     np.testing.assert_array_equal(probabilities.argmax(axis=1), model.predict(X))
 
 
-@pytest.mark.parametrize("make", [classifier, lambda **options: QuantizedNetworkClassifierCV(betas=2, cv=2, **options)])
-def test_fit_calibrates_if_asked_and_the_first_request_says_so(make: Any) -> None:
-    asked, model = (make(random_state=0, probability=flag).fit(X, CODES) for flag in (True, False))
+def test_fit_calibrates_if_asked_and_the_first_request_says_so() -> None:
+    asked, model = (classifier(random_state=0, probability=flag).fit(X, CODES) for flag in (True, False))
     assert asked.calibration_.is_fitted
     assert not model.calibration_.is_fitted
     with warnings.catch_warnings():
@@ -107,16 +102,6 @@ def test_calibration_has_a_stage_and_time_of_its_own(capfd: pytest.CaptureFixtur
         hurried.calibration_.lines.slopes
         == classifier(beta=1.0, probability=True).fit(X, CODES).calibration_.lines.slopes
     )
-
-
-def test_scores_of_folds_calibrate_without_a_word() -> None:
-    settings = {"betas": 2, "cv": 2, "scoring": "neg_log_loss", "encoding": "standard", "random_state": 0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = QuantizedNetworkClassifierCV(**settings, refine="refit").fit(X, CODES)
-    assert np.all(model.scores_ < 0.0)
-    with pytest.raises(InvalidTypeError, match="probability must be"):
-        classifier(probability="yes").fit(X, CODES)
 
 
 def test_probabilities_say_how_often_a_class_comes() -> None:
@@ -203,11 +188,9 @@ def test_soft_voting_and_scores_of_probabilities() -> None:
     assert voting.fit(X, THREE).score(X, THREE) > 0.6
     scores = cross_val_score(classifier(), X, CODES, cv=3, scoring="neg_log_loss")
     assert scores.mean() > -np.log(2.0)
-    cross_validated = QuantizedNetworkClassifierCV(
-        betas=3, cv=2, encoding="standard", scoring="neg_log_loss", random_state=0
-    )
-    assert cross_validated.fit(X, CODES).best_score_ > -np.log(2.0)
-    assert cross_validated.predict_log_proba(X).shape == (90, 2)
+    search = GridSearchCV(classifier(), {"beta": ["1%", "10%"]}, cv=2, scoring="neg_log_loss").fit(X, CODES)
+    assert search.best_score_ > -np.log(2.0)
+    assert search.predict_log_proba(X).shape == (90, 2)
 
 
 @pytest.mark.parametrize("name", ["breast-cancer-wisconsin", "wine"])
@@ -248,13 +231,9 @@ def test_several_labels(loss: str) -> None:
 
 def test_tags_of_several_labels() -> None:
     assert get_tags(classifier()).classifier_tags.multi_label
-    assert get_tags(QuantizedNetworkClassifierCV()).classifier_tags.multi_label
 
 
 def test_cross_validation_of_several_labels() -> None:
-    model = QuantizedNetworkClassifierCV(betas=3, cv=2, encoding="standard", random_state=0).fit(X, LABELS)
-    assert model.predict(X).shape == LABELS.shape
-    assert model.score(X, LABELS) > 0.3
     chain = ClassifierChain(classifier()).fit(X, LABELS)
     assert chain.predict(X).shape == LABELS.shape
 
@@ -330,7 +309,7 @@ def test_a_start_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- sparse data -----------------------------------------------------------------------------------------
 
 
-@four
+@both
 @pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csc_array])
 def test_sparse_data_are_refused(estimator: Any, kind: Any) -> None:
     y = CODES if "Classifier" in type(estimator).__name__ else REAL

@@ -125,12 +125,6 @@ def test_fits_to_batches_are_saved_and_resampled(tmp_path: Path) -> None:
     assert not hasattr(loaded, "table_")
 
 
-def test_cross_validated_estimators_take_a_sample() -> None:
-    X, y, _ = rows()
-    with pytest.raises(InvalidTypeError, match="RowBatches"):
-        qsdp.QuantizedNetworkRegressorCV(betas=2, cv=2, random_state=0).fit(batches(X, y))
-
-
 # -- passes ----------------------------------------------------------------------------------------------
 
 

@@ -48,8 +48,6 @@ CASES: list[tuple[type, dict[str, Any], str]] = [
     (QuantizedNetworkClassifier, {"loss": "hinge", "activation": None, "beta": 0.7}, "several"),
     (QuantizedNetworkRegressor, {"loss": Huber(delta=0.7), "activation": (0.5, 0.1, 0.2)}, "number"),
     (QuantizedNetworkRegressor, {"beta": "20%", "encoding": "thresholds"}, "numbers"),
-    (qsdp.QuantizedNetworkClassifierCV, {"betas": 3, "cv": 2, "class_weight": "balanced"}, "two"),
-    (qsdp.QuantizedNetworkRegressorCV, {"betas": [0.5, 1.0], "cv": 2}, "number"),
 ]
 
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from table_files import fit_to
 
 import qsdp
-from qsdp import QuantizedNetworkClassifier, QuantizedNetworkClassifierCV, QuantizedNetworkRegressor
+from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.encoding import TableEncoder
 from qsdp.exceptions import ExportError, InvalidTypeError, StorageError
 from qsdp.export import describe, onnx_inputs, to_c, to_onnx, to_verilog
@@ -201,8 +201,6 @@ def test_search_and_cross_validation(iris):
     X, y = iris
     search = GridSearchCV(QuantizedNetworkClassifier(**FAST), {"levels": [2, 3]}, cv=2).fit(X, y)
     assert describe(search).network is search.best_estimator_.network_
-    options = {name: value for name, value in FAST.items() if name != "beta"}
-    check(QuantizedNetworkClassifierCV(betas=2, cv=2, **options).fit(X, y), X)
 
 
 def test_files(iris, tmp_path):

@@ -397,19 +397,11 @@ def estimators():
         "classifier, two classes": (classifier(30, beta=4.0, loss="logistic"), three > 0),
         "classifier, three classes": (classifier(30, beta=4.0), three),
         "classifier, cross_entropy": (classifier(30, beta=0.3, loss="cross_entropy", activation="relu_like"), three),
-        "regressor, CV": (qsdp.QuantizedNetworkRegressorCV(30, betas=5, cv=3, **shared), y[:, 0]),
-        "classifier, CV": (
-            qsdp.QuantizedNetworkClassifierCV(30, betas=5, cv=3, evaluate="network", loss="cross_entropy", **shared),
-            three,
-        ),
     }
     parts = {}
     for name, (model, target) in models.items():
         model.fit(X, target)
         parts[name] = {**of_sample(model.certificate_, model.network_), "score": of_point(model.score(X, target))}
-        if hasattr(model, "betas_"):
-            parts[name] |= {"betas": computed(model.betas_), "beta": computed(model.beta_)}
-            parts[name]["scores"] = of_point(model.scores_)
     return joined(parts)
 
 

@@ -255,8 +255,6 @@ def test_notebooks_get_lines_of_long_calls_unasked(capfd, monkeypatch, notebook)
 FITS = {
     qsdp.QuantizedNetworkClassifier: {"beta": 0.5},
     qsdp.QuantizedNetworkRegressor: {"beta": 0.5},
-    qsdp.QuantizedNetworkClassifierCV: {"betas": [0.5, 5.0], "cv": 2},
-    qsdp.QuantizedNetworkRegressorCV: {"betas": [0.5, 5.0], "cv": 2},
 }
 
 
@@ -278,7 +276,7 @@ def test_long_fits_in_notebooks_show_their_stages_unasked(estimator, capfd, monk
     fit()
     written = capfd.readouterr()
     assert written.out == ""
-    assert {"folds" if "betas" in FITS[estimator] else "solve"} <= {name_of(line) for line in written.err.splitlines()}
+    assert "solve" in {name_of(line) for line in written.err.splitlines()}
 
 
 def name_of(line):
@@ -295,22 +293,6 @@ def test_estimators(estimator, capfd):
     silent = estimator(40, beta=0.5, random_state=0, refine="none").fit(X, y)
     assert capfd.readouterr() == ("", "")
     np.testing.assert_array_equal(model.predict(X), silent.predict(X))
-
-
-@pytest.mark.parametrize("estimator", [qsdp.QuantizedNetworkClassifierCV, qsdp.QuantizedNetworkRegressorCV])
-@pytest.mark.filterwarnings("ignore:the certified gap is")
-@pytest.mark.parametrize("evaluate", ["relaxation", "network"])
-def test_estimators_with_cross_validation(estimator, evaluate, capfd):
-    y = np.sign(Y) if estimator is qsdp.QuantizedNetworkClassifierCV else Y
-    settings = {"betas": [0.5, 5.0], "cv": 2, "evaluate": evaluate, "random_state": 0, "refine": "none"}
-    model = estimator(40, verbose=True, **settings).fit(X, y)
-    stages = stages_of(capfd.readouterr().err)
-    assert list(stages) == ["encode", "folds", "solve", "shape", "sample", "certify"]
-    assert stages["folds"] == "2 of 2"
-    silent = estimator(40, **settings).fit(X, y)
-    assert capfd.readouterr() == ("", "")
-    np.testing.assert_array_equal(model.predict(X), silent.predict(X))
-    np.testing.assert_array_equal(model.scores_, silent.scores_)
 
 
 @pytest.mark.parametrize(

@@ -394,7 +394,6 @@ ESTIMATOR_ARGUMENTS = (
     "activation",
     "levels",
     "solver",
-    "shaping",
     "allocation",
     "tol",
     "n_jobs",

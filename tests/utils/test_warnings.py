@@ -9,7 +9,7 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
-from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -46,16 +46,6 @@ def regressor() -> object:
     return fitted(qsdp.QuantizedNetworkRegressor, Y)
 
 
-class Splits:
-    """A splitter, which has no form in a file."""
-
-    def split(self, X: object, y: object = None, groups: object = None) -> object:
-        return iter([train_test_split(np.arange(len(X)), random_state=0)])
-
-    def get_n_splits(self, *_: object) -> int:
-        return 1
-
-
 def hurried(estimator: type, **settings: object) -> object:
     return estimator(random_state=0, time_limit=TINY, **settings)
 
@@ -69,8 +59,6 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "classifier": lambda _: hurried(qsdp.QuantizedNetworkClassifier).fit(X, LABELS),
     "gap": lambda _: qsdp.QuantizedNetworkRegressor(3, beta=0.01, refine="none", random_state=0).fit(X, Y),
     "scales": lambda _: qsdp.QuantizedNetworkRegressor(20, encoding="none", beta="5%").fit(X * [1, 1, 1, 1, 1e4], Y),
-    "cross-validated": lambda _: hurried(qsdp.QuantizedNetworkRegressorCV, betas=3, cv=2).fit(X, Y),
-    "cross-validated classifier": lambda _: hurried(qsdp.QuantizedNetworkClassifierCV, betas=3, cv=2).fit(X, LABELS),
     "predict": lambda _: regressor().predict(table(b="w")),
     "score": lambda _: regressor().score(table(b="w"), Y),
     "predict_proba": lambda _: classifier().predict_proba(table(b="w")),
@@ -85,11 +73,6 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "encoder": lambda _: TableEncoder(handle_unknown="warn").fit(table()).transform(table(b="w")),
     "encoder, at once": lambda _: TableEncoder().fit_transform(table(a=["x?", *X[1:, 0].astype(str)])),
     "thresholds": lambda _: TableEncoder("thresholds").fit_transform(table(a=["x?", *X[1:, 0].astype(str)])[["a"]]),
-    "save": lambda folder: (
-        qsdp.QuantizedNetworkRegressorCV(20, betas=2, cv=Splits(), refine="none", random_state=0)
-        .fit(X, Y)
-        .save(folder / "model")
-    ),
 }
 
 

@@ -2,8 +2,8 @@
 
 Each classifier and regressor of `qsdp.baselines` has its default parameters, except for one hidden layer of 20 units
 where it has hidden layers. `distill` then matches every layer by a network of binary weights on the training set, with
-500 polished neurons per layer. It is compared with the relaxation's own network (`QuantizedNetworkClassifierCV` or the
-regressor, with the same number of neurons and beta chosen by cross-validation) and, for backpropagation and ReLU
+500 polished neurons per layer. It is compared with the relaxation's own network (`QuantizedNetworkClassifier` or the
+regressor, with the same number of neurons and the default `beta="auto"`) and, for backpropagation and ReLU
 networks, with weights rounded to signs with a scale per neuron (for ReLU, outputs are also matched on the training
 set). There are ten splits with 25 % for testing, stratified by class; inputs and real targets are standardised. Planted
 data are 400 samples of 20 Gaussian columns, new ones for every split. Regressors are scored by R².
@@ -64,8 +64,8 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 def model_of(name: str, seed: int, *, regression: bool) -> Any:
     if name == OWN:
-        own = qsdp.QuantizedNetworkRegressorCV if regression else qsdp.QuantizedNetworkClassifierCV
-        return own(NEURONS, refine="polish", activation=None, encoding="none", random_state=seed)
+        own = qsdp.QuantizedNetworkRegressor if regression else qsdp.QuantizedNetworkClassifier
+        return own(NEURONS, activation=None, encoding="none", random_state=seed)
     system, options = SYSTEMS[name]
     system = system.replace("Classifier", "Regressor") if regression else system
     return getattr(baselines, system)(random_state=seed, **options)
