@@ -123,7 +123,7 @@ class TrainingOptions(Options):
         `QSDPResult.resample` can change m later; sampling noise falls as :math:`1/\sqrt m`.
         """,
         _check_neurons,
-        "Number of neurons; by default the fewest that match the relaxation. `qsdp resample` changes it later.",
+        "Number of neurons; by default the fewest that match the relaxation.",
     )
     beta: float | str = option(
         0.1,

@@ -1,4 +1,4 @@
-"""The command-line program `qsdp`: demo, fit, predict, resample, certify, report, export, datasets."""
+"""The command-line program `qsdp`: demo, fit, predict, certify, report, export, datasets."""
 
 import sys
 from typing import Any

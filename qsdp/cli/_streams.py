@@ -44,7 +44,7 @@ _LONGEST = 190
 _PRINTED: ContextVar[set[str]] = ContextVar("_PRINTED")
 
 #: Commands in the order of the help; each is a function in a module of its name.
-COMMANDS = ("demo", "fit", "predict", "resample", "certify", "export", "report", "datasets")
+COMMANDS = ("demo", "fit", "predict", "certify", "export", "report", "datasets")
 
 
 class _PlainFlags:

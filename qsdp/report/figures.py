@@ -13,7 +13,6 @@ from qsdp.networks import BilinearNetwork, BlockNetwork
 __all__ = [
     "WITHOUT_PERCENT",
     "Figure",
-    "bound_figure",
     "certificate_figures",
     "network_fact",
     "show_measure",
@@ -32,7 +31,7 @@ def certificate_figures(certificate: Certificate, *, standardised: bool) -> list
     """Return the figures of a certificate: objective, lower bound and gap, maybe for standardised targets."""
     units = ", for the standardised target" if standardised else ""
     return [
-        bound_figure(certificate.lower_bound),
+        ("lower bound", f"{certificate.lower_bound:.6g}", "on the global optimum, over networks of any width"),
         ("objective", f"{certificate.objective:.6g}", f"of this network{units}"),
         ("gap", f"{certificate.gap:.4g}", "upper bound on objective minus global optimum"),
         ("relative gap", format_share(certificate.relative_gap), _proven(certificate)),
@@ -43,11 +42,6 @@ def _proven(certificate: Certificate) -> str:
     if certificate.proven_optimal:
         return f"globally optimal to relative gap {certificate.relative_gap:.2g}"
     return "the same as a share of the objective"
-
-
-def bound_figure(lower_bound: float, note: str = "on the global optimum, over networks of any width") -> Figure:
-    """Return the proven lower bound."""
-    return "lower bound", f"{lower_bound:.6g}", note
 
 
 def show_measure(measure: str, value: float) -> str:

@@ -25,7 +25,6 @@ COMMANDS = {
     "fit": ("MODEL", f"{_FIT} MODEL"),
     "fit, thresholds": ("BITS", f"{_FIT} BITS --encoding thresholds"),
     "predict": ("PREDICTED.csv", "predict MODEL TABLE --output PREDICTED.csv --force"),
-    "resample": ("NEW", "resample MODEL --neurons 40 --output NEW --force"),
     "certify": ("CERTIFICATE", "certify MODEL TABLE --output CERTIFICATE --force"),
     "report": ("PAGE.html", "report MODEL TABLE --output PAGE.html --force"),
     "export, c": ("SOURCE.c SOURCE.h", "export --force MODEL --to c --output SOURCE.c"),

@@ -120,7 +120,6 @@ def test_a_dash_is_standard_output_of_predictions_only(trained: Path, here: Path
     model, data = trained / "label.qsdp", trained / "messy.csv"
     assert run("predict", model, data, "--output", "-").stdout == run("predict", model, data).stdout
     for command in (
-        ("resample", model, "--neurons", 5),
         ("fit", data, "--target", "label"),
         ("certify", model, data),
     ):
@@ -146,4 +145,3 @@ def test_truncated_models(trained: Path, here: Path, keep: int) -> None:
     content = (trained / "label.qsdp").read_bytes()
     (here / "bad.qsdp").write_bytes(content[:keep])
     assert "'bad.qsdp'" in refused("predict", "bad.qsdp", trained / "messy.csv")
-    assert "'bad.qsdp'" in refused("resample", "bad.qsdp", "--neurons", 5)

@@ -27,7 +27,7 @@ def test_version_and_help() -> None:
     for arguments in ([], ["--help"], ["-h"]):
         result = run(*arguments)
         assert result.exit_code == 0
-        for command in ("demo", "fit", "predict", "resample", "certify", "datasets"):
+        for command in ("demo", "fit", "predict", "certify", "export", "report", "datasets"):
             assert command in result.stdout
     assert "--test-size" in run("fit", "--help").stdout
 
@@ -40,7 +40,7 @@ def test_version_and_help() -> None:
         (["fit"], "FILE'"),
         (["fit", "x.csv"], "--target"),
         (["demo", "--neurons", "many"], "--neurons"),
-        (["resample", "m.qsdp"], "--neurons"),
+        (["resample", "m.qsdp"], "No such command 'resample'"),
     ],
 )
 def test_usage_errors_are_one_line(arguments: list[str], message: str) -> None:
@@ -168,7 +168,6 @@ def test_stages_are_bars_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, tra
             "b.qsdp",
         ],
         "gap": ["certify", trained / "kind.qsdp", trained / "iris.csv"],
-        "Sampling": ["resample", trained / "kind.qsdp", "--neurons", 20],
     }.items():
         done = run(*arguments)
         assert done.exit_code == 0, done.stderr

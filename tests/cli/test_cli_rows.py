@@ -281,4 +281,3 @@ def test_files_of_python_are_named(here: Path) -> None:
         message = f"'{name}.qsdp' holds {what}, without the columns of a table; in Python, qsdp.load('{name}.qsdp')"
         assert message in refused("predict", f"{name}.qsdp", "data.csv")
         assert message in refused("certify", f"{name}.qsdp", "data.csv")
-        assert message in refused("resample", f"{name}.qsdp", "--neurons", 9)
