@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from qsdp.encoding.patches import Patches
     from qsdp.encoding.table_blocks import TableBlocks
     from qsdp.encoding.transformers import TableEncoder
-    from qsdp.encoding.union import Union
     from qsdp.encoding.windows import Windows
 
 #: Modules of the transformers, which need scikit-learn; encodings do not.
@@ -20,7 +19,6 @@ _TRANSFORMERS = {
     "Patches": "patches",
     "TableBlocks": "table_blocks",
     "TableEncoder": "transformers",
-    "Union": "union",
     "Windows": "windows",
 }
 
@@ -32,7 +30,6 @@ __all__ = [
     "Patches",
     "TableBlocks",
     "TableEncoder",
-    "Union",
     "Windows",
     "row_scale",
 ]

@@ -115,28 +115,14 @@ class MomentEncoder(BlockEncoder):
     def _relearn(self, state: dict[str, Any]) -> None:
         """Set these attributes from a file, or raise StorageError."""
 
-    def picture(self, signs: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], int]:
-        """Arrange the signs of a filter as a picture, and return it with the sign of the constant, 0 without one."""
-        return signs[None, : self._side], 0
-
-    @property
-    def regions_shape(self) -> tuple[int, int]:
-        """Rows and columns in which the blocks are arranged: regions of images; lags and segments of series."""
-        return 1, self._n_blocks
-
-    def region_name(self, row: int, column: int) -> str:
-        """Return the name of a block by its row and column in `regions_shape`."""
-        return f"row {row + 1}, column {column + 1}"
+    @abstractmethod
+    def picture(self, signs: npt.NDArray[np.int8], block: int) -> tuple[npt.NDArray[np.int8], int]:
+        """Arrange the signs of a filter of a block as a picture; also return the sign of the constant, or 0."""
 
     @property
     @abstractmethod
-    def _side(self) -> int:
-        """Side N of the blocks."""
-
-    @property
-    @abstractmethod
-    def _n_blocks(self) -> int:
-        """Number R of blocks."""
+    def _sides(self) -> list[int]:
+        """Sides N of the blocks."""
 
     @property
     @abstractmethod
@@ -180,12 +166,12 @@ class MomentEncoder(BlockEncoder):
             self.__dict__.pop(name, None)
         samples = self.samples(X)
         self._learn(samples)
-        self._set_layout(np.ones(self._n_blocks))
+        self._set_layout(np.ones(len(self._sides)))
         return samples
 
     def _end(self, parts: Iterable[npt.NDArray[Any]]) -> None:
         """Learn the penalty factors of the blocks, from all rows if `scaling` requires them."""
-        omega = self._units if self.scaling == "none" else _mean_sizes(parts, self.layout_) / self._side
+        omega = self._units if self.scaling == "none" else _mean_sizes(parts, self.layout_) / self._sides
         self._set_layout(omega)
 
     def to_state(self) -> dict[str, Any]:
@@ -197,15 +183,15 @@ class MomentEncoder(BlockEncoder):
         fields = dict(state) if type(state) is dict else {}
         omega = fields.pop("omega", None)
         self._relearn(fields)
-        if not is_list(omega) or len(omega) != self._n_blocks or not all(map(is_positive, omega)):
-            raise StorageError(f"encoder: omega must be {self._n_blocks} positive numbers")
+        if not is_list(omega) or len(omega) != len(self._sides) or not all(map(is_positive, omega)):
+            raise StorageError(f"encoder: omega must be {len(self._sides)} positive numbers")
         self._set_layout(np.array(omega))
 
     def _layout_of(self, samples: Any) -> Layout:
         return replace(self.layout_, patches=self._geometry(samples))
 
     def _set_layout(self, omega: FloatArray) -> None:
-        self.layout_ = check_layout([self._side] * self._n_blocks, omega=omega)
+        self.layout_ = check_layout(self._sides, omega=omega)
 
     def transform(self, X: Any) -> Blocks:
         """Return the blocks of samples, which must have the shape of those of `fit`."""

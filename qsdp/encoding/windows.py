@@ -155,12 +155,12 @@ class Windows(MomentEncoder):
         return int(self.size * len(self.mean_) + (self.constant > 0.0))
 
     @property
-    def _n_blocks(self) -> int:
-        return int(len(self._checked_lags) * self.segments)
+    def _sides(self) -> list[int]:
+        return [self._side] * (len(self._checked_lags) * self.segments)
 
     @property
     def _units(self) -> FloatArray:
-        return np.full(self._n_blocks, (self.constant or 1.0) ** 2)
+        return np.full(len(self._sides), (self.constant or 1.0) ** 2)
 
     def _of_block(self, products: FloatArray, count: int) -> FloatArray:
         return products / count
@@ -181,19 +181,10 @@ class Windows(MomentEncoder):
             for first, last in pairwise(edges):
                 yield windows[:, first:last]
 
-    def picture(self, signs: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], int]:
+    def picture(self, signs: npt.NDArray[np.int8], block: int) -> tuple[npt.NDArray[np.int8], int]:
         """Arrange the signs of a filter as channels by times; see `MomentEncoder.picture`."""
         count = self.size * self.n_features_in_
         return signs[:count].reshape(self.size, -1).T, int(signs[count]) if self._side > count else 0
-
-    @property
-    def regions_shape(self) -> tuple[int, int]:
-        """Numbers of lags and of segments."""
-        return len(self._checked_lags), self.segments
-
-    def region_name(self, row: int, column: int) -> str:
-        """Return the name of a block by its lag and segment."""
-        return f"lag {np.ravel(self.lags)[row]}, segment {column + 1}"
 
     def _learned(self) -> dict[str, Any]:
         return {"length": self.length_, "mean": self.mean_.tolist(), "scale": self.scale_.tolist()}

@@ -89,10 +89,10 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         missing entries become bits, and inputs are scaled to rows of norm about 1.5. "none" or None uses X unchanged.
         A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline. X has two dimensions and may
         then hold text and missing entries; the output must be numeric and is converted to a dense array. With
-        `qsdp.encoding.Patches`, `Windows` or a `Union` of them, X are images or series, and the network is a
-        `BlockNetwork`: bilinear, so that `activation` must be None or its default, without a constant column of its
-        own. ``refine="exact"`` then proves the optimum without a relaxation if its neurons can be enumerated.
-        `qsdp.encoding.TableBlocks` makes such blocks of tables.
+        `qsdp.encoding.Patches` or `Windows`, X are images or series, and the network is a `BlockNetwork`: bilinear, so
+        that `activation` must be None or its default, without a constant column of its own. ``refine="exact"`` then
+        proves the optimum without a relaxation if its neurons can be enumerated. `qsdp.encoding.TableBlocks` makes such
+        blocks of tables.
     max_categories : int, default=50
         Largest number of categories of a text column that get a bit each, >= 2; the most frequent ones do. The other
         categories set none of these bits. Only used with an `encoding` given by name.

@@ -15,7 +15,7 @@ from qsdp._utils.stored import Checks, are_texts, checked, is_list, is_number, i
 from qsdp.activations import get_activation
 from qsdp.certificates import Certificate
 from qsdp.certificates.certificate import BOUND_TYPES
-from qsdp.encoding import Encoding, Patches, TableBlocks, TableEncoder, Union, Windows
+from qsdp.encoding import Encoding, Patches, TableBlocks, TableEncoder, Windows
 from qsdp.encoding.moments import BlockEncoder
 from qsdp.estimators.calibration import Calibration, Lines
 from qsdp.estimators.classifier import QuantizedNetworkClassifier
@@ -45,7 +45,7 @@ _CLASSES: dict[str, Any] = {
 }
 
 
-_ENCODERS: dict[str, Any] = {one.__name__: one for one in (Patches, TableBlocks, Windows, Union)}
+_ENCODERS: dict[str, Any] = {one.__name__: one for one in (Patches, TableBlocks, Windows)}
 
 
 def load(path: str | os.PathLike[str]) -> Any:

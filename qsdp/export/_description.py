@@ -70,7 +70,7 @@ class ModelDescription:
         rows for an estimator fitted to Dask collections.
     moments : InputMoments or None
         Moments of the training set that centre the effects of columns, if known.
-    blocks : Patches, Windows, Union or None
+    blocks : Patches, Windows or None
         The encoder of images or series of a network on blocks.
     scores_in_training : ndarray of shape (2, C), or None
         Smallest and largest score of each output on the training rows, if known.
@@ -222,7 +222,7 @@ def describe(model: Any, *, encoder: Any = None, blocks: bool = False) -> ModelD
     Parameters
     ----------
     model : network, estimator, pipeline or ModelDescription
-    encoder : Patches, Windows or Union, optional
+    encoder : Patches or Windows, optional
         The fitted encoder of a network on blocks that is passed without an estimator.
     blocks : bool, default=False
         Whether networks on blocks are allowed.
@@ -276,6 +276,8 @@ def check_encoder(description: ModelDescription, *, series: bool = False) -> Any
         names = " or ".join(kind.__name__ for kind in kinds)
         more = "; series are exported by to_c only" if isinstance(encoder, Windows) else ""
         raise ExportError(f"only networks on {names} can be exported; got {encoder!r:.60}{more}")
+    if len(getattr(encoder, "grids", [encoder])) > 1:
+        raise ExportError(f"only networks on patches of one setting can be exported; got {encoder!r:.60}")
     return encoder
 
 

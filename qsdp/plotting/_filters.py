@@ -125,7 +125,7 @@ class FiltersDisplay(Display):
         for place, (j, c) in enumerate(self.neurons_.tolist()):
             x, y = width * (place % _ROW), -height * (place // _ROW)
             for k, signs in enumerate((self.network.U[j], self.network.V[j])):
-                filtered, constant = self.encoder.picture(signs)
+                filtered, constant = self.encoder.picture(signs, int(self.network.block[j]))
                 self._picture(ax, (filtered > 0).astype(float), x + 1.3 * k, y, **style)
                 if constant:
                     shade = "white" if constant > 0 else "black"
@@ -148,13 +148,14 @@ class FiltersDisplay(Display):
 
         encoder = self.encoder
         if isinstance(encoder, Patches):
-            row, column = divmod(block, encoder.regions)
-            parts = [(edges[one], edges[one + 1] - 1) for edges, one in zip(encoder.edges, (row, column), strict=True)]
-            sides = [side // encoder.downsample for side in encoder.image_shape_[:2]]
+            grid, region = encoder.grid_of(block)
+            places = zip(grid.edges, divmod(region, grid.regions), strict=True)
+            parts = [(edges[one], edges[one + 1] - 1) for edges, one in places]
+            sides = [side // grid.downsample for side in grid.image_shape[:2]]
             # Pixels under the patches of the region, without the padding.
             spans = [
                 np.clip(
-                    [encoder.stride * first - encoder.padding, encoder.stride * last - encoder.padding + encoder.size],
+                    [grid.stride * first - grid.padding, grid.stride * last - grid.padding + grid.size],
                     0,
                     side,
                 )

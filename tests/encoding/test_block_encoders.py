@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import qsdp
 import qsdp_check
-from qsdp.encoding import Patches, Union, Windows
+from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 
 RNG = np.random.default_rng(0)
@@ -82,7 +82,7 @@ def test_size_scaling_makes_mean_sizes_equal() -> None:
 @pytest.mark.parametrize("scaling", ["none", "size"])
 def test_fit_learns_the_same_without_the_rows_of_all(scaling: str) -> None:
     images = RNG.integers(0, 256, (300, 20, 20)).astype(np.uint8)
-    for encoder in (Patches(5, regions=2, scaling=scaling), Union([Patches(3, scaling=scaling)])):
+    for encoder in (Patches(5, regions=2, scaling=scaling), Patches((3, 5), scaling=scaling)):
         omega = clone(encoder).fit_transform(images).omega
         np.testing.assert_allclose(encoder.fit(images).layout_.omega, omega, rtol=1e-12)
     series = RNG.standard_normal((300, 2, 40))
@@ -147,7 +147,7 @@ def test_images_of_another_scale_are_named() -> None:
         (images.astype(np.uint16) * 257, "uint16 from 0 to 65535"),
         (images.astype(np.int16) - 128, "int16 from -128 to 127"),
     ):
-        for one in (encoder, restored, Union([Patches(2, regions=1)]).fit(images)):
+        for one in (encoder, restored, Patches((2, 3), regions=1).fit(images)):
             with pytest.warns(QSDPWarning, match=f"X holds images of {here}, but those of training were uint8 from 0"):
                 one.transform(other)
 
@@ -166,7 +166,7 @@ def test_predictions_by_neurons_and_moments_are_those_of_the_blocks(m: int) -> N
     encoders: list[tuple[Any, Any]] = [
         (Patches(3, regions=2, downsample=2), IMAGES),
         (Windows(3, segments=2, lags=(1, 2)), RNG.standard_normal((4, 2, 12))),
-        (Union([Patches(2, regions=2), Patches(3, regions=1)]), IMAGES),
+        (Patches(size=(2, 3), regions=(2, 1)), IMAGES),
     ]
     for encoder, X in encoders:
         blocks = encoder.fit_transform(X)
@@ -221,14 +221,28 @@ def test_series_of_equal_length_may_be_an_array_or_a_list() -> None:
     assert Windows(4).fit_transform(np.fromiter(series, dtype=object)) == blocks
 
 
-def test_a_union_has_the_blocks_of_all() -> None:
-    parts = [Patches(2, regions=2), Patches(3, regions=1)]
-    blocks = Union(parts).fit_transform(IMAGES)
-    alone = [one.fit_transform(IMAGES) for one in parts]
-    assert blocks.rows.dtype == np.int32
+@pytest.mark.parametrize("scaling", ["none", "size"])
+@pytest.mark.parametrize("images", [IMAGES, IMAGES / np.float32(7.0)], ids=["integers", "floats"])
+def test_several_settings_have_the_blocks_of_all(images: np.ndarray, scaling: str) -> None:
+    several: dict[str, Any] = {"size": (2, 3, 1), "stride": [2, 1, 1], "padding": (1, 0, 0), "regions": (2, 1, 3)}
+    several["downsample"] = np.array([1, 2, 1])
+    common = {"centre": 3, "scaling": scaling}
+    encoder = Patches(**several, **common)
+    blocks = encoder.fit_transform(images)
+    settings = [dict(zip(several, one, strict=True)) for one in zip(*several.values(), strict=True)]
+    alone = [Patches(**one, **common).fit_transform(images) for one in settings]
+    assert blocks.sizes == (9,) * 4 + (19,) + (3,) * 9
+    assert blocks.rows.dtype == alone[0].rows.dtype == (np.int32 if images is IMAGES else np.float32)
     assert np.array_equal(blocks.rows, np.hstack([one.rows for one in alone]))
-    assert blocks.omega == alone[0].omega + alone[1].omega
+    np.testing.assert_allclose(blocks.omega, sum((one.omega for one in alone), ()), rtol=1e-14)
     assert blocks.layout.patches is None
+    assert encoder.transform(images[2:5]) == blocks[2:5]
+    # Sequences of one entry are a single setting, and numbers hold for every setting.
+    one, same = Patches([3], regions=(2,), scaling=scaling), Patches(3, regions=2, scaling=scaling)
+    assert one.fit_transform(images) == same.fit_transform(images)
+    assert one.fit_transform(images).layout.patches == same.fit_transform(images).layout.patches
+    both, two = Patches((2, 3), regions=2), Patches((2, 3), stride=(1, 1), regions=(2, 2))
+    assert both.fit_transform(images) == two.fit_transform(images)
 
 
 # -- certificates ----------------------------------------------------------------------------------------
@@ -314,6 +328,17 @@ def test_series_of_different_lengths_are_one_error(of_objects: bool) -> None:
         (lambda: Patches(3).fit(np.where(IMAGES > 254, np.nan, IMAGES)), "X must be finite; found NaN .* in image"),
         (lambda: Patches(3).fit(IMAGES[:0]), "at least one image"),
         (lambda: Patches(2, padding=2).fit(IMAGES), "padding must be less than size=2; got 2"),
+        (lambda: Patches((3, 2), padding=2).fit(IMAGES), "padding must be less than size=2; got 2"),
+        (
+            lambda: Patches((3, 7), regions=3).fit(IMAGES),
+            r"regions must be at most .* height of the images, 2 .* got 3",
+        ),
+        (lambda: Patches((3, 0)).fit(IMAGES), "size must be an integer >= 1; got 0"),
+        (
+            lambda: Patches((2, 3), stride=[1, 1, 2]).fit(IMAGES),
+            r"size and stride must be .* got size=\(2, 3\), stride",
+        ),
+        (lambda: Patches([]).fit(IMAGES), r"size must be integers, or sequences .* at least one; got size=\[\]"),
         (lambda: Patches(3, scaling="both").fit(IMAGES), "scaling must be one of"),
         (lambda: Patches(3).fit(IMAGES.astype(np.int64) << 24), "sums of products are exact"),
         (lambda: Patches(0).fit(IMAGES), "size must be an integer >= 1"),
@@ -344,7 +369,6 @@ def test_bad_input_is_one_clear_error(call: Any, said: str) -> None:
     [
         (lambda: Patches(3).fit(np.array([[["a"]]])), "images of integers or floats"),
         (lambda: Patches(3, image_shape=9).fit(IMAGES), "image_shape must be"),
-        (lambda: Union([3]).fit(IMAGES), "encoders must be a list"),
         (lambda: Windows(2).fit("series"), "series of integers or floats"),
         (lambda: Windows(2).fit(np.array(None)), "series of integers or floats; got entries of type object"),
     ],

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 import qsdp
 import qsdp_check
-from qsdp.encoding import Patches, Union, Windows
+from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.storage import read_archive, write_archive
 
@@ -99,7 +99,7 @@ def test_a_regressor_finds_frequencies_of_series() -> None:
     [
         Patches(3, regions=2, centre=3, scaling="size"),
         Windows(3, segments=2, lags=(1, 2)),
-        Union([Patches(2, regions=2), Patches(3, regions=1)]),
+        Patches(size=(2, 3), regions=(2, 1)),
     ],
 )
 def test_saved_estimators_predict_the_same(encoding: Any, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_saved_estimators_predict_the_same(encoding: Any, tmp_path: Path) -> Non
 
 def test_forged_solutions_on_blocks_are_refused(tmp_path: Path) -> None:
     """The blocks have sides 5 and 10, so that the smaller ones leave room for entries that belong to nobody."""
-    encoding = Union([Patches(2, regions=1), Patches(3, regions=1)])
+    encoding = Patches(size=(2, 3), regions=1)
     classifier(encoding).fit(IMAGES[FEW][:80], LABELS[FEW][:80]).save(tmp_path / "model")
     kind, header, arrays = read_archive(tmp_path / "model", "estimator")
 

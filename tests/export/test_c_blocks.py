@@ -11,7 +11,7 @@ from test_c_programs import CROSS_COMPILERS, MACHINE
 
 import qsdp
 from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
-from qsdp.encoding import Patches, Union, Windows
+from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import to_c, to_js, to_onnx, to_verilog
 from qsdp.export._c.compiled import FLAGS
@@ -276,6 +276,6 @@ def test_what_is_refused(digits):
         ExportError, match=r"only networks on Patches can be exported.*; series are exported by to_c only"
     ):
         to_onnx(network(rng, windows), encoder=windows)
-    union = Union([Patches(2, regions=1), Patches(3, regions=1)]).fit(digits[0][:5])
-    with pytest.raises(ExportError, match=r"only networks on Patches or Windows can be exported; got Union"):
+    union = Patches(size=(2, 3), regions=1).fit(digits[0][:5])
+    with pytest.raises(ExportError, match=r"only networks on patches of one setting can be exported; got Patches\(re"):
         to_c(network(rng, union), encoder=union)

@@ -12,7 +12,7 @@ from test_c_blocks import GEOMETRIES, fitted, images, network
 
 import qsdp
 from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
-from qsdp.encoding import Patches, Union, Windows
+from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import ExportError
 from qsdp.export import to_js
 
@@ -173,6 +173,6 @@ def test_what_is_refused():
     for one, message in ((windows, "series are exported by to_c only"), (None, "needs encoder")):
         with pytest.raises(ExportError, match=message):
             to_js(network(rng, one or encoder), encoder=one)
-    both = Union([Patches(2, regions=1), Patches(3, regions=1)]).fit(rng.normal(size=(5, 6, 6)))
-    with pytest.raises(ExportError, match="only networks on Patches can be exported; got Union"):
+    both = Patches(size=(2, 3), regions=1).fit(rng.normal(size=(5, 6, 6)))
+    with pytest.raises(ExportError, match="only networks on patches of one setting can be exported"):
         to_js(network(rng, both), encoder=both)

@@ -46,6 +46,18 @@ def test_neurons_of_largest_price_with_their_filters_and_regions() -> None:
     np.testing.assert_allclose([bounds[2:] for bounds in regions], [(5 / 8, 5 / 8)] * 3)
 
 
+def test_neurons_on_patches_of_several_settings() -> None:
+    encoder = Patches((3, 4), regions=(2, 1), padding=(1, 0)).fit(IMAGES)
+    U, V = np.random.default_rng(1).choice([-1, 1], (2, 2, 17))
+    blocks = qsdp.BlockNetwork.of(encoder.layout_, U, V, [2.0, 1.0], [3, 4])
+    display = FiltersDisplay(network=blocks, encoder=encoder).plot()
+    shown = [np.asarray(image.get_array()).shape[0] for image in display.ax_.images]
+    assert shown == [3 if j == 0 else 4 for j, _ in display.neurons_.tolist() for _ in range(2)]
+    regions = [patch.get_bbox().bounds for patch in display.ax_.patches if patch.get_alpha() == 0.35]
+    expected = [(5 / 8, 5 / 8) if j == 0 else (1.0, 1.0) for j, _ in display.neurons_.tolist()]
+    np.testing.assert_allclose([bounds[2:] for bounds in regions], expected)
+
+
 def test_one_output_and_an_image() -> None:
     display = FiltersDisplay(network=network(), encoder=ENCODER, output=1, image=IMAGES[0], names=["no", "yes"]).plot()
     assert display.neurons_.tolist() == [[0, 1], [2, 1]]

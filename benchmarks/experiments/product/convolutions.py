@@ -150,11 +150,8 @@ def numbers_of(patches: str) -> list[tuple[int, ...]]:
 
 
 def encoder_of(patches: str) -> Any:
-    parts = [
-        qsdp.encoding.Patches(size, regions=regions, downsample=area, image_shape=(28, 28))
-        for size, regions, area in numbers_of(patches)
-    ]
-    return parts[0] if len(parts) == 1 else qsdp.encoding.Union(parts)
+    size, regions, downsample = zip(*numbers_of(patches), strict=True)
+    return qsdp.encoding.Patches(size, regions=regions, downsample=downsample, image_shape=(28, 28))
 
 
 def coupled(blocks: Any, y: np.ndarray, share: float) -> qsdp.TrainingProblem:

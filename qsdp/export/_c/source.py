@@ -8,7 +8,7 @@ from qsdp.export._c.text import Tables, column_type, counter_type, literal, temp
 from qsdp.export._integers.inputs import Inputs
 from qsdp.export._integers.layout import type_width
 from qsdp.export._integers.model import IntegerModel
-from qsdp.export._integers.vectors import RowVectors
+from qsdp.export._integers.vectors import ImageVectors, RowVectors
 from qsdp.export._templates import render
 
 __all__ = ["c_source", "entry_points", "stream_point"]
@@ -83,14 +83,16 @@ def _of_rows(model: IntegerModel, packed: bool) -> dict[str, object]:
 
 def _of_blocks(model: IntegerModel, name: str) -> dict[str, object]:
     """Return the template fields of networks on images and series."""
-    samples, layout, encoder = model.samples, model.layout, model.encoder
+    samples, layout = model.samples, model.layout
     side, blocks = samples.blocks.side, samples.blocks.n_blocks
     entries = side * (side + 1) // 2
-    shape = [] if model.series else [*encoder.image_shape_[:2], encoder.size]
+    grid = samples.grid if isinstance(samples, ImageVectors) else None
+    shape = [] if grid is None else [*grid.image_shape[:2], grid.size]
     tabulated = _tabulated(model)
     return {
         "series": model.series,
-        "encoder": encoder,
+        "encoder": model.encoder,
+        "grid": grid,
         "streaming": stream_point(model, name),
         "starts": _starts(model),
         "side": side,

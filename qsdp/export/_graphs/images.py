@@ -12,7 +12,7 @@ from qsdp.export._description import ModelDescription, check_encoder
 from qsdp.export._graphs.graph import Graph, Tensor
 from qsdp.export._graphs.table import add_answers
 from qsdp.export._integers.model import IntegerModel, integer_model
-from qsdp.export._integers.vectors import Vectors
+from qsdp.export._integers.vectors import ImageVectors
 
 __all__ = ["images_to_onnx"]
 
@@ -49,13 +49,12 @@ def images_to_onnx(description: ModelDescription) -> Any:
     )
 
 
-def _patches(graph: Graph, pixels: str, samples: Vectors) -> str:
+def _patches(graph: Graph, pixels: str, samples: ImageVectors) -> str:
     """Add nodes for the entries of all patches, of shape (n, N, rows, columns), exact in single precision."""
-    encoder = samples.encoder
-    size, down, padding = encoder.size, encoder.downsample, encoder.padding
-    height, width, channels = encoder.image_shape_
-    area, side = down**2, encoder.layout_.side
-    centre = int(encoder.centre) * area
+    grid = samples.grid
+    size, down, padding, side = grid.size, grid.downsample, grid.padding, grid.side
+    height, width, channels = grid.image_shape
+    centre = int(grid.centre) * grid.area
     if samples.vector.max() > _LARGEST_SINGLE:
         raise ExportError("sums of pixels exceed 2^24: take a smaller downsample, centre or constant of the encoder")
     images = graph.add("Transpose", pixels, perm=[0, 3, 1, 2])
@@ -64,27 +63,28 @@ def _patches(graph: Graph, pixels: str, samples: Vectors) -> str:
     for k, (i, j, channel) in enumerate(np.ndindex(size, size, channels)):
         kernels[k, channel, i * down : (i + 1) * down, j * down : (j + 1) * down] = 1.0
     biases = np.full(side, -float(centre), dtype=np.float32)
-    if encoder.constant_:
+    if grid.constant:
         biases[-1] = samples.constant
     # Rows and columns beyond a multiple of the squares are cut off by negative padding.
     after = [down * padding - one % down for one in (height, width)]
     pads = [0, 0, down * padding, down * padding, 0, 0, *after]
     if any(pads):
         images = graph.add("Pad", images, np.array(pads))
-    return graph.add("Conv", images, kernels, biases, strides=[encoder.stride * down] * 2)
+    return graph.add("Conv", images, kernels, biases, strides=[grid.stride * down] * 2)
 
 
 def _sums(graph: Graph, pixels: str, model: IntegerModel) -> str:
     """Add nodes for the sums over neurons (n, C), integers in double precision, of pixels in single precision."""
+    assert isinstance(model.samples, ImageVectors)
     patches = _patches(graph, pixels, model.samples)
-    encoder, layout = model.encoder, model.encoder.layout_
+    grid, layout = model.samples.grid, model.encoder.layout_
     forms = layout.matrices(model.network.forms / layout.counts).reshape(-1, layout.n_blocks, layout.side**2)
-    rows, columns = encoder.edges
+    rows, columns = grid.edges
     total = ""
     for r in range(layout.n_blocks):
         if not np.any(forms[:, r]):
             continue
-        i, j = divmod(r, encoder.regions)
+        i, j = divmod(r, grid.regions)
         starts, ends = np.array([rows[i], columns[j]]), np.array([rows[i + 1], columns[j + 1]])
         region = graph.add("Slice", patches, starts, ends, np.array([2, 3]))
         vectors = graph.add("Reshape", region, np.array([0, layout.side, -1]))

@@ -43,7 +43,8 @@ def images(description: ModelDescription) -> ImageVectors:
     for name in ("centre", "constant_"):
         if not float(value := getattr(encoder, name)).is_integer():
             raise ExportError(f"{name} of the encoder must be an integer; got {value:g}")
-    return ImageVectors(description, None, (0, _BYTE), int(encoder.constant_ * encoder.downsample**2))
+    (grid,) = encoder.grids
+    return ImageVectors(description, None, (0, _BYTE), int(grid.constant) * grid.area)
 
 
 def series(

@@ -23,6 +23,7 @@ from qsdp.export._integers.inputs import Inputs
 
 if TYPE_CHECKING:
     from qsdp.encoding import Windows
+    from qsdp.encoding.patches import Grid
 
 __all__ = ["BlockVectors", "ImageVectors", "RowVectors", "SeriesVectors", "Vectors"]
 
@@ -189,6 +190,12 @@ class ImageVectors(BlockVectors):
     """Images of bytes, whose vectors are the pixels of patches and a constant; nothing is rounded."""
 
     @property
+    def grid(self) -> Grid:
+        """The patches, all of one setting."""
+        grids: list[Grid] = self.encoder.grids
+        return grids[0]
+
+    @property
     def counts(self) -> FloatArray:
         """Number of positions of each block, of shape (R,)."""
         return np.asarray(self.encoder.positions, dtype=np.float64)
@@ -196,8 +203,8 @@ class ImageVectors(BlockVectors):
     @cached_property
     def vector(self) -> FloatArray:
         """Bounds on the magnitudes of the entries of a vector, of shape (N,)."""
-        area = self.encoder.downsample**2
-        centre = int(self.encoder.centre) * area
+        area = self.grid.area
+        centre = int(self.grid.centre) * area
         largest = np.full(self.blocks.side, float(max(abs(centre), abs(self.input_range[1] * area - centre))))
         if self.constant:
             largest[-1] = self.constant

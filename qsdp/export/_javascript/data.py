@@ -38,10 +38,11 @@ def network_data(description: ModelDescription) -> dict[str, Any]:
 def image_data(description: ModelDescription) -> dict[str, Any]:
     """Return geometry and quadratic forms of a model of images."""
     encoder, network = check_encoder(description), description.network
-    geometry = {name: getattr(encoder, name) for name in _PATCHES}
+    (grid,) = encoder.grids
+    geometry = {name: getattr(grid, name) for name in _PATCHES}
     entries, units = form_of_blocks(network)
     return {
-        "image": {**geometry, "shape": list(encoder.image_shape_), "constant": encoder.constant_},
+        "image": {**geometry, "shape": list(grid.image_shape), "constant": grid.constant},
         "inputs": network.n_inputs,
         "network": {
             "entries": [plain(own) for own in entries],
