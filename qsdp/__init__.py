@@ -34,18 +34,12 @@ from qsdp.relaxation import (
     RelaxationPath,
     available_solvers,
     beta_max,
-    build_dual,
-    build_dual_polynomial,
-    build_full,
-    build_polynomial,
-    build_relaxation,
-    build_two_block,
     relaxation_path,
     solve_polynomial_relaxation,
     solve_relaxation,
 )
 from qsdp.sampling import sample_network
-from qsdp.shaping import SignCovariance, build_shaping, neurons_needed, shape_covariance
+from qsdp.shaping import SignCovariance, neurons_needed, shape_covariance
 from qsdp.statistics import RowBatches, SufficientStatistics
 
 if TYPE_CHECKING:
@@ -85,13 +79,6 @@ __all__ = [
     "TrainingProblem",
     "available_solvers",
     "beta_max",
-    "build_dual",
-    "build_dual_polynomial",
-    "build_full",
-    "build_polynomial",
-    "build_relaxation",
-    "build_shaping",
-    "build_two_block",
     "certify",
     "column_generation",
     "datasets",
@@ -116,7 +103,7 @@ __all__ = [
 
 
 #: Packages that are imported when they are first used, since they need others.
-_LATER = ("baselines", "cli", "estimators", "export", "plotting", "report", "tables")
+_LATER = ("baselines", "cli", "estimators", "export", "paper", "plotting", "report", "tables")
 
 
 def __getattr__(name: str) -> Any:

@@ -22,10 +22,9 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.options import REFINEMENTS, TrainingOptions
-from qsdp.problem import REGULARIZATIONS, TrainingProblem
+from qsdp.problem import TrainingProblem
 from qsdp.refinement import Interrupted, best_at_interrupt
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.joining import relaxation_of, with_network
 from qsdp.relaxation.shortfall import warn_of_choices
 from qsdp.ridge import BetaChoice, RidgeFit
@@ -219,8 +218,6 @@ def solve_and_sample(
     device: str | None = TrainingOptions.device,
     random_state: RandomState = TrainingOptions.random_state,
     verbose: bool | int = TrainingOptions.verbose,
-    regularization: str = "tight",
-    form: str = "two-block",
 ) -> QSDPResult:
     r"""Train a network with quantized first-layer weights and certify it.
 
@@ -245,10 +242,6 @@ def solve_and_sample(
         Weights :math:`w_i` >= 0; None gives every sample weight one. See `TrainingProblem`.
     activation, levels, solver, shaping, refine, tol, allocation, time_limit, n_jobs, device, random_state, verbose
         See `TrainingOptions`.
-    regularization : {"tight", "paper"}, default="tight"
-        "paper" halves the regulariser of the relaxation, as printed; see `solve_relaxation`.
-    form : {"two-block", "full"}, default="two-block"
-        Equivalent programs for solvers through CVXPY; see `build_two_block` and `build_full`.
 
     Returns
     -------
@@ -262,8 +255,8 @@ def solve_and_sample(
 
     Notes
     -----
-    Algorithm 1 of Bartan and Pilanci. As printed, it is ``solve_and_sample(X, y, m, beta, regularization="paper",
-    form="full", solver="scs", shaping="sdp")``.
+    Algorithm 1 of Bartan and Pilanci with the factor of the regulariser corrected; as printed, it is
+    `qsdp.paper.algorithm_1`.
 
     Examples
     --------
@@ -279,10 +272,8 @@ def solve_and_sample(
     ('exact', True)
     """
     options = TrainingOptions.of(locals())
-    check_choice("regularization", regularization, REGULARIZATIONS)
-    check_choice("form", form, FORMS)
     problem = options.problem(X, y, sample_weight)
-    return run_pipeline(problem, options, regularization=regularization, form=form)
+    return run_pipeline(problem, options)
 
 
 def run_pipeline(
@@ -292,8 +283,6 @@ def run_pipeline(
     statistics: SufficientStatistics | None = None,
     *,
     fit: RidgeFit | None = None,
-    regularization: str = "tight",
-    form: str = "two-block",
 ) -> QSDPResult:
     """Run the steps of `solve_and_sample` for a problem created by `TrainingOptions.problem`.
 
@@ -329,8 +318,6 @@ def run_pipeline(
                 n_jobs=options.n_jobs,
                 verbose=options.verbose,
                 device=options.device,
-                regularization=regularization,
-                form=form,
             )
         result = sample_from(relaxation, options, rng, kept, choice, timings)
         warn_of_choices()
@@ -349,7 +336,7 @@ def _proven(
     Neurons of small blocks are enumerated, which takes far less time than a solve of the relaxation.
     """
     exact = _searched(problem, options, rng, timings)
-    kind = {"regularization": "tight", "solver": "column generation", "solver_status": exact.status}
+    kind = {"solver": "column generation", "solver_status": exact.status}
     with deadline.unlimited():
         with timed_stage(timings, "solve"):
             relaxation = relaxation_of(exact.network, problem, tol=options.tol, **kind)

@@ -17,7 +17,6 @@ from qsdp._utils.summary import Summarized, Summary, first_few, format_number
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
-    check_choice,
     check_numbers,
     check_real,
     equal_weights,
@@ -40,10 +39,7 @@ from qsdp.training_data import (
     targets_of_classes,
 )
 
-__all__ = ["REGULARIZATIONS", "TrainingProblem", "check_problem"]
-
-#: Factor of ``beta * D * rho`` in the relaxation: the correct factor, and the factor printed in (25).
-REGULARIZATIONS: dict[str, float] = {"tight": 2.0, "paper": 1.0}
+__all__ = ["TrainingProblem", "check_problem"]
 
 
 class TrainingProblem(Summarized, ReadOnlyArrays):
@@ -454,8 +450,8 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
             raise InvalidInputError(f"network must have the blocks of the problem; got {network!r:.80}")
         return network.block
 
-    def relaxed_objective(self, Z: Any, rho: Any, *, regularization: str = "tight") -> float:
-        r"""Compute the relaxed objective :math:`\ell(2 \langle \mathcal{X}_i, Z \rangle, y) + c \beta D \rho`.
+    def relaxed_objective(self, Z: Any, rho: Any) -> float:
+        r"""Compute the relaxed objective :math:`\ell(2 \langle \mathcal{X}_i, Z \rangle, y) + 2 \beta D \rho`.
 
         Parameters
         ----------
@@ -463,10 +459,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
             Need not be symmetric. With blocks, a list over blocks of arrays (C, N_r, N_r).
         rho : float, or C of them
             Common bound of the diagonals of V and W; >= 0. With blocks, of shape (C, R).
-        regularization : {"tight", "paper"}, default="tight"
-            Factor c of the regulariser, 2 or 1. Only "tight" makes the relaxation's value the best lower bound.
         """
-        weight = self.regularization_weight(regularization)
         if self.blocks is None:
             # One block, whose matrices and bounds come with the axis of outputs only if y does.
             Z, rho = [[Z] if self.scalar else Z], np.reshape(rho, (-1, 1))
@@ -476,7 +469,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
             raise InvalidInputError(f"rho must be >= 0 of shape {(self.n_outputs, len(parts))}; got {rho!r:.60}")
         scaled = [price * 0.5 * (part + part.swapaxes(1, 2)) for price, part in zip(self.prices, parts, strict=True)]
         prediction = self.relaxed_predictions(self.map.layout.stack(scaled))
-        return self.data_fit.value(prediction) + weight * float((radii @ self.prices).sum())
+        return self.data_fit.value(prediction) + self.relaxed_penalty * float((radii @ self.prices).sum())
 
     def relaxed_predictions(self, stack: FloatArray | Sequence[FloatArray]) -> FloatArray:
         r"""Compute :math:`2 \langle \mathcal{X}_i, Z \rangle` of shape (n, C) for the matrices Z of all outputs.
@@ -485,10 +478,10 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """
         return 2.0 * self.map.forwards(np.asarray(stack))
 
-    def regularization_weight(self, regularization: str = "tight") -> float:
-        r"""Return the coefficient of :math:`\rho` in the relaxation, :math:`c \beta D`."""
-        name = check_choice("regularization", regularization, REGULARIZATIONS)
-        return min(self.beta * (REGULARIZATIONS[name] * self.dimension), sys.float_info.max)
+    @property
+    def relaxed_penalty(self) -> float:
+        r"""Coefficient of :math:`\rho` in the relaxation, :math:`2 \beta D`."""
+        return min(self.beta * (2.0 * self.dimension), sys.float_info.max)
 
 
 def check_problem(problem: object) -> None:

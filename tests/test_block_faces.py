@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 from typer.testing import CliRunner
 
 import qsdp
-from qsdp import baselines, cli, export, plotting
+from qsdp import baselines, cli, export, paper, plotting
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 
 matplotlib.use("Agg")
@@ -44,9 +44,7 @@ def a(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
 
 WORKS: dict[str, Callable[[Any], Any]] = {
     "beta_max": lambda a: qsdp.beta_max(a.problem),
-    "build_full": lambda a: qsdp.build_full(a.problem),
-    "build_two_block": lambda a: qsdp.build_two_block(a.problem),
-    "build_relaxation": lambda a: qsdp.build_relaxation(a.problem),
+    "two_block_program": lambda a: paper.two_block_program(a.problem),
     "solve_relaxation": lambda a: qsdp.solve_relaxation(a.problem, start=a.relaxation),
     "relaxation_path": lambda a: qsdp.relaxation_path(a.problem, betas=[1.0, 2.0]),
     "column_generation": lambda a: qsdp.column_generation(a.problem, start=a.network),
@@ -75,7 +73,8 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "with_levels": ("levels must be 2", lambda a: a.relaxation.with_levels(3)),
     "statistics": ("activation None", lambda a: qsdp.TrainingProblem.from_statistics(
         a.statistics, beta=1.0, activation="relu_like")),
-    "build_polynomial": ("columns", lambda a: qsdp.build_polynomial(a.problem)),
+    "full_program": ("columns", lambda a: paper.full_program(a.problem)),
+    "polynomial_program": ("columns", lambda a: paper.polynomial_program(a.problem)),
     "solve_polynomial": ("columns", lambda a: qsdp.solve_polynomial_relaxation(a.problem)),
     "polynomial neurons": ("for blocks", lambda a: qsdp.column_generation(a.problem, neurons="polynomial")),
     "to_polynomial": ("must be a BilinearNetwork", lambda a: qsdp.to_polynomial(a.network)),

@@ -11,7 +11,7 @@ import qsdp
 from qsdp.cli._streams import COMMANDS
 
 HEAVY = {
-    "IPython", "clarabel", "cvxopt", "cvxpy", "jinja2", "matplotlib", "mosek", "pandas", "rich", "scipy.optimize",
+    "IPython", "clarabel", "cvxpy", "jinja2", "matplotlib", "mosek", "pandas", "rich", "scipy.optimize",
     "scipy.stats", "scs", "sklearn", "torch", "typer",
 }  # fmt: skip
 

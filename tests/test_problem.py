@@ -94,9 +94,8 @@ def test_objective_by_hand() -> None:
     assert problem.penalty(network) == 2.0
 
 
-@pytest.mark.parametrize(("regularization", "factor"), [("tight", 2.0), ("paper", 1.0)])
 @every_loss
-def test_relaxed_objective_against_loops(loss: Loss, regularization: str, factor: float) -> None:
+def test_relaxed_objective_against_loops(loss: Loss) -> None:
     for seed in range(20):
         problem, _ = make(loss, seed)
         rng = np.random.default_rng(seed)
@@ -106,17 +105,9 @@ def test_relaxed_objective_against_loops(loss: Loss, regularization: str, factor
         for row, target in zip(problem.X.tolist(), problem.y.tolist(), strict=True):
             form = sum(row[i] * Z[i, j] * row[j] for i in range(4) for j in range(4))
             terms.append(scalar_loss(loss, float(2 * form), target))
-        expected = math.fsum(terms) + factor * problem.beta * 4 * rho
-        assert problem.relaxed_objective(Z, rho, regularization=regularization) == pytest.approx(expected, rel=1e-12)
-        assert problem.regularization_weight(regularization) == pytest.approx(factor * problem.beta * 4, rel=1e-15)
-
-
-@every_loss
-def test_the_default_regularization_is_the_tight_one(loss: Loss) -> None:
-    problem, _ = make(loss, 3)
-    Z = np.ones((4, 4))
-    assert problem.relaxed_objective(Z, 1.0) == problem.relaxed_objective(Z, 1.0, regularization="tight")
-    assert problem.relaxed_objective(Z, 1.0) > problem.relaxed_objective(Z, 1.0, regularization="paper")
+        expected = math.fsum(terms) + 2.0 * problem.beta * 4 * rho
+        assert problem.relaxed_objective(Z, rho) == pytest.approx(expected, rel=1e-12)
+        assert problem.relaxed_penalty == pytest.approx(2.0 * problem.beta * 4, rel=1e-15)
 
 
 @every_loss
@@ -315,8 +306,7 @@ def test_equality() -> None:
 def test_sizes(options: dict[str, Any], size: int, dimension: int) -> None:
     problem = TrainingProblem(np.ones((3, 4)), [1.0, 2.0, 3.0], beta=0.25, **options)
     assert (problem.size, problem.dimension) == (size, dimension)
-    assert problem.regularization_weight() == 2 * 0.25 * dimension
-    assert problem.regularization_weight("paper") == 0.25 * dimension
+    assert problem.relaxed_penalty == 2 * 0.25 * dimension
     assert (problem.map.size, problem.map.n_rows) == (size, 3)
     assert (problem.scalar, problem.n_outputs) == (True, 1)
 

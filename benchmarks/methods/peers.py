@@ -3,7 +3,8 @@
 A peer knows only its own accuracy, so its tolerance is tightened step by step until the gap reaches the level. Times
 are those of the whole call, including compilation; only the solvers of this package recompute the gap themselves, so
 only their times include that. SCS solves the program (25) as printed, in the data's own units; so does SDPA, which has
-no quadratic cone. Clarabel and CVXOPT solve the smaller program of `solve_relaxation`.
+no quadratic cone, both for twice the beta, which makes its regulariser the correct one. Clarabel and CVXOPT solve the
+smaller program of `solve_relaxation`.
 """
 
 from __future__ import annotations
@@ -36,17 +37,24 @@ _FIRST_ORDER = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 _SECOND_ORDER = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 LADDERS = {"scs": _FIRST_ORDER, "clarabel": _SECOND_ORDER, "cvxopt": _SECOND_ORDER, "sdpa": _SECOND_ORDER}
 #: Tolerance options of the solvers that are called through CVXPY.
-_INNER_TOLERANCES = {
+_TOLERANCES = {
+    "scs": ("eps_abs", "eps_rel"),
     "clarabel": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),
     "cvxopt": ("abstol", "reltol", "feastol"),
     "sdpa": ("epsilonStar", "epsilonDash"),
 }
 
 
+#: Packages of solvers that are not those of `qsdp.solve_relaxation`.
+_PACKAGES = {"sdpa": "sdpap", "cvxopt": "cvxopt"}
+
+
 def missing(solver, cutnorm_python=""):
     """Return None if a solver can be used on this machine, else the reason why not."""
-    if solver in {"sdpa", "csdp"}:
-        found = importlib.util.find_spec("sdpap") if solver == "sdpa" else shutil.which("csdp")
+    if solver in _PACKAGES:
+        found = importlib.util.find_spec(_PACKAGES[solver])
+    elif solver == "csdp":
+        found = shutil.which("csdp")
     elif solver == "cutnorm":
         ran = subprocess.run([cutnorm_python, "-c", "import cutnorm"], capture_output=True, check=False)
         found = ran.returncode == 0
@@ -72,42 +80,46 @@ class Answer:
 
 def solve(problem, solver, tolerance, time_limit=None):
     """Solve once, with the default tolerance of the solver if `tolerance` is None."""
-    if solver in {"scs", "sdpa"}:
-        return _solve_full(problem, solver, tolerance, time_limit)
-    limit = None if solver == "cvxopt" else time_limit
-    solving = partial(qsdp.solve_relaxation, problem, solver=solver, tol=tolerance, time_limit=limit)
+    if solver in {"scs", "sdpa", "cvxopt"}:
+        return _solve_program(problem, solver, tolerance, time_limit)
+    solving = partial(qsdp.solve_relaxation, problem, solver=solver, tol=tolerance, time_limit=time_limit)
     relaxation, seconds = timed(solving, time.perf_counter)
     return Answer(seconds, relaxation, f"{relaxation.solver}: {relaxation.solver_status}")
 
 
-def _solve_full(problem, solver, tolerance, time_limit):
-    """Solve the program (25) as printed, in the data's own units."""
-    names = ("eps_abs", "eps_rel") if solver == "scs" else ("epsilonStar", "epsilonDash")
-    options = {} if tolerance is None else dict.fromkeys(names, tolerance)
-    options |= _scs_limits(time_limit) if solver == "scs" else {}
+def program_of(problem: qsdp.TrainingProblem) -> qsdp.paper.Program:
+    """Return (25) or (67) with the correct regulariser, which the printed one is for twice the beta."""
+    double = problem.with_beta(2.0 * problem.beta)
+    return (qsdp.paper.full_program if problem.scalar else qsdp.paper.vector_output_program)(double)
+
+
+def _solve_program(problem, solver, tolerance, time_limit):
+    """Solve a program of `qsdp.paper` in the data's own units."""
+    options = {} if tolerance is None else dict.fromkeys(_TOLERANCES[solver], tolerance)
+    options |= {"scs": _scs_limits(time_limit), "cvxopt": {"kktsolver": "robust"}}.get(solver, {})
     import cvxpy as cp
 
     start = time.perf_counter()
-    formulation = qsdp.build_full(problem)
-    convex = formulation.problem
+    program = qsdp.paper.two_block_program(problem) if solver == "cvxopt" else program_of(problem)
+    convex = program.problem
     try:
         convex.solve(solver=solver.upper(), **options)
         status = convex.status
     except cp.SolverError as error:
         status = f"failed: {str(error).splitlines()[0]}"
     seconds = time.perf_counter() - start
-    if formulation.matrices()[0] is None:
+    if program.matrices()[0] is None:
         return Answer(seconds, None, status)
-    return Answer(seconds, repaired(problem, formulation, solver, status), status)
+    return Answer(seconds, repaired(problem, program, solver, status), status)
 
 
 def _scs_limits(time_limit):
     return {"max_iters": 10_000_000} | ({} if time_limit is None else {"time_limit_secs": time_limit})
 
 
-def repaired(problem: qsdp.TrainingProblem, formulation: Any, solver: str, status: str) -> Relaxation:
+def repaired(problem: qsdp.TrainingProblem, program: Any, solver: str, status: str) -> Relaxation:
     """Return a solution of (25) repaired to exact feasibility, with objective and bound recomputed from the data."""
-    (Z, V, W), (nu, z) = formulation.matrices(), formulation.duals()
+    (Z, V, W), (nu, z) = program.matrices(), program.duals()
     # Everything is recomputed in the units of the normalised instance.
     scaled = ScaledProblem.of(problem)
     units = scaled.units
@@ -212,7 +224,7 @@ def _inner_cvxpy(M, solver, tolerance, time_limit):
         z = cp.Variable(n)
         dominates = cp.diag(z) - M >> 0
         program = cp.Problem(cp.Minimize(cp.sum(z)), [dominates])
-        options = dict.fromkeys(_INNER_TOLERANCES[solver], tolerance)
+        options = dict.fromkeys(_TOLERANCES[solver], tolerance)
     program.solve(solver=solver.upper(), **options)
     seconds, largest = time.perf_counter() - start, peak() / 2**20
     point, bound = (K.value, unit.dual_value) if solver == "scs" else (dominates.dual_value, z.value)

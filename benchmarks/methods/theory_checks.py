@@ -10,8 +10,8 @@ import numpy as np
 from scipy.linalg import eigvalsh, orth, svdvals
 
 import qsdp
+from qsdp import paper
 from qsdp.column_generation import column_generation
-from qsdp.shaping import shape_matrix
 
 GAMMA = math.log(1.0 + math.sqrt(2.0))
 KRIVINE = math.pi / (2.0 * GAMMA)
@@ -84,12 +84,12 @@ def shaping(case: dict[str, Any]) -> dict[str, Any]:
     gram = vectors @ vectors.T
     # Symmetrised, since the blocks of relaxations are symmetric.
     V, Z = 0.5 * (gram[:d, :d] + gram[d:, d:]), 0.5 * (gram[:d, d:] + gram[d:, :d])
-    measured: dict[str, Any] = {}
-    for method in ("krivine", "sdp"):
-        shaped = shape_matrix(Z, V, 1.0, levels=2, activation=None, method=method)
+    closed = paper.shape(Z, V)
+    measured = {}
+    for method, shaped in (("krivine", closed), ("sdp", paper.solve_shaping(Z, 1.0))):
         lowest = float(eigvalsh(shaped.Q)[0])
         measured[method] = {"residual": shaped.residual, "diagonal": shaped.diagonal_error, "eigenvalue": lowest}
-    network = qsdp.sample_network(shape_matrix(Z, V, 1.0, levels=2, activation=None, method="krivine"), 20_000, rng)
+    network = qsdp.sample_network(closed, 20_000, rng)
     mean = network.U.T.astype(float) @ network.V / network.n_neurons
     return {**measured, "slope": float(np.sum(mean * Z) / np.sum(GAMMA * Z * Z))}
 
@@ -155,11 +155,11 @@ def constants(case: dict[str, Any]) -> dict[str, Any]:
 
     exact = column_generation(problem(beta), random_state=0, time_limit=20.0)
     # The program as printed in the paper, by the paper's solver.
-    printed = qsdp.solve_relaxation(problem(beta), "scs", tol=1e-8, regularization="paper", form="full")
+    printed = paper.full_program(problem(beta)).problem.solve(solver="SCS", eps=1e-9, max_iters=200_000)
     return {
         "optimum": exact.certificate.objective,
         "tight": relaxed(beta),
-        "printed": printed.objective,
+        "printed": float(printed),
         "half": relaxed(0.5 * beta),
         "krivine": relaxed(KRIVINE * beta),
     }

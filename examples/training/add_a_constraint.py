@@ -19,13 +19,15 @@ X = np.column_stack([X, np.ones(len(X))])
 y = (data.y - data.y.mean()) / data.y.std()
 problem = qsdp.TrainingProblem(X, y, beta=10.0)
 
-formulation = qsdp.build_relaxation(problem)
-program, Z = formulation.problem, formulation.variables["Z"]
-rule = Z[0, 1] + Z[1, 0] == 0
-cp.Problem(program.objective, [*program.constraints, rule]).solve(
-    "CLARABEL"
+program = qsdp.paper.two_block_program(problem)
+objective, constraints = (
+    program.problem.objective,
+    program.problem.constraints,
 )
-free, ruled = qsdp.solve_relaxation(problem), formulation.relaxation()
+Z = program.variables["Z"]
+rule = Z[0, 1] + Z[1, 0] == 0
+cp.Problem(objective, [*constraints, rule]).solve("CLARABEL")
+free, ruled = qsdp.solve_relaxation(problem), program.relaxation()
 
 _, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
 networks = []

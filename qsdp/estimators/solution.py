@@ -18,7 +18,7 @@ from qsdp.blocks import Layout
 from qsdp.exceptions import StorageError
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
-from qsdp.problem import REGULARIZATIONS, TrainingProblem
+from qsdp.problem import TrainingProblem
 from qsdp.relaxation.scaled import ScaledProblem
 from qsdp.relaxation.solution import finish
 from qsdp.shaping import SHAPINGS, BlockCovariances, shape_block, shape_matrix
@@ -39,7 +39,6 @@ _CHECKS: Checks = {
     "activation": is_activation,
     "lower_bound": _is_magnitude,
     "improved_bound": lambda value: value is None or _is_magnitude(value),
-    "regularization": lambda value: is_text(value) and value in REGULARIZATIONS,
     "shaping": lambda value: is_text(value) and value in SHAPINGS,
 }
 
@@ -64,7 +63,7 @@ class Solution(ReadOnlyArrays):
         Bound on the optimum for these levels by the relaxation.
     improved_bound : float or None
         Larger bound by exact pricing, if any.
-    regularization, shaping : str
+    shaping : str
     layout : Layout or None
         Layout of the blocks, which files store with the encoder; None for columns.
     """
@@ -77,7 +76,6 @@ class Solution(ReadOnlyArrays):
     activation: PolynomialActivation | None
     lower_bound: float
     improved_bound: float | None
-    regularization: str
     shaping: str
     layout: Layout | None = None
 
@@ -110,7 +108,6 @@ class Solution(ReadOnlyArrays):
             activation=problem.activation,
             lower_bound=bound,
             improved_bound=improved if improved > bound else None,
-            regularization=relaxation.regularization,
             # Linear blocks alone need no covariance.
             shaping=first.method if first.method in SHAPINGS else TrainingOptions.shaping,
             layout=problem.blocks,
@@ -176,7 +173,7 @@ class Solution(ReadOnlyArrays):
             return self.best_bound
         sums = (self.weights / self._ratios(levels) ** 2).sum(axis=1)
         dimension = self.n_inputs * (levels - 1) + self.lifted
-        dual_radius = 0.5 * REGULARIZATIONS[self.regularization] * beta * dimension
+        dual_radius = beta * dimension
         share = min(1.0, dual_radius / float(sums.max())) if np.any(sums > 0.0) else 1.0
         ratio, before = (levels - 1) / (self.levels - 1), self.n_inputs * (self.levels - 1) + self.lifted
         growth = max(1.0, ratio) ** 2 if self.lifted else ratio**2
@@ -191,7 +188,7 @@ class Solution(ReadOnlyArrays):
         """
         if problem.levels == self.levels:
             return self.best_bound
-        scaled = ScaledProblem.of(problem, self.regularization)
+        scaled = ScaledProblem.of(problem)
         Z, V, _ = self.blocks(problem.levels)
         minus_gradient = -problem.data_fit.gradient(problem.relaxed_predictions(Z))
         weights = self.weights / self._ratios(problem.levels) ** 2
@@ -271,4 +268,4 @@ def taken(arrays: dict[str, Any], name: str, shape: tuple[int, ...] | None) -> F
 
 
 ARRAYS = ("Z", "V", "rho", "weights")
-SCALARS = ("lower_bound", "improved_bound", "regularization", "shaping")
+SCALARS = ("lower_bound", "improved_bound", "shaping")

@@ -166,7 +166,7 @@ class Loss(abc.ABC):
     def conjugate_expression(self, dual: cp.Expression, target: FloatArray, weight: FloatArray) -> Any:
         r"""Build :math:`\sum_i w_i \ell^*(u_i / w_i)` as a convex CVXPY expression, with its constraints.
 
-        Only the dual programs need it, such as `qsdp.build_dual`.
+        Only the dual programs need it, such as `qsdp.paper.dual_program`.
 
         Raises
         ------

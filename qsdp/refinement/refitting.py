@@ -164,7 +164,7 @@ def _largest_pricing_value(network: Any, problem: TrainingProblem) -> float:
 
 def _instance(problem: TrainingProblem) -> Instance:
     """Build the problem of the second layer: data in units of the levels, and the penalty on each weight."""
-    instance = Instance(problem.weight_map, problem.data_fit, problem.regularization_weight())
+    instance = Instance(problem.weight_map, problem.data_fit, problem.relaxed_penalty)
     if problem.beta == 0.0:
         largest = max(float(np.abs(M).sum()) for M in instance.adjoints(instance.zero_dual))
         instance = replace(instance, penalty=LEAST_PENALTY * (largest or 1.0))

@@ -68,8 +68,6 @@ def best_dual_bound(
     problem: TrainingProblem,
     duals: Iterable[FloatArray | None],
     weights: Iterable[FloatArray | None] = (),
-    *,
-    regularization: str = "tight",
 ) -> DualBound:
     r"""Compute the best lower bound that the candidate dual vectors prove; it is valid for any candidates.
 
@@ -86,8 +84,6 @@ def best_dual_bound(
         not finite or of another shape are skipped.
     weights : iterable of ndarray of shape (N,) or (C, N), or None
         Candidates for z, for example from a solver. All ones and the absolute row sums of M are always tried.
-    regularization : {"tight", "paper"}
-        Whether the bound is for the tight relaxation or for the one printed in (25).
 
     Notes
     -----
@@ -97,7 +93,7 @@ def best_dual_bound(
     """
     columns = [problem.columns(nu) for nu in duals]
     stacks = [None if z is None else np.atleast_2d(z) for z in weights]
-    return instance_bound(Instance.of(problem, regularization), columns, stacks).squeezed(problem)
+    return instance_bound(Instance.of(problem), columns, stacks).squeezed(problem)
 
 
 def instance_bound(

@@ -38,7 +38,7 @@ def held_out_predictions(problem: TrainingProblem) -> Iterator[tuple[TrainingPro
 
 def _predicted(training: TrainingProblem, held_out: TrainingProblem) -> FloatArray:
     """Return the outputs of a coarse relaxation of a training set for held-out samples."""
-    relaxation = solve_with(training, "auto", Settings(ROUGH), "tight", quiet=True)
+    relaxation = solve_with(training, "auto", Settings(ROUGH), quiet=True)
     prediction = relaxation.outputs(held_out.X)
     loss = training.loss
     if loss.for_classes:

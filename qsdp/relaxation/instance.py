@@ -50,7 +50,7 @@ class LinearInstance:
     fit : DataFit
         L: the loss with its targets, of shape (n, C), and sample weights.
     penalty : float
-        w, the factor of each rho: :math:`2 \beta D` (tight) or :math:`\beta D` (as printed).
+        w, the factor of each rho: :math:`2 \beta D`.
     """
 
     map: DataMap
@@ -79,7 +79,7 @@ class LinearInstance:
 
     @property
     def dual_radius(self) -> float:
-        r"""Largest :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector: :math:`\beta D` if tight."""
+        r"""Largest :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector: :math:`\beta D`."""
         return 0.5 * self.penalty
 
     def guarded_dual_value(self, nu: FloatArray) -> float:
@@ -97,10 +97,10 @@ class Instance(LinearInstance):
     """Instance whose map is the data; the built-in methods solve it, and every bound refers to it."""
 
     @classmethod
-    def of(cls, problem: TrainingProblem, regularization: str = "tight") -> Instance:
+    def of(cls, problem: TrainingProblem) -> Instance:
         """Build the instance of a training problem, in the problem's units."""
         check_problem(problem)
-        return cls(problem.map, problem.data_fit, problem.regularization_weight(regularization))
+        return cls(problem.map, problem.data_fit, problem.relaxed_penalty)
 
     def price_at_zero(self, above: float = math.inf) -> float:
         r"""Return a large :math:`u^T M_\nu v` of the dual vector of zero, found by sign alternation.

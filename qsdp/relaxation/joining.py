@@ -72,7 +72,6 @@ def with_network(relaxation: Relaxation, network: BilinearNetwork | BlockNetwork
     joined = relaxation_of(
         network,
         relaxation.problem,
-        regularization=relaxation.regularization,
         solver=relaxation.solver,
         solver_status=relaxation.solver_status,
         tol=relaxation.tol,
@@ -84,13 +83,12 @@ def relaxation_of(
     network: BilinearNetwork | BlockNetwork,
     problem: TrainingProblem,
     *,
-    regularization: str,
     solver: str,
     solver_status: str,
     tol: float,
 ) -> Relaxation:
     """Build a relaxation from a network and the gradient of its loss, without a solve; see `with_network`."""
-    scaled = ScaledProblem.of(problem, regularization)
+    scaled = ScaledProblem.of(problem)
     Z, V = point_of(network, problem)
     weight = scaled.units.weight
     raw = RawSolution(Z / weight, V / weight, V / weight, status=solver_status)

@@ -6,15 +6,15 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.validation import FloatArray, check_choice
+from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
-from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
+from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation.scaled import ScaledProblem
 
 __all__ = ["beta_max", "proven_beta_max", "useful_beta_max"]
 
 
-def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_limit: float | None = None) -> float:
+def beta_max(problem: TrainingProblem, *, time_limit: float | None = None) -> float:
     r"""Compute the smallest beta for which zero solves the relaxation; for larger ones it is the only solution.
 
     Zero is optimal if minus the gradient of the loss at zero, :math:`\nu_0`, is feasible in the dual, that is, if
@@ -27,7 +27,6 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
     ----------
     problem : TrainingProblem
         Its beta does not matter.
-    regularization : {"tight", "paper"}, default="tight"
     time_limit : float, optional
         Seconds, > 0, checked between iterations; the current step is finished, then the bound is computed. If time runs
         out, the result is larger.
@@ -52,9 +51,8 @@ def beta_max(problem: TrainingProblem, *, regularization: str = "tight", time_li
     [True, False]
     """
     check_problem(problem)
-    check_choice("regularization", regularization, REGULARIZATIONS)
     with deadline.after(time_limit):
-        return proven_beta_max(problem, regularization)[0]
+        return proven_beta_max(problem)[0]
 
 
 def useful_beta_max(problem: TrainingProblem) -> float:
@@ -65,9 +63,9 @@ def useful_beta_max(problem: TrainingProblem) -> float:
     return largest if largest * problem.dimension > rounding else 0.0
 
 
-def proven_beta_max(problem: TrainingProblem, regularization: str) -> tuple[float, FloatArray]:
+def proven_beta_max(problem: TrainingProblem) -> tuple[float, FloatArray]:
     """Return `beta_max` and the weights z of shape (K, N) that prove zero optimal there."""
-    scaled = ScaledProblem.of(problem.with_beta(1.0), regularization)
+    scaled = ScaledProblem.of(problem.with_beta(1.0))
     instance, units = scaled.instance, scaled.units
     nu = instance.zero_dual
     matrices = instance.adjoints(nu)
@@ -77,5 +75,4 @@ def proven_beta_max(problem: TrainingProblem, regularization: str) -> tuple[floa
             bounds.append(uninterrupted(grothendieck_bound(M, tol=ROUNDING)))
     # z refers to u and v stacked; both have the same weights for a symmetric matrix.
     weights = np.stack([bound.z[: problem.size] for bound in bounds])
-    share = 0.5 * REGULARIZATIONS[regularization]
-    return max(float(bound) for bound in bounds) * (units.value / units.weight) / (share * problem.dimension), weights
+    return max(float(bound) for bound in bounds) * (units.value / units.weight) / problem.dimension, weights

@@ -16,7 +16,6 @@ from qsdp._utils.summary import Summarized, Summary, format_number, format_secon
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
-    check_choice,
     check_integer,
     check_jobs,
     check_numbers,
@@ -27,7 +26,7 @@ from qsdp._utils.validation import (
 )
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.gram import SharedGram
-from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
+from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.relaxation.incumbent import FINAL
 from qsdp.relaxation.largest_beta import proven_beta_max
@@ -121,7 +120,6 @@ def relaxation_path(
     fraction: float = FRACTION,
     solver: str = "auto",
     tol: float = 1e-6,
-    regularization: str = "tight",
     time_limit: float | None = None,
     callback: Callable[[Progress], object] | None = None,
     verbose: bool | int = False,
@@ -146,7 +144,6 @@ def relaxation_path(
         See `solve_relaxation`. Only built-in solvers start from the last solution, and only if its beta is at
         most four times the next one; from further away, a cold start needs no more iterations.
     tol : float, default=1e-6
-    regularization : {"tight", "paper"}, default="tight"
     time_limit : float, optional
         Seconds, > 0, for all betas together, checked between iterations and betas; the current step is finished.
     callback : callable, optional
@@ -192,10 +189,9 @@ def relaxation_path(
         callback=check_callback(callback),
         device=check_device(device),
     )
-    check_choice("regularization", regularization, REGULARIZATIONS)
     check_jobs(n_jobs)
     with deadline.after(time_limit), progress(check_verbose(verbose)) as stages, stages.stage("path") as bar:
-        path, stopped = path_with(problem, given, share, solver, settings, regularization, n_jobs=n_jobs, bar=bar)
+        path, stopped = path_with(problem, given, share, solver, settings, n_jobs=n_jobs, bar=bar)
     if stopped is not None and stopped != "stopped by the callback":
         wanted = given if isinstance(given, int) else len(given)
         solved = f"{len(path)} of {wanted} betas, at beta={path.betas.min():g}"
@@ -211,7 +207,6 @@ def path_with(
     fraction: float,
     solver: str,
     settings: Settings,
-    regularization: str,
     *,
     n_jobs: int | None = None,
     bar: ProgressBar = NO_BAR,
@@ -221,7 +216,7 @@ def path_with(
     A Gram matrix in the settings is reused.
     """
     settings = replace(settings, gram=settings.gram or SharedGram())
-    largest, weights = proven_beta_max(problem, regularization)
+    largest, weights = proven_beta_max(problem)
     grid = geometric(largest, fraction, betas) if isinstance(betas, int) else betas
     warm = solver == "auto" or BACKENDS[solver].certified
     solved: dict[int, Relaxation] = {}
@@ -235,10 +230,10 @@ def path_with(
         bar.count(len(solved), len(grid), f"{len(solved)} of {len(grid)}, beta {own.beta:.4g}")
         try:
             # If zero is optimal, iterations would find that only slowly.
-            relaxation = _zero_relaxation(own, weights, settings, regularization) if own.beta >= largest else None
+            relaxation = _zero_relaxation(own, weights, settings) if own.beta >= largest else None
             if relaxation is None:
                 start = last if warm else None
-                relaxation = solve_with(own, solver, settings, regularization, n_jobs=n_jobs, start=start, quiet=True)
+                relaxation = solve_with(own, solver, settings, n_jobs=n_jobs, start=start, quiet=True)
         except KeyboardInterrupt:
             if not solved:
                 raise
@@ -292,12 +287,10 @@ def check_fraction(fraction: Any) -> float:
     return share
 
 
-def _zero_relaxation(
-    problem: TrainingProblem, weights: FloatArray, settings: Settings, regularization: str
-) -> Relaxation | None:
+def _zero_relaxation(problem: TrainingProblem, weights: FloatArray, settings: Settings) -> Relaxation | None:
     """Return the zero point as the relaxation if the dual weights prove it optimal, else None."""
     raw = RawSolution(z=weights, status="not needed")
-    scaled = ScaledProblem.of(problem, regularization)
+    scaled = ScaledProblem.of(problem)
     zero = finish(scaled, raw, solver="none", tol=settings.tol)
     return zero if zero.relative_gap <= settings.tol else None
 

@@ -20,7 +20,7 @@ from qsdp._utils.tuning import MANY_STEPS, SMALL
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_real, check_verbose, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.problem import TrainingProblem, check_problem
-from qsdp.relaxation.formulations import Formulation
+from qsdp.relaxation.conic_program import ConicProgram
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import project_psd
 from qsdp.training_data import quadratic_map
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PolynomialRelaxation",
     "binary_coordinates",
-    "build_polynomial",
+    "conic_program_of_polynomials",
     "polynomial_instance",
     "solve_polynomial_relaxation",
 ]
@@ -101,38 +101,6 @@ class PolynomialRelaxation(Summarized, Gap):
             ("rho", format_numbers([*np.ravel(self.rho1).tolist(), *np.ravel(self.rho2).tolist()])),
         ]
         return Summary("PolynomialRelaxation", rows)
-
-
-def build_polynomial(problem: TrainingProblem) -> Formulation:
-    r"""Build the relaxation (23) for the activation of `problem`, or for :math:`\sigma(t) = t^2` if it is None.
-
-    .. math::
-
-        \min_{Z_1, Z_2 \succeq 0,\, \rho_1, \rho_2}\; \ell(\hat y, y) + \beta d M (\rho_1 + \rho_2)
-        \quad\text{s.t.}\quad \hat y_i = \langle \mathcal{X}_i, Z_1 - Z_2 \rangle,\;
-        Z_{1,jj} = \rho_1,\; Z_{2,jj} = \rho_2
-
-    Its optimal value is a lower bound on the optimum of (12) over networks :math:`\sum_j \alpha_j \sigma(x^T q_j)`.
-    For M + 1 > 2 levels (on columns scaled by M), the diagonals are at most rho, except in the last coordinate of a
-    lift, because replicas of a coordinate that disagree lower its entry.
-
-    Parameters
-    ----------
-    problem : TrainingProblem
-        Problem with data of columns.
-
-    Returns
-    -------
-    Formulation
-        Relaxation with variables ``Z1``, ``Z2``, ``rho1``, ``rho2`` and ``yhat``; ``Z1_0``, ``Z1_1``, ... and vectors
-        of rho for several outputs, each of which has its own matrices.
-
-    Notes
-    -----
-    This is equation (23) of Bartan and Pilanci, which is correct as printed. Here, equality on the diagonals matters.
-    """
-    _check(problem)
-    return _build(polynomial_instance(problem), binary_coordinates(problem))
 
 
 def solve_polynomial_relaxation(
@@ -206,7 +174,7 @@ def _solved(problem: TrainingProblem, solver: str, tol: float) -> PolynomialRela
 
 def _solved_part(instance: Instance, binary: npt.NDArray[np.bool_], solver: str, tol: float) -> _PartSolution:
     """Solve, repair and bound an instance whose outputs do not fall apart."""
-    built = _build(instance, binary)
+    built = conic_program_of_polynomials(instance, binary)
     if _bound(instance, binary, [instance.zero_dual], [])[0] >= (1.0 - ROUNDING) * instance.fit.value_at_zero:
         status = _NEEDLESS
     else:
@@ -261,7 +229,8 @@ def binary_coordinates(problem: TrainingProblem) -> npt.NDArray[np.bool_]:
     return binary
 
 
-def _build(instance: Instance, binary: npt.NDArray[np.bool_]) -> Formulation:
+def conic_program_of_polynomials(instance: Instance, binary: npt.NDArray[np.bool_]) -> ConicProgram:
+    """Build (23) for an instance of `polynomial_instance`."""
     import cvxpy as cp
 
     (n, C), N = instance.target.shape, instance.size
@@ -284,10 +253,10 @@ def _build(instance: Instance, binary: npt.NDArray[np.bool_]) -> Formulation:
     loss = instance.fit.expression(cp.reshape(yhat, (n, C), order="C"))
     objective = loss + instance.penalty * (cp.sum(rhos[0]) + cp.sum(rhos[1]))
     program = cp.Problem(cp.Minimize(objective), [*fits, *diagonals])
-    return Formulation(program, variables, "polynomial", fits, parts, diagonals)
+    return ConicProgram(program, variables, fits, parts, diagonals)
 
 
-def _multipliers(built: Formulation, binary: npt.NDArray[np.bool_]) -> list[FloatArray]:
+def _multipliers(built: ConicProgram, binary: npt.NDArray[np.bool_]) -> list[FloatArray]:
     """Extract candidates of shape (N,) for the shifts of the diagonals, from the solver's multipliers."""
     duals = [constraint.dual_value for constraint in built.diagonals]
     if any(dual is None for dual in duals):

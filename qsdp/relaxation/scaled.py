@@ -50,23 +50,21 @@ class ScaledProblem:
 
     #: Problem in the original units.
     problem: TrainingProblem
-    #: One of {"tight", "paper"}.
-    regularization: str
     #: Normalised instance.
     instance: Instance
     #: Units of the instance, in units of the problem.
     units: Units
 
     @classmethod
-    def of(cls, problem: TrainingProblem, regularization: str = "tight") -> ScaledProblem:
+    def of(cls, problem: TrainingProblem) -> ScaledProblem:
         """Normalise the instance of a problem."""
-        return cls(problem, regularization, *Instance.of(problem, regularization).normalised())
+        return cls(problem, *Instance.of(problem).normalised())
 
     @cached_property
     def parts(self) -> list[ScaledProblem]:
         """Parts of the problem that do not interact, each normalised separately."""
         parts = self.problem.parts
-        return [self] if parts == [self.problem] else [ScaledProblem.of(part, self.regularization) for part in parts]
+        return [self] if parts == [self.problem] else [ScaledProblem.of(part) for part in parts]
 
     def inside(self, Z: FloatArray, V: FloatArray, nu: FloatArray, z: FloatArray) -> RawSolution:
         """Convert Z, V, a dual vector and weights from the problem's units to those of the instance."""

@@ -46,7 +46,6 @@ class Settings:
     ----------
     tol : float
         The solver's accuracy (relative certified gap for built-in solvers).
-    form : {"two-block", "full"}
     max_iter : int or None
     callback : callable or None
         Called with a `Progress` in the instance's units; returning True stops the solve. For built-in solvers.
@@ -61,7 +60,6 @@ class Settings:
     """
 
     tol: float
-    form: str = "two-block"
     max_iter: int | None = None
     callback: Callable[[Progress], object] | None = None
     start: RawSolution | None = None

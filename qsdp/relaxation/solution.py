@@ -24,11 +24,14 @@ from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.training_data import check_levels, quadratic_map
 
-__all__ = ["CHANGED", "Relaxation", "finish", "join_outputs"]
+__all__ = ["CHANGED", "PRINTED", "Relaxation", "finish", "join_outputs"]
 
 
 #: Status of the solver of a point from a CVXPY program that a user has changed.
 CHANGED = "from a changed program; the bound is that of the program without the change"
+
+#: Status of the solver of a point from the program as printed in the paper, whose optimum is that of half the beta.
+PRINTED = "from the program with half the regulariser; objective and bound are those with all of it"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,8 +54,8 @@ class Relaxation(Summarized, Gap):
         The same as stacks, whatever the number of outputs; K = C. With blocks, K = C R, the blocks of an output one
         after the other, and those of block r times :math:`\omega_r D_r`, see `TrainingProblem.dimension`.
     objective : float
-        Loss of the predictions :math:`2 \langle \mathcal{X}_i, Z \rangle` plus :math:`2 \beta D \rho`
-        (summed over outputs; "paper": half the latter).
+        Loss of the predictions :math:`2 \langle \mathcal{X}_i, Z \rangle` plus :math:`2 \beta D \rho`, summed over
+        outputs.
     lower_bound : float
         Bound on the global optimum :math:`p_b^*` over all networks of any width.
     bound : DualBound
@@ -70,7 +73,6 @@ class Relaxation(Summarized, Gap):
         solvers, whose points are feasible by construction.
     compile_time, solve_time : float
         Seconds, summed over outputs that were solved separately.
-    regularization : {"tight", "paper"}
     tol : float
         Requested accuracy.
     origin : Relaxation or None
@@ -93,7 +95,6 @@ class Relaxation(Summarized, Gap):
     residuals: dict[str, float]
     compile_time: float
     solve_time: float
-    regularization: str
     tol: float
     origin: Relaxation | None = None
 
@@ -165,7 +166,7 @@ class Relaxation(Summarized, Gap):
             return self
         if self.origin is not None:
             return self.origin.with_levels(levels)
-        scaled = ScaledProblem.of(self.problem.with_levels(levels), self.regularization)
+        scaled = ScaledProblem.of(self.problem.with_levels(levels))
         # Dividing the entries by the factors of the columns keeps the predictions.
         columns = np.ones(self.problem.size)
         columns[: self.problem.n_features] = (self.problem.levels - 1.0) / (levels - 1.0)
@@ -178,7 +179,7 @@ class Relaxation(Summarized, Gap):
         radii = np.ravel(self.rho).tolist()
         rho = f"{radii[0]:.6g}" if len(radii) == 1 else first_few([f"{r:.3g}" for r in radii])
         rho = rho if self.problem.scalar and len(radii) == 1 else f"[{rho}]"
-        note = f"; {CHANGED}" if self.solver_status == CHANGED else ""
+        note = f"; {self.solver_status}" if self.solver_status in {CHANGED, PRINTED} else ""
         return (
             f"Relaxation(objective={self.objective:.6g}, lower_bound={self.lower_bound:.6g}, "
             f"relative_gap={self.relative_gap:.2g}, rho={rho}, status={self.status!r}, "
@@ -262,7 +263,6 @@ def _finish_part(
         residuals=_residuals(raw) if usable and not certified else {},
         compile_time=float(raw.timings.get("compile", 0.0)),
         solve_time=float(raw.timings.get("solve", 0.0)),
-        regularization=scaled.regularization,
         tol=tol,
     )
 
@@ -340,7 +340,6 @@ def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation], *, certi
         residuals={name: max(part.residuals.get(name, 0.0) for part in parts) for name in sorted(names)},
         compile_time=sum(part.compile_time for part in parts),
         solve_time=sum(part.solve_time for part in parts),
-        regularization=first.regularization,
         tol=first.tol,
     )
 

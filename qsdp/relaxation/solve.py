@@ -15,11 +15,10 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.tuning import FAR, ROUGH, SECOND
-from qsdp._utils.validation import check_choice, check_integer, check_jobs, check_real, check_verbose, warn
+from qsdp._utils.validation import check_integer, check_jobs, check_real, check_verbose, warn
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.problem import REGULARIZATIONS, TrainingProblem, check_problem
+from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation.backends import BACKENDS, Backend, check_solver, choose_backend, low_rank_first
-from qsdp.relaxation.formulations import FORMS
 from qsdp.relaxation.incumbent import FINAL
 from qsdp.relaxation.instance import Instance, LinearInstance, Reduction, Units
 from qsdp.relaxation.joining import better_of
@@ -41,8 +40,6 @@ def solve_relaxation(
     solver: str = "auto",
     tol: float = 1e-6,
     *,
-    regularization: str = "tight",
-    form: str = "two-block",
     max_iter: int | None = None,
     time_limit: float | None = None,
     verbose: bool | int = False,
@@ -65,7 +62,7 @@ def solve_relaxation(
     Parameters
     ----------
     problem : TrainingProblem
-    solver : {"auto", "interior", "splitting", "low-rank", "scs", "clarabel", "mosek", "cvxopt"}, default="auto"
+    solver : {"auto", "interior", "splitting", "low-rank", "scs", "clarabel", "mosek"}, default="auto"
         "interior", "splitting" and "low-rank" are built in; the others go through CVXPY. "auto" takes the
         interior-point method if it needs about a second, else the built-in method expected to need the fewest
         operations: low rank for hundreds of columns and losses without kinks, splitting for coarse solves (`tol` from
@@ -79,10 +76,6 @@ def solve_relaxation(
         > 0. Built-in solvers stop at this certified relative gap, for every output. External solvers interpret it as
         their own accuracy. One that reports success with a certified relative gap above ``100 tol`` is run again
         with a hundredth of `tol`, at most twice and while that halves the gap.
-    regularization : {"tight", "paper"}, default="tight"
-        "paper" halves the regulariser, as printed in (25), for reproduction. Its bound is looser.
-    form : {"two-block", "full"}, default="two-block"
-        Equivalent programs for solvers through CVXPY; see `build_two_block` and `build_full`.
     max_iter : int, optional
     time_limit : float, optional
         Seconds, > 0. It is checked between iterations; the current step is finished, then the point is repaired and the
@@ -123,7 +116,8 @@ def solve_relaxation(
 
     Notes
     -----
-    This is equations (25) and (67) of Bartan and Pilanci with the factor of the regulariser corrected. The problem
+    This is equations (25) and (67) of Bartan and Pilanci with the factor of the regulariser corrected; see
+    `qsdp.paper` for the programs as printed. The problem
     for M + 1 levels is the binary one on columns scaled by M. A squared loss with more than N(N + 1)/2 samples is
     first reduced to that many rows. In coarse solves, splitting keeps large matrices in single precision (3 GB for
     197 columns). The objective and the bound are still computed in double precision from the data.
@@ -146,12 +140,10 @@ def solve_relaxation(
         check_solver(solver, problem.loss, device)
     settings = Settings(
         tol=check_real("tol", tol, strict=True),
-        form=check_choice("form", form, FORMS),
         max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1, maximum=2**31 - 1),
         callback=check_callback(callback),
         device=check_device(device),
     )
-    check_choice("regularization", regularization, REGULARIZATIONS)
     n_jobs = check_jobs(n_jobs)
     _check_start(start, problem)
     with (
@@ -159,7 +151,7 @@ def solve_relaxation(
         progress(check_verbose(verbose)) as stages,
         stages.stage("solve", settings.tol) as bar,
     ):
-        relaxation = solve_with(problem, solver, settings, regularization, n_jobs=n_jobs, start=start, bar=bar)
+        relaxation = solve_with(problem, solver, settings, n_jobs=n_jobs, start=start, bar=bar)
     warn_of_shortfall(relaxation, settings.tol, solver)
     return relaxation
 
@@ -168,7 +160,6 @@ def solve_with(
     problem: TrainingProblem,
     solver: str,
     settings: Settings,
-    regularization: str,
     *,
     n_jobs: int | None = None,
     start: Relaxation | None = None,
@@ -178,7 +169,7 @@ def solve_with(
     """Run `solve_relaxation` for checked arguments, without warnings about gaps or, if `quiet`, the zero network."""
     check_solver(solver, problem.loss)
     check_memory(problem, solver)
-    scaled = ScaledProblem.of(problem, regularization)
+    scaled = ScaledProblem.of(problem)
     if start is not None:
         inside = scaled.inside(start.Z_stack, start.V_stack, start.bound.nu, start.bound.z)
         settings = replace(settings, start=inside)

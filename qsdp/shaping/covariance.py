@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +12,10 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.exceptions import InvalidInputError
-from qsdp.shaping.methods import ACCURACY, SHAPINGS, scaled_block, shape_triple
+from qsdp.shaping.methods import SHAPINGS, Shaped, scaled_block
 from qsdp.shaping.roots import smallest_eigenvalue
 
-__all__ = ["SignCovariance", "replicas_of", "shape_matrices", "shape_matrix"]
+__all__ = ["SignCovariance", "measured_covariance", "shape_matrix"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,6 +35,7 @@ class SignCovariance(Summarized):
     rho : float
         Scale of the relaxation, :math:`Z = \rho Z_s`.
     method : str
+        "krivine", "adaptive", or "(27)" for a solution of the program (27) of the paper.
     residual : float
         Largest entry of :math:`|\arcsin(Q_{12}) - c Z_s|`.
     diagonal_error : float
@@ -111,13 +110,13 @@ def shape_matrix(
 ) -> SignCovariance:
     """Compute the covariance from Z, V and rho of a feasible point, like `shape_covariance`."""
     N = len(Z)
-    replicas = replicas_of(levels, activation, N)
+    replicas = _replicas(levels, activation, N)
     if rho == 0.0:
         Z, V = np.zeros((N, N)), np.zeros((N, N))
-    return _measured(Z, SHAPINGS[method](Z, V, rho, replicas), replicas, levels, activation, method)
+    return measured_covariance(Z, SHAPINGS[method](Z, V, rho, replicas), method, levels=levels, activation=activation)
 
 
-def replicas_of(levels: int, activation: PolynomialActivation | None, N: int) -> npt.NDArray[np.intp]:
+def _replicas(levels: int, activation: PolynomialActivation | None, N: int) -> npt.NDArray[np.intp]:
     """Return the number of signs in each of N weights: one for the last coordinate of a lift."""
     lifted = activation is not None and activation.lifted
     replicas = np.full(N, levels - 1)
@@ -125,50 +124,17 @@ def replicas_of(levels: int, activation: PolynomialActivation | None, N: int) ->
     return replicas
 
 
-def shape_matrices(Z: FloatArray, V: FloatArray, W: FloatArray, method: str) -> SignCovariance:
-    """Check a triple Z, V, W and compute the covariance of its binary neurons, like `shape_covariance`.
-
-    Raises
-    ------
-    InvalidInputError
-        ``[[V, Z], [Z', W]]`` is not positive semidefinite, or its diagonal blocks are not symmetric.
-    """
-    N = len(Z)
-    for name, block in (("V", V), ("W", W)):
-        if np.abs(block - block.T).max(initial=0.0) > ACCURACY * np.abs(block).max(initial=0.0):
-            raise InvalidInputError(f"{name} must be symmetric; take ({name} + {name}.T) / 2")
-    K = np.block([[0.5 * (V + V.T), Z], [Z.T, 0.5 * (W + W.T)]])
-    lowest, largest = float(np.linalg.eigvalsh(K)[0]), float(np.abs(K).max())
-    if lowest < -ACCURACY * largest:
-        raise InvalidInputError(
-            f"[[V, Z], [Z', W]] must be positive semidefinite; its smallest eigenvalue is {lowest:.3g}: add at least "
-            f"{-lowest:.3g} to the diagonals of V and W"
-        )
-    K[np.diag_indices(2 * N)] += max(0.0, -lowest)
-    V, W = K[:N, :N], K[N:, N:]
-    first, second = float(V.diagonal().max()), float(W.diagonal().max())
-    if first * second > 0.0:
-        # [sV Z; Z' W / s] is semidefinite for every s > 0, and this one makes rho smallest.
-        V, W = V * math.sqrt(second / first), W * math.sqrt(first / second)
-    rho, replicas = math.sqrt(first * second), np.ones(N, dtype=np.intp)
-    if rho == 0.0:
-        return shape_matrix(np.zeros((N, N)), np.zeros((N, N)), 0.0, levels=2, activation=None, method=method)
-    for block in (V, W):
-        np.fill_diagonal(block, rho)
-    return _measured(Z, shape_triple(Z, V, W, rho, method), replicas, 2, None, method)
-
-
-def _measured(
+def measured_covariance(
     Z: FloatArray,
-    shaped: Any,
-    replicas: npt.NDArray[np.intp],
-    levels: int,
-    activation: PolynomialActivation | None,
+    shaped: Shaped,
     method: str,
+    *,
+    levels: int = 2,
+    activation: PolynomialActivation | None = None,
 ) -> SignCovariance:
     """Build a `SignCovariance` and measure its residual, diagonal error and smallest eigenvalue."""
     (Q, within, constant, rho), N = shaped, len(Z)
-    replicas = np.concatenate([replicas, replicas])
+    replicas = np.tile(_replicas(levels, activation, N), 2)
     return SignCovariance(
         Q=read_only(Q),
         constant=constant,

@@ -1,35 +1,27 @@
-"""The shaping methods: covariance of one output by "krivine", "adaptive" and "sdp"."""
+"""The shaping methods: covariance of one output by "krivine" and "adaptive"."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.parallel import chunks
-from qsdp._utils.tuning import MANY_STEPS, MOST_STEPS, ROUGH, SMALL
+from qsdp._utils.tuning import MOST_STEPS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
-from qsdp.relaxation.backends.conic import was_interrupted
-from qsdp.relaxation.repair import project_psd
 from qsdp.shaping.completion import largest_constant, weighted_absolute
 
-if TYPE_CHECKING:
-    import cvxpy as cp
-
-__all__ = ["ACCURACY", "GAMMA", "SHAPINGS", "scaled_block", "shape_triple", "shaping_program", "smallest_diagonal"]
+__all__ = ["GAMMA", "SHAPINGS", "Shaped", "scaled_block", "smallest_diagonal"]
 
 #: Krivine's constant, ln(1 + sqrt 2) = asinh(1).
 GAMMA = math.asinh(1.0)
 
-#: Relative accuracy of covariances: the error of a solver that is allowed in user-supplied matrices, and the distance
-#: of the adaptive constant below the largest. With replicas that is larger, which lowers the variance.
-ACCURACY = 1e-5
+#: Relative distance of the adaptive constant below the largest. With replicas it is larger, which lowers the variance.
+_ACCURACY = 1e-5
 
 
 def _identity(size: int) -> FloatArray:
@@ -76,7 +68,9 @@ def smallest_diagonal(Z: FloatArray, V: FloatArray, rho: float) -> tuple[FloatAr
     return absolute, max(rho, largest)
 
 
-class _Shaped(NamedTuple):
+class Shaped(NamedTuple):
+    """Covariance Q, correlations of replicas within coordinates, constant c and rho."""
+
     Q: FloatArray
     within: FloatArray
     constant: float
@@ -105,28 +99,7 @@ def _covariance(rows_of: Callable[[slice], tuple[FloatArray, FloatArray]], N: in
     return Q
 
 
-def shape_triple(Z: FloatArray, V: FloatArray, W: FloatArray, rho: float, method: str) -> _Shaped:
-    """Compute the covariance of binary neurons for any feasible triple, with asymmetric Z and different V and W."""
-    N, binary = len(Z), np.ones(2 * len(Z), dtype=np.intp)
-    if method == "sdp":
-        return _sdp(Z, V, rho, binary[:N])
-    P, R, constant = np.sinh(GAMMA * (V / rho)), np.sinh(GAMMA * (W / rho)), GAMMA
-    if method == "adaptive":
-        # For T = [0 Z; Z' 0], the smallest P with P +- sin(c T) semidefinite is block diagonal, and P + sin(c T) is Q.
-        zero = np.zeros((N, N))
-        found = largest_constant(
-            np.block([[zero, scaled_block(Z, rho)], [scaled_block(Z, rho).T, zero]]), GAMMA, ACCURACY
-        )
-        if found is not None:
-            constant, both = found
-            P, R = both[:N, :N].copy(), both[N:, N:].copy()
-    S = np.sin(constant * scaled_block(Z, rho))
-    for block in (P, R):
-        np.fill_diagonal(block, 1.0)
-    return _Shaped(np.block([[P, S], [S.T, R]]), np.ones(2 * N), constant, rho)
-
-
-def _krivine(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+def _krivine(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> Shaped:
     if rho > 0.0 and replicas.max() > 1:
         V, rho = smallest_diagonal(Z, V, rho)
     diagonal = V.diagonal() / rho if rho > 0.0 else np.ones(len(Z))
@@ -138,68 +111,19 @@ def _krivine(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.
         )
     else:
         Q = _identity(2 * len(Z))
-    return _Shaped(Q, np.concatenate([within, within]), GAMMA, rho)
+    return Shaped(Q, np.concatenate([within, within]), GAMMA, rho)
 
 
-def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
+def _adaptive(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> Shaped:
     scaled = scaled_block(Z, rho)
-    tolerance = ROUGH if replicas.max() > 1 else ACCURACY
+    tolerance = ROUGH if replicas.max() > 1 else _ACCURACY
     found = largest_constant(scaled, GAMMA, tolerance)
     if found is None:
         return _krivine(Z, V, rho, replicas)
     constant, P = found
     within = _replica_correlation(P.diagonal(), replicas)
     Q = _covariance(lambda rows: (P[rows], np.sin(constant * scaled[rows])), len(Z))
-    return _Shaped(Q, np.concatenate([within, within]), constant, rho)
+    return Shaped(Q, np.concatenate([within, within]), constant, rho)
 
 
-def shaping_program(Z: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> tuple[cp.Problem, cp.Variable]:
-    """Build the semidefinite program (27) for a matrix Z; return it and its variable Q.
-
-    Q is the covariance of the means over replicas, since exchangeable replicas suffice; its diagonal is in [0, 1].
-    """
-    import cvxpy as cp
-
-    N = len(Z)
-    Q = cp.Variable((2 * N, 2 * N), PSD=True, name="Q")
-    single = np.concatenate([replicas, replicas]) == 1
-    diagonal = [cp.diag(Q) == 1] if single.all() else [cp.diag(Q) <= 1]
-    if single.any() and not single.all():
-        diagonal.append(cp.diag(Q)[single] == 1)
-    target = cp.Constant(np.sin(GAMMA * scaled_block(Z, rho)), name="sin(gamma Z)")
-    return cp.Problem(cp.Minimize(cp.sum_squares(Q[:N, N:] - target)), diagonal), Q
-
-
-def _sdp(Z: FloatArray, V: FloatArray, rho: float, replicas: npt.NDArray[np.intp]) -> _Shaped:
-    if deadline.over():
-        return _krivine(Z, V, rho, replicas)
-    import cvxpy as cp
-
-    if rho > 0.0 and replicas.max() > 1:
-        _, rho = smallest_diagonal(Z, V, rho)
-    counts = np.concatenate([replicas, replicas])
-    single = counts == 1
-    program, Q = shaping_program(Z, rho, replicas)
-    options = {"eps_abs": ROUNDING, "eps_rel": ROUNDING, "max_iters": MANY_STEPS}
-    if deadline.left() < math.inf:
-        # For SCS, zero means no limit.
-        options["time_limit_secs"] = max(deadline.left(), EPS)
-    data, chain, inverse = program.get_problem_data(cp.SCS, solver_opts=options)
-    answer = chain.solve_via_data(program, data, False, False, options)
-    if was_interrupted(answer):
-        raise KeyboardInterrupt
-    with warnings.catch_warnings():
-        # Time may run out before the solution is accurate; the residual shows this.
-        warnings.simplefilter("ignore", UserWarning)
-        program.unpack_results(answer, chain, inverse)
-    if Q.value is None:
-        return _krivine(Z, V, rho, replicas)
-    repaired = project_psd(0.5 * (Q.value + Q.value.T))
-    scale = np.sqrt(np.where(single, repaired.diagonal(), np.maximum(repaired.diagonal(), 1.0)))
-    repaired /= np.outer(scale, scale)
-    within = np.where(single, 1.0, (counts * repaired.diagonal() - 1.0) / np.maximum(counts - 1, 1))
-    np.fill_diagonal(repaired, 1.0)
-    return _Shaped(repaired, within, GAMMA, rho)
-
-
-SHAPINGS = {"krivine": _krivine, "adaptive": _adaptive, "sdp": _sdp}
+SHAPINGS = {"krivine": _krivine, "adaptive": _adaptive}

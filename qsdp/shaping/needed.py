@@ -33,7 +33,7 @@ def neurons_needed(relaxation: Relaxation, epsilon: float, delta: float, *, meth
         > 0, in units of the objective, which is a sum over samples.
     delta : float
         Probability, between 0 and 1.
-    method : {"krivine", "adaptive", "sdp"}, default="krivine"
+    method : {"krivine", "adaptive"}, default="krivine"
         Shaping of the covariance that the neurons are sampled from.
 
     Returns

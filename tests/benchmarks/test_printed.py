@@ -40,8 +40,7 @@ def test_the_program_is_the_printed_one(uci_available: None, constant: bool) -> 
     if constant:
         X, X_test = (np.column_stack([rows, np.ones(len(rows))]) for rows in (X, X_test))
     problem = qsdp.TrainingProblem(X, y, beta=case["beta"])
-    relaxation = qsdp.solve_relaxation(problem, solver="scs", form="full", regularization="paper")
-    network = qsdp.sample_network(qsdp.shape_covariance(relaxation, method="sdp"), case["m"], random_state=0)
+    network = qsdp.paper.algorithm_1(problem, case["m"], random_state=0).network
     (point,) = study.run(case)["points"]
     assert point["test"] == np.mean(np.sign(network.predict(X_test)) == y_test)
     assert point["train"] == np.mean(np.sign(network.predict(X)) == y)

@@ -61,12 +61,12 @@ def test_conic_solvers_on_the_dual_program(solver: str) -> None:
 def test_a_wrong_point_of_the_literal_program_has_a_large_gap() -> None:
     data = qsdp.datasets.make_planted(40, 3, random_state=0)
     problem = qsdp.TrainingProblem(data.X, data.y, beta=0.5)
-    formulation = qsdp.build_full(problem)
-    formulation.problem.solve(solver="SCS")
-    assert peers.repaired(problem, formulation, "scs", "optimal").relative_gap < 1e-3
-    Q = formulation.problem.var_dict["Q"]
+    program = peers.program_of(problem)
+    program.problem.solve(solver="SCS")
+    assert peers.repaired(problem, program, "scs", "optimal").relative_gap < 1e-3
+    Q = program.variables["Q"]
     Q.value = np.diag(np.diag(Q.value))
-    assert peers.repaired(problem, formulation, "scs", "optimal").relative_gap > 1e-2
+    assert peers.repaired(problem, program, "scs", "optimal").relative_gap > 1e-2
 
 
 def records(**changes: Any) -> list[Record]:

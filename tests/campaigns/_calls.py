@@ -52,7 +52,7 @@ LONG = {
     "statistics": "[statistics.partial_fit(X, y) for _ in range(10**7)]",
     "solve_and_sample, exact": "qsdp.solve_and_sample(X, y, 30, 0.01, 'huber', refine='exact', time_limit=10**6)",
     "solve_and_sample, polish": "qsdp.solve_and_sample(X, y, 3000, 0.01, 'huber', refine='polish')",
-    "shape_covariance": "qsdp.shape_covariance(qsdp.solve_relaxation(problem, tol=0.1), method='sdp')",
+    "shape_covariance": "qsdp.shape_covariance(qsdp.solve_relaxation(problem, tol=0.1), method='adaptive')",
     "distill": "qsdp.distill(network, X, 3000, refine='polish', tol=1e-12)",
     "QuantizedNetworkRegressor": "qsdp.QuantizedNetworkRegressor(n_neurons=2000, tol=1e-12).fit(X, y)",
     "QuantizedNetworkClassifier": "qsdp.QuantizedNetworkClassifier(n_neurons=2000, loss='logistic').fit(X, labels)",

@@ -41,7 +41,7 @@ from qsdp.certificates.verification import verified_scales
 from qsdp.column_generation import bilinear
 
 OWN = ("auto", "interior", "splitting", "low-rank")
-FOREIGN = ("scs", "clarabel", "cvxopt")
+FOREIGN = ("scs", "clarabel")
 BOUND_TYPES, ARITHMETICS = ("sdp", "exact"), ("float", "verified")
 #: Shares of the cases that have a step, which are drawn until there is one.
 STEPS = {"relaxation": 0.25, "foreign relaxation": 0.01, "column generation": 0.4, "certify": 0.25, "batches": 0.01}

@@ -320,19 +320,6 @@ def test_a_relaxation_may_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
     check_optimal(solve(problem, relaxation=relaxation), problem, optimum)
 
 
-@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
-def test_relaxations_of_several_outputs(loss: str) -> None:
-    problem = random_vector_problem(0, 3, 15, 3, loss, beta=0.05)
-    result = solve(problem, relaxation=solve_relaxation(problem))
-    check_optimal(result, problem, global_optimum(problem))
-
-
-def test_the_printed_relaxation_will_do() -> None:
-    problem = random_problem(2, 3, 20, beta=0.2)
-    relaxation = solve_relaxation(problem, regularization="paper")
-    check_optimal(solve(problem, relaxation=relaxation), problem, global_optimum(problem))
-
-
 @pytest.mark.parametrize("levels", [2, 3])
 def test_a_network_may_be_given(levels: int) -> None:
     problem = random_problem(2, 3, 20, beta=0.2, levels=levels)

@@ -36,7 +36,7 @@ def test_the_solution_survives_its_file(model: Any, tmp_path: Path) -> None:
     assert beta == own == 1.0
     for name in ("Z", "V", "rho", "weights"):
         np.testing.assert_array_equal(getattr(solution, name), getattr(expected, name))
-    for name in ("levels", "activation", "lower_bound", "improved_bound", "regularization", "shaping"):
+    for name in ("levels", "activation", "lower_bound", "improved_bound", "shaping"):
         assert getattr(solution, name) == getattr(expected, name), name
     assert loaded.table_ == model.table_
     rows = inputs_of(model, rows_table())

@@ -160,7 +160,6 @@ def relaxation_settings():
     parts = {
         "more samples than weights": relaxed(many, "interior"),
         "more samples than weights, splitting": relaxed(many, "splitting"),
-        "paper's regulariser": relaxed(problem, "auto", regularization="paper"),
         "beta 0": relaxed(problem.with_beta(0.0), "auto"),
         "beta beyond the largest": relaxed(problem.with_beta(200.0), "auto"),
         "warm start": relaxed(problem.with_beta(3.0), "interior", start=solved),
@@ -177,13 +176,12 @@ def relaxation_of_activation(activation, levels):
 
 
 def conic_solvers():
-    """Solve through CVXPY, in both forms."""
+    """Solve through CVXPY."""
     problem = problem_of(n=20, d=4)
     return joined(
         {
-            f"{solver}, {form}": of_relaxation(qsdp.solve_relaxation(problem, solver, 1e-8, form=form), gap)
+            solver: of_relaxation(qsdp.solve_relaxation(problem, solver, 1e-8), gap)
             for solver, gap in (("scs", 1e-5), ("clarabel", 1e-6))
-            for form in ("two-block", "full")
         }
     )
 
@@ -426,7 +424,7 @@ CASES = {
     "path": path,
     "polynomial relaxation": polynomial_relaxations,
     "forms over signs": sign_forms,
-    **{f"shaping, {method}": partial(shaping, method) for method in ("krivine", "adaptive", "sdp")},
+    **{f"shaping, {method}": partial(shaping, method) for method in ("krivine", "adaptive")},
     "sampling": sampling,
     "networks": networks,
     **named("refit", refit),

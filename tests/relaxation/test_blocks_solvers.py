@@ -8,6 +8,7 @@ import pytest
 from block_problems import LOSSES, enumerated_optimum, random_blocks, random_problem, random_targets
 
 import qsdp
+from qsdp import paper
 from qsdp.exceptions import InvalidInputError
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.joining import better_of, point_of, with_network
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate", "ig
 
 ACCURATE = {"solver": "CLARABEL", "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
 
-#: Losses with kinks, for which low rank is not meant, and losses with exponential cones, which CVXOPT lacks.
-KINKED, EXPONENTIAL = {"hinge", "absolute"}, {"logistic", "cross_entropy"}
+#: Losses with kinks, for which low rank is not meant.
+KINKED = {"hinge", "absolute"}
 
 #: Seed, number of samples, outputs and whether samples are weighted: fewer and more samples than packed entries.
 CASES = [(0, 12, 1, True), (1, 36, 2, False), (2, 10, 2, True)]
@@ -80,9 +81,9 @@ def check(relaxation, value, optimum, rel):
 
 SOLVED = [
     (solver, loss)
-    for solver in ("splitting", "low-rank", "clarabel", "scs", "cvxopt")
+    for solver in ("splitting", "low-rank", "clarabel", "scs")
     for loss in LOSSES
-    if loss not in {"low-rank": KINKED, "cvxopt": EXPONENTIAL}.get(solver, ())
+    if solver != "low-rank" or loss not in KINKED
 ]
 
 
@@ -92,14 +93,6 @@ def test_every_solver_agrees_with_the_program_of_raw_matrices(solver, values, lo
     problem, value, optimum = case(loss, *values)
     tol = 1e-6 if solver in {"splitting", "low-rank"} else 1e-8
     check(qsdp.solve_relaxation(problem, solver, tol), value, optimum, 1e-5)
-
-
-@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
-def test_full_form_agrees(loss):
-    problem, value, optimum = case(loss, *CASES[0])
-    check(qsdp.solve_relaxation(problem, "clarabel", 1e-8, form="full"), value, optimum, 1e-6)
-    built = qsdp.build_full(problem)
-    assert built.problem.solve(**ACCURATE) == pytest.approx(value, rel=1e-6)
 
 
 @pytest.mark.parametrize("step", ["kernel", "gram"])
@@ -117,7 +110,7 @@ def test_a_shared_rho_is_not_a_bound_and_is_not_what_is_built(seed):
     problem = random_problem(seed)
     optimum, shared = enumerated_optimum(problem), conic_value(problem, shared=True)
     assert shared > (1.0 + 1e-3) * optimum
-    built = qsdp.build_two_block(problem)
+    built = paper.two_block_program(problem)
     assert built.problem.solve(**ACCURATE) <= (1.0 + 1e-7) * optimum
     assert qsdp.solve_relaxation(problem, "splitting").objective <= (1.0 + 1e-5) * optimum
 
@@ -125,13 +118,12 @@ def test_a_shared_rho_is_not_a_bound_and_is_not_what_is_built(seed):
 def test_names_of_the_programs():
     rng = np.random.default_rng(0)
     blocks = qsdp.Blocks(rng.standard_normal((6, 6)), [2, 3], ["quadratic", "linear"])
-    one = qsdp.build_two_block(qsdp.TrainingProblem(blocks, rng.standard_normal(6), beta=0.1))
+    one = paper.two_block_program(qsdp.TrainingProblem(blocks, rng.standard_normal(6), beta=0.1))
     assert sorted(one.variables) == ["V_0", "Z_0", "Z_1", "rho", "yhat"]
     two = qsdp.TrainingProblem(blocks, rng.standard_normal((6, 2)), beta=0.1)
-    assert sorted(qsdp.build_full(two).variables) == ["Q0_0", "Q1_0", "Z0_1", "Z1_1", "rho", "yhat"]
-    built = qsdp.build_two_block(two)
+    built = paper.two_block_program(two)
     assert built.variables["rho"].shape == (2, 2)
-    assert "2 x 2 positive semidefinite" in str(built)
+    assert "4 positive semidefinite matrices 2 x 2" in str(built)
     # A linear block adds no cone of matrices, and its matrices are diagonal.
     built.problem.solve(**ACCURATE)
     Z, V, _ = built.matrices()

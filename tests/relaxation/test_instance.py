@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import qsdp
 from qsdp import BilinearNetwork, TrainingProblem
 from qsdp.losses import CrossEntropy, Huber, Loss, get_loss
-from qsdp.relaxation.formulations import formulate
+from qsdp.relaxation.conic_program import two_block
 from qsdp.relaxation.instance import Instance, Reduction
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
@@ -89,16 +89,13 @@ def test_normalised_objective(
     )
 
     Z, rho = rng.standard_normal((C, N, N)), rng.uniform(0, 2, C)
-    for regularization in ("tight", "paper"):
-        normal, units = Instance.of(problem, regularization).normalised()
-        blocks, numbers = units.weight * Z, units.weight * rho
-        value = problem.relaxed_objective(
-            blocks if n_outputs else blocks[0], numbers if n_outputs else numbers[0], regularization=regularization
-        )
-        bounds = 2 * units.weight * np.abs(Z).sum() * sizes(problem, np.full(N, levels - 1.0)).max()
-        loss_size = problem.loss.value(np.full(problem.y.shape, bounds + 1.0) * -np.sign(problem.y), problem.y)
-        expected = units.value * (normal.fit.value(normal.predictions(Z)) + normal.penalty * float(np.sum(rho)))
-        assert value == pytest.approx(expected, rel=1e-11, abs=1e-12 * loss_size)
+    normal, units = Instance.of(problem).normalised()
+    blocks, numbers = units.weight * Z, units.weight * rho
+    value = problem.relaxed_objective(blocks if n_outputs else blocks[0], numbers if n_outputs else numbers[0])
+    bounds = 2 * units.weight * np.abs(Z).sum() * sizes(problem, np.full(N, levels - 1.0)).max()
+    loss_size = problem.loss.value(np.full(problem.y.shape, bounds + 1.0) * -np.sign(problem.y), problem.y)
+    expected = units.value * (normal.fit.value(normal.predictions(Z)) + normal.penalty * float(np.sum(rho)))
+    assert value == pytest.approx(expected, rel=1e-11, abs=1e-12 * loss_size)
     for unit in dataclasses.astuple(units):
         assert math.frexp(unit)[0] == 0.5
     if loss.labels:
@@ -248,7 +245,7 @@ def test_reduced_problems_have_the_same_optimal_value(n_outputs: int, kind: str,
         assert reduced.map.n_rows <= p < problem.n_samples
         if kind != "full":
             assert reduced.map.n_rows < p
-        full, small = formulate(normal, form="two-block"), formulate(reduced, form="two-block")
+        full, small = two_block(normal), two_block(reduced)
         expected = full.problem.solve(**ACCURATE)
         # Off the range of the map the target is a constant of the loss.
         first_, second = np.triu_indices(problem.size)

@@ -86,7 +86,7 @@ class TestNetworks:
             assert np.linalg.eigvalsh(diagonal + block)[0] >= -1e-12
             assert np.linalg.eigvalsh(diagonal - block)[0] >= -1e-12
         rhos = np.diagonal(V, axis1=1, axis2=2).max(axis=1)
-        weight = problem.regularization_weight()
+        weight = problem.relaxed_penalty
         assert weight * rhos.sum() <= problem.penalty(network) * (1.0 + 1e-12)
 
     def test_a_stopped_solve_takes_point_and_bound_of_a_network(self, kind):
@@ -225,7 +225,7 @@ class TestChoiceInTime:
         monkeypatch.setattr(solving, "_best_of_attempts", attempt)
         for seconds in (1e6, math.inf):
             with deadline.within(seconds):
-                solving.solve_with(problem_of(), "auto", options, "tight")
+                solving.solve_with(problem_of(), "auto", options)
             # Its own operations and time end the attempt, see `solve_low_rank`.
             assert tried[0] == ("low-rank", pytest.approx(8e8), pytest.approx(seconds))
             tried.clear()

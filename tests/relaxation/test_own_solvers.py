@@ -97,7 +97,7 @@ def test_after_a_limit_one_cheap_certificate_follows(solver, outputs, monkeypatc
     monkeypatch.setattr(bounds, "upper_spectral_bound", lambda *args: decompositions.append(1) or decompose(*args))
     settings = Settings(1e-9, callback=expire)
     with deadline.within(1e6) as scope:
-        relaxation = solve_with(problem, solver, settings, "tight")
+        relaxation = solve_with(problem, solver, settings)
     assert relaxation.solver_status == "time limit"
     assert relaxation.iterations >= 1
     # One of the solver's dual vector and one of the gradient at its point.

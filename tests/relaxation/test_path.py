@@ -92,23 +92,6 @@ def test_activations_and_levels(options: dict[str, Any]) -> None:
     assert_as_alone(problem, relaxation_path(problem, beta_max(problem) * np.array([0.5, 0.01])))
 
 
-def test_betas_stay_in_their_order() -> None:
-    problem = problem_of()
-    path = relaxation_path(problem, (2.0, 7.0, 0.5))
-    np.testing.assert_array_equal(path.betas, [2.0, 7.0, 0.5])
-    assert [relaxation.problem.beta for relaxation in path] == [2.0, 7.0, 0.5]
-    assert path.objective[2] < path.objective[0] < path.objective[1]
-
-
-def test_the_paper_s_regularization() -> None:
-    problem = problem_of()
-    assert beta_max(problem, regularization="paper") == pytest.approx(2.0 * beta_max(problem), rel=1e-8)
-    path = relaxation_path(problem, [6.0, 2.0], regularization="paper")
-    half = relaxation_path(problem, [3.0, 1.0])
-    np.testing.assert_allclose(path.objective, half.objective, rtol=3e-6)
-    assert all(relaxation.regularization == "paper" for relaxation in path)
-
-
 @pytest.mark.parametrize("solver", ["interior", "splitting", "low-rank"])
 def test_warm_starts_are_used(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     starts: list[bool] = []
@@ -155,13 +138,12 @@ def test_the_largest_beta_separates_zero_from_the_rest(loss: str, vector: bool) 
         assert zero.status == "optimal"
 
 
-@pytest.mark.parametrize("regularization", ["tight", "paper"])
-def test_the_largest_beta_of_one_feature(regularization: str) -> None:
+def test_the_largest_beta_of_one_feature() -> None:
     # u M v = |M| for signs u, v: nothing is lost in the relaxation.
     problem = TrainingProblem([[1.0], [2.0], [-1.0]], [1.0, -0.5, 2.0], beta=1.0)
-    exact = abs(2.0 * (1.0 - 2.0 + 2.0)) * (1.0 if regularization == "tight" else 2.0)
-    assert beta_max(problem, regularization=regularization) == pytest.approx(exact, rel=1e-8)
-    assert beta_max(problem, regularization=regularization) >= exact
+    exact = abs(2.0 * (1.0 - 2.0 + 2.0))
+    assert beta_max(problem) == pytest.approx(exact, rel=1e-8)
+    assert beta_max(problem) >= exact
 
 
 def test_the_largest_beta_does_not_depend_on_beta_and_scales() -> None:
@@ -283,7 +265,6 @@ def test_one_gram_matrix_serves_all_betas(solver: str, vector: bool, grams: list
         ({"fraction": 0.0}, InvalidInputError, "fraction must be"),
         ({"tol": 0.0}, InvalidInputError, "tol must be"),
         ({"solver": "none"}, InvalidInputError, "solver must be"),
-        ({"regularization": "loose"}, InvalidInputError, "regularization must be"),
         ({"time_limit": -1.0}, InvalidInputError, "time_limit must be"),
         ({"callback": 3}, InvalidTypeError, "callback must be"),
         ({"n_jobs": 0}, InvalidInputError, "n_jobs must be"),
@@ -303,8 +284,6 @@ def test_what_is_no_problem() -> None:
     for call in (relaxation_path, beta_max):
         with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem"):
             call(X)  # type: ignore[operator]
-    with pytest.raises(InvalidInputError, match="regularization must be"):
-        beta_max(problem_of(), regularization="none")
 
 
 def test_betas_are_not_shared_with_the_caller() -> None:

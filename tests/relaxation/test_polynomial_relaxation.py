@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
+from qsdp import paper
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import SCALAR_LOSSES
 
@@ -130,7 +131,7 @@ def test_the_bound_holds_for_every_network_of_several_outputs(problem: qsdp.Trai
 )
 def test_the_bound_is_near_the_value_of_the_program(levels: int, activation: Any, loss: str) -> None:
     problem = random_problem(13, 3, 12, loss=loss, beta=0.02, activation=activation, levels=levels)
-    value = qsdp.build_polynomial(problem).problem.solve(**ACCURATE)
+    value = paper.polynomial_program(problem).problem.solve(**ACCURATE)
     relaxation = qsdp.solve_polynomial_relaxation(problem, solver="clarabel", tol=1e-9)
     assert relaxation.solver == "clarabel"
     assert value <= optimum_of(problem).upper * (1 + 1e-6) + 1e-8
@@ -163,7 +164,7 @@ def test_the_program_equals_the_paper_written_out_entry_by_entry(levels: int, ac
             binary = levels == 2 or j >= d
             constraints.append(block[j, j] == number if binary else block[j, j] <= number)
     expected = cp.Problem(cp.Minimize(objective), constraints).solve(**ACCURATE)
-    built = qsdp.build_polynomial(problem)
+    built = paper.polynomial_program(problem)
     assert set(built.variables) == {"Z1", "Z2", "rho1", "rho2", "yhat"}
     assert built.problem.solve(**ACCURATE) == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
@@ -306,7 +307,7 @@ def test_the_program_of_several_outputs_written_out(levels: int, activation: Any
     objective = losses[loss]() + problem.beta * d * M * cp.sum(rho)
     coarse = {name: 1e-8 if isinstance(value, float) else value for name, value in ACCURATE.items()}
     expected = cp.Problem(cp.Minimize(objective), constraints).solve(**coarse)
-    built = qsdp.build_polynomial(problem)
+    built = paper.polynomial_program(problem)
     assert set(built.variables) == {"yhat", "rho1", "rho2", *(f"Z{s}_{k}" for s in (1, 2) for k in range(C))}
     assert built.problem.solve(**coarse) == pytest.approx(expected, rel=1e-6, abs=1e-7)
     relaxation = qsdp.solve_polynomial_relaxation(problem, "clarabel", 1e-9)

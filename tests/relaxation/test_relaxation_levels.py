@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
+from qsdp import paper
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.backends import BACKENDS
@@ -76,17 +77,15 @@ def test_levels_equal_the_binary_problem_on_replicated_columns(M: int, activatio
     )
     assert few.dimension == replicated.dimension == 2 * M + few.lifted
     assert few.size == 2 + few.lifted
-    expected = qsdp.build_two_block(replicated).problem.solve(**ACCURATE)
-    assert qsdp.build_two_block(few).problem.solve(**ACCURATE) == pytest.approx(expected, rel=1e-6, abs=1e-7)
+    expected = paper.two_block_program(replicated).problem.solve(**ACCURATE)
+    assert paper.two_block_program(few).problem.solve(**ACCURATE) == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
-def test_printed_regularisation_and_the_literal_form_hold_for_levels_too() -> None:
+def test_the_printed_program_holds_for_levels_too() -> None:
     few = random_problem(1, 2, 8, beta=0.05, activation="relu_like", levels=3)
     replicated = qsdp.TrainingProblem(np.repeat(few.X, 2, axis=1), few.y, beta=few.beta, activation="relu_like")
-    for regularization in ("tight", "paper"):
-        expected = qsdp.build_two_block(replicated, regularization=regularization).problem.solve(**ACCURATE)
-        full = qsdp.build_full(few, regularization=regularization).problem.solve(**ACCURATE)
-        assert full == pytest.approx(expected, rel=1e-6)
+    expected = paper.full_program(replicated).problem.solve(**ACCURATE)
+    assert paper.full_program(few).problem.solve(**ACCURATE) == pytest.approx(expected, rel=1e-6)
 
 
 # -- against enumeration ---------------------------------------------------------------------------------

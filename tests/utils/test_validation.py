@@ -362,8 +362,6 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "n_jobs": ["2", 0, 1.5, True, [2]],
     "max_iter": [0, -5, 1.5, 0.0, "10", True, np.nan, 10**400],
     "time_limit": [0, -1.0, np.nan, np.inf, "1", True],
-    "form": ["", "three-block", None, 2],
-    "regularization": ["", "none", None, 2.0],
     "method": ["", "cholesky", None, 1],
     "constant_column": ["no", None, 2, 0.5],
 }
@@ -379,12 +377,10 @@ SLIPS: dict[str, list[tuple[str, str]]] = {
         ("logistics", "logistic"),
         ("HINGE", "hinge"),
     ],
-    "solver": [("SCS", "scs"), ("clarable", "clarabel"), ("Mosek", "mosek"), ("cvxop", "cvxopt")],
-    "shaping": [("krivin", "krivine"), ("SDP", "sdp")],
+    "solver": [("SCS", "scs"), ("clarable", "clarabel"), ("Mosek", "mosek")],
+    "shaping": [("krivin", "krivine")],
     "refine": [("None", "none")],
-    "form": [("fulll", "full"), ("two_block", "two-block")],
-    "regularization": [("tigth", "tight"), ("Paper", "paper")],
-    "method": [("krivin", "krivine"), ("SDP", "sdp")],
+    "method": [("krivin", "krivine")],
 }
 
 ESTIMATOR_ARGUMENTS = (
@@ -410,7 +406,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "solve_relaxation": (
         lambda p, r, kw: solve_relaxation(p, **kw),
-        ("solver", "tol", "form", "regularization", "max_iter", "time_limit", "n_jobs"),
+        ("solver", "tol", "max_iter", "time_limit", "n_jobs"),
     ),
     "shape_covariance": (lambda p, r, kw: qsdp.shape_covariance(r.relaxation, **kw), ("method",)),
     "sample_network": (
@@ -424,11 +420,6 @@ ENTRIES: dict[str, Entry] = {
     "with_levels": (lambda p, r, kw: p.with_levels(**kw), ("levels",)),
     "transfer": (lambda p, r, kw: r.relaxation.with_levels(**kw), ("levels",)),
     "polynomial": (lambda p, r, kw: qsdp.solve_polynomial_relaxation(p, **kw), ("solver", "tol")),
-    "build_relaxation": (lambda p, r, kw: qsdp.build_relaxation(p, **kw), ("form", "regularization")),
-    "relaxed_objective": (
-        lambda p, r, kw: p.relaxed_objective(np.zeros((D, D)), 0.0, **kw),
-        ("regularization",),
-    ),
     "solve_and_sample": (
         lambda p, r, kw: solve_and_sample(X, Y, **kw),
         (

@@ -118,8 +118,7 @@ def convex(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> tuple[float, N
 def network_of(case: dict[str, Any], X: np.ndarray, y: np.ndarray, beta: float) -> qsdp.BilinearNetwork:
     problem, seed = qsdp.TrainingProblem(X, targets_of(y), beta=beta), case["split"]
     if case["method"] == "paper":
-        relaxation = qsdp.solve_relaxation(problem, solver="scs", form="full", regularization="paper")
-        return qsdp.sample_network(qsdp.shape_covariance(relaxation, method="sdp"), case["m"], random_state=seed)
+        return qsdp.paper.algorithm_1(problem, case["m"], random_state=seed).network
     covariance = qsdp.shape_covariance(qsdp.solve_relaxation(problem))
     return qsdp.polish(qsdp.sample_network(covariance, case["m"], random_state=seed), problem, random_state=seed)
 

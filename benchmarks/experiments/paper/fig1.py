@@ -97,9 +97,10 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 def sampled(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Made]:
     """Yield networks sampled from the relaxation, which is solved once for all numbers of neurons."""
     printed, seed = case["method"] == "paper", case["seed"]
-    options = {"solver": "scs", "form": "full", "regularization": "paper"} if printed else {}
-    relaxation = qsdp.solve_relaxation(problem, **options)
-    covariance = qsdp.shape_covariance(relaxation, method="sdp" if printed else "adaptive")
+    if printed:
+        covariance = qsdp.paper.algorithm_1(problem).covariance
+    else:
+        covariance = qsdp.shape_covariance(qsdp.solve_relaxation(problem), method="adaptive")
     for m in case["sizes"]:
         network = qsdp.sample_network(covariance, m, random_state=seed)
         network = network if printed else qsdp.polish(network, problem, random_state=seed)

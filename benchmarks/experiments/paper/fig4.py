@@ -60,9 +60,11 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     X, X_test = with_constant(X, X_test)
     problem = qsdp.TrainingProblem(X, targets_of(y), beta=BETA)
     printed = case["curve"] == "printed"
-    options = {"solver": "scs", "form": "full", "regularization": "paper"} if printed else {}
-    relaxation = qsdp.solve_relaxation(problem, **options)
-    covariance = qsdp.shape_covariance(relaxation, method="sdp" if printed else "krivine")
+    if printed:
+        _, relaxation, covariance = qsdp.paper.algorithm_1(problem)
+    else:
+        relaxation = qsdp.solve_relaxation(problem)
+        covariance = qsdp.shape_covariance(relaxation, method="krivine")
     shares = "equal" if printed else "proportional"
 
     def network_of(m: int, seed: int) -> Any:

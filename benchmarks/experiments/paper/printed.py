@@ -111,8 +111,7 @@ def program(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> Iterator[Poin
 
     def network(X: np.ndarray, y: np.ndarray, m: int) -> qsdp.BilinearNetwork:
         problem = qsdp.TrainingProblem(X, y, beta=case["beta"])
-        relaxation = qsdp.solve_relaxation(problem, solver="scs", form="full", regularization="paper")
-        return qsdp.sample_network(qsdp.shape_covariance(relaxation, method="sdp"), m, random_state=case["split"])
+        return qsdp.paper.algorithm_1(problem, m, random_state=case["split"]).network
 
     # The first problem loads CVXPY and its solver.
     network(np.eye(3), np.array([1.0, -1.0, 1.0]), 2)

@@ -12,19 +12,21 @@ from qsdp._utils.validation import check_choice
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import Loss
 from qsdp.relaxation.backends.base import Backend
-from qsdp.relaxation.backends.conic import CONIC_BACKENDS
+from qsdp.relaxation.backends.conic import CONIC_BACKENDS, run_conic
 from qsdp.relaxation.backends.own import INTERIOR, LOW_RANK, SPLITTING
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.settings import Settings
 
 __all__ = [
     "BACKENDS",
+    "CONIC_BACKENDS",
     "Backend",
     "Settings",
     "available_solvers",
     "check_solver",
     "choose_backend",
     "low_rank_first",
+    "run_conic",
 ]
 
 #: Back ends by name. "auto" tries back ends of other packages in this order.
@@ -85,7 +87,7 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
     InvalidInputError, UnavailableSolverError
         As `check_solver` does.
     SolverError
-        The solver cannot express the loss or the form, or does not support a limit.
+        The solver cannot express the loss, or does not support a limit.
     """
     check_solver(solver, instance.loss)
     if solver != "auto":
@@ -169,6 +171,4 @@ def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | 
             return f"solver {backend.name!r} does not support {name}" + (
                 "; use max_iter" if name == "time_limit" else ""
             )
-    if backend.certified and settings.form != "two-block":
-        return f"solver {backend.name!r} supports only form='two-block'; got form={settings.form!r}"
     return None

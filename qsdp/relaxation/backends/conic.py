@@ -1,64 +1,77 @@
-"""Conic solvers called through CVXPY: option names, supported limits and supported cones."""
+"""Conic solvers called through CVXPY, and the names of their options."""
 
 from __future__ import annotations
 
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS
 from qsdp.relaxation.backends.base import Backend
-from qsdp.relaxation.formulations import formulate
+from qsdp.relaxation.conic_program import two_block
 from qsdp.relaxation.instance import LinearInstance
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.settings import Settings
 
-__all__ = ["CONIC_BACKENDS", "was_interrupted"]
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["CONIC_BACKENDS", "run_conic"]
 
 
-def solve_with_cvxpy(
-    instance: LinearInstance, settings: Settings, *, solver: str, options: Callable[[Settings], dict[str, Any]]
-) -> RawSolution:
-    """Solve the relaxation through CVXPY and return the solver's result unverified.
+class ConicRun(NamedTuple):
+    """Status of the solver, its number of iterations, and seconds of the stages "compile" and "solve"."""
+
+    status: str
+    iterations: int | None
+    timings: dict[str, float]
+
+
+def run_conic(program: cp.Problem, solver: str, settings: Settings) -> ConicRun:
+    """Solve a CVXPY problem by "scs", "clarabel" or "mosek", which assigns values to its variables.
 
     Compilation and solve are separate calls, so that each is timed and a solver that stops early still returns the
-    point it has reached.
+    point it has reached. A solver that fails assigns no values.
     """
     import cvxpy as cp
 
     start = time.perf_counter()
-    formulation = formulate(instance, form=settings.form)
-    data, chain, inverse = formulation.problem.get_problem_data(solver, solver_opts=options(settings))
+    options = _OPTIONS[solver](settings)
+    data, chain, inverse = program.get_problem_data(solver.upper(), solver_opts=options)
     compiled = time.perf_counter()
     status, iterations = "time limit", None
     try:
         # Compilation has used part of the time.
         deadline.check()
         with warnings.catch_warnings():
-            # The relaxation itself measures and reports the accuracy.
+            # The caller measures the accuracy.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-            answer = chain.solve_via_data(formulation.problem, data, False, False, options(settings))
-            if was_interrupted(answer):
+            answer = chain.solve_via_data(program, data, False, False, _OPTIONS[solver](settings))
+            if _was_interrupted(answer):
                 raise KeyboardInterrupt
-            formulation.problem.unpack_results(answer, chain, inverse)
-        status = str(formulation.problem.status)
-        iterations = formulation.problem.solver_stats.num_iters
+            program.unpack_results(answer, chain, inverse)
+        status = str(program.status)
+        iterations = program.solver_stats.num_iters
     except deadline.TimeOver:
         pass
     except cp.SolverError as error:
         status = f"failed: {str(error).splitlines()[0]}"
-    solved = time.perf_counter()
-    Z, V, W = formulation.matrices()
-    nu, z = formulation.duals()
-    timings = {"compile": compiled - start, "solve": solved - compiled}
-    return RawSolution(Z, V, W, nu, z, status=status, iterations=iterations, timings=timings)
+    return ConicRun(status, iterations, {"compile": compiled - start, "solve": time.perf_counter() - compiled})
 
 
-def was_interrupted(answer: Any) -> bool:
+def _solve_relaxation(instance: LinearInstance, settings: Settings, *, solver: str) -> RawSolution:
+    """Solve the relaxation and return the solver's result unverified."""
+    program = two_block(instance)
+    run = run_conic(program.problem, solver, settings)
+    return RawSolution(*program.matrices(), *program.duals(), run.status, run.iterations, run.timings)
+
+
+def _was_interrupted(answer: Any) -> bool:
     """Detect that SCS was interrupted from the keyboard: it catches the interrupt itself and returns no point."""
     info = answer.get("info") if isinstance(answer, dict) else None
     if not isinstance(info, dict) or "status_val" not in info:
@@ -75,8 +88,7 @@ class ConicOptions:
     #: Options that are set to the requested accuracy.
     tolerances: tuple[str, ...]
     max_iter: str
-    #: None if the solver takes no time limit.
-    time_limit: str | None = None
+    time_limit: str
     #: Options that are always set, unless the settings override them.
     defaults: Mapping[str, object] = field(default_factory=dict)
     #: Keyword of CVXPY under which all options are passed.
@@ -87,7 +99,7 @@ class ConicOptions:
         options = {**self.defaults, **dict.fromkeys(self.tolerances, settings.tol)}
         if settings.max_iter is not None:
             options[self.max_iter] = settings.max_iter
-        if self.time_limit and deadline.left() < math.inf:
+        if deadline.left() < math.inf:
             # For some solvers, zero means no limit.
             options[self.time_limit] = max(deadline.left(), EPS)
         return {self.group: options} if self.group else options
@@ -109,53 +121,28 @@ def _missing_mosek_licence() -> str | None:
     return None
 
 
-def _backend(
-    name: str,
-    options: ConicOptions,
-    *,
-    install: str,
-    cones: tuple[str, ...] = ("quadratic", "exponential"),
-    licence: Callable[[], str | None] | None = None,
-) -> Backend:
-    def solve(instance: LinearInstance, settings: Settings) -> RawSolution:
-        return solve_with_cvxpy(instance, settings, solver=name.upper(), options=options)
-
-    takes_time = options.time_limit is not None
-    return Backend(name, solve, name, install, frozenset(cones), takes_time, licence=licence)
-
+_OPTIONS = {
+    # A first-order method for moderate accuracy.
+    "scs": ConicOptions(("eps_abs", "eps_rel"), "max_iters", "time_limit_secs", {"max_iters": 20_000}),
+    # An interior-point method: high accuracy on small problems, but gigabytes of memory for blocks of 100 or more.
+    "clarabel": ConicOptions(("tol_gap_abs", "tol_gap_rel", "tol_feas"), "max_iter", "time_limit"),
+    # A commercial interior-point method; free licences exist for academia.
+    "mosek": ConicOptions(
+        tuple(f"MSK_DPAR_INTPNT_CO_TOL_{name}" for name in ("REL_GAP", "PFEAS", "DFEAS")),
+        "MSK_IPAR_INTPNT_MAX_ITERATIONS",
+        "MSK_DPAR_OPTIMIZER_MAX_TIME",
+        group="mosek_params",
+    ),
+}
 
 #: The conic back ends in the order in which "auto" tries them.
-CONIC_BACKENDS = (
-    # A first-order method for moderate accuracy.
-    _backend(
-        "scs",
-        ConicOptions(("eps_abs", "eps_rel"), "max_iters", "time_limit_secs", {"max_iters": 20_000}),
-        install="pip install scs",
-    ),
-    # An interior-point method: high accuracy on small problems, but gigabytes of memory for blocks of 100 or more.
-    _backend(
-        "clarabel",
-        ConicOptions(("tol_gap_abs", "tol_gap_rel", "tol_feas"), "max_iter", "time_limit"),
-        install="pip install clarabel",
-    ),
-    # A commercial interior-point method; free licences exist for academia.
-    _backend(
-        "mosek",
-        ConicOptions(
-            tuple(f"MSK_DPAR_INTPNT_CO_TOL_{name}" for name in ("REL_GAP", "PFEAS", "DFEAS")),
-            "MSK_IPAR_INTPNT_MAX_ITERATIONS",
-            "MSK_DPAR_OPTIMIZER_MAX_TIME",
-            group="mosek_params",
-        ),
-        install="pip install mosek",
-        licence=_missing_mosek_licence,
-    ),
-    # An interior-point method in plain Python and LAPACK. Its default factorisation fails on the many equations that
-    # share a variable here.
-    _backend(
-        "cvxopt",
-        ConicOptions(("abstol", "reltol", "feastol"), "max_iters", defaults={"kktsolver": "robust"}),
-        install="pip install cvxopt",
-        cones=("quadratic",),
-    ),
+CONIC_BACKENDS = tuple(
+    Backend(
+        name,
+        partial(_solve_relaxation, solver=name),
+        package=name,
+        install=f"pip install {name}",
+        licence=_missing_mosek_licence if name == "mosek" else None,
+    )
+    for name in _OPTIONS
 )
