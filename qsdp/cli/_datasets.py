@@ -28,7 +28,7 @@ def datasets(
     table = RichTable(box=box.SIMPLE_HEAD if make_console().is_terminal else None, pad_edge=False)
     table.add_column("name", style="bold", no_wrap=True)
     for heading in ("rows", "columns"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("task", no_wrap=True)
     table.add_column("about")
     for set_name, spec in SPECS.items():

@@ -87,11 +87,11 @@ def load_bundled(name: str) -> Dataset:
     Returns
     -------
     Dataset
-        Unpacks as ``X, y = load_bundled(name)``, float64 and without missing values. Its attributes are `X`, `y`,
-        `name`, `feature_names`, `target_names` (binary: the negative class, then the positive one; otherwise the class
-        of each integer, or the target), `task` ("binary", "multiclass" or "regression") and `description` (source,
-        citation and licence). Its ``split(random_state=0)`` returns ``X_train, X_test, y_train, y_test``, with 80
-        percent of the rows, in random order, for training.
+        Unpacks as ``X, y = load_bundled(name)``; there are no missing values. Its attributes are `X`, `y`, `name`,
+        `feature_names`, `target_names` (binary: the negative class, then the positive one; several classes: that of
+        each integer; regression: the target), `task` ("binary", "multiclass" or "regression") and `description`
+        (source, citation and licence). Its ``split(random_state=0)`` returns ``X_train, X_test, y_train, y_test``, with
+        80 percent of the rows, in random order, for training.
 
     Examples
     --------
