@@ -32,9 +32,7 @@ _BRIGHTER = 2.0
 _LEARNED: Checks = {
     "image_shape": lambda value: is_list(value) and len(value) == 3 and all(map(is_count, value)),
     "constant": lambda value: is_number(value) and value >= 0.0,
-    "pixels": lambda value: (
-        value is None or (is_list(value) and len(value) == 3 and is_text(value[0]) and all(map(is_number, value[1:])))
-    ),
+    "pixels": lambda value: is_list(value) and len(value) == 3 and is_text(value[0]) and all(map(is_number, value[1:])),
 }
 
 
@@ -212,7 +210,7 @@ class Patches(MomentEncoder):
 
     image_shape_: tuple[int, int, int]
     constant_: float
-    _pixels: tuple[str, float, float] | None
+    _pixels: tuple[str, float, float]
 
     def __init__(
         self,
@@ -248,9 +246,7 @@ class Patches(MomentEncoder):
         return images
 
     def _warn_of_scale(self, images: npt.NDArray[Any]) -> None:
-        """Warn if pixels are of another scale than those of training; files of older versions do not know theirs."""
-        if self._pixels is None:
-            return
+        """Warn if pixels are of another scale than those of training."""
         (kind, low, high), (kind_here, low_here, high_here) = self._pixels, _pixels(images)
         size, here = max(-low, high), max(-low_here, high_here)
         if here > _BRIGHTER * size or 0.0 < here < size / FAR or (low >= 0.0 and low_here < -size / FAR):
@@ -371,13 +367,12 @@ class Patches(MomentEncoder):
         return image, int(signs[grid.pixels]) if grid.constant else 0
 
     def _learned(self) -> dict[str, Any]:
-        pixels = None if self._pixels is None else list(self._pixels)
-        return {"image_shape": list(self.image_shape_), "constant": float(self.constant_), "pixels": pixels}
+        shape, constant = list(self.image_shape_), float(self.constant_)
+        return {"image_shape": shape, "constant": constant, "pixels": list(self._pixels)}
 
     def _relearn(self, state: dict[str, Any]) -> None:
-        fields = checked("encoder", {"pixels": None, **state}, _LEARNED)
-        self.constant_ = fields["constant"]
-        self._pixels = None if fields["pixels"] is None else tuple(fields["pixels"])
+        fields = checked("encoder", state, _LEARNED)
+        self.constant_, self._pixels = fields["constant"], tuple(fields["pixels"])
         self._set_shape(tuple(fields["image_shape"]))
 
 

@@ -127,9 +127,10 @@ class Windows(MomentEncoder):
     def _count(self, length: int, lag: int) -> int:
         return int((length - (self.size - 1) * lag - 1) // self.stride + 1)
 
-    def edges(self, length: int) -> list[list[int]]:
-        """First windows of the segments of a series of `length` values, followed by the number of windows, by lag."""
-        counts = [self._count(length, lag) for lag in self._checked_lags]
+    @property
+    def edges(self) -> list[list[int]]:
+        """First windows of the segments, followed by the number of windows, by lag."""
+        counts = [self._count(self.length_, lag) for lag in self._checked_lags]
         return [[-(-r * count // self.segments) for r in range(self.segments + 1)] for count in counts]
 
     def _check_parameters(self) -> None:
@@ -171,7 +172,7 @@ class Windows(MomentEncoder):
     def _vectors(self, some: npt.NDArray[Any]) -> Iterator[FloatArray]:
         x = (some.astype(np.float64) - self.mean_[:, None]) / self.scale_[:, None]
         n, channels = x.shape[:2]
-        for lag, edges in zip(self._checked_lags, self.edges(self.length_), strict=True):
+        for lag, edges in zip(self._checked_lags, self.edges, strict=True):
             windows = np.empty((n, edges[-1], self._side))
             for k in range(self.size):
                 end = k * lag + self.stride * (edges[-1] - 1) + 1

@@ -137,10 +137,6 @@ def test_images_of_another_scale_are_named() -> None:
         # Images may be dark, black, or of another type.
         for same in (images[3:4], images // 20, 0 * images, images.astype(np.float64), images.astype(np.int16)):
             encoder.transform(same)
-        # Files of older versions do not know the pixels of their training.
-        old = Patches(2, regions=1)
-        old.restore({name: value for name, value in encoder.to_state().items() if name != "pixels"})
-        old.transform(images / 255.0)
     for other, here in (
         (images / 255.0, "float64 from 0 to 1"),
         (images > 127, "uint8 from 0 to 1"),

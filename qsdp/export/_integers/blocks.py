@@ -48,19 +48,15 @@ def images(description: ModelDescription) -> ImageVectors:
 
 
 def series(
-    description: ModelDescription,
-    length: int,
-    scales: Mapping[str, float] | None,
-    column_width: int,
-    digits: int,
+    description: ModelDescription, scales: Mapping[str, float] | None, column_width: int, digits: int
 ) -> SeriesVectors:
-    """Return the integer vectors of series of a length, in so many bits and digits."""
+    """Return the integer vectors of series, in so many bits and digits."""
     encoder, most = description.blocks, 2 ** (column_width - 1) - 1
     samples = replace(description, encoding=_encoding_of(encoder, scales, most), blocks=None)
     limits = limits_of(samples)
     inputs = integer_inputs(samples, limits, column_scales(samples, limits, scales, most), digits, most)
     constant = round(Fraction(encoder.constant) / inputs.unit)
-    found = SeriesVectors(samples, inputs, (-most - 1, most), constant, encoder, length)
+    found = SeriesVectors(samples, inputs, (-most - 1, most), constant, encoder)
     if found.counts.max() * found.vector.max() ** 2 > LARGEST_INTEGER:
         raise ExportError("sums of products of a series exceed 2^53: fit it to shorter series")
     return found

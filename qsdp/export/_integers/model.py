@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ from qsdp.export._integers.layout import NetworkLayout, layouts
 from qsdp.export._integers.network import Bounds, IntegerNetwork
 from qsdp.export._integers.rows import integers_of_rows
 from qsdp.export._integers.vectors import SeriesVectors, Vectors
+
+if TYPE_CHECKING:
+    from qsdp.encoding import Windows
 
 __all__ = ["IntegerModel", "integer_model"]
 
@@ -141,9 +145,12 @@ def integer_model(
         raise InvalidInputError(f"width must be 16, 32 or 64; got {width!r:.60}")
     if column_width not in {None, 16, 32}:
         raise InvalidInputError(f"column_width must be 16 or 32; got {column_width!r:.60}")
-    length = _checked_length(getattr(encoder, "length_", None))
+    length = getattr(encoder, "length_", 0)
+    if length >= 2**16:
+        # Products of numbers of samples must fit into 32 bits.
+        raise ExportError(f"series must have at most {2**16 - 1} samples to be exported; the model takes {length}")
     if blocks:
-        quantize = _of_blocks(description, scales, column_width or 16, width, length)
+        quantize = _of_blocks(description, scales, column_width or 16, width)
     else:
         quantize = _of_rows(description, input_range, scales, column_width)
     found = _fitting(quantize, width, kinds, any_layout=blocks)
@@ -151,13 +158,13 @@ def integer_model(
         alone = not blocks and description.encoding is None
         known = {"a larger width": width < 64, "a smaller input_range": alone}
         remedies = [*(remedy for remedy, helps in known.items() if helps), "fewer neurons"]
-        if length is not None:
+        if length:
 
-            def fits(one: int) -> bool:
-                shorter = _of_blocks(description, scales, column_width or 16, width, one)
+            def fits(encoder: Any) -> bool:
+                shorter = _of_blocks(replace(description, blocks=encoder), scales, column_width or 16, width)
                 return _fitting(shorter, width, kinds, DIGITS[-1:], any_layout=True) is not None
 
-            remedies += _length_that_fits(encoder, length, fits)
+            remedies += _length_that_fits(encoder, fits)
         raise ExportError(
             f"the sums do not fit into the {width} bits of width, even with numbers rounded to {DIGITS[-1]} bits: take "
             + " or ".join(remedies)
@@ -215,42 +222,31 @@ def _of_blocks(
     scales: Mapping[str, float] | None,
     column_width: int,
     width: int,
-    length: int | None,
 ) -> _Quantize:
-    """Return the conversion of a model of images or, with a length, of series to integers."""
+    """Return the conversion of a model of images or series to integers."""
 
     def quantize(digits: int) -> tuple[Vectors, IntegerNetwork, Bounds]:
-        samples = images(description) if length is None else series(description, length, scales, column_width, digits)
+        of_series = hasattr(description.blocks, "length_")
+        samples = series(description, scales, column_width, digits) if of_series else images(description)
         return samples, *integers_of_blocks(description, samples, width, digits)
 
     return quantize
 
 
-def _checked_length(length: int | None) -> int | None:
-    """Check that products of numbers of samples of a series fit into 32 bits, and return the number."""
-    if length is not None and length >= 2**16:
-        raise ExportError(f"series must have at most {2**16 - 1} samples to be exported; the model takes {length}")
-    return length
-
-
-def _length_that_fits(encoder: Any, length: int, fits: Callable[[int], bool]) -> list[str]:
-    """Describe the largest smaller length for which sums fit; an empty list if there is none.
+def _length_that_fits(encoder: Windows, fits: Callable[[Windows], bool]) -> list[str]:
+    """Describe the largest smaller length of series for which sums fit; an empty list if there is none.
 
     A length need not fit if a larger one does, because segments of equal length need smaller factors.
     """
-    longest = min(length - 1, _LONGEST_TRIED)
-    for one in range(longest, 0, -1):
-        if not _has_windows(encoder, one):
+    shorter = copy(encoder)
+    longest = min(encoder.length_ - 1, _LONGEST_TRIED)
+    for shorter.length_ in range(longest, 0, -1):
+        if min(edges[-1] for edges in shorter.edges) < encoder.segments:
             break
-        if fits(one):
-            upto = "" if longest == length - 1 else f" up to {longest}"
-            return [f"series of {one} samples (the largest number{upto} that fits)"]
+        if fits(shorter):
+            upto = "" if longest == encoder.length_ - 1 else f" up to {longest}"
+            return [f"series of {shorter.length_} samples (the largest number{upto} that fits)"]
     return []
-
-
-def _has_windows(encoder: Any, length: int) -> bool:
-    """Whether each segment of a series of this length has a window."""
-    return bool(min(edges[-1] for edges in encoder.edges(length)) >= encoder.segments)
 
 
 def _checked_range(ends: Sequence[int]) -> tuple[int, int]:

@@ -232,12 +232,9 @@ class SeriesVectors(BlockVectors):
     ----------
     windows : Windows
         The encoder.
-    length : int
-        Number of samples.
     """
 
     windows: Windows
-    length: int
 
     @property
     def encoder(self) -> Any:
@@ -248,6 +245,11 @@ class SeriesVectors(BlockVectors):
     def channels(self) -> int:
         """Number of channels."""
         return int(self.windows.n_features_in_)
+
+    @property
+    def length(self) -> int:
+        """Number of samples."""
+        return int(self.windows.length_)
 
     @property
     def n_columns(self) -> int:
@@ -267,7 +269,7 @@ class SeriesVectors(BlockVectors):
     @cached_property
     def _windows(self) -> IntArray:
         """Number of windows of each block, of shape (R,)."""
-        return np.diff(np.array(self.windows.edges(self.length))).ravel()
+        return np.diff(np.array(self.windows.edges)).ravel()
 
     @property
     def counts(self) -> FloatArray:
@@ -327,7 +329,7 @@ class SeriesVectors(BlockVectors):
         pairs = np.triu_indices(self.blocks.side)
         for some in chunks(len(z), self.length * self.blocks.side):
             block = 0
-            for lag, edges in zip(self.lags, self.windows.edges(self.length), strict=True):
+            for lag, edges in zip(self.lags, self.windows.edges, strict=True):
                 vectors = self._vectors(z[some].astype(np.float64), lag, edges[-1])
                 for first, end in pairwise(edges):
                     # Sums of products of integers are exact in double precision.
