@@ -296,7 +296,7 @@ def field_of(name: str, array: Array) -> Array:
     dtype = array.dtype
     need(array.ndim in axes, f"{name}: it has {array.ndim} axes in place of {' or '.join(map(str, axes))}")
     if kind == "text":
-        need(dtype.kind == "U" and dtype.itemsize <= 1024, f"{name}: it is not a short text")
+        need(dtype.kind == "U" and dtype.isnative and dtype.itemsize <= 1024, f"{name}: it is not a short text")
         return array
     native = dtype.isnative or dtype.itemsize == 1
     fits = {"float": dtype == np.float64, "int": dtype.kind == "i", "bool": dtype.kind == "b", "real": True}[kind]
@@ -320,6 +320,7 @@ def archive_of(path: str, end: float) -> Fields:
         members, previous = archive.infolist(), 0
         names = [member.filename.removesuffix(".npy") for member in members]
         need(len(set(names)) == len(names), "two entries of the archive have one name")
+        need(min((member.header_offset for member in members), default=0) == 0, "the archive begins with other bytes")
         for member in sorted(members, key=lambda member: member.header_offset):
             need(member.compress_type == zipfile.ZIP_STORED, "the archive is compressed")
             need(member.header_offset >= previous, "entries of the archive overlap")
@@ -444,9 +445,11 @@ def check_range(name: str, array: Array, degree: int = 1) -> None:
 
 
 def digest_of(f: Fields, end: float = math.inf) -> str:
-    """Return the SHA-256 digest of the data (X, y and any weights): their shapes as text, and bytes as float64."""
-    arrays = [f[n] for n in ("X", "forms", "gram", "products", "squares", "y", "sample_weight") if n in f]
-    digest = hashlib.sha256()
+    """Return the SHA-256 digest of the data (X, y, weights other than one): shapes as text, and bytes as float64."""
+    names = ["X", "forms", "gram", "products", "squares", "y", "sample_weight"]
+    if np.all(f.get("sample_weight", 1.0) == 1):
+        names.remove("sample_weight")
+    arrays, digest = [f[name] for name in names if name in f], hashlib.sha256()
     for array in arrays:
         digest.update(str(array.shape).encode())
         for i in range(0, len(array), 4096):
@@ -1249,6 +1252,7 @@ def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> V
     a, b, c = activation.tolist() or (1.0, 0.0, 0.0)
     L, one_output = levels - 1, f["alpha"].ndim == 1
     check_range("alpha", f["alpha"], 3)
+    need(f["alpha"].size, "alpha: the network has no neurons, or no outputs")
     if "forms" in f or "gram" in f:
         need(int(f["n_samples"]) > 0, "n_samples: there must be some")
     data: Rows | Sums = Sums(f, end) if "gram" in f else Rows(f, (a, b, c), L, end)

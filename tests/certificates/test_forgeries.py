@@ -119,6 +119,16 @@ def test_weights_and_statistics_of_the_file_do_not_join_the_data(
     assert (code, said.startswith("no: lower_bound: ")) == (1, True)
 
 
+@pytest.mark.parametrize("weights", [{}, {"sample_weight": np.ones(12, np.int8)}])
+def test_weights_of_one_are_none(
+    weights: dict[str, Any], fields: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = file_of(fields | {"sample_weight": np.ones(12)})
+    code, said = answer(tmp_path, capsys, file, {"X": X, "y": Y} | weights)
+    assert (code, "all sample weights one" in said) == (0, True), said
+    assert qsdp_check.digest_of({"X": X, "y": Y}) in said
+
+
 def test_archives_of_users_are_complete_and_have_no_other_names(
     fields: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,6 +166,21 @@ def test_numbers_of_a_certificate_have_one_type(
     assert (code, said.startswith(f"no: {name}: ")) == (1, True)
 
 
+@pytest.mark.parametrize("name", ["loss", "bound_type", "arithmetic"])
+def test_texts_of_a_certificate_are_little_endian(
+    name: str, fields: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = fields[name].astype(fields[name].dtype.newbyteorder(">"))
+    code, said = answer(tmp_path, capsys, file_of(fields | {name: other}))
+    assert (code, said.startswith(f"no: {name}: ")) == (1, True)
+
+
+def test_networks_have_neurons(fields: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = {name: fields[name][:0] for name in ("U", "V", "alpha")} | claims(float(Y @ Y), 0.0)
+    code, said = answer(tmp_path, capsys, file_of(fields | empty))
+    assert (code, said.startswith("no: alpha: the network has no neurons")) == (1, True)
+
+
 @pytest.mark.parametrize("name", ["U", "V"])
 @pytest.mark.parametrize("weight", [-(2**63), 2**62, 3, 0, -2])
 def test_weights_are_levels(
@@ -177,6 +202,15 @@ def test_other_names_and_twice_the_same_are_refused(
         archive.writestr("alpha.npy", archive.read("alpha.npy"))
     code, said = answer(tmp_path, capsys, with_digest(body.getvalue()))
     assert (code, "two entries of the archive have one name" in said) == (1, True)
+
+
+def test_archives_begin_with_an_entry(
+    fields: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """NumPy takes a file that begins with other bytes for a pickle."""
+    body = file_of(fields)[len(qsdp_check.MAGIC) + 65 :]
+    code, said = answer(tmp_path, capsys, with_digest(b"\x80\x04N." + body))
+    assert (code, said) == (1, "no: the archive begins with other bytes\n")
 
 
 def test_headers_agree_with_their_sizes(
