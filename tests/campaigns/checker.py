@@ -1,10 +1,12 @@
 """Nothing wrong is accepted by `qsdp-check`, and no file makes it or a reader of the library fail otherwise than named.
 
-A case takes a valid file of some kind (`_certificates`) and changes it: a field, several fields so that they still fit
-together, the claims, or bytes. Digests are made right again but for a third of the byte corruptions, so that what is
-behind them is tested. What `qsdp-check` accepts must be true of the problem in the file: the objective is the
-network's, and the lower bound is no larger than the optimum over all neurons, both to the 1e-9 that it promises
-(`_optimum`). What is not even a problem of the library counts as unknown.
+Half of the cases make a valid certificate (`_valid`), which must be accepted, and forge it (`_forgeries`), where the
+answer is often known beforehand. A quarter takes a file of the library of some kind (`_certificates`) and changes it:
+a field, several fields so that they still fit together, the claims, or bytes. Digests are made right again but for a
+third of the byte corruptions, so that what is behind them is tested. Of what `qsdp-check` accepts, every number that
+it prints is compared with one in fractions (`_exact`, `_printed`), and the lower bound with a dual value that is
+computed exactly. Where the dual vector follows from rows, it is compared with the optimum over all neurons
+(`_optimum`).
 
 Other cases corrupt files of networks, statistics and models, and read them: the library's own error, or an object.
 """
@@ -19,6 +21,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,9 @@ from typer.testing import CliRunner
 import qsdp
 import qsdp_check
 from campaigns._certificates import Arrays, Sample, body_of, file_of, samples, simple_blocks, truth, with_digest
+from campaigns._exact import arrays_of, used
+from campaigns._forgeries import FORGERS, valid
+from campaigns._printed import differences, lines_of
 from campaigns._record import Outcome, one_thread
 from qsdp import cli
 from qsdp.networks import NETWORK_KINDS
@@ -36,7 +42,6 @@ from qsdp.networks.storage import ESTIMATOR_KIND, read_archive, write_archive
 
 #: Largest time and growth of memory that a small file may cost.
 SECONDS, MEBIBYTES = 5.0, 64
-TOLERANCE = 1e-9
 #: Corruptions of bytes in one case.
 CORRUPTIONS = 25
 NAMED = (qsdp.QSDPError, FileNotFoundError, IsADirectoryError, PermissionError)
@@ -48,11 +53,31 @@ def tested(seed: int, index: int) -> Outcome:
     outcome, rng = Outcome(), np.random.default_rng([seed, index])
     with warnings.catch_warnings(), np.errstate(all="ignore"), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
-        (_other_file if rng.random() < 0.25 else _certificate)(Path(folder) / "one.qsdp", rng, outcome)
+        path = Path(folder) / "one.qsdp"
+        # Half of the cases are new certificates, a quarter changes those of the library, and a quarter other files.
+        rng.choice([_forgeries, _forgeries, _certificate, _other_file])(path, rng, outcome)
     return outcome
 
 
 # -- certificates ---------------------------------------------------------------------------------------------------
+
+
+def _forgeries(path: Path, rng: Random, outcome: Outcome) -> None:
+    """Check a valid certificate, claim the bound that is proven, and try three forgeries of it."""
+    made = valid(rng, [(sample.kind, sample.arrays, sample.data) for sample in samples()])
+    outcome.count("kind", made.kind)
+    code, said = checked(path, made.contents, outcome, made.kind, "none", made.data, made.well_known or None)
+    if code != 0:
+        return
+    bound = float(dict(lines_of(said, str(_data_path(path))))["lower"][0])
+    made = replace(made, fields=made.fields | {"lower_bound": np.array(bound)})
+    for attack in rng.choice(list(FORGERS), 3, replace=False).tolist():
+        forged = FORGERS[attack](rng, made)
+        outcome.count("attack", attack)
+        outcome.count("known beforehand", {True: "yes", False: "no", None: "by numbers"}[forged.accepted])
+        checked(path, forged.contents, outcome, made.kind, attack, forged.data, forged.accepted)
+        if rng.random() < 0.3:
+            _read(lambda: qsdp.load_certificate(path), "certificate", outcome)
 
 
 def _certificate(path: Path, rng: Random, outcome: Outcome) -> None:
@@ -84,24 +109,49 @@ def given(
     path: Path, contents: bytes, sample: Sample, attack: str, outcome: Outcome, data: Arrays | None = None
 ) -> tuple[bool, bool]:
     """Give a file to both readers, and compare with the truth what is accepted; return whether they take it."""
+    code, _ = checked(path, contents, outcome, sample.kind, attack, data)
+    return code == 0, _read(lambda: qsdp.load_certificate(path), "certificate", outcome) is not None
+
+
+def _data_path(path: Path) -> Path:
+    return path.with_name("data.npz")
+
+
+def checked(
+    path: Path,
+    contents: bytes,
+    outcome: Outcome,
+    kind: str,
+    attack: str,
+    data: Arrays | bytes | None = None,
+    expected: bool | None = None,
+) -> tuple[int | None, str]:
+    """Let `qsdp-check` answer, and compare what it accepts with the truth; return its status and what it prints."""
     path.write_bytes(contents)
-    arguments, code = [str(path)], None
+    arguments, code, said = [str(path)], None, io.StringIO()
     if data is not None:
-        np.savez(path.with_name("data.npz"), **data)  # type: ignore[arg-type]
-        arguments += ["--data", str(path.with_name("data.npz"))]
-    said = io.StringIO()
-    with _watched(outcome, of=sample.kind, attack=attack), redirect_stdout(said), redirect_stderr(said):
+        if isinstance(data, bytes):
+            _data_path(path).write_bytes(data)
+        else:
+            np.savez(_data_path(path), **data)  # type: ignore[arg-type]
+        arguments += ["--data", str(_data_path(path))]
+    with _watched(outcome, of=kind, attack=attack), redirect_stdout(said), redirect_stderr(said):
         try:
             code = qsdp_check.main(arguments)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            outcome.crashed("crash", error, of=sample.kind, attack=attack)
+            outcome.crashed("crash", error, of=kind, attack=attack)
     # Anything but these is wrong.
     outcome.count("verdict", {0: "yes", 1: "no", 2: "not to be read", None: "crash"}[code])
+    if expected is not None and expected != (code == 0):
+        word = "refused" if expected else "accepted"
+        outcome.wrong(f"{word} against the format", of=kind, attack=attack, said=said.getvalue()[:200])
     if code == 0:
-        _judge(arguments, contents, sample, attack, outcome)
-    return code == 0, _read(lambda: qsdp.load_certificate(path), "certificate", outcome) is not None
+        _judge(path, data is not None, contents, kind, attack, said.getvalue(), outcome)
+    elif len(said.getvalue().splitlines()) != 1 or len(said.getvalue()) > 300:
+        outcome.wrong("a refusal of several lines", of=kind, attack=attack, said=said.getvalue()[:500])
+    return code, said.getvalue()
 
 
 @contextmanager
@@ -114,23 +164,29 @@ def _watched(outcome: Outcome, **of: str) -> Iterator[None]:
         outcome.wrong("time or memory", **of, seconds=seconds, mebibytes=grown)
 
 
-def _judge(arguments: list[str], contents: bytes, sample: Sample, attack: str, outcome: Outcome) -> None:
-    """Compare what was accepted with the truth."""
-    if contents == sample.contents:
-        outcome.count("accepted", "unchanged")
-        return
-    f, _, _ = qsdp_check.read(arguments[0], arguments[2] if len(arguments) > 1 else None)
+def _judge(path: Path, apart: bool, contents: bytes, kind: str, attack: str, said: str, outcome: Outcome) -> None:
+    """Compare everything that is said of an accepted file with the truth."""
+    data = None
     try:
-        objective, error, optimum = truth(f)
-    except (qsdp.QSDPError, ValueError, IndexError, OverflowError) as reason:
-        outcome.count("accepted", f"{attack}: unknown, {type(reason).__name__}")
+        if apart:
+            with np.load(_data_path(path), allow_pickle=False) as archive:
+                data = dict(archive)
+        f, limit = used(arrays_of(contents), data), None
+        if "nu" not in f and "gram" not in f:
+            try:
+                _, error, optimum = truth(f)
+                limit = optimum + error
+            except (qsdp.QSDPError, ValueError, IndexError, OverflowError) as reason:
+                outcome.count("accepted", f"{attack}: unknown, {type(reason).__name__}")
+                return
+        wrong, far = differences(said, f, str(_data_path(path)), limit)
+    except Exception as error:
+        outcome.crashed("accepted, and is no certificate", error, of=kind, attack=attack)
         return
-    claimed, bound = float(f["objective"]), float(f["lower_bound"])
-    allowed = TOLERANCE * max(objective, 1e-6 * optimum) * 1.01 + error
-    if abs(claimed - objective) > allowed or bound > optimum + allowed:
-        figures = {"claimed": [bound, claimed], "true": [optimum, objective]}
-        outcome.wrong("accepted", of=sample.kind, attack=attack, **figures)
-    outcome.count("accepted", f"{attack}: true")
+    if wrong:
+        outcome.wrong("false", of=kind, attack=attack, differences=wrong)
+    outcome.distances.extend(far.items())
+    outcome.count("accepted", f"{attack}: {'false' if wrong else 'true'}")
 
 
 def _read(reader: Callable[[], Any], kind: str, outcome: Outcome) -> Any:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import qsdp
+import qsdp_check
 from campaigns import blocks, checker, soundness
-from campaigns._certificates import samples, truth
+from campaigns._certificates import file_of, samples, truth
+from campaigns._exact import used
+from campaigns._forgeries import FORGERS
 from campaigns._optimum import network_value, optimum
+from campaigns._printed import differences
 from campaigns._problems import LOSSES, simple
 from campaigns._record import Outcome, Record, pursue, try_again
+from campaigns._valid import draw
 
 #: What was once a violation, by seed and index: "optimal" with a gap, another objective than the network's, files that
 #: are refused, bounds of a dual vector that was projected afterwards, divisions by zero.
@@ -35,9 +42,34 @@ def test_soundness_of_blocks() -> None:
 
 
 def test_checker_accepts_nothing_wrong() -> None:
-    record = pursue(Record("checker", 1), checker.tested, 12)
+    record = pursue(Record("checker", 1), checker.tested, 60)
     assert not record.violations
     assert record.counts["verdict"]["no"] > 10
+    assert set(FORGERS) <= set(record.counts["attack"])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_number_that_the_checker_prints_is_compared(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, f, data = draw(np.random.default_rng(seed))
+    arguments = [str(tmp_path / "c"), "--data", str(tmp_path / "data.npz")]
+    (tmp_path / "c").write_bytes(file_of(f))
+    if data is not None:
+        np.savez(tmp_path / "data.npz", **data)  # type: ignore[arg-type]
+    assert qsdp_check.main(arguments[: None if data else 1]) == 0
+    said, arrays = capsys.readouterr().out, used(f, data)
+    limit = None if "nu" in f or "gram" in arrays else 1e300
+    assert differences(said, arrays, arguments[2], limit)[0] == []
+    number, changed = re.compile(r"(?<![\w^.])\d+(?:\.\d+)?(?:e[-+]\d+)?(?![\w.]*\w)"), 0
+    for match in number.finditer(said.replace(arguments[2], "x" * len(arguments[2]))):
+        # Larger upper bounds of u'M(nu)v are true, and smaller lower bounds.
+        line = ("\n" + said[: match.end()]).rsplit("\n", 1)[1].strip()
+        factor = 1e-6 if line.startswith("at most") and "beta" not in line else 2.0
+        other = said[: match.start()] + f"{float(match.group()) * factor + (factor == 2.0):.12g}" + said[match.end() :]
+        assert differences(other, arrays, arguments[2], limit)[0], match.group()
+        changed += 1
+    assert changed >= 15
 
 
 def test_every_kind_of_certificate_is_true_and_a_larger_bound_would_not_be() -> None:
