@@ -268,13 +268,13 @@ class Patches(MomentEncoder):
     def _settings(self) -> list[dict[str, Any]]:
         """Return the checked parameters of each setting."""
         named = {name: getattr(self, name) for name in _SMALLEST}
-        several = {name: list(value) for name, value in named.items() if isinstance(value, (list, tuple, np.ndarray))}
+        several = {name: list(value) for name, value in named.items() if _is_sequence(value)}
         counts = {len(values) for values in several.values()} or {1}
         if len(counts) > 1 or 0 in counts:
             found = ", ".join(f"{name}={named[name]!r:.60}" for name in several)
             raise InvalidInputError(
-                f"{' and '.join(several)} must be integers, or sequences of as many integers as there are settings, at "
-                f"least one; got {found}"
+                f"{' and '.join(several)} must be integers or sequences of integers, all sequences of the same length "
+                f">= 1; got {found}"
             )
         (count,) = counts
         settings = []
@@ -374,6 +374,10 @@ class Patches(MomentEncoder):
         fields = checked("encoder", state, _LEARNED)
         self.constant_, self._pixels = fields["constant"], tuple(fields["pixels"])
         self._set_shape(tuple(fields["image_shape"]))
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, (list, tuple, range)) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
 def _pixels(images: npt.NDArray[Any]) -> tuple[str, float, float]:

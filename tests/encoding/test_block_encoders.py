@@ -237,7 +237,7 @@ def test_several_settings_have_the_blocks_of_all(images: np.ndarray, scaling: st
     one, same = Patches([3], regions=(2,), scaling=scaling), Patches(3, regions=2, scaling=scaling)
     assert one.fit_transform(images) == same.fit_transform(images)
     assert one.fit_transform(images).layout.patches == same.fit_transform(images).layout.patches
-    both, two = Patches((2, 3), regions=2), Patches((2, 3), stride=(1, 1), regions=(2, 2))
+    both, two = Patches(range(2, 4), regions=2), Patches((2, 3), stride=(1, 1), regions=(2, 2))
     assert both.fit_transform(images) == two.fit_transform(images)
 
 
@@ -334,7 +334,7 @@ def test_series_of_different_lengths_are_one_error(of_objects: bool) -> None:
             lambda: Patches((2, 3), stride=[1, 1, 2]).fit(IMAGES),
             r"size and stride must be .* got size=\(2, 3\), stride",
         ),
-        (lambda: Patches([]).fit(IMAGES), r"size must be integers, or sequences .* at least one; got size=\[\]"),
+        (lambda: Patches([]).fit(IMAGES), r"size must be integers or sequences .* length >= 1; got size=\[\]"),
         (lambda: Patches(3, scaling="both").fit(IMAGES), "scaling must be one of"),
         (lambda: Patches(3).fit(IMAGES.astype(np.int64) << 24), "sums of products are exact"),
         (lambda: Patches(0).fit(IMAGES), "size must be an integer >= 1"),
