@@ -98,7 +98,7 @@ def certified(case: dict[str, Any]) -> dict[str, Any]:
     for share in case["shares"]:
         own = problem.with_beta(share * largest)
         # Same as `relaxation_path`, which does not report CPU time.
-        relaxation, seconds = timed(partial(solve_with, own, "auto", settings, "tight", start=relaxation))
+        relaxation, seconds = timed(partial(solve_with, own, "auto", settings, start=relaxation))
         betas[str(share)] = {
             "seconds": seconds,
             "solver": relaxation.solver,
