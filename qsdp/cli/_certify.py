@@ -74,7 +74,7 @@ def certify(
     rows = destination(path.with_name(f"{path.name}.npz"), force=force, inputs=inputs) if no_data else None
     with stage(f"Reading {file}"):
         model = load_model(model_file)
-        problem = problem_on(model, read_table(file, model.table_.missing))
+        problem = problem_on(model, read_table(file, **model.table_.reading))
     with stage(f"Proving a bound with {problem.n_features} inputs"):
         with interrupts() as received:
             certificate = _certificate(model.network_, problem, bound_type, time_limit)
@@ -102,7 +102,7 @@ def certify(
     )
     print_figures(
         [
-            *certificate_figures(certificate, standardised=model.table_.notation is not None),
+            *certificate_figures(certificate, standardised=model.table_.kind is not None),
             ("bound type", certificate.bound_type, _BOUND_TYPE_NOTES[certificate.bound_type]),
             ("arithmetic", certificate.arithmetic, _ARITHMETIC_NOTES[certificate.arithmetic]),
         ]

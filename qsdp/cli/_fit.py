@@ -18,6 +18,7 @@ from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._rows import TrainingRows, read_rows
 from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import destination, interrupts, stage
+from qsdp.encoding.columns import NUMBER
 from qsdp.encoding.fitting import AUTO, EncodingRule
 from qsdp.estimators.classes import class_shape
 from qsdp.exceptions import InvalidInputError
@@ -56,13 +57,9 @@ def fit(
     refine: flags.Refinement = "polish",
     tol: Annotated[float, flags.flag("tol")] = 1e-3,
     time_limit: Annotated[float | None, flags.flag("time_limit", metavar="SECONDS")] = None,
-    na_values: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT,TEXT",
-            help="Entries that count as missing, instead of NA, nan, None, -, ? and the like.",
-        ),
-    ] = None,
+    decimal: flags.Decimal = None,
+    thousands: flags.Thousands = None,
+    missing: flags.Missing = None,
     test_size: Annotated[float, typer.Option(help="Fraction of the rows held out for testing, 0 to < 1.")] = 0.2,
     seed: flags.Seed = flags.SEED,
     jobs: Annotated[int, flags.flag("n_jobs")] = 1,
@@ -75,8 +72,8 @@ def fit(
 ) -> None:
     """Train a network on a CSV or Parquet file, certify it and save it for `qsdp predict` and `qsdp.load`.
 
-    Numbers are standardised or become bits, text becomes 0/1 columns, and missing entries are handled; the notation of
-    every column is detected in training and stored. The target is a class or a number. --refine polish improves single
+    Numbers are standardised or become bits, text becomes 0/1 columns, and missing entries are handled; the kind of
+    every column is decided in training and stored. The target is a class or a number. --refine polish improves single
     bits of the sampled neurons, refit optimises their weights again and drops most neurons, and exact continues to a
     network that is proven globally optimal, if time allows. If interrupted, the command writes nothing.
     --time-limit ends the training with the best network so far. For files that memory does not hold, Python trains on
@@ -98,12 +95,13 @@ def fit(
         "task": task,
         "weights": weights,
         "drop": drop or (),
-        "missing": MISSING if na_values is None else frozenset({"", *na_values.split(",")}),
+        **{"decimal": ".", "thousands": None, "missing": MISSING},
+        **flags.text_format(decimal, thousands, missing),
         "seed": seed,
         "test_size": test_size,
     }
     rows = read_rows(file, target, columns)
-    if rows.source.notation is not None:
+    if rows.source.kind is not None:
         flags.check_loss_of_numbers(loss, f"target {target!r}")
         if class_weight is not None:
             raise InvalidInputError(f"--class-weight is for classes, but target {target!r} is a number")
@@ -114,7 +112,7 @@ def fit(
     parameters |= {"encoding": encoding, "max_categories": max_categories, "verbose": True}
     model: Any = (
         QuantizedNetworkRegressor(**parameters)
-        if rows.source.notation is not None
+        if rows.source.kind is not None
         else QuantizedNetworkClassifier(**parameters, class_weight=class_weight)
     )
     inputs = inputs_in(rows.source, rows.drop, rows.train)
@@ -143,7 +141,7 @@ def report_fit(
     )
     print_figures(
         [
-            *certificate_figures(model.certificate_, standardised=model.table_.notation is not None),
+            *certificate_figures(model.certificate_, standardised=model.table_.kind is not None),
             *scores,
             *size_figures(model.network_),
             time_figure(model.result_),
@@ -181,7 +179,7 @@ def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: A
     encoder, name = model.encoder_, rows.source.target
     used = [encoder.encoding_.columns[position] for position in encoder.encoding_.used]
     numeric = [
-        repr(column.name) + ("" if column.notation == "number" else f" ({column.notation})")
+        repr(column.name) + ("" if column.kind == NUMBER else f" ({column.kind}s)")
         for column in used
         if column.categories is None
     ]
@@ -190,7 +188,7 @@ def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: A
     ]
     dropped = [f"{name!r} ({'--drop' if name in drop else 'numbers the rows'})" for name in rows.drop]
     dropped += [f"{name!r} ({reason})" for name, reason in encoder.dropped_.items()]
-    if rows.source.notation is not None:
+    if rows.source.kind is not None:
         scaling = model.target_scaling_
         meaning = f"{name!r}, a number: mean {scaling.offset:.6g}, standard deviation {scaling.scale:.6g}"
         if (distinct := len(np.unique(rows.y))) <= _FEW_VALUES:

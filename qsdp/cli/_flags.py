@@ -14,6 +14,7 @@ from qsdp.encoding.fitting import AUTO, ENCODINGS
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.options import TrainingOptions
+from qsdp.tables import check_format
 
 #: Arguments of commands whose names differ from those of the training options.
 ARGUMENTS = {"n_neurons": "neurons", "n_jobs": "jobs", "random_state": "seed"}
@@ -40,6 +41,18 @@ Seed = Annotated[int, flag("random_state")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `qsdp fit` saved.")]
 
+Decimal = Annotated[str | None, typer.Option(metavar=". | ,", help="Decimal separator of numbers in a text file.")]
+Thousands = Annotated[
+    str | None, typer.Option(metavar="SEPARATOR", help="Separator of thousands in a text file, such as ',' or '.'.")
+]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT,TEXT",
+        help="Entries of a text file that are missing, instead of NA, nan, None, -, ? and the like.",
+    ),
+]
+
 #: The same rows are held out and the same neurons drawn every time, unless --seed says otherwise.
 SEED = 0
 
@@ -61,6 +74,15 @@ def load_model(path: Path) -> Any:
             f"{str(path)!r} holds {what}, without the columns of a table; in Python, qsdp.load({str(path)!r}) reads it"
         )
     return model
+
+
+def text_format(decimal: str | None, thousands: str | None, missing: str | None) -> dict[str, Any]:
+    """Return the arguments of `read_table` that the flags name, checked."""
+    # Empty fields are missing whatever else is.
+    texts = None if missing is None else ("", *missing.split(","))
+    check_format(decimal or ".", thousands, texts or ())
+    named = {"decimal": decimal, "thousands": thousands, "missing": texts}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def training_options(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def leaking_columns(fitted: ScoredRows, part: ScoredRows) -> list[str]:
     columns = encoder.encoding_.columns
     if len(columns) < 2 or len(part.truth) < _FEWEST:
         return []
-    train, test = encoder._table(fitted.table), encoder._table(part.table)
+    train, test = encoder._table(fitted.table, warned=True), encoder._table(part.table, warned=True)
     learned = fitted.truth >= 0 if classes else np.ones(len(fitted.truth), dtype=bool)
     scored = part.truth >= 0 if classes else np.ones(len(part.truth), dtype=bool)
     found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsdp._utils.summary import first_few
-from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import warn
 from qsdp.cli._streams import stage
 from qsdp.encoding.fitting import FEW
-from qsdp.encoding.notation import unit_of
 from qsdp.estimators.source import TableSource
 from qsdp.exceptions import InvalidInputError, QSDPWarning
-from qsdp.tables import read_table
+from qsdp.tables import reading_of
 from qsdp.tables.training import (
     digest_of,
     inputs_in,
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     import pandas
 
 __all__ = ["TrainingRows", "read_rows"]
-
-#: Number of distinct numbers above which a column of numbers and text has a warning.
-_NUMBERS = 10
 
 
 @dataclass(eq=False)
@@ -65,7 +61,7 @@ class TrainingRows:
     def __post_init__(self) -> None:
         self._check_inputs()
         self.y = targets_of(self.source, self.train)
-        if self.source.notation is not None:
+        if self.source.kind is not None:
             if np.ptp(self.y) == 0.0:
                 raise InvalidInputError(f"target {self.source.target!r} is constant in the {len(self.y)} training rows")
             return
@@ -85,25 +81,26 @@ class TrainingRows:
         """Raise an error if no column can be an input, with the reasons, or if entries of the test rows are invalid."""
         from qsdp.encoding import TableEncoder
 
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(record=True) as caught:
             # The fit repeats them.
-            warnings.simplefilter("ignore", QSDPWarning)
+            warnings.simplefilter("always", QSDPWarning)
             encoder = TableEncoder("standard").fit(inputs_in(self.source, self.drop, self.train))
+            warned = list(caught)
             if len(self.test):
                 encoder.transform(inputs_in(self.source, self.drop, self.test))
         if len(encoder.dropped_) == encoder.n_features_in_:
+            for warning in warned:
+                # They may say how to make a column one of numbers.
+                warn(str(warning.message))
             reasons = first_few([f"{name!r}: {reason}" for name, reason in encoder.dropped_.items()])
             raise InvalidInputError(
                 f"no column is left to learn from besides the target {self.source.target!r}; {reasons}"
             )
-        for column in encoder.encoding_.columns:
-            if column.categories is not None:
-                _warn_of_numbers(column.name, self.train[column.name].head(MANY_ROWS).tolist())
 
     @property
     def classes(self) -> list[Any]:
         """Labels of the training rows, sorted; empty for numbers."""
-        return [] if self.source.notation is not None else np.unique(self.y).tolist()
+        return [] if self.source.kind is not None else np.unique(self.y).tolist()
 
     def fit(self, model: Any) -> None:
         """Fit an estimator to the rows, and store the description of the table in it as `table_`."""
@@ -111,29 +108,20 @@ class TrainingRows:
         model.table_ = replace(self.source, digest=digest_of(model.result_.problem))
 
 
-def _warn_of_numbers(name: str, entries: list[Any]) -> None:
-    """Warn of a column of text most of whose entries are numbers: others, or other units, keep it from being one."""
-    units = {entry: unit_of(entry) for entry in dict.fromkeys(entries) if isinstance(entry, str)}
-    numbers = [unit for unit in units.values() if unit is not None]
-    if len(numbers) > max(len(units) - len(numbers), _NUMBERS):
-        usual = max(numbers, key=numbers.count)
-        if odd := [entry for entry, unit in units.items() if unit != usual]:
-            warn(f"column {name!r} is text, not numbers, because of entries such as {odd[0]!r:.60}")
-
-
 def read_rows(file: Path, target: str, columns: Mapping[str, Any]) -> TrainingRows:
     """Read the rows of a file, and split them."""
     with stage(f"Reading {file}"):
-        raw = read_table(file, columns["missing"])
+        reading = reading_of(file, **{name: columns[name] for name in ("decimal", "thousands", "missing")})
+        raw, gaps = reading.table, reading.missing.get(target, Counter[str]())
         drop = _dropped(raw, target, columns, row_numbers(raw))
-        source = source_of(raw, target, **columns)
+        source = source_of(raw, target, **columns, left_out=reading.left_out, texts=gaps)
         known = with_target(source, raw)
         train, test = split(source, raw)
         if len(train) < 2:
             raise InvalidInputError(_too_few(file, source, len(known), len(train)))
         counts = f"{len(train)} training + {len(test)} test rows"
         if len(raw) > len(known):
-            texts = marked(raw, target)
+            texts = marked(gaps)
             counts += f"; {len(raw) - len(known)} without {target!r} left out{texts}"
             if texts:
                 # They may be classes.

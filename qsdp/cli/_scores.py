@@ -39,7 +39,7 @@ def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
             f"{many} {', '.join(map(repr, leaking))} alone predicts the {parts[1].name} almost perfectly: if {each} is "
             f"known only together with the target, leave it out with {' '.join(f'--drop {name!r}' for name in leaking)}"
         )
-    number = rows.source.notation is not None
+    number = rows.source.kind is not None
     label = "R²" if number else "accuracy"
     figures = [(label, show_score(part.score(), number=number), part.name) for part in parts]
     figures[1:] = [("", *figure[1:]) for figure in figures[1:]]

@@ -1,61 +1,74 @@
-"""Columns of arrays and data frames as numbers or symbols."""
+"""The reading rule: which kind a column has, and its entries as numbers or symbols (docs/guide/reading.md)."""
 
 from __future__ import annotations
 
 import datetime
 import math
+import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from decimal import Decimal
-from numbers import Integral, Number, Real
+from numbers import Complex, Integral, Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import check_unmasked
+from qsdp._utils.validation import FloatArray, check_unmasked, warn
 from qsdp.encoding.frames import is_frame
-from qsdp.encoding.notation import (
-    BOOLEAN,
-    DATES,
-    MARKERS,
-    ambiguous,
-    habit_of,
-    is_unsure,
-    notation_of,
-    parsed,
-    truth,
-    truth_value,
-    truths,
-)
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [
-    "as_numbers",
-    "as_symbols",
+    "BOOLEAN",
+    "CATEGORY",
+    "DATE",
+    "EXAMPLES",
+    "KINDS",
+    "MARKERS",
+    "NUMBER",
+    "PLURALS",
     "as_table",
     "chosen_columns",
-    "column_notations",
-    "habits_of",
     "is_missing",
-    "is_symbolic",
     "is_wide",
-    "odd_entries",
+    "kind_of",
     "place_of",
+    "read_column",
 ]
 
-#: Names of pandas' classes of missing entries; names, because pandas may not be installed.
-_PANDAS_MISSING = {"NAType", "NaTType"}
+#: Kinds of columns.
+KINDS = NUMBER, DATE, BOOLEAN, CATEGORY = ("number", "date", "boolean", "category")
 
-#: Kind codes of NumPy's types for times and time differences.
-_DATES = "Mm"
+#: What columns of a kind hold, and examples of it as text, for messages.
+PLURALS = {NUMBER: "numbers", DATE: "dates", BOOLEAN: "true/false", CATEGORY: "categories"}
+EXAMPLES = {NUMBER: "1234.5", DATE: "2024-01-31", BOOLEAN: "true"}
 
-_SECOND, _DAY = np.timedelta64(1, "s"), np.timedelta64(1, "D")
+#: Texts that stand for missing entries, in lower case.
+MARKERS = frozenset({"", "na", "n/a", "nan", "none", "null", "nat", "?", "-", "."})
+
+#: Maximum fraction of entries without a digit among numbers or dates, which count as missing.
+_ODD = 0.05
+
+#: Fraction of entries that begin like numbers from which a column of categories has a warning; a third would do.
+_LIKELY = 0.5
+
+#: A finite decimal number without a leading zero; its exponent may make it infinite.
+_DECIMAL = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+#: Dates of ISO 8601, of any precision and any offset; pandas decides whether the calendar has them.
+_ISO = re.compile(
+    r"\d{4}(-\d\d)?|(\d{4}-\d\d-\d\d|\d{8})([T ]\d\d(:?\d\d(:?\d\d(\.\d+)?)?)?( ?(Z|[+-]\d\d(:?\d\d)?))?)?", re.ASCII
+)
+
+_TRUTH = {"true": True, "false": False}
 
 #: Types of polars' columns of integers for which NumPy has none.
 _INTEGERS_OF_POLARS = {"Int128", "UInt128"}
 
-#: Kinds of entries that make a column of objects categorical.
-_SYMBOLS = frozenset({"text", "truth", "symbol"})
+_DAY = np.timedelta64(1, "D")
+
+#: A text within a column.
+_TEXT = "text"
 
 
 def as_table(X: Any) -> Any:
@@ -78,7 +91,7 @@ def as_table(X: Any) -> Any:
         # Later checks reject rows of different lengths.
         return X
     # They also reject integers beyond double precision, which NumPy keeps as objects.
-    numbers = entries.dtype.kind not in "USO" or all(isinstance(entry, Number) for entry in entries.flat)
+    numbers = entries.dtype.kind not in "USO" or all(isinstance(entry, Complex) for entry in entries.flat)
     return X if numbers else np.asarray(X, dtype=object)
 
 
@@ -93,129 +106,18 @@ def _refuse_periods(frame: Any) -> None:
 
 
 def is_missing(entry: Any) -> bool:
-    """Whether an entry is missing: None, NaN of any numeric type, or a marker of pandas or of NumPy's times."""
-    if isinstance(entry, str):
-        return False
+    """Whether pandas counts an entry as missing, such as None, NaN or NaT; text never is."""
+    import pandas as pd
+
     if isinstance(entry, Decimal):
-        # Comparisons of signalling NaNs raise.
+        # pandas compares, and comparisons of signalling NaNs raise.
         return entry.is_nan()
-    if isinstance(entry, (float, Real, np.datetime64, np.timedelta64)):
-        return bool(entry != entry)
-    return entry is None or type(entry).__name__ in _PANDAS_MISSING
-
-
-def is_symbolic(column: Any) -> bool:
-    """Whether a column is categorical, judged by its type or, for object columns, by its entries.
-
-    In a column of objects, every hashable entry that is not a number, a time or missing is a symbol.
-    """
-    if _is_categorical_type(column):
-        return True
-    entries = _entries(column)
-    return entries.dtype.kind in "bUTS" if entries.dtype.kind != "O" else not _SYMBOLS.isdisjoint(_kinds(entries))
+    return entry is None or (not isinstance(entry, str) and pd.api.types.is_scalar(entry) and bool(pd.isna(entry)))
 
 
 def is_wide(column: Any) -> bool:
     """Whether a column has a type of polars for integers for which NumPy has none."""
     return str(getattr(column, "dtype", "")) in _INTEGERS_OF_POLARS
-
-
-def column_notations(columns: Sequence[Any], names: Sequence[str], habits: Collection[str] = ()) -> list[str | None]:
-    """Detect the notations of numbers or booleans in columns (`qsdp.encoding.notation`); None for categories.
-
-    The type of a column decides, or its entries if they are text or Python objects. For text with two readings, the
-    other columns decide, and `habits` of columns that are not among them.
-
-    Raises
-    ------
-    InvalidInputError
-        Text can be parsed as numbers or dates in two ways.
-    """
-    texts = [_texts(column) for column in columns]
-    notations = [
-        _notation_of_type(column) if some is None else notation_of(some) if some else None
-        for column, some in zip(columns, texts, strict=True)
-    ]
-    unsure = [place for place, some in enumerate(texts) if some and is_unsure(some, notations[place])]
-    if unsure:
-        known = _consistent({*habits, *_habits(texts, notations)})
-        for place in unsure:
-            notations[place] = notation_of(texts[place] or [], known)
-            if notations[place] is None and (why := ambiguous(texts[place] or [])) is not None:
-                raise InvalidInputError(f"column {names[place]!r} holds {why}")
-    return notations
-
-
-def habits_of(columns: Sequence[Any]) -> set[str]:
-    """Return what the text of columns shows about others of their table, see `qsdp.encoding.notation.habit_of`."""
-    texts = [_texts(column) for column in columns]
-    return _habits(texts, [notation_of(some) if some else None for some in texts])
-
-
-def _habits(texts: Sequence[list[str] | None], notations: Sequence[str | None]) -> set[str]:
-    habits = {habit_of(some, notation) for some, notation in zip(texts, notations, strict=True) if some}
-    return {habit for habit in habits if habit is not None}
-
-
-def _consistent(habits: set[str]) -> set[str]:
-    """Return the habits without those that contradict each other."""
-    rivals = ({".", ","}, {"day first", "month first"})
-    return habits - set[str]().union(*(pair for pair in rivals if pair <= habits))
-
-
-def _texts(column: Any) -> list[str] | None:
-    """Return the entries of a column of text without missing ones; None for a column of another type.
-
-    Numbers beside text, as in columns that pandas read in parts, are read as if they were text.
-    """
-    entries = _entries(column)
-    if _is_categorical_type(column) or entries.dtype.kind not in "OUT":
-        return None
-    kinds = _kinds(entries)
-    if "text" not in kinds or not kinds <= {"text", "number", "missing"}:
-        return None
-    present = [_bare(entry) for entry in entries.tolist() if not is_missing(entry)]
-    return [one if isinstance(one, str) else repr(_float(one)) for one in present if one is not None]
-
-
-def _notation_of_type(column: Any) -> str | None:
-    """Return the notation of a column that is not text."""
-    entries = _entries(column)
-    if _is_categorical_type(column):
-        return None
-    if entries.dtype.kind != "O":
-        return {"b": BOOLEAN, "m": "duration", "M": "date"}.get(entries.dtype.kind, "number")
-    kinds = _kinds(entries) - {"missing"}
-    if len(kinds) == 1 and (notation := {"truth": BOOLEAN, "span": "duration", "day": "date"}.get(*kinds)):
-        return notation
-    return "number" if _SYMBOLS.isdisjoint(kinds) else None
-
-
-def as_numbers(column: Any, name: str, notation: str = "number") -> npt.NDArray[np.float64]:
-    """Convert a column to floats, with nan for missing entries and for unparsable text, see `odd_entries`."""
-    entries = _entries(column)
-    if entries.dtype.kind == "m":
-        return np.asarray(entries.astype("m8[us]") / _SECOND)
-    if entries.dtype.kind == "M" and notation in DATES:
-        return np.asarray((entries.astype("M8[us]") - np.datetime64(0, "us")) / _DAY)
-    if entries.dtype.kind == "M" and len(entries):
-        raise _unknown(entries[0], name)
-    if entries.dtype.kind in "biuf":
-        numbers: npt.NDArray[np.float64] = entries.astype(np.float64)
-    else:
-        listed = [_bare(entry) for entry in entries.tolist()]
-        texts = [place for place, entry in enumerate(listed) if isinstance(entry, str)]
-        values = parsed([listed[place] for place in texts], notation)
-        # A number in text is finite; other text cannot be read as one.
-        read = dict(zip(texts, np.where(np.isfinite(values), values, np.nan).tolist(), strict=True))
-        numbers = np.array(
-            [read[place] if place in read else _number(entry, name, notation) for place, entry in enumerate(listed)],
-            dtype=np.float64,
-        )
-    if np.any(infinite := np.isinf(numbers)):
-        place = place_of(column, int(infinite.argmax()))
-        raise InvalidInputError(f"column {name!r} contains infinity in {place}; numbers must be finite, or missing")
-    return numbers
 
 
 def place_of(column: Any, row: int) -> str:
@@ -224,41 +126,302 @@ def place_of(column: Any, row: int) -> str:
     return f"{index.name} {index[row]}" if getattr(index, "name", None) else f"row {row}"
 
 
-def odd_entries(column: Any, numbers: npt.NDArray[np.float64]) -> list[tuple[int, str]]:
-    """Return (row, text) of the entries of a column that could not be parsed as numbers, without missing ones."""
-    entries = _entries(column)
-    if entries.dtype.kind not in "OUT":
-        return []
-    rows = np.flatnonzero(np.isnan(numbers)).tolist()
-    return [(row, entries[row]) for row in rows if isinstance(_bare(entries[row]), str)]
+# -- the kind of a column ----------------------------------------------------------------------------------
 
 
-def as_symbols(
-    column: Any, name: str, notation: str | None = None, known: Collection[Any] = ()
-) -> npt.NDArray[np.object_]:
-    """Convert a column to Python strings, booleans and numbers, with None for missing entries.
+def kind_of(column: Any, name: str, *, declared: bool = False) -> str:
+    """Decide the kind of a column: by its type, or by its entries if these are text or Python objects.
 
-    Entries of other types are represented by their text, so that encodings can be stored. Text is a truth value where
-    the column has that notation. If the `known` categories of training are two truth values in one notation, such as
-    "no" and "yes", other entries that stand for a truth value in any notation, such as False and 1, become these.
+    If the categorical columns are `declared`, a categorical type is one of text.
+
+    Warns
+    -----
+    QSDPWarning
+        A column of text holds categories although many of its entries look like numbers or dates.
     """
-    if pair := truths(symbol for symbol in known if symbol is not None):
-        symbols = as_symbols(column, name, notation)
-        symbols[:] = [entry if entry in known else pair.get(truth_value(entry), entry) for entry in symbols.tolist()]
-        return symbols
-    if notation == BOOLEAN:
-        plain = as_symbols(column, name)
-        plain[:] = [truth(entry.strip()) if isinstance(entry, str) else entry for entry in plain.tolist()]
-        return plain
+    entries = _entries(column)
+    own = _own_kind(column, entries, name)
+    if own != _TEXT and not (declared and own == CATEGORY):
+        return own or NUMBER
+    counts = Counter(text for text in map(_text_or_none, entries.tolist()) if text is not None)
+    total, texts = counts.total(), list(counts)
+    if all(text.lower() in _TRUTH for text in texts):
+        return BOOLEAN if texts else NUMBER
+    read = {NUMBER: np.isfinite(_parsed(texts, NUMBER)), DATE: np.isfinite(_parsed(texts, DATE))}
+    for kind, fits in read.items():
+        odd = [text for text, fit in zip(texts, fits.tolist(), strict=True) if not fit]
+        digits = any(character.isdigit() for text in odd for character in text)
+        if not digits and sum(counts[text] for text in odd) <= _ODD * total:
+            return kind
+    likely = sum(counts[text] for text in texts if _LIKE_NUMBERS.match(text))
+    if likely >= _LIKELY * total:
+        others = [text for text, *fits in zip(texts, *read.values(), strict=True) if not any(fits)] or texts
+        shown = next((text for text in others if _LIKE_NUMBERS.match(text)), others[0])
+        warn(
+            f"column {name!r} is read as categories, because of entries such as {shown!r:.60}, which are neither plain "
+            f"numbers nor dates of ISO 8601; if they are numbers or dates, {_remedy(shown)}"
+        )
+    return CATEGORY
+
+
+#: Texts that begin like a number, after signs, brackets and currencies, or hold nothing but such signs.
+_LIKE_NUMBERS = re.compile(r"\W*([A-Z]{3} ?)?\W*\d|\W+$")
+
+#: Patterns of texts, in the order of trial, and how to convert a column of them.
+_REMEDIES = {
+    r"[+-]?0\d+(\.\d*)?": "convert the column with pandas.to_numeric, which drops leading zeros",
+    r"[+-]?\d{1,3},\d{3}": 'read the file with decimal="," or thousands="," (qsdp.tables.read_table, qsdp fit)',
+    r"[+-]?\d{1,3}(,\d{2,3})*,\d{3}(\.\d*)?": 'read the file with thousands="," (qsdp.tables.read_table, qsdp fit)',
+    r"[+-]?\d*,\d*([eE][+-]?\d+)?": 'read the file with decimal="," (qsdp.tables.read_table, qsdp fit)',
+    r"[+-]?\d{1,3}(\.\d{3})+(,\d*)?": 'read the file with decimal="," and thousands="." (qsdp.tables.read_table, '
+    "qsdp fit)",
+    r"\d{1,4}([./-])\d{1,2}\1\d{1,4}\b.*|\d{1,2}(st|nd|rd|th)?[ -]?[A-Za-z]{3,9}[ -]?\d{2,4}\b.*": "convert the "
+    "column with pandas.to_datetime(column, dayfirst=...)",
+    r"-?\d+:\d\d.*|-?(\d+(\.\d+)? ?(d|days?|h|hours?|m|min|s)\b ?){2,}": "convert the column with "
+    "pandas.to_timedelta(column).dt.total_seconds()",
+    r".*[$\u00a2-\u00a5\u20a0-\u20cf].*|[A-Z]{3} ?[+-]?\d.*": "convert the column with price-parser, "
+    "Price.fromstring(text).amount_float",
+    r"[+-]?[\d.,]+ ?(?![eE][+-]?\d)[^\W\d_]+.*": "convert the column with pint, Quantity(text).magnitude",
+}
+
+
+def _remedy(text: str) -> str:
+    """Say how to convert a column of texts such as this one to numbers or dates."""
+    converts = (remedy for pattern, remedy in _REMEDIES.items() if re.fullmatch(pattern, text))
+    return next(converts, "convert the column with pandas.to_numeric, without what is not part of the number")
+
+
+def _own_kind(column: Any, entries: npt.NDArray[Any], name: str) -> str | None:
+    """Return the kind of a column by its type, "text" if its text decides, or None if all entries are missing."""
+    if _is_categorical_type(column):
+        return CATEGORY if len(entries) and any(entry is not None for entry in entries.tolist()) else None
+    code = entries.dtype.kind
+    if code in "iub":
+        return BOOLEAN if code == "b" else NUMBER
+    if code in "fM":
+        known = ~(np.isnan(entries) if code == "f" else np.isnat(entries))
+        return (NUMBER if code == "f" else DATE) if known.any() else None
+    if code in "UT":
+        return _TEXT
+    if code != "O":
+        # Raises for the first entry.
+        _kind_of_entry(entries[0] if len(entries) else entries.dtype, name)
+    kinds = {kind for entry in entries.tolist() if (kind := _kind_of_entry(entry, name)) is not None}
+    if DATE in kinds and len(kinds) > 1 and _TEXT not in kinds:
+        raise InvalidTypeError(
+            f"column {name!r} of X holds dates beside {' and '.join(sorted(kinds - {DATE}))}s; convert it to one kind, "
+            f"or to categories with .astype(str)"
+        )
+    for kind in (_TEXT, NUMBER, DATE, BOOLEAN):
+        if kind in kinds:
+            return kind
+    return None
+
+
+def _kind_of_entry(entry: Any, name: str) -> str | None:
+    """Return the kind of a Python object: "text", None if it is missing, or number, date or boolean."""
+    if isinstance(entry, str):
+        return _TEXT
+    if is_missing(entry):
+        return None
+    if isinstance(entry, (bool, np.bool_)):
+        return BOOLEAN
+    if isinstance(entry, (datetime.date, np.datetime64)):
+        return DATE
+    if not isinstance(entry, np.timedelta64) and (isinstance(entry, Real) or not isinstance(entry, Complex)):
+        try:
+            _float(entry)
+        except (TypeError, ValueError):
+            pass
+        else:
+            return NUMBER
+    remedy = "convert the column to categories with .astype(str), or leave it out"
+    if isinstance(entry, (datetime.timedelta, np.timedelta64)):
+        remedy = "convert the column to seconds with .dt.total_seconds()"
+    elif type(entry).__name__ == "Period":
+        raise InvalidTypeError(
+            f"column {name!r} of X holds periods, such as {entry!s:.60}, which are neither dates nor numbers: convert "
+            "them to dates, entry.to_timestamp()"
+        )
+    # The checks of scikit-learn recognise the error by these words.
+    raise InvalidTypeError(
+        f"column {name!r} of X: every entry of this argument must be a string or a number, a date or true/false; got "
+        f"{type(entry).__name__}, such as {entry!r:.60}; {remedy}"
+    )
+
+
+# -- the entries of a column -------------------------------------------------------------------------------
+
+
+def read_column(
+    column: Any, name: str, kind: str, known: Collection[Any] = (), *, declared: bool = False
+) -> tuple[npt.NDArray[Any], list[tuple[int, str]]]:
+    """Read a column in the kind of training; also return (row, text) of the entries that are not of this kind.
+
+    Numbers and dates become floats with nan for missing entries, dates as days since 1970 in UTC. True/false and
+    categories become objects, True and False or text, with None for missing entries. Entries of another kind count as
+    missing; any entry is a category, and text that stands for missing entries is one only if it is among the `known`.
+
+    Raises
+    ------
+    InvalidTypeError
+        The column has a type of another kind, unless it was `declared` which columns are categorical.
+    InvalidInputError
+        A number is infinite.
+    """
+    entries = _entries(column)
+    # Python objects may be categories whatever they are: a later batch may hold the numbers among them alone.
+    any_type = declared or str(getattr(column, "dtype", "")).lower() == "object"
+    own = CATEGORY if kind == CATEGORY and any_type else _own_kind(column, entries, name)
+    own = _TEXT if declared and own == CATEGORY else own
+    if own not in {None, _TEXT, kind}:
+        raise _of_another_kind(entries, name, str(own), kind)
+    if kind == CATEGORY:
+        if _is_categorical_type(column):
+            return entries, []
+        categories = set(known)
+        return np.fromiter((_category(entry, name, categories) for entry in entries.tolist()), dtype=object), []
+    if own != _TEXT:
+        return _typed(entries, own, kind, column, name), []
+    texts = [_text_or_none(entry) for entry in entries.tolist()]
+    distinct = list({text for text in texts if text is not None})
+    values: dict[str | None, Any] = dict(zip(distinct, _parsed(distinct, kind).tolist(), strict=True))
+    if kind == BOOLEAN:
+        values = {text: _TRUTH.get(str(text).lower()) for text in distinct}
+    nothing = None if kind == BOOLEAN else math.nan
+    read = np.array([values.get(text, nothing) for text in texts], dtype=object if kind == BOOLEAN else np.float64)
+    lost = {text for text, value in values.items() if value is None or value != value}
+    return read, [(row, text) for row, text in enumerate(texts) if text is not None and text in lost]
+
+
+def _typed(entries: npt.NDArray[Any], own: str | None, kind: str, column: Any, name: str) -> npt.NDArray[Any]:
+    """Read a column whose type, or whose Python objects, are of the kind, or all of whose entries are missing."""
+    if own is None:
+        return np.full(len(entries), None if kind == BOOLEAN else np.nan, dtype=object if kind == BOOLEAN else float)
+    if kind == BOOLEAN:
+        listed = entries.tolist()
+        return np.fromiter((None if is_missing(entry) else bool(entry) for entry in listed), dtype=object)
+    if kind == DATE:
+        if entries.dtype.kind == "M":
+            return _days(entries)
+        days = {entry: None if is_missing(entry) else _iso(entry) for entry in set(entries.tolist())}
+        numbers = dict(zip(days, _parsed(list(days.values()), DATE).tolist(), strict=True))
+        return np.array([numbers[entry] for entry in entries.tolist()], dtype=np.float64)
+    floats: FloatArray
+    if entries.dtype.kind == "O":
+        floats = np.array([math.nan if is_missing(entry) else _float(entry) for entry in entries.tolist()])
+    else:
+        floats = entries.astype(np.float64)
+    if np.any(infinite := np.isinf(floats)):
+        place = place_of(column, int(infinite.argmax()))
+        raise InvalidInputError(f"column {name!r} contains infinity in {place}; numbers must be finite, or missing")
+    return floats
+
+
+def _of_another_kind(entries: npt.NDArray[Any], name: str, own: str, kind: str) -> InvalidTypeError:
+    shown = next(entry for entry in entries.tolist() if not is_missing(entry))
+    return InvalidTypeError(
+        f"column {name!r} holds {PLURALS[own]}, such as {shown!s:.60}, where {PLURALS[kind]} are expected, as in "
+        "training: convert it to the type that it had there, or fit the model to such a table"
+    )
+
+
+def _parsed(texts: Sequence[str | None], kind: str) -> FloatArray:
+    """Parse texts as numbers, or as days since 1970; nan for others, and for all if the kind has no numbers."""
+    if kind == NUMBER:
+        numbers = [float(text) if text is not None and _DECIMAL.fullmatch(text) else math.nan for text in texts]
+        return np.where(np.isinf(parsed := np.array(numbers, dtype=np.float64)), np.nan, parsed)
+    # Microseconds, so that the precision of other rows does not matter: pandas has one for the whole column.
+    dates = [re.sub(r"(\.\d{6})\d+", r"\1", text) if text and _ISO.fullmatch(text) else None for text in texts]
+    if kind != DATE or not any(dates):
+        return np.full(len(texts), np.nan)
+    import pandas as pd
+
+    times = pd.to_datetime(pd.Series(dates, dtype=object), format="ISO8601", utc=True, errors="coerce")
+    return _days(times.dt.tz_localize(None).to_numpy())
+
+
+def _days(times: npt.NDArray[Any]) -> FloatArray:
+    days: FloatArray = (times.astype("M8[us]") - np.datetime64(0, "us")) / _DAY
+    return days
+
+
+def _iso(day: Any) -> str:
+    """Write a date of Python, pandas or NumPy as text, in UTC."""
+    if isinstance(day, np.datetime64):
+        day = day.astype("M8[us]").item()
+    if isinstance(day, datetime.datetime) and day.tzinfo is not None:
+        day = day.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    return str(day)
+
+
+def _text_or_none(entry: Any) -> str | None:
+    """Return the text of an entry without blanks around it; None for missing entries and the texts that mean them."""
+    if not isinstance(entry, str):
+        return None if is_missing(entry) else _written(entry)
+    # `str` of a member of an enumeration of text would be its name.
+    text = str.__str__(entry).strip()
+    return None if text.lower() in MARKERS else text
+
+
+def _written(entry: Any) -> str:
+    """Write an entry that is not text; whole numbers are written as integers."""
+    if isinstance(entry, (bool, np.bool_)):
+        return str(bool(entry))
+    if isinstance(entry, (datetime.date, np.datetime64)):
+        return _iso(entry)
+    number = _float(entry)
+    if isinstance(entry, Integral) or (number.is_integer() and abs(number) < 2.0**53):
+        return str(int(entry))
+    return repr(number)
+
+
+def _category(entry: Any, name: str, known: set[Any]) -> str | None:
+    if isinstance(entry, str):
+        text = str.__str__(entry).strip()
+        return text if text in known or text.lower() not in MARKERS else None
+    # Raises for entries that are neither text, numbers, dates nor true/false.
+    return None if _kind_of_entry(entry, name) is None else _written(entry)
+
+
+def _float(number: Any) -> float:
+    """Convert to the nearest float, infinite for numbers beyond the range of floats."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
+
+
+def _is_categorical_type(column: Any) -> bool:
+    name = str(getattr(column, "dtype", "")).lower()
+    return name.startswith(("category", "categorical", "enum", "dictionary"))
+
+
+def _entries(column: Any) -> npt.NDArray[Any]:
+    """Convert a column to an array (n,) of a NumPy type for numbers, text or times, or of Python objects.
+
+    Categories of a categorical type become their text, with None for missing entries.
+    """
     if hasattr(getattr(column, "cat", None), "codes"):
         # The code of a missing entry of pandas is -1.
-        categories = np.array([*as_symbols(np.asarray(column.cat.categories), name), None], dtype=object)
-        return np.take(categories, np.asarray(column.cat.codes))
-    entries = _entries(column)
-    if entries.dtype.kind in _DATES:
-        # The text of a time must not depend on the unit in which the column counts.
-        entries = entries.astype(f"{entries.dtype.kind}8[us]")
-    return np.fromiter((_symbol(entry, name) for entry in entries.tolist()), dtype=object)
+        names = [*map(_name_or_none, column.cat.categories), None]
+        return np.take(np.array(names, dtype=object), np.asarray(column.cat.codes))
+    if _is_categorical_type(column):
+        return np.fromiter(map(_name_or_none, column.to_list()), dtype=object)
+    if is_wide(column):
+        return np.fromiter(column.to_list(), dtype=object)
+    entries = np.asarray(column)
+    if entries.ndim != 1 or (entries.dtype.kind == "O" and not isinstance(column, np.ndarray)):
+        # As arrays, columns of lists or records have more dimensions.
+        return np.fromiter(column.to_list(), dtype=object)
+    # The text of a time must not depend on the unit in which the column counts.
+    return entries.astype("M8[us]") if entries.dtype.kind == "M" else entries
+
+
+def _name_or_none(category: Any) -> str | None:
+    """Return the text of a category without blanks around it; None if it is empty or missing."""
+    text = str.__str__(category) if isinstance(category, str) else str(category)
+    return None if is_missing(category) else text.strip() or None
 
 
 def chosen_columns(chosen: Any, names: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -283,129 +446,3 @@ def chosen_columns(chosen: Any, names: Sequence[str]) -> npt.NDArray[np.bool_]:
             raise InvalidInputError(f"categorical_features names {one!r:.60}, which is not a column of X")
         mask[position] = True
     return mask
-
-
-def _is_categorical_type(column: Any) -> bool:
-    name = str(getattr(column, "dtype", "")).lower()
-    return name.startswith(("category", "categorical", "enum"))
-
-
-def _entries(column: Any) -> npt.NDArray[Any]:
-    """Convert a column to an array (n,) of a NumPy type for numbers, text or times, or of Python objects."""
-    if is_wide(column):
-        return np.fromiter(column.to_list(), dtype=object)
-    entries = np.asarray(column)
-    if isinstance(column, np.ndarray) or (entries.ndim == 1 and entries.dtype.kind != "O"):
-        return entries
-    # As arrays, columns of lists or records have more dimensions.
-    return np.fromiter(column.to_list(), dtype=object)
-
-
-def _kinds(entries: npt.NDArray[Any]) -> set[str]:
-    return {_kind(entry) for entry in entries.tolist()}
-
-
-def _kind(entry: Any) -> str:
-    """Return what an entry is: text, truth, missing, day, span, number, symbol (by its text), or other."""
-    if isinstance(entry, str):
-        return "text"
-    if isinstance(entry, (bool, np.bool_)):
-        return "truth"
-    if is_missing(entry):
-        return "missing"
-    if isinstance(entry, (datetime.date, np.datetime64)):
-        return "day"
-    if isinstance(entry, (datetime.time, datetime.timedelta, np.timedelta64)):
-        return "span"
-    if isinstance(entry, (Real, Decimal)):
-        return "number"
-    if type(entry).__name__ == "Period":
-        return "other"
-    # The default text of an object is its address.
-    return (
-        "symbol"
-        if _is_hashable(entry) and str(entry) != object.__repr__(entry) and not isinstance(entry, Number)
-        else "other"
-    )
-
-
-def _bare(entry: Any) -> Any:
-    """Strip blanks from a text; None for texts that stand for missing numbers."""
-    if not isinstance(entry, str):
-        return entry
-    text = entry.strip()
-    return None if text.lower() in MARKERS else text
-
-
-def _is_hashable(entry: Any) -> bool:
-    try:
-        hash(entry)
-    except TypeError:
-        return False
-    return True
-
-
-def _number(entry: Any, name: str, notation: str) -> float:
-    if is_missing(entry):
-        return np.nan
-    if notation in DATES and isinstance(entry, datetime.date):
-        return float(parsed([entry.isoformat()], "date")[0])
-    if isinstance(entry, datetime.time):
-        entry = datetime.datetime.combine(datetime.datetime.min, entry.replace(tzinfo=None)) - datetime.datetime.min
-    if isinstance(entry, (datetime.timedelta, np.timedelta64)):
-        return float(np.timedelta64(entry, "us") / _SECOND)
-    if _kind(entry) not in {"number", "truth"}:
-        raise _unknown(entry, name)
-    return _float(entry)
-
-
-def _float(number: Any) -> float:
-    """Convert to the nearest float, infinite for numbers beyond the range of floats."""
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf
-
-
-def _symbol(entry: Any, name: str) -> Any:
-    kind = _kind(entry)
-    if kind == "text":
-        # `str` of a member of an enumeration of text would be its name, but it equals its value.
-        return str.__str__(entry)
-    if kind == "missing":
-        return None
-    if kind == "truth":
-        return bool(entry)
-    if isinstance(entry, Integral) and kind == "number":
-        return int(entry)
-    if kind == "number":
-        return _number_as_symbol(entry)
-    if kind == "other" and not isinstance(entry, complex):
-        raise _unknown(entry, name)
-    return str(entry)
-
-
-def _number_as_symbol(entry: Any) -> float | int | str:
-    """Convert a number to a float; to an integer if the float would differ, or to text if it is infinite."""
-    number = _float(entry)
-    if not math.isfinite(number):
-        return str(entry)
-    return int(entry) if number != entry and int(entry) == entry else number
-
-
-def _unknown(entry: Any, name: str) -> InvalidTypeError:
-    if isinstance(entry, (datetime.date, np.datetime64)):
-        return InvalidTypeError(
-            f"column {name!r} holds dates, such as {entry!s:.60}, where numbers are expected: convert them to numbers, "
-            "or declare the column categorical"
-        )
-    if type(entry).__name__ == "Period":
-        return InvalidTypeError(
-            f"column {name!r} of X holds periods, such as {entry!s:.60}, which are neither dates nor numbers: convert "
-            "them to dates, entry.to_timestamp()"
-        )
-    # The checks of scikit-learn recognise the error by these words.
-    return InvalidTypeError(
-        f"column {name!r} of X: every entry of this argument must be a string or a number, or another hashable object "
-        f"as a category; got {type(entry).__name__}, such as {entry!r:.60}"
-    )

@@ -14,13 +14,13 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import checked, is_list
 from qsdp._utils.summary import Rows, Summarized, Summary, first_few
 from qsdp._utils.validation import LARGEST, FloatArray, check_numbers
-from qsdp.encoding.expressions import KINDS, Expression, InputColumn, Symbol, stored_column, stored_expression
+from qsdp.encoding.expressions import KINDS, Expression, InputColumn, stored_column, stored_expression
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Encoding"]
 
 #: Index of every category, by position of the column.
-_Codes = dict[int, dict[Symbol | None, int]]
+_Codes = dict[int, dict[Any, int]]
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,36 +7,40 @@ from dataclasses import dataclass
 from typing import Any
 
 from qsdp._utils.stored import Checks, checked, is_list, is_number, is_positive, is_text
-from qsdp.encoding.notation import BOOLEAN, is_notation
+from qsdp.encoding.columns import BOOLEAN, CATEGORY, NUMBER
+from qsdp.encoding.columns import KINDS as COLUMN_KINDS
 from qsdp.exceptions import StorageError
 
 __all__ = ["KINDS", "Expression", "InputColumn", "Symbol", "stored_column", "stored_expression"]
 
-Symbol = str | int | float | bool
+Symbol = str | bool
 
 KINDS = ("value", "above", "equals", "missing")
 
 
 @dataclass(frozen=True)
 class InputColumn:
-    """Column of the table: numbers, symbols (text, booleans, categories), or unused.
+    """Column of the table: numbers, dates, true/false or categories.
 
     Attributes
     ----------
     name : str
     fill : float or None
-        Replacement for missing numbers, the median of the training set; None unless the column holds numbers.
+        Replacement for missing numbers, the median of the training set; None unless the column holds numbers or dates.
     categories : tuple or None
-        Symbols in the training set, with None if some were missing; None unless the column holds symbols.
-    notation : str or None
-        Format of numbers, dates or booleans that are written as text, such as "thousands", "number in %", "day first",
-        "boolean" or, for numbers that are 0 or 1 and may also be written as booleans, "0 or 1"; None if there are none.
+        Symbols in the training set, text or True and False, with None if some were missing; None for numbers and dates.
+    kind : {"number", "date", "boolean", "category"}
+        Kind in which tables are read, as training decided. By default "category" if there are categories.
     """
 
     name: str
     fill: float | None = None
     categories: tuple[Symbol | None, ...] | None = None
-    notation: str | None = None
+    kind: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.kind:
+            object.__setattr__(self, "kind", NUMBER if self.categories is None else CATEGORY)
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Expression:
         Index of x among the columns of the table, from 0.
     kind : {"value", "above", "equals", "missing"}
         The term: x, or the bit of x > value, x == value or "x is missing".
-    value : float, str, int, bool or None
+    value : float, str, bool or None
         Threshold of "above", category of "equals"; None for the others.
     center, scale : float
         The scale is positive. Bits as 0 and 1 have center 0 and scale 1, bits as -1 and +1 have one half for both.
@@ -73,7 +77,7 @@ class Expression:
     column: str
     position: int
     kind: str
-    value: Symbol | None = None
+    value: Symbol | float | None = None
     center: float = 0.0
     scale: float = 1.0
     low: float | None = None
@@ -118,7 +122,7 @@ def _written(value: Any) -> str:
 
 
 def _is_symbol(value: Any) -> bool:
-    return is_text(value) or type(value) in {int, bool} or is_number(value)
+    return is_text(value) or type(value) is bool
 
 
 def _are_categories(value: Any) -> bool:
@@ -134,12 +138,12 @@ _COLUMN_CHECKS: Checks = {
     "name": is_text,
     "fill": lambda value: value is None or is_number(value),
     "categories": _are_categories,
-    "notation": lambda value: value is None or (type(value) is str and (value == BOOLEAN or is_notation(value))),
+    "kind": lambda value: value in COLUMN_KINDS,
 }
 _EXPRESSION_CHECKS: Checks = {
     "position": lambda value: type(value) is int and value >= 0,
     "kind": lambda value: type(value) is str and value in KINDS,
-    "value": lambda value: value is None or _is_symbol(value),
+    "value": lambda value: value is None or _is_symbol(value) or is_number(value),
     "center": is_number,
     "scale": is_positive,
     "low": lambda value: value is None or is_number(value),
@@ -149,15 +153,13 @@ _EXPRESSION_CHECKS: Checks = {
 
 def stored_column(state: Any) -> InputColumn:
     """Restore a column from its state; raise StorageError if it is invalid."""
-    if isinstance(state, dict) and "categories" in state:
-        # Default for files written before notations were stored.
-        state = {"notation": "number" if state["categories"] is None else None, **state}
     fields = checked("input column", state, _COLUMN_CHECKS)
     categories = fields["categories"]
-    if fields["fill"] is not None and categories is not None:
-        raise StorageError(f"input column {fields['name']!r} cannot hold both numbers and symbols")
+    symbolic = fields["kind"] in {BOOLEAN, CATEGORY}
+    if symbolic != (categories is not None) or (symbolic and fields["fill"] is not None):
+        raise StorageError(f"input column {fields['name']!r} has kind {fields['kind']!r}, but other categories or fill")
     symbols = None if categories is None else tuple(categories)
-    return InputColumn(fields["name"], fields["fill"], symbols, fields["notation"])
+    return InputColumn(fields["name"], fields["fill"], symbols, fields["kind"])
 
 
 def stored_expression(state: Any, columns: Sequence[InputColumn]) -> Expression:

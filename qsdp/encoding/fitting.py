@@ -15,7 +15,6 @@ from qsdp._utils.validation import FloatArray, check_choice, check_integer, chec
 from qsdp.encoding.cuts import STRATEGIES, Distribution
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
-from qsdp.encoding.notation import ZERO_ONE
 
 __all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "FEW", "MISSING", "MOST_BITS", "EncodingRule", "thresholds_of"]
 
@@ -77,7 +76,7 @@ class EncodingRule:
         table: Sequence[Column],
         names: Sequence[str],
         weights: FloatArray | None = None,
-        notations: Sequence[str | None] | None = None,
+        kinds: Sequence[str] | None = None,
     ) -> tuple[Encoding, dict[str, str]]:
         """Learn the encoding of a table; also return the columns without inputs, with reasons.
 
@@ -88,8 +87,8 @@ class EncodingRule:
         names : sequence of str
         weights : ndarray of shape (n,), optional
             Positive weights of the rows; None means one for each.
-        notations : sequence of str or None, optional
-            Notations of the columns, which are stored.
+        kinds : sequence of str, optional
+            Kinds of the columns, which are stored; by default numbers and categories.
         """
         symbols = {position for position, entries in enumerate(table) if entries.dtype == object}
         known = {position: ~np.isnan(entries) for position, entries in enumerate(table) if position not in symbols}
@@ -100,10 +99,10 @@ class EncodingRule:
         }
         medians = {position: one.median() for position, one in spread.items()}
         columns = [
-            InputColumn(name, categories=self._categories(table[position], weights), notation=notation)
+            InputColumn(name, categories=self._categories(table[position], weights), kind=kind)
             if position in symbols
-            else InputColumn(name, fill=medians.get(position), notation=_of_numbers(notation, spread.get(position)))
-            for position, (name, notation) in enumerate(zip(names, notations or repeat(None), strict=False))
+            else InputColumn(name, fill=medians.get(position), kind=kind)
+            for position, (name, kind) in enumerate(zip(names, kinds or repeat(""), strict=False))
         ]
         filled = [
             self._usual(np.where(known[position], table[position], medians[position]), one)
@@ -141,7 +140,7 @@ class EncodingRule:
         totals: dict[Symbol | None, float] = {}
         for symbol, weight in zip(entries.tolist(), repeat(1.0) if weights is None else weights.tolist(), strict=False):
             totals[symbol] = totals.get(symbol, 0.0) + weight
-        present = sorted((symbol for symbol in totals if symbol is not None), key=_order)
+        present = sorted(symbol for symbol in totals if symbol is not None)
         frequent = set(sorted(present, key=lambda symbol: -totals[symbol])[: self.max_categories])
         return (*(symbol for symbol in present if symbol in frequent), *([None] if None in totals else []))
 
@@ -208,12 +207,6 @@ def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tupl
     return list(zip(means.tolist(), scales.tolist(), strict=True))
 
 
-def _of_numbers(notation: str | None, spread: Distribution | None) -> str | None:
-    """Return the notation of a column of numbers, by which later tables may write 0 and 1 as truth values."""
-    bits = notation == "number" and spread is not None and np.array_equal(spread.values, [0.0, 1.0])
-    return ZERO_ONE if bits else notation
-
-
 def _zero(column: InputColumn) -> tuple[InputColumn, Expression]:
     """Create an input that is zero on the training set, for tables without useful columns: a network needs an input."""
     if column.categories is not None:
@@ -221,7 +214,3 @@ def _zero(column: InputColumn) -> tuple[InputColumn, Expression]:
         return column, Expression(column.name, 0, "missing" if first is None else "equals", first, center=1.0)
     fill = column.fill or 0.0
     return replace(column, fill=fill), Expression(column.name, 0, "value", center=fill)
-
-
-def _order(symbol: Symbol) -> tuple[str, Any]:
-    return ("", symbol) if isinstance(symbol, (bool, int, float)) else ("text", symbol)

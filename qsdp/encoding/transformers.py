@@ -15,19 +15,20 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from qsdp._utils.options import StoredArguments
 from qsdp._utils.validation import check_choice, check_sample_weight, errors_of, warn
 from qsdp.encoding.columns import (
-    as_numbers,
-    as_symbols,
+    CATEGORY,
+    EXAMPLES,
+    PLURALS,
     as_table,
     chosen_columns,
-    column_notations,
-    odd_entries,
+    is_missing,
+    kind_of,
     place_of,
+    read_column,
 )
 from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import EncodingRule
-from qsdp.encoding.frames import columns_of_training, is_frame
-from qsdp.encoding.notation import BOOLEAN, DATES, DURATIONS, example_of
+from qsdp.encoding.frames import columns_of_training, is_frame, listing
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["TableEncoder"]
@@ -56,10 +57,8 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         "indicator" adds a bit for missing entries to every column of numbers that has some in `fit`. In all other bits,
         a missing number counts as the median of its column, even if the column had none in `fit`.
     categorical_features : "from_dtype" or array-like, default="from_dtype"
-        Columns that hold categories, as a boolean mask, indices or names. "from_dtype": columns of text, booleans,
-        categories or other hashable objects, such as intervals, according to the type of the column, or of its entries
-        if these are Python objects. Numbers of any type, such as `decimal.Decimal`, are numbers. Numbers written as
-        text are parsed in the notation detected for their column; dates and times become days since 1970.
+        Columns that hold categories, as a boolean mask, indices or names. "from_dtype": the type of a column decides,
+        or its entries if they are text or Python objects: numbers, dates (days since 1970), true/false or categories.
     max_categories : int, default=50
         Maximum number of categories per column that have a bit, >= 2: the most frequent ones. The others set no bit.
     handle_unknown : {"warn", "ignore", "error"}, default="warn"
@@ -87,9 +86,8 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
     Notes
     -----
     A missing number counts as the median of its column; a missing category sets no bit. If a column has missing entries
-    in `fit`, another bit marks them (``missing="indicator"``). Categories are text, booleans or numbers; objects of
-    other types are represented by their text, ``str(entry)``. If no column varies, the first one becomes an input that
-    is zero.
+    in `fit`, another bit marks them (``missing="indicator"``). The kind of a column is decided in `fit`; `transform`
+    reads any table in it, even a single row. If no column varies, the first one becomes an input that is zero.
 
     Examples
     --------
@@ -139,14 +137,13 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         rule = self._rule()
         raw = _columns_of(self._checked(X, reset=True))
         names = self._names().tolist()
-        # Data frames of files know the habits of columns that are not inputs.
-        notations = self._notations(raw, names, getattr(X, "attrs", {}).get("habits", ()))
-        table = [self._read(*each) for each in zip(raw, names, notations, strict=True)]
+        kinds = self._kinds(raw, names)
+        table = [self._read(*each) for each in zip(raw, names, kinds, strict=True)]
         weights = check_sample_weight(sample_weight, len(table[0]))
         if weights is not None:
             kept = weights > 0.0
             table, weights = [column[kept] for column in table], weights[kept]
-        self.encoding_, self.dropped_ = rule.fit(table, names, weights, notations)
+        self.encoding_, self.dropped_ = rule.fit(table, names, weights, kinds)
         return self
 
     def restore(self, encoding: Encoding, dropped: dict[str, str], *, named: bool) -> None:
@@ -167,9 +164,9 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         check_is_fitted(self)
         return self._encoded(self._checked(X, reset=False))
 
-    def _encoded(self, X: Any) -> npt.NDArray[Any]:
-        """Return `transform` of a table that has been checked."""
-        table = self._table(X)
+    def _encoded(self, X: Any, *, warned: bool = False) -> npt.NDArray[Any]:
+        """Return `transform` of a table that has been checked; `warned` tells whether `fit` has read it."""
+        table = self._table(X, warned=warned)
         if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
             found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
             message = (
@@ -211,43 +208,46 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         check_choice("handle_unknown", self.handle_unknown, _UNKNOWN)
         return EncodingRule(**{field.name: getattr(self, field.name) for field in fields(EncodingRule)})
 
-    def _table(self, X: Any) -> list[npt.NDArray[Any]]:
-        """Convert the columns in use to arrays of numbers or symbols, in the notations of training; others to NaN."""
+    def _table(self, X: Any, *, warned: bool = False) -> list[npt.NDArray[Any]]:
+        """Convert the columns in use to arrays of numbers or symbols, in the kinds of training; others to NaN.
+
+        If `warned`, `fit` has warned of the entries of this table.
+        """
         raw, names, columns = _columns_of(X), self._names().tolist(), self.encoding_.columns
         # Arrays throughout: rows of a pandas Series are indexed by labels.
         table: list[npt.NDArray[Any]] = [np.broadcast_to(np.nan, X.shape[0])] * len(raw)
         for position in self.encoding_.used:
             column = columns[position]
-            # Encodings that were not learned from a table have no notations.
-            notation = column.notation or ("number" if column.categories is None else None)
-            table[position] = self._read(raw[position], names[position], notation, column.categories or ())
+            known = column.categories or ()
+            table[position] = self._read(raw[position], names[position], column.kind, known, warned=warned)
         return table
 
-    def _read(self, column: Any, name: str, notation: str | None, known: Collection[Any] = ()) -> npt.NDArray[Any]:
-        """Convert a column to numbers or symbols, and warn of text that cannot be parsed as a number.
+    def _read(
+        self, column: Any, name: str, kind: str, known: Collection[Any] = (), *, warned: bool = False
+    ) -> npt.NDArray[Any]:
+        """Convert a column to numbers or symbols, and warn of entries that are not of its kind.
 
         Raises
         ------
         InvalidInputError
-            More than half of the entries cannot be parsed: the column is written in another way than in training.
+            More than half of the entries are not of this kind: the column is another one than in training.
         """
-        if notation is None or notation == BOOLEAN:
-            return as_symbols(column, name, notation, known)
-        numbers = as_numbers(column, name, notation)
-        if odd := odd_entries(column, numbers):
+        declared = not isinstance(self.categorical_features, str)
+        entries, odd = read_column(column, name, kind, known, declared=declared)
+        if odd and not warned:
             row, text = odd[0]
-            kind = "dates" if notation in DATES else "durations" if notation in DURATIONS else "numbers"
-            what = f"column {name!r} holds {kind}"
-            such = f"such as {text!r:.60} in {place_of(column, row)}"
-            if len(odd) > np.count_nonzero(~np.isnan(numbers)):
+            what, such = f"column {name!r} holds {PLURALS[kind]}", f"such as {text!r:.60} in {place_of(column, row)}"
+            if len(odd) > sum(not is_missing(one) for one in entries.tolist()):
                 raise InvalidInputError(
-                    f"{what} written like {example_of(notation)!r}, in which most of its entries here cannot be read, "
+                    f"{what} written like {EXAMPLES[kind]!r}, in which most of its entries here cannot be read, "
                     f"{such}; write the column as in training, or fit the model to a table that is written like this"
                 )
+            quoted = listing(dict.fromkeys(f"{one:.60}" for _, one in odd))
             self._report(
-                f"{what}, but {len(odd)} of {len(numbers)} entries are not {kind}, {such}; they count as missing"
+                f"{what}, but {len(odd)} of {len(entries)} entries are not {PLURALS[kind]}, {such}; they count as "
+                f"missing: {quoted}"
             )
-        return numbers
+        return entries
 
     def _report(self, message: str) -> None:
         if self.handle_unknown == "error":
@@ -255,19 +255,22 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         if self.handle_unknown == "warn":
             warn(message)
 
-    def _notations(self, raw: list[Any], names: list[str], habits: Collection[str]) -> list[str | None]:
-        """Detect each column's notation of numbers or booleans; None for categories."""
+    def _kinds(self, raw: list[Any], names: list[str]) -> list[str]:
+        """Decide the kind of each column."""
         if isinstance(self.categorical_features, str):
             check_choice("categorical_features", self.categorical_features, ["from_dtype"])
-            return column_notations(raw, names, habits)
-        numeric = np.flatnonzero(~chosen_columns(self.categorical_features, names)).tolist()
-        found = column_notations([raw[place] for place in numeric], [names[place] for place in numeric], habits)
-        for place, notation in zip(numeric, found, strict=True):
-            # Categories of any type may write numbers.
-            if notation is None and np.isnan(as_numbers(raw[place], names[place])).all():
-                _refuse_text(raw[place], names[place])
-        by_place = dict(zip(numeric, found, strict=True))
-        return [by_place[place] or "number" if place in by_place else None for place in range(len(raw))]
+            return [kind_of(column, name) for column, name in zip(raw, names, strict=True)]
+        kinds = []
+        for column, name, symbolic in zip(raw, names, chosen_columns(self.categorical_features, names), strict=True):
+            kinds.append(CATEGORY if symbolic else kind_of(column, name, declared=True))
+            if kinds[-1] == CATEGORY and not symbolic:
+                entries, _ = read_column(column, name, CATEGORY, declared=True)
+                first = next(entry for entry in entries.tolist() if entry is not None)
+                raise InvalidTypeError(
+                    f"column {name!r} must hold numbers, or be among categorical_features; got text, such as "
+                    f"{first!r:.60}"
+                )
+        return kinds
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         """Return an array or data frame with entries of any type, in the columns of training unless `reset`."""
@@ -291,11 +294,3 @@ def _columns_of(X: Any) -> list[Any]:
     if isinstance(X, np.ndarray):
         return list(X.T)
     return [_safe_indexing(X, position, axis=1) for position in range(X.shape[1])]
-
-
-def _refuse_text(column: Any, name: str) -> None:
-    """Raise an error for a column that must hold numbers, unless all entries are missing."""
-    for first in (entry for entry in as_symbols(column, name).tolist() if entry is not None):
-        raise InvalidTypeError(
-            f"column {name!r} must hold numbers, or be among categorical_features; got text, such as {first!r:.60}"
-        )

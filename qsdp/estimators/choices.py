@@ -93,7 +93,7 @@ def choose_encoder(
     """
     rule = EncodingRule.recommended("standard", X.shape[1], max_categories)
     encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
-    table, standard = encoder._table(X), encoder.encoding_
+    table, standard = encoder._table(X, warned=True), encoder.encoding_
     columns = standard.encode(table)
     rows = DistinctRows.of(columns)
 

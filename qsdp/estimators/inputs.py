@@ -144,7 +144,7 @@ def fit_encoder(
     if not uses_transformer(encoding):
         rule = EncodingRule.recommended(encoding, X.shape[1], max_categories)
         encoder: Any = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
-        encoder.encoding_, inputs = scaled_to_rows(encoder.encoding_, encoded(encoder, X), weights)
+        encoder.encoding_, inputs = scaled_to_rows(encoder.encoding_, encoded(encoder, X, warned=True), weights)
         return encoder, inputs
     encoder = clone(encoding)
     if makes_blocks(encoder):
@@ -156,9 +156,10 @@ def fit_encoder(
     return encoder, encoded(encoder, X)
 
 
-def encoded(encoder: Any, X: Any) -> Any:
+def encoded(encoder: Any, X: Any, *, warned: bool = False) -> Any:
     """Return the inputs of the network for rows of X: a finite array, or blocks.
 
+    `warned` tells whether a `TableEncoder` has warned of the entries of X, in its fit.
     They depend on the `set_output` of the encoder and its steps, but not on the global configuration.
     """
     if makes_blocks(encoder):
@@ -166,7 +167,8 @@ def encoded(encoder: Any, X: Any) -> Any:
     # The estimator has checked the table as this encoder would; subclasses may transform it in another way.
     checked = getattr(type(encoder), "transform", None) is TableEncoder.transform
     with config_context(transform_output="default"):
-        return _inputs(encoder, encoder._encoded(X) if checked else encoder.transform(X), X.shape[0])
+        output = encoder._encoded(X, warned=warned) if checked else encoder.transform(X)
+        return _inputs(encoder, output, X.shape[0])
 
 
 def _inputs(encoder: Any, output: Any, n_rows: int) -> FloatArray:

@@ -185,8 +185,8 @@ def _estimator(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> A
         model.table_ = TableSource.from_state(state["table"])
         if model._solution is None:
             raise StorageError("table: the solution of the relaxation is missing")
-        if (model.table_.notation is None) != hasattr(model, "classes_"):
-            raise StorageError("table: a target has a notation if, and only if, it is a number")
+        if (model.table_.kind is None) != hasattr(model, "classes_"):
+            raise StorageError("table: the target of a classifier has no kind, that of a regressor has one")
         if names is None or {model.table_.target, model.table_.weights} & set(names):
             raise StorageError("table: columns must have names, which differ from those of target and weights")
     if arrays:

@@ -115,7 +115,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
             if chosen:
                 with stages.stage("encode"):
                     self.encoder_, routed["fit"] = self._chosen_encoder(counting, coded, weights, options)
-                columns = self._encoded(counting.X)
+                columns = encoded(self.encoder_, counting.X, warned=True)
             else:
                 fitted = fit_encoder(self.encoding, counting.X, counting.y, counting.weights, self.max_categories)
                 self.encoder_, columns = fitted

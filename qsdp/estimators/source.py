@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from qsdp._utils.stored import Checks, checked, is_list, is_number, is_text
-from qsdp.encoding.notation import is_notation
+from qsdp.encoding.columns import DATE, NUMBER
 from qsdp.exceptions import StorageError
 
 __all__ = ["TableSource"]
@@ -23,10 +23,10 @@ class TableSource:
         Column of targets; rows without a target are left out.
     weights : str or None
         Column of sample weights; rows of weight zero are left out.
-    notation : str or None
-        How numbers of the target are written; None for classes.
-    missing : tuple of str
-        Texts that are missing entries in text files.
+    kind : {"number", "date"} or None
+        Kind of the target; None for classes.
+    decimal, thousands, missing
+        How the text file was read, see `qsdp.tables.read_table`.
     seed : int
         Seed of the choice of rows that are held out.
     test_size : float
@@ -37,11 +37,18 @@ class TableSource:
 
     target: str
     weights: str | None = None
-    notation: str | None = None
+    kind: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
     missing: tuple[str, ...] = ()
     seed: int = 0
     test_size: float = 0.0
     digest: str | None = None
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Arguments with which `read_table` reads later files as it did the training file."""
+        return {"decimal": self.decimal, "thousands": self.thousands, "missing": self.missing}
 
     def state(self) -> dict[str, Any]:
         """Return JSON values for `from_state`."""
@@ -59,7 +66,9 @@ class TableSource:
 _CHECKS: Checks = {
     "target": is_text,
     "weights": lambda value: value is None or is_text(value),
-    "notation": lambda value: value is None or (is_text(value) and is_notation(value)),
+    "kind": lambda value: value in (None, NUMBER, DATE),
+    "decimal": lambda value: value in (".", ","),
+    "thousands": lambda value: value is None or (is_text(value) and len(value) == 1 and not value.isalnum()),
     "missing": lambda value: is_list(value) and all(map(is_text, value)),
     "seed": lambda value: type(value) is int and value >= 0,
     "test_size": lambda value: is_number(value) and 0.0 <= value < 1.0,

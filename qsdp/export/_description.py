@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_matrix
 from qsdp.encoding import Encoding
-from qsdp.encoding.columns import as_numbers, as_symbols
+from qsdp.encoding.columns import read_column
 from qsdp.encoding.frames import is_frame
 from qsdp.encoding.steps import identity, through_steps
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
@@ -146,10 +146,8 @@ class ModelDescription:
             ]
         used = set(self.encoding.used)
         return [
-            as_symbols(entries, one.name, one.notation, one.categories)
-            if one.categories is not None
-            else as_numbers(entries, one.name, one.notation or "number")
-            if position in used
+            read_column(entries, one.name, one.kind, one.categories or (), declared=True)[0]
+            if position in used or one.categories is not None
             else np.zeros(len(entries))
             for position, (one, entries) in enumerate(zip(table, raw, strict=True))
         ]
@@ -375,11 +373,20 @@ def _targets(model: Any) -> dict[str, Any]:
         decision = "labels" if model._several else _decision(network)
         targets |= {
             "decision": decision,
-            "classes": tuple(as_symbols(model.classes_, "y").tolist()),
+            "classes": tuple(map(_plain_label, model.classes_.tolist())),
             "calibration": model.calibration_,
             "link": _link(get_loss(model.loss), decision),
         }
     return targets
+
+
+def _plain_label(label: Any) -> Any:
+    """Return a label as a value of JSON: text, truth value or number; others by their text."""
+    label = label.item() if isinstance(label, np.generic) else label
+    # `str` of a member of an enumeration of text would be its name.
+    if isinstance(label, str):
+        return str.__str__(label)
+    return label if isinstance(label, (bool, int, float)) else str(label)
 
 
 def _moments(model: Any, encoding: Encoding) -> InputMoments | None:

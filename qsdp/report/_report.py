@@ -94,7 +94,7 @@ def make_report(model_file: str | os.PathLike[str], data_file: str | os.PathLike
                 f"data cannot be scored: {os.fspath(model_file)!r} was saved in Python and does not know which column "
                 "is its target; leave the data out, or train with `qsdp fit`"
             )
-        parts, problem = scored_rows(model, read_table(data_file, source.missing))
+        parts, problem = scored_rows(model, read_table(data_file, **source.reading))
         if problem is not None and math.isnan(model.certificate_.objective):
             evaluate(model, problem)
         files.append(_digested("data", data_file))

@@ -7,25 +7,32 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from qsdp._utils.files import check_path
-from qsdp._utils.validation import check_integer
-from qsdp.encoding.notation import MARKERS
-from qsdp.exceptions import InvalidInputError
-from qsdp.tables.arrow import arrow_frames, kind
-from qsdp.tables.text import text_frames
+from qsdp._utils.validation import check_choice, check_integer
+from qsdp.encoding.columns import MARKERS
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.tables.arrow import arrow_readings, kind
+from qsdp.tables.frames import Reading
+from qsdp.tables.text import TextFormat, text_readings
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["MISSING", "read_table", "table_chunks"]
+__all__ = ["MISSING", "check_format", "read_table", "reading_of", "table_chunks"]
 
 #: Entries of text files that count as missing, in any case of letters, unless others are named.
 MISSING = MARKERS
 
 
-def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING) -> pandas.DataFrame:
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    decimal: str = ".",
+    thousands: str | None = None,
+    missing: Collection[str] = MISSING,
+) -> pandas.DataFrame:
     """Read a CSV, Parquet, Arrow or Feather file as `qsdp fit` does.
 
-    Text files stay text: the estimators decide the notation of every column. Their fields are separated by commas,
+    Text files stay text: the estimators decide the kind of every column. Their fields are separated by commas,
     semicolons, tabs or bars, as a header line shows; they may be compressed (gzip, bzip2) and are UTF-8, or
     UTF-16 with a byte-order mark. Other files, and folders of Parquet files, are read by pyarrow with their
     types; only nulls are missing in them. Every line below the header is a row, but a blank line is one only in a table
@@ -34,6 +41,11 @@ def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING)
     Parameters
     ----------
     path : path-like
+    decimal : {".", ","}, default="."
+        Decimal separator of numbers in a text file. Numbers are rewritten with a point: ``1,5`` as ``1.5``.
+    thousands : str, optional
+        Separator of groups of digits in a text file, such as ``","``, ``"."``, ``"'"`` or ``" "``. Groups have two or
+        three digits, the last one three: ``12,34,567`` is 1234567.
     missing : collection of str
         Entries of a text file that are missing, in any case of letters.
 
@@ -47,20 +59,64 @@ def read_table(path: str | os.PathLike[str], missing: Collection[str] = MISSING)
     InvalidInputError
         The file is damaged or in another encoding, or it has no rows, an unnamed or repeated column, a line with more
         or fewer fields than the header. The message names file and line.
+
+    Warns
+    -----
+    QSDPWarning
+        A column has points that are neither `decimal` nor `thousands`: it is one of categories.
     """
-    (table,) = table_chunks(path, None, missing)
-    return table
+    return reading_of(path, decimal=decimal, thousands=thousands, missing=missing).table
+
+
+def reading_of(
+    path: str | os.PathLike[str],
+    *,
+    decimal: str = ".",
+    thousands: str | None = None,
+    missing: Collection[str] = MISSING,
+) -> Reading:
+    """Read a file like `read_table`, with what was left out or counted as missing."""
+    (reading,) = _readings(path, None, check_format(decimal, thousands, missing))
+    return reading
 
 
 def table_chunks(
-    path: str | os.PathLike[str], rows: int | None = 2**16, missing: Collection[str] = MISSING
+    path: str | os.PathLike[str],
+    rows: int = 2**16,
+    *,
+    decimal: str = ".",
+    thousands: str | None = None,
+    missing: Collection[str] = MISSING,
 ) -> Iterator[pandas.DataFrame]:
-    """Read a file like `read_table`, but yield data frames of `rows` rows (None: a single one)."""
-    rows = None if rows is None else check_integer("rows", rows, minimum=1)
+    """Read a file like `read_table`, but yield data frames of `rows` rows."""
+    text_format = check_format(decimal, thousands, missing)
+    for reading in _readings(path, check_integer("rows", rows, minimum=1), text_format):
+        yield reading.table
+
+
+def check_format(decimal: str, thousands: str | None, missing: Collection[str]) -> TextFormat:
+    """Check how a text file is written, and return it."""
+    check_choice("decimal", decimal, [".", ","])
+    if thousands is not None and (
+        not isinstance(thousands, str)
+        or len(thousands) != 1
+        or thousands.isalnum()
+        or thousands in {decimal, "+", "-", '"'}
+    ):
+        raise InvalidInputError(
+            f"thousands must be one character that separates groups of digits, such as ',' or '.', and not "
+            f"decimal={decimal!r}; got {thousands!r:.60}"
+        )
+    if isinstance(missing, str) or not all(isinstance(text, str) for text in missing):
+        raise InvalidTypeError(f"missing must be a collection of texts, such as ['?', 'unknown']; got {missing!r:.60}")
+    return TextFormat(decimal, thousands, frozenset(text.strip().lower() for text in missing))
+
+
+def _readings(path: str | os.PathLike[str], rows: int | None, text_format: TextFormat) -> Iterator[Reading]:
     name = check_path(path)
-    form, empty, gaps = kind(name), True, frozenset(map(str.lower, missing))
-    for table in text_frames(name, rows, gaps) if form is None else arrow_frames(name, form, rows):
+    form, empty = kind(name), True
+    for reading in text_readings(name, rows, text_format) if form is None else arrow_readings(name, form, rows):
         empty = False
-        yield table
+        yield reading
     if empty:
         raise InvalidInputError(f"{name!r} has {'a header line' if form is None else 'columns'} but no rows")

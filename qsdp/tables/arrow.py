@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, warn
 from qsdp.exceptions import InvalidInputError, MissingPackageError
-from qsdp.tables.frames import named_frame
+from qsdp.tables.frames import Reading, named_frame
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["arrow_frames", "kind"]
+__all__ = ["arrow_readings", "kind"]
 
 #: First bytes of files, and pyarrow's names of the formats.
 _KINDS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "feather"}
@@ -39,8 +39,8 @@ def kind(path: str | os.PathLike[str]) -> str | None:
     return next((name for magic, name in _KINDS.items() if begin.startswith(magic)), None)
 
 
-def arrow_frames(name: str, kind: str, rows: int | None) -> Iterator[pandas.DataFrame]:
-    """Yield the rows of a file as data frames, in the order of the file."""
+def arrow_readings(name: str, kind: str, rows: int | None) -> Iterator[Reading]:
+    """Yield the rows of a file, all at once if `rows` is None, in the order of the file."""
     with _reasons(name):
         data = _dataset(name, kind)
         columns = list(map(str, data.schema.names))
@@ -57,7 +57,9 @@ def arrow_frames(name: str, kind: str, rows: int | None) -> Iterator[pandas.Data
         if nested:
             kinds = ", ".join(f"{column!r} ({kind})" for column, kind in nested.items())
             warn(f"{name!r}: left out columns that hold neither numbers nor text: {kinds}")
-        left_out = [*index, *nested]
+        left_out = (*index, *nested)
+        schemas = [data.schema, *(part.physical_schema for part in data.get_fragments())]
+        categorical = {name for schema in schemas for name in _categorical_columns(schema)}
         columns = [column for column in columns if column not in left_out]
         if not columns:
             raise InvalidInputError(f"{name!r} has no column of numbers or text")
@@ -72,10 +74,11 @@ def arrow_frames(name: str, kind: str, rows: int | None) -> Iterator[pandas.Data
             batch = next(batches, None)
             if batch is None:
                 return
-            parts = {label: _column(one) for label, one in zip(columns, batch.columns, strict=True)}
-        frame = named_frame(name, parts, range(first, first + len(batch)), "row")
-        frame.attrs["left_out"] = left_out
-        yield frame
+            parts = {
+                label: _categories(one) if label in categorical else _column(one)
+                for label, one in zip(columns, batch.columns, strict=True)
+            }
+        yield Reading(named_frame(name, parts, range(first, first + len(batch)), "row"), left_out)
         first += len(batch)
 
 
@@ -109,7 +112,7 @@ def _parts(name: str) -> list[str]:
 def _decoded(schema: Any) -> Any:
     """Return a schema with the types of categories in place of categorical types, which do not merge with others."""
     for position, field in enumerate(schema):
-        if hasattr(field.type, "value_type") and not _is_nested(field.type):
+        if _is_categorical(field.type):
             schema = schema.set(position, field.with_type(field.type.value_type))
     return schema
 
@@ -117,11 +120,25 @@ def _decoded(schema: Any) -> Any:
 def _index_columns(schema: Any) -> list[str]:
     """Return the columns that pandas wrote as the index of a data frame."""
     try:
-        stored = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
-        index = [one for one in stored.get("index_columns", []) if isinstance(one, str)]
+        index = [one for one in _written_by_pandas(schema).get("index_columns", []) if isinstance(one, str)]
     except (ValueError, AttributeError, TypeError):
         return []
     return [one for one in index if one in schema.names]
+
+
+def _categorical_columns(schema: Any) -> list[str]:
+    """Return the columns of a categorical type; Parquet keeps that of other categories than text in notes of pandas."""
+    try:
+        noted = {
+            one["name"] for one in _written_by_pandas(schema).get("columns", []) if one["pandas_type"] == "categorical"
+        }
+    except (ValueError, AttributeError, TypeError, KeyError):
+        noted = set()
+    return [field.name for field in schema if _is_categorical(field.type) or field.name in noted]
+
+
+def _written_by_pandas(schema: Any) -> Any:
+    return json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
 
 
 def _period_columns(schema: Any) -> list[str]:
@@ -154,20 +171,33 @@ def _is_nested(kind: Any) -> bool:
     return bool(pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
+def _is_categorical(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_dictionary(kind))
+
+
+def _categories(column: Any) -> pandas.Categorical:
+    """Convert a categorical column to a categorical one of text."""
+    import pandas as pd
+
+    return pd.Categorical([None if one is None else str(one) for one in column.to_pylist()])
+
+
 def _column(column: Any) -> npt.NDArray[Any]:
     """Convert a column to numbers with NaN for nulls, to times, or to Python objects with None for nulls."""
     import pyarrow as pa
 
     types, kind = pa.types, column.type
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-        column = column.cast(kind)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         # Half-precision numbers cannot be cast directly, and casts of decimals do not round correctly.
         through = pa.float32() if types.is_float16(kind) else pa.string() if types.is_decimal(kind) else kind
         wide = column.cast(through)
         numbers: FloatArray = np.array(wide.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         return numbers
+    if types.is_boolean(kind) and not column.null_count:
+        flags: npt.NDArray[Any] = np.array(column.to_pylist(), dtype=bool)
+        return flags
     if types.is_timestamp(kind):
         times: npt.NDArray[Any] = column.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
         return times

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["named_frame"]
+__all__ = ["Reading", "named_frame"]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Rows of a file, and what the reader left out or replaced.
+
+    Attributes
+    ----------
+    table : data frame
+    left_out : tuple of str
+        Columns of the file that are not in the table.
+    missing : dict of str to Counter
+        How often each text of a column counted as missing.
+    """
+
+    table: pandas.DataFrame
+    left_out: tuple[str, ...] = ()
+    missing: dict[str, Counter[str]] = field(default_factory=dict)
 
 
 def named_frame(name: str, columns: dict[str, Any], rows: Iterable[int], unit: str) -> pandas.DataFrame:

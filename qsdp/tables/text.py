@@ -1,5 +1,8 @@
 """Text files as data frames of text: CSV with any usual delimiter, also compressed, read whole or in chunks of rows.
 
+Numbers with other separators than a decimal point are rewritten with one, entry by entry, so that the kind of a column
+does not depend on the rows that are read together.
+
 The first bytes of a file determine its format, not its name. Lines are read by the standard library, since pandas fills
 short lines with missing entries without a warning.
 """
@@ -17,20 +20,23 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.validation import warn
 from qsdp.encoding.frames import listing
 from qsdp.exceptions import InvalidInputError
-from qsdp.tables.frames import named_frame
+from qsdp.tables.frames import Reading, named_frame
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["text_frames"]
+__all__ = ["TextFormat", "text_readings"]
 
 _DELIMITERS = ",;\t|"
 #: Readers of compressed files by their first bytes.
@@ -60,6 +66,56 @@ _MARKS = {
 }
 #: Bytes or characters at the start of a file that show its encoding and delimiter.
 _SAMPLE = 2**16
+
+
+#: Numbers with a decimal point, but without separators of thousands.
+_WITH_POINT = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text file writes numbers, and which texts of it, in lower case, are missing entries."""
+
+    decimal: str
+    thousands: str | None
+    missing: frozenset[str]
+
+    @cached_property
+    def _number(self) -> re.Pattern[str]:
+        decimal, separator = re.escape(self.decimal), re.escape(self.thousands or "")
+        # Groups have three digits, or two, as in India; the last has three.
+        groups = rf"\d{{1,3}}(?:{separator}\d{{2,3}})*{separator}\d{{3}}|" if separator else ""
+        return re.compile(rf"([+-]?)({groups}\d+|)(?:{decimal}(\d*))?((?:[eE][+-]?\d+)?)", re.ASCII)
+
+    def plain(self, entry: str) -> str:
+        """Rewrite a number with a decimal point and without separators of thousands; return other texts unchanged."""
+        match = self._number.fullmatch(entry)
+        if match is None or not (match[2] or match[3]):
+            return entry
+        whole = match[2].replace(self.thousands, "") if self.thousands else match[2]
+        return f"{match[1]}{whole}{'' if match[3] is None else '.'}{match[3] or ''}{match[4]}"
+
+    def column(self, name: str, label: str, entries: Sequence[str]) -> npt.NDArray[np.object_] | pandas.Categorical:
+        """Return the entries of a column, with None for missing ones."""
+        present = [None if entry.lower() in self.missing else entry for entry in entries]
+        if self.decimal == "." and self.thousands is None:
+            return np.fromiter(present, dtype=object)
+        plain = [None if entry is None else self.plain(entry) for entry in present]
+        # A point that is neither separator must not become a decimal point.
+        unclear = (
+            entry
+            for entry, number in zip(present, plain, strict=True)
+            if self.decimal != "." and entry is not None and entry == number and _WITH_POINT.fullmatch(entry)
+        )
+        if (entry := next(unclear, None)) is None:
+            return np.fromiter(plain, dtype=object)
+        import pandas as pd
+
+        warn(
+            f"{name!r}: column {label!r} is read as categories, because the point in {entry!r:.60} is neither "
+            f"decimal={self.decimal!r} nor thousands={self.thousands!r}; if these are numbers, write all in one way"
+        )
+        return pd.Categorical(present)
 
 
 @contextmanager
@@ -115,8 +171,8 @@ def _not_text(name: str, error: UnicodeDecodeError) -> str:
     )
 
 
-def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterator[pandas.DataFrame]:
-    """Yield the rows of a text file as data frames of `rows` rows, or all in one if None."""
+def text_readings(name: str, rows: int | None, text_format: TextFormat) -> Iterator[Reading]:
+    """Yield the rows of a text file, `rows` at a time, or all at once if None."""
     with _opened(name) as stream:
         above, delimiter = _leading(stream.read(_SAMPLE))
         stream.seek(0)
@@ -137,17 +193,12 @@ def text_frames(name: str, rows: int | None, missing: frozenset[str]) -> Iterato
             for place in (place for place, label in enumerate(header) if not label):
                 _check_unnamed(name, place, entries[place])
             columns = {label: column for label, column in zip(header, entries, strict=True) if label}
-            objects = {
-                label: np.fromiter((None if entry.lower() in missing else entry for entry in column), dtype=object)
+            objects = {label: text_format.column(name, label, column) for label, column in columns.items()}
+            gaps = {
+                label: Counter(entry for entry in column if entry.lower() in text_format.missing)
                 for label, column in columns.items()
             }
-            frame = named_frame(name, objects, [line for line, _ in some], "line")
-            frame.attrs["missing"] = {
-                label: dict(Counter(gaps))
-                for label, column in columns.items()
-                if (gaps := [entry for entry in column if entry.lower() in missing])
-            }
-            yield frame
+            yield Reading(named_frame(name, objects, [line for line, _ in some], "line"), missing=gaps)
 
 
 def _check_unnamed(name: str, place: int, entries: Sequence[str]) -> None:

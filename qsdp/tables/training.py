@@ -6,7 +6,7 @@ import hashlib
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,10 @@ from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.summary import first_few
 from qsdp._utils.validation import FloatArray, check_choice, warn
 from qsdp.certificates import Certificate
-from qsdp.encoding.columns import as_numbers, column_notations, habits_of, is_missing, odd_entries, place_of
+from qsdp.encoding.columns import BOOLEAN, CATEGORY, MARKERS, NUMBER, is_missing, kind_of, place_of, read_column
 from qsdp.encoding.frames import listing, require, title
-from qsdp.encoding.notation import BOOLEAN, MARKERS, truth_value, truths
 from qsdp.estimators.source import TableSource
-from qsdp.exceptions import InvalidInputError, QSDPWarning
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 from qsdp.problem import TrainingProblem
 from qsdp.tables import MISSING
 
@@ -55,14 +54,13 @@ TASKS = ("auto", "classification", "regression")
 #: Largest number of classes of a target.
 _MOST_CLASSES = 100
 
-#: Number of rows that show how a file writes numbers and dates.
-_SHOWN = 1000
+#: Number of classes from which a target that looks like numbers has a warning.
+_MANY_CLASSES = 10
 
-#: Patterns of labels that are integers, of numbers, which are equal regardless of trailing zeros (labels with leading
-#: zeros are names), and of integers with leading zeros, which make a target of few values one of classes.
+#: Patterns of labels that are integers, and of numbers, which are equal regardless of trailing zeros (labels with
+#: leading zeros are names).
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
-_CODE = re.compile(r"0\d+")
 
 
 def source_of(
@@ -72,14 +70,18 @@ def source_of(
     task: str = "auto",
     weights: str | None = None,
     drop: Sequence[str] = (),
+    decimal: str = ".",
+    thousands: str | None = None,
     missing: Collection[str] = MISSING,
     seed: int = 0,
     test_size: float = 0.2,
+    left_out: Collection[str] = (),
+    texts: Mapping[str, int] | None = None,
 ) -> TableSource:
     """Determine the roles of the columns of a table, and check its names and its target.
 
-    The task "auto" is classification for a target that is not numeric, has exactly two values, or has at most a hundred
-    of which one is written with leading zeros, such as 01 to 12.
+    The task "auto" is classification for a target that is not numeric or has exactly two values. `left_out` are the
+    columns that the reader left out, `texts` those of the target that counted as missing, with their numbers.
 
     Raises
     ------
@@ -87,7 +89,6 @@ def source_of(
         A column is absent or has two roles, no column is left as an input, or the target cannot be learned.
     """
     check_choice("task", task, TASKS)
-    left_out = table.attrs.get("left_out", ())
     require(table, [target, *([] if weights is None else [weights]), *(name for name in drop if name not in left_out)])
     if target in drop:
         raise InvalidInputError(f"column {target!r} cannot be both the target and dropped")
@@ -95,23 +96,25 @@ def source_of(
         raise InvalidInputError(f"column {weights!r} cannot be both the weights and the target or dropped")
     if not set(map(str, table.columns)) - {target, weights, *drop}:
         raise InvalidInputError(f"{title(table)} has no column left to learn from besides the target {target!r}")
-    source = TableSource(target, weights, None, tuple(sorted(missing)), seed, float(test_size))
+    source = TableSource(target, weights, None, decimal, thousands, tuple(sorted(missing)), seed, float(test_size))
     known = with_target(source, table)
-    some = table.head(_SHOWN)
-    table.attrs["habits"] = sorted(habits_of([some[name] for name in some.columns]))
-    (notation,) = column_notations([known[target]], [target], table.attrs["habits"])
-    numeric = notation not in {None, BOOLEAN}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kind = kind_of(known[target], target)
+    numeric = kind not in {BOOLEAN, CATEGORY}
     labels = labels_of(known[target])
     classes, counts = (one.tolist() for one in np.unique(labels, return_counts=True))
+    for warning in caught if len(classes) > _MANY_CLASSES else ():
+        # A few classes may well look like numbers, such as <=50K and >50K.
+        warn(str(warning.message))
     if len(classes) < 2:
         what = f"holds only {str(classes[0])!r}" if classes else "has no values"
         absent = len(table) - len(known)
-        what += f" besides {absent} missing entries{marked(table, target)}" if absent else ""
+        what += f" besides {absent} missing entries{marked(texts or {})}" if absent else ""
         raise InvalidInputError(f"target {target!r} of {title(table)} {what}; there is nothing to learn")
-    codes = len(classes) <= _MOST_CLASSES and any(_CODE.fullmatch(str(label)) for label in classes)
-    if task == "regression" or (task == "auto" and numeric and len(classes) > 2 and not codes):
-        source = replace(source, notation=notation if numeric else "number")
-        numbers_of(with_target(source, known), target, source.notation)
+    if task == "regression" or (task == "auto" and numeric and len(classes) > 2):
+        source = replace(source, kind=kind if numeric else NUMBER)
+        numbers_of(with_target(source, known), target, source.kind or NUMBER)
     elif len(classes) > _MOST_CLASSES:
         shown = first_few([f"{str(label)!r} ({count})" for label, count in zip(classes, counts, strict=True)])
         advice = "; use --task regression for a number" if numeric else ""
@@ -142,11 +145,10 @@ def row_numbers(table: pandas.DataFrame) -> set[str]:
     return numbered
 
 
-def marked(table: pandas.DataFrame, target: str) -> str:
-    """List in brackets the texts of a target that counted as missing; empty if there are none."""
-    texts = table.attrs.get("missing", {}).get(target, {})
+def marked(texts: Mapping[str, int]) -> str:
+    """List in brackets the texts that counted as missing, with their numbers; empty if there are none."""
     shown = ", ".join(f"{text!r} {count}" for text, count in texts.items() if text)
-    return f" ({shown}; --na-values says what counts as missing)" if shown else ""
+    return f" ({shown}; --missing says what counts as missing)" if shown else ""
 
 
 def with_target(source: TableSource, table: pandas.DataFrame) -> pandas.DataFrame:
@@ -157,7 +159,7 @@ def with_target(source: TableSource, table: pandas.DataFrame) -> pandas.DataFram
 
 def has_target(source: TableSource, table: pandas.DataFrame) -> npt.NDArray[np.bool_]:
     """Return a mask of the rows that have a target."""
-    marks = frozenset() if source.notation is None else MARKERS
+    marks = frozenset() if source.kind is None else MARKERS
     entries = table[source.target].tolist()
     return np.array([not is_missing(one) and str(one).lower() not in marks for one in entries], bool)
 
@@ -190,34 +192,22 @@ def weights_of(source: TableSource, table: pandas.DataFrame) -> FloatArray | Non
 
 
 def targets_of(source: TableSource, table: pandas.DataFrame, classes: Sequence[Any] = ()) -> npt.NDArray[Any]:
-    """Read the targets of rows: numbers, or labels in the notation of `classes` if there are any.
-
-    If truth values are written in another notation than the classes, a warning says so.
-    """
-    if source.notation is not None:
-        return numbers_of(table, source.target, source.notation)
-    column = table[source.target]
-    if pair := truths(classes):
-        keys = {_label_key(str(label)) for label in classes}
-        texts = sorted({text for text in map(_text, set(column.tolist())) if _label_key(text) not in keys})
-        if others := [text for text in texts if truth_value(text) is not None]:
-            meant = dict.fromkeys(str(pair[truth_value(text)]) for text in others)
-            warn(f"target {source.target!r} of {title(table)}: read {listing(others)} as {listing(meant)}")
-    return labels_of(column, classes)
+    """Read the targets of rows: numbers, or labels, written as in `classes` if there are any."""
+    if source.kind is not None:
+        return numbers_of(table, source.target, source.kind)
+    return labels_of(table[source.target], classes)
 
 
 def labels_of(column: Any, known: Sequence[Any] = ()) -> npt.NDArray[Any]:
     """Read the labels of a column as text, or as integers if all are integers.
 
-    "1" and "1.0" are the same label, written as in `known`, else in the shortest form in the column; "01" is another.
-    If the known labels are two truth values in one notation, such as "no" and "yes", other notations of truth values
-    become these.
+    "1" and "1.0" are the same label, and "true" and "TRUE", written as in `known`, else in the shortest form in the
+    column; "01" is another than "1".
     """
     texts = {entry: _text(entry) for entry in set(column.tolist())}
     written: dict[Decimal | str, str] = {}
-    pair = truths(known)
     for text in [*map(str, known), *sorted(texts.values(), key=lambda text: (len(text), text))]:
-        written.setdefault(_label_key(text), str(pair.get(truth_value(text), text)))
+        written.setdefault(_label_key(text), text)
     integers = all(type(label) is int for label in known) if known else all(map(_INTEGER.fullmatch, written.values()))
     labels: dict[Any, int | str] = {}
     for entry, text in texts.items():
@@ -237,21 +227,20 @@ def _text(entry: Any) -> str:
 
 
 def _label_key(label: str) -> Decimal | str:
-    """Compute a key for comparing labels, equal for "1" and "1.0" but not for "01"."""
-    return Decimal(label) if _NUMBER.fullmatch(label) else label
+    """Compute a key for comparing labels, equal for "1" and "1.0" but not for "01", and for "true" and "TRUE"."""
+    if _NUMBER.fullmatch(label):
+        return Decimal(label)
+    return label.lower() if label.lower() in {"true", "false"} else label
 
 
-def numbers_of(table: pandas.DataFrame, name: str, notation: str | None = None) -> FloatArray:
-    """Read a column as numbers, with NaN for missing entries; raise an error that names the first other entry."""
-    column = table[name]
-    if notation is None:
-        (notation,) = column_notations([column], [name], table.attrs.get("habits", ()))
-    numbers = as_numbers(column, name, "number" if notation in {None, BOOLEAN} else str(notation))
-    if odd := odd_entries(column, numbers):
+def numbers_of(table: pandas.DataFrame, name: str, kind: str = NUMBER) -> FloatArray:
+    """Read a column of numbers or dates, with NaN for missing entries; raise an error for other entries."""
+    numbers, odd = read_column(table[name], name, kind)
+    if odd:
         row, text = odd[0]
         raise InvalidInputError(
-            f"{title(table)}, {place_of(table, row)}, column {name!r}: expected a number; got {text!r:.60} ({len(odd)} "
-            "such entries); --na-values can say that texts are missing"
+            f"{title(table)}, {place_of(table, row)}, column {name!r}: expected a {kind}; got {text!r:.60} ({len(odd)} "
+            "such entries); --decimal and --thousands say how numbers are written, --missing which texts are missing"
         )
     return numbers
 
@@ -290,8 +279,8 @@ def problem_if_trained(model: Any, table: pandas.DataFrame) -> TrainingProblem |
         return None
     try:
         problem = coded_problem(model, split(source, table)[0])
-    except InvalidInputError:
-        # Labels, weights or notations of another table may not be those of training.
+    except (InvalidInputError, InvalidTypeError):
+        # Labels, weights or kinds of columns of another table may not be those of training.
         return None
     return problem if digest_of(problem) == source.digest else None
 

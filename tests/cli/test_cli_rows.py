@@ -21,6 +21,8 @@ COLUMNS: dict[str, Any] = {
     "task": "auto",
     "weights": None,
     "drop": (),
+    "decimal": ".",
+    "thousands": None,
     "missing": MISSING,
     "seed": 0,
     "test_size": 0.2,
@@ -74,18 +76,63 @@ def test_columns_that_number_the_rows_are_no_inputs(here: Path) -> None:
         assert qsdp.load(f"{name}.qsdp").feature_names_in_.tolist() == columns
 
 
-def test_a_file_decides_about_numbers_with_two_readings(here: Path) -> None:
+def test_numbers_in_groups_are_read_with_the_option_and_named_without(here: Path) -> None:
     rng = np.random.default_rng(0)
-    sizes, prices = rng.integers(1000, 9999, 40), rng.integers(100000, 999999, 40)
-    rows = "".join(f'"{a:,}",{b},"${c:,}"\n' for a, b, c in zip(sizes, rng.integers(1, 5, 40), prices, strict=True))
-    (here / "houses.csv").write_text("size,beds,price\n" + rows)
-    # The currency of the target shows what the comma in another column means.
-    assert run("fit", "houses.csv", "--target", "price", *FAST).exit_code == 0
+    sizes, prices = rng.integers(100000, 9999999, 60), rng.integers(100000, 999999, 60)
+    lakhs = [f"{str(size)[:-5]},{str(size)[-5:-3]},{str(size)[-3:]}" for size in sizes]
+    beds, rooms = rng.integers(1, 5, (2, 60))
+    rows = (f'"{a}",{b},{c},"{d:,}"\n' for a, b, c, d in zip(lakhs, beds, rooms, prices, strict=True))
+    (here / "houses.csv").write_text("size,beds,rooms,price\n" + "".join(rows))
+    plain = pd.DataFrame({"size": sizes, "beds": beds, "rooms": rooms, "price": prices})
+    plain.to_csv("plain.csv", index=False)
+    assert run("fit", "plain.csv", "--target", "price", *FAST).exit_code == 0
+    assert run("fit", "houses.csv", "--target", "price", "--thousands", ",", *FAST).exit_code == 0
     model = qsdp.load("houses.qsdp")
-    assert [one.notation for one in model.encoder_.encoding_.columns] == ["thousands", "number"]
-    assert model.table_.notation == "thousands in $"
-    (here / "sizes.csv").write_text("size,beds,kind\n" + rows.replace("$", "k"))
-    assert "commas separate thousands or decimals" in refused("fit", "sizes.csv", "--target", "beds")
+    assert model.table_.reading == {"decimal": ".", "thousands": ",", "missing": tuple(sorted(MISSING))}
+    expected = run("predict", "plain.qsdp", "plain.csv")
+    # The model remembers it; the option overrides it.
+    for file, options in (("houses.csv", ()), ("plain.csv", ()), ("houses.csv", ("--thousands", ","))):
+        assert run("predict", "houses.qsdp", file, *options).stdout == expected.stdout
+        assert run("predict", "houses.qsdp", file, *options).stderr.replace(file, "plain.csv") == expected.stderr
+    for command in ("certify", "report"):
+        assert run(command, "houses.qsdp", "houses.csv").exit_code == 0
+    # Without the option, one warning names the column and the argument.
+    result = run("fit", "houses.csv", "--target", "beds", *FAST, "--output", "beds.qsdp")
+    for name in ("size", "price"):
+        lines = [line for line in result.stderr.splitlines() if f"column {name!r}" in line]
+        assert len(lines) == 1, result.stderr
+        assert 'thousands=","' in lines[0]
+        assert f"{name!r} (an identifier: " in figure(result.stdout, "dropped")
+    (here / "only.csv").write_text("size,beds\n" + "".join(f'"{a}",{k % 7}\n' for k, a in enumerate(lakhs)))
+    result = run("fit", "only.csv", "--target", "beds")
+    message = result.stderr
+    assert result.exit_code == 2
+    assert "no column is left to learn from besides the target 'beds'; 'size': an identifier" in message
+    assert "column 'size' is read as categories, because of entries such as" in message
+
+
+def test_decimal_commas_are_read_with_the_option(here: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(60, 2)).round(3)
+    frame = pd.DataFrame({"x": values[:, 0], "y": values[:, 0] ** 2 + 0.1 * values[:, 1]}).round(3)
+    frame.to_csv("points.csv", index=False)
+    frame.to_csv("commas.csv", index=False, sep=";", decimal=",")
+    assert run("fit", "points.csv", "--target", "y", *FAST).exit_code == 0
+    assert run("fit", "commas.csv", "--target", "y", "--decimal", ",", *FAST).exit_code == 0
+    predicted = run("predict", "points.qsdp", "points.csv").stdout
+    assert run("predict", "commas.qsdp", "commas.csv").stdout == predicted
+    assert run("predict", "commas.qsdp", "points.csv", "--decimal", ".").stdout == predicted
+    assert run("predict", "points.qsdp", "commas.csv", "--decimal", ",").stdout == predicted
+    assert "in which most of its entries here cannot be read" in refused("predict", "points.qsdp", "commas.csv")
+    result = run("predict", "commas.qsdp", "points.csv")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "column 'x' is read as categories, because the point in" in result.stderr
+    assert "Error: column 'x' holds categories, such as" in result.stderr
+    for option, value, message in (
+        ("--decimal", ";", "decimal must be one of"),
+        ("--thousands", "ab", "thousands must be one character"),
+    ):
+        assert message in refused("fit", "commas.csv", "--target", "y", option, value, "--force")
+        assert message in refused("predict", "commas.qsdp", "commas.csv", option, value)
 
 
 def test_columns_of_lists_may_be_dropped(here: Path) -> None:
@@ -101,7 +148,7 @@ def test_rows_are_those_of_the_split(here: Path) -> None:
     (here / "data.csv").write_text("x,y,w\n" + "".join(f"{k},{'ab?'[k % 3]},{k % 4}\n" for k in range(60)))
     rows = read_rows(here / "data.csv", "y", {**COLUMNS, "weights": "w"})
     assert rows.counts == (
-        f"{len(rows.train)} training + {len(rows.test)} test rows; 20 without 'y' left out ('?' 20; --na-values says "
+        f"{len(rows.train)} training + {len(rows.test)} test rows; 20 without 'y' left out ('?' 20; --missing says "
         "what counts as missing); 10 of weight zero left out"
     )
     assert len(rows.train) + len(rows.test) == 30
@@ -118,10 +165,10 @@ def test_classes_that_often_mean_missing_are_counted_or_kept(here: Path) -> None
     kinds = ["Apnea", "Insomnia", "None"]
     (here / "data.csv").write_text("x,y\n" + "".join(f"{k % 3}.{k},{kinds[k % 3]}\n" for k in range(60)))
     result = run("fit", "data.csv", "--target", "y", *FAST)
-    assert "20 without 'y' left out ('None' 20; --na-values says what counts as missing)" in result.stdout
-    assert "Warning: rows whose target 'y' counts as missing are left out ('None' 20; --na-values" in result.stderr
+    assert "20 without 'y' left out ('None' 20; --missing says what counts as missing)" in result.stdout
+    assert "Warning: rows whose target 'y' counts as missing are left out ('None' 20; --missing" in result.stderr
     exact = ("--encoding", "standard", "--beta", "1%", "--neurons", 100)
-    result = run("fit", "data.csv", "--target", "y", *exact, "--na-values", "?,x", "--force")
+    result = run("fit", "data.csv", "--target", "y", *exact, "--missing", "?,x", "--force")
     assert figure(result.stdout, "target") == "'y', 3 classes: 'Apnea', 'Insomnia', 'None'"
     assert qsdp.load("data.qsdp").table_.missing == ("", "?", "x")
     # The model remembers it.
@@ -174,10 +221,10 @@ def test_identifiers_and_the_index_of_a_data_frame_are_left_out(here: Path) -> N
 
 def test_a_few_odd_entries_of_a_number_column_are_missing_and_named(here: Path) -> None:
     rows = [f"{k},{'yes' if k > 30 else 'no'}" for k in range(60)]
-    rows[7] = "about 7,no"
+    rows[7] = "unknown,no"
     (here / "data.csv").write_text("\n".join(["x,y", *rows]) + "\n")
     result = run("fit", "data.csv", "--target", "y", *FAST)
-    message = "column 'x' holds numbers, but 1 of 48 entries are not numbers, such as 'about 7' in line 9; they"
+    message = "column 'x' holds numbers, but 1 of 48 entries are not numbers, such as 'unknown' in line 9; they"
     assert result.stderr.count(message) == 1
     assert figure(result.stdout, "numeric") == "'x'"
 
@@ -211,13 +258,13 @@ def test_numbers_among_which_limits_make_text_have_a_line(here: Path) -> None:
     rows = "".join(f"{one},{['12 kg', '3 lb'][k % 2]},{k}\n" for k, one in enumerate(entries))
     (here / "data.csv").write_text(f"limit,unit,y\n{rows}")
     result = run("fit", "data.csv", "--target", "y", *FAST)
-    line = "Warning: column 'limit' is text, not numbers, because of entries such as '<0.1'\n"
-    assert (result.exit_code, result.stderr.count(line), result.stderr.count("is text, not numbers")) == (0, 1, 1)
+    assert (result.exit_code, result.stderr.count("is read as categories")) == (0, 2)
+    assert "Warning: column 'limit' is read as categories, because of entries such as '<0.1'" in result.stderr
     # Most of many numbers in several units may be distinct, so that they count as identifiers.
     rows = "".join(f"{k / 2}°{'N' if k % 3 else 'S'},{k % 7},{k % 5}\n" for k in range(80))
     (here / "data.csv").write_text(f"lat,x,y\n{rows}")
     result = run("fit", "data.csv", "--target", "y", *FAST, "--force")
-    assert "column 'lat' is text, not numbers, because of entries such as " in result.stderr
+    assert result.stderr.count("column 'lat' is read as categories, because of entries such as ") == 1
 
 
 def test_rare_categories_have_one_warning(here: Path) -> None:
@@ -227,22 +274,43 @@ def test_rare_categories_have_one_warning(here: Path) -> None:
     assert (result.exit_code, result.stderr.count("entries outside the categories")) == (0, 1)
 
 
-def test_another_notation_than_in_training_is_one_error(here: Path) -> None:
-    rows = [(f"{k}.234,5", f"{k % 7} kg", k) for k in range(60)]
-    (here / "data.csv").write_text("a;b;y\n" + "".join(f"{a};{b};{y}\n" for a, b, y in rows))
+def test_another_kind_than_in_training_is_one_error(here: Path) -> None:
+    rows = [(f"{k}.5", f"2024-01-{k % 28 + 1:02}", ["TRUE", "false"][k % 2], "uvw"[k % 3], k % 11) for k in range(60)]
+    (here / "data.csv").write_text("a,b,c,d,y\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
     result = run("fit", "data.csv", "--target", "y", *FAST)
-    assert figure(result.stdout, "numeric") == "'a' (comma), 'b' (number in kg)"
-    (here / "new.csv").write_text("b;a\n" + "".join(f"{k % 7} kg;{k},234.5\n" for k in range(20)))
-    message = refused("predict", "data.qsdp", "new.csv", "--output", "p.csv")
-    assert (
-        "column 'a' holds numbers written like '1.234,5', in which most of its entries here cannot be read" in message
-    )
-    assert "such as '0,234.5' in line 2; write the column as in training" in message
-    assert not (here / "p.csv").exists()
-    (here / "new.csv").write_text("b;a;other\n" + "".join(f"{k % 7} kg;{k}.234,5;1\n" for k in range(20)))
+    assert figure(result.stdout, "numeric") == "'a', 'b' (dates)"
+    assert figure(result.stdout, "categorical") == "'c' (2 values), 'd' (3 values)"
+    new = pd.read_csv("data.csv", dtype=str).head(20)
+    for column, entry, what in (("a", "1,5", "numbers"), ("b", "5.1.2024", "dates"), ("c", "yes", "true/false")):
+        new.assign(**{column: entry}).to_csv("new.csv", index=False)
+        message = refused("predict", "data.qsdp", "new.csv", "--output", "p.csv")
+        assert f"column {column!r} holds {what} written like " in message
+        assert f"most of its entries here cannot be read, such as {entry!r} in line 2; write the column as" in message
+        assert not (here / "p.csv").exists()
+    new.assign(other="1").to_csv("new.csv", index=False)
     result = run("predict", "data.qsdp", "new.csv")
-    assert result.stderr == "Warning: 'new.csv': ignored the columns that were not used in training: 'other'\n"
+    assert "Warning: 'new.csv': ignored the columns that were not used in training: 'other'\n" in result.stderr
     assert result.stdout == "\n".join(run("predict", "data.qsdp", "data.csv").stdout.split("\n")[:21]) + "\n"
+
+
+@pytest.mark.parametrize("n_rows", [1, 5000])
+def test_later_files_are_read_whole_in_the_kinds_of_training(here: Path, n_rows: int) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=80), "code": rng.choice(["7", "12", "A1"], 80)})
+    frame.assign(y=frame["x"] + (frame["code"] == "7")).to_csv("data.csv", index=False)
+    assert run("fit", "data.csv", "--target", "y", *FAST).exit_code == 0
+    later = pd.DataFrame({"x": rng.normal(size=n_rows).astype(object), "code": "7"})
+    if n_rows > 1:
+        # What a part of the rows holds alone does not decide about them.
+        later.loc[n_rows - 400 :, "x"], later.loc[10:29, "code"] = "unknown", "new"
+        later.loc[n_rows - 5 :, "code"] = "other"
+    later.to_csv("new.csv", index=False)
+    result = run("predict", "data.qsdp", "new.csv")
+    assert result.exit_code == 0, result.stderr
+    assert len(result.stdout.splitlines()) == n_rows + 1
+    if n_rows > 1:
+        assert result.stderr.count("400 of 5000 entries are not numbers, such as 'unknown' in line 4602") == 1
+        assert result.stderr.count("'code' 25 (such as 'new')") == 1
 
 
 def test_versions_of_software_are_categories(here: Path) -> None:

@@ -1,6 +1,5 @@
 """The encoders as transformers of scikit-learn: all kinds of tables, missing entries, weights, and errors."""
 
-import datetime
 import enum
 import json
 import warnings
@@ -284,11 +283,6 @@ def test_wrong_tables():
         TableEncoder().fit(frame(), sample_weight=[-1, 1, 1, 1, 1, 1])
 
 
-class Colour(enum.Enum):
-    RED = 1
-    BLUE = 2
-
-
 class Size(str, enum.Enum):
     SMALL = "s"
     LARGE = "l"
@@ -332,24 +326,15 @@ def test_missing_entries_of_any_type_are_missing(missing):
         np.testing.assert_array_equal(
             clone(encoder).fit_transform(numbers[:, None]), clone(encoder).fit_transform(expected)
         )
-    encoder = TableEncoder().fit(pd.DataFrame({"bin": objects([pd.Interval(0.5, 1.5), missing])}))
-    assert encoder.encoding_.columns[0].categories == ("(0.5, 1.5]", None)
 
 
 DAYS = pd.Series(pd.to_datetime(["2020-01-05", "2020-01-01", "2020-01-05", "2020-01-03"]))
 SYMBOLIC = {
     "intervals": (pd.cut([1.0, 5.0, 9.0, 2.0], [0, 3, 6, 9]), ("(0, 3]", "(3, 6]", "(6, 9]")),
-    "quantiles": (pd.Series(pd.qcut([1, 2, 3, 4], 2)).astype(object), ("(0.999, 2.5]", "(2.5, 4.0]")),
-    "tuples": (objects([(1, "a"), (0, "b"), (1, "a"), (2, "c")]), ("(0, 'b')", "(1, 'a')", "(2, 'c')")),
-    "members": (objects([Colour.RED, Colour.BLUE] * 2), ("Colour.BLUE", "Colour.RED")),
     "members that are text": (objects([Size.SMALL, "l", "s", Size.LARGE]), ("l", "s")),
-    "bytes": (objects([b"x", b"y"] * 2), ("b'x'", "b'y'")),
     "truths with gaps": (pd.array([True, None, False, True], dtype="boolean"), (False, True, None)),
-    "decimals": (
-        pd.Categorical(objects([Decimal("2.50"), Decimal("2.5"), Decimal(10**20 + 1), 3])),
-        (2.5, 3, 10**20 + 1),
-    ),
-    "infinities": (pd.Categorical(objects([np.inf, 1.0, np.inf, 1.0])), (1.0, "inf")),
+    "decimals": (pd.Categorical(objects([Decimal("2.50"), Decimal(10**20 + 1), 3])), (str(10**20 + 1), "2.50", "3")),
+    "infinities": (pd.Categorical(objects([np.inf, 1.0, np.inf, 1.0])), ("1.0", "inf")),
     "complex": (pd.Categorical([1j, 2j, 1j, 2j]), ("1j", "2j")),
     "days": (DAYS.astype("category"), ("2020-01-01 00:00:00", "2020-01-03 00:00:00", "2020-01-05 00:00:00")),
     "text of arrow": (pd.Series(["a", None, "b", "a"], dtype="string[pyarrow]"), ("a", "b", None)),
@@ -357,14 +342,13 @@ SYMBOLIC = {
     "enumeration of polars": (pl.Series(["b", "a", "b", None], dtype=pl.Enum(["b", "a"])), ("a", "b", None)),
     "categories of polars": (pl.Series(["b", "a", "b", None], dtype=pl.Categorical), ("a", "b", None)),
     "truths of polars": (pl.Series([True, False, None, True]), (False, True, None)),
-    "objects of polars": (pl.Series(objects([(1,), (2,), (1,), (2,)]).tolist(), dtype=pl.Object), ("(1,)", "(2,)")),
 }
 
 
 @pytest.mark.parametrize(("column", "categories"), SYMBOLIC.values(), ids=SYMBOLIC)
-def test_categories_of_any_hashable_type_are_their_text(column, categories):
+def test_categories_of_any_type_are_their_text(column, categories):
     make = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
-    table = make({"what": column, "x": [1.0, 2.0, 3.0, 4.0]})
+    table = make({"what": column, "x": np.arange(len(column)) + 1.0})
     encoder = TableEncoder("standard").fit(table)
     assert encoder.encoding_.columns[0].categories == categories
     inputs = encoder.transform(table)
@@ -384,36 +368,16 @@ def test_days_are_the_same_categories_in_every_unit():
     assert len(texts) == 1
 
 
-def test_entries_that_are_neither_numbers_nor_hashable_are_refused_by_column():
-    for entry in ([1, 2], {"a": 1}, (1, [2]), object(), 1j):
-        for encoder in (TableEncoder(), TableEncoder("thresholds")):
-            with pytest.raises(InvalidTypeError, match=r"column 'what' of X: .* a number, or another hashable object"):
-                encoder.fit(pd.DataFrame({"what": objects([entry, 1.0])}))
+def test_columns_of_lists_and_records_of_polars_are_refused():
     for column in (
         pl.Series([[1], [2]]),
         pl.Series([{"a": 1}, {"a": 2}]),
         pl.Series([[1], [2]], dtype=pl.Array(int, 1)),
     ):
-        with pytest.raises(InvalidTypeError, match=r"column 'what' of X: .* another hashable object"):
+        with pytest.raises(InvalidTypeError, match=r"column 'what' of X: .*\.astype\(str\)"):
             TableEncoder().fit(pl.DataFrame({"what": column}))
     with pytest.raises(InvalidInputError, match="column 'what' contains infinity"):
         TableEncoder().fit(pd.DataFrame({"what": objects([10**400, Decimal(1)])}))
-
-
-def test_durations_and_times_of_day_are_seconds():
-    table = pd.DataFrame(
-        {
-            "typed": pd.to_timedelta([0.0, 1.5, None, 3.0], unit="s"),
-            "objects": objects(
-                [datetime.timedelta(0), np.timedelta64(1500, "ms"), None, datetime.timedelta(seconds=3)]
-            ),
-            "time": objects([datetime.time(0), datetime.time(0, 0, 1, 500000), None, datetime.time(0, 0, 3)]),
-        }
-    )
-    seconds = pd.DataFrame({name: [0.0, 1.5, np.nan, 3.0] for name in table})
-    encoder = TableEncoder("standard").fit(table)
-    assert encoder.expressions_ == TableEncoder("standard").fit(seconds).expressions_
-    np.testing.assert_array_equal(encoder.transform(table), encoder.transform(seconds))
 
 
 def test_texts_that_identify_rows_have_no_inputs():

@@ -81,7 +81,7 @@ def is_another(place: tuple[Any, ...], value: Any) -> bool:
     positive = {("constant",), ("relaxation", "beta"), ("encoder", "parameters", "cut")}
     return (
         (value == "x" and place in texts)
-        or (value is None and (place in absent or field in {"cut", "notation"}))
+        or (value is None and (place in absent or field in {"cut", "thousands"}))
         or (value == 1.5 and (place in positive or field == "scale"))
         or (type(value) is float and field in {"fill", "center", "low", "high"})
         or (value == {} and place in {("encoder", "dropped"), ("encoder", "parameters")})
@@ -99,7 +99,7 @@ def test_fields_that_contradict_each_other(model: Any, tmp_path: Path) -> None:
         replaced(header, ("table", "target"), columns[0]["name"]),
         replaced(header, ("table", "weights"), columns[0]["name"]),
         replaced(header, ("table", "weights"), header["table"]["target"]),
-        replaced(header, ("table", "notation"), "number" if classes else None),
+        replaced(header, ("table", "kind"), "number" if classes else None),
         replaced(header, ("table", "test_size"), 1.0),
         replaced(header, ("table", "seed"), -1),
         replaced(header, ("table", "digest"), "0" * 63),

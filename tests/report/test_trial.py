@@ -36,7 +36,7 @@ def table(n: int = 120) -> pd.DataFrame:
             "member": rng.random(n) < 0.7,
             "town": rng.choice(np.array(["Oslo", "Rome", "</script>", None]), n, p=[0.5, 0.2, 0.2, 0.1]),
             "since": (pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.integers(0, 999, n), unit="D")).astype(str),
-            "share": [f"{100 * value:.1f}%" for value in rng.random(n)],
+            "share": rng.random(n).round(3),
         }
     )
 
@@ -106,10 +106,10 @@ def shown_by(driver: Any) -> dict[str, Any]:
     row = dict(found["row"])
     for name in ("age", "rate"):
         row[name] = float(row[name] or np.nan)
-    row["share"], row["since"] = f"{100 * float(row['share'])}%", row["since"] or None
+    row["share"], row["since"] = float(row["share"]), row["since"] or None
     row["town"] = None if row["town"] == "(missing)" else row["town"]
     frame = pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in row.items()})
-    found["row"] = frame.astype({"age": float, "rate": float, "member": bool})
+    found["row"] = frame.astype({"age": float, "rate": float, "share": float, "member": bool})
     for kind in ("chances", "effects"):
         found[kind] = [(name, number(value)) for name, value in found[kind]]
     return found

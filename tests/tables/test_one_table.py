@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from table_files import fit_to
 from typer.testing import CliRunner
@@ -21,41 +22,40 @@ pytest.importorskip("pyarrow")
 dd = pytest.importorskip("dask.dataframe")
 
 N_ROWS = 160
-#: How the columns are read; `key` is an identifier, `city` holds categories.
-NOTATIONS = {
+#: How the columns are read; `key` is an identifier.
+KINDS = {
     "count": "number",
     "size": "number",
-    "rate": "number in %",
-    "income": "thousands",
+    "income": "number",
     "member": "boolean",
     "since": "date",
     "day": "date",
-    "city": None,
-    "key": None,
+    "city": "category",
+    "key": "category",
 }
 
 
 def typed() -> pd.DataFrame:
     """Return a table with columns of every type, missing entries and an identifier."""
     rng = np.random.default_rng(0)
+    flags = rng.random(N_ROWS) < 0.5
     since = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, N_ROWS), unit="D")
     frame = pd.DataFrame(
         {
             "count": rng.integers(0, 50, N_ROWS),
             "size": rng.normal(3.0, 2.0, N_ROWS).round(3),
-            "rate": [f"{share}%" for share in rng.integers(1, 90, N_ROWS)],
-            "income": [f"{amount:,.2f}" for amount in rng.lognormal(9.0, 1.0, N_ROWS)],
-            "member": rng.random(N_ROWS) < 0.5,
+            "income": [f"{amount:.2f}" for amount in rng.lognormal(9.0, 1.0, N_ROWS)],
+            "member": flags.astype(object),
             "since": since,
             "day": (since + pd.to_timedelta(rng.integers(0, 90, N_ROWS), unit="D")).date,
-            # Text that often means a missing entry.
+            # One text means a missing entry.
             "city": rng.choice(["Oslo", "Rome", "Bonn", "NA"], N_ROWS),
             "key": [f"id-{k}" for k in range(N_ROWS)],
         }
     )
-    for row, name in enumerate(["size", "rate", "income", "since", "day", "city"]):
+    for row, name in enumerate(["size", "income", "since", "day", "member", "city"]):
         frame.loc[5 * row, name] = None
-    score = (frame["count"] - 25) / 15 * np.where(frame["member"], 1, -1) + (frame["city"] == "Rome")
+    score = (frame["count"] - 25) / 15 * np.where(flags, 1, -1) + (frame["city"] == "Rome")
     score += 0.3 * frame["size"].fillna(3.0) + 0.2 * rng.standard_normal(N_ROWS)
     frame["label"] = np.where(score > score.median(), "yes", "no")
     return frame
@@ -63,17 +63,31 @@ def typed() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:
-    """Return the table as it is, and read from files of text and of types."""
+    """Return the table as it is, read from files of text and of types, with other types, of polars and of text."""
     folder, frame = tmp_path_factory.mktemp("one"), typed()
     frame.to_csv(folder / "table.csv", index=False)
     frame.to_parquet(folder / "table.parquet", index=False)
     frame.to_feather(folder / "table.feather")
     read = {name: read_table(folder / f"table.{name}") for name in ("parquet", "feather")}
-    return {"frame": frame, "csv": read_table(folder / "table.csv", missing={""}), **read}
+    texts = pd.read_csv(folder / "table.csv", dtype=str, keep_default_na=False)
+    return {
+        "frame": frame,
+        "csv": read_table(folder / "table.csv"),
+        **read,
+        "nullable": frame.convert_dtypes(),
+        "arrow": frame.convert_dtypes(dtype_backend="pyarrow"),
+        "polars": pl.from_pandas(frame),
+        "lazily typed": pd.read_csv(folder / "table.csv", parse_dates=["since"]),
+        "text": texts,
+    }
 
 
 def classifier(loss: str, encoding: str) -> Any:
     return qsdp.QuantizedNetworkClassifier(30, loss=loss, encoding=encoding, beta="5%", tol=1e-10, random_state=0)
+
+
+def inputs(table: Any) -> Any:
+    return table.drop("label") if isinstance(table, pl.DataFrame) else table.drop(columns="label")
 
 
 def dask_of(table: pd.DataFrame) -> tuple[Any, ...]:
@@ -90,22 +104,34 @@ def batches_of(table: pd.DataFrame, *lengths: int) -> tuple[Any, ...]:
 @pytest.mark.parametrize("encoding", ["auto", "standard", "both"])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_predictions_are_equal_from_everywhere(tables: dict[str, pd.DataFrame], loss: str, encoding: str) -> None:
-    fitted = {
-        name: classifier(loss, encoding).fit(table.drop(columns="label"), table["label"])
-        for name, table in tables.items()
-    }
+    fitted = {name: classifier(loss, encoding).fit(inputs(table), table["label"]) for name, table in tables.items()}
     first = fitted["frame"]
-    assert {column.name: column.notation for column in first.encoder_.encoding_.columns} == NOTATIONS
+    assert {column.name: column.kind for column in first.encoder_.encoding_.columns} == KINDS
     assert first.encoder_.dropped_["key"] == f"an identifier: {N_ROWS} texts are distinct"
-    expected = first.decision_function(tables["frame"].drop(columns="label"))
-    assert first.score(tables["frame"].drop(columns="label"), tables["frame"]["label"]) > 0.8
+    expected = first.decision_function(inputs(tables["frame"]))
+    assert first.score(inputs(tables["frame"]), tables["frame"]["label"]) > 0.8
     for name, model in fitted.items():
         assert model.encoder_.encoding_ == first.encoder_.encoding_, name
         np.testing.assert_array_equal(model.network_.U, first.network_.U, err_msg=name)
+        np.testing.assert_array_equal(model.network_.alpha, first.network_.alpha, err_msg=name)
         for other, table in tables.items():
-            X = table.drop(columns="label")
+            X = inputs(table)
             np.testing.assert_array_equal(model.decision_function(X), expected, err_msg=f"{name}, {other}")
             np.testing.assert_array_equal(model.predict(X), np.where(expected > 0.0, "yes", "no"))
+
+
+@pytest.mark.parametrize("encoding", ["auto", "both"])
+def test_nested_lists_give_the_same(tables: dict[str, Any], encoding: str) -> None:
+    frame = tables["frame"]
+    rows = inputs(frame).astype(object).to_numpy().tolist()
+    named = classifier("squared", encoding).fit(inputs(frame), frame["label"])
+    listed = classifier("squared", encoding).fit(rows, frame["label"].tolist())
+    assert listed.encoder_.encoding_.renamed(list(KINDS)) == named.encoder_.encoding_
+    np.testing.assert_array_equal(listed.network_.U, named.network_.U)
+    np.testing.assert_array_equal(listed.decision_function(rows), named.decision_function(inputs(frame)))
+    np.testing.assert_allclose(
+        listed.decision_function(rows[:1]), named.decision_function(inputs(frame))[:1], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("encoding", ["auto", "standard"])
@@ -145,8 +171,9 @@ def test_rows_that_are_elsewhere_give_the_same(tables: dict[str, pd.DataFrame], 
 def test_a_row_is_predicted_alike_alone_and_among_others(tables: dict[str, pd.DataFrame]) -> None:
     model = classifier("squared", "both").fit(tables["csv"].drop(columns="label"), tables["csv"]["label"])
     for table in tables.values():
-        X = table.drop(columns="label")
-        alone = np.concatenate([model.decision_function(X.iloc[[row]]) for row in range(0, N_ROWS, 7)])
+        X = inputs(table)
+        rows = [X[[row]] if isinstance(X, pl.DataFrame) else X.iloc[[row]] for row in range(0, N_ROWS, 7)]
+        alone = np.concatenate([model.decision_function(row) for row in rows])
         np.testing.assert_allclose(alone, model.decision_function(X)[::7], rtol=1e-12, atol=1e-12)
 
 
@@ -159,10 +186,10 @@ def test_the_command_line_gives_the_model_of_python(tmp_path: Path, loss: str) -
 
     typed().to_csv(tmp_path / "table.csv", index=False)
     typed().to_parquet(tmp_path / "table.parquet", index=False)
-    rows, predictions = read_table(tmp_path / "table.csv", missing={""}), {}
-    model = fit_to(classifier(loss, "auto"), rows, "label", test_size=0.2, missing={""})
+    rows, predictions = read_table(tmp_path / "table.csv"), {}
+    model = fit_to(classifier(loss, "auto"), rows, "label", test_size=0.2)
     expected = model.decision_function(inputs_of(model, rows))
-    options = ["--target", "label", "--loss", loss, "--neurons", 30, "--beta", "5%", "--tol", 1e-10, "--na-values", ""]
+    options = ["--target", "label", "--loss", loss, "--neurons", 30, "--beta", "5%", "--tol", 1e-10]
     for kind in ("csv", "parquet"):
         run("fit", tmp_path / f"table.{kind}", *options, "--output", tmp_path / f"{kind}.qsdp")
         for other in ("csv", "parquet"):
@@ -170,6 +197,6 @@ def test_the_command_line_gives_the_model_of_python(tmp_path: Path, loss: str) -
             predictions[kind, other] = text
             loaded = qsdp.load(tmp_path / f"{kind}.qsdp")
             scores = [float(line.split(",")[1]) for line in text.splitlines()[1:]]
-            X = inputs_of(loaded, read_table(tmp_path / f"table.{other}", missing={""}))
+            X = inputs_of(loaded, read_table(tmp_path / f"table.{other}"))
             assert scores == loaded.decision_function(X).tolist() == expected.tolist()
     assert len(set(predictions.values())) == 1

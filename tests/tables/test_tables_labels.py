@@ -56,6 +56,8 @@ def test_labels_of_other_rows_are_written_as_those_of_training() -> None:
     assert labels_of(column(["1.0", "2", "07"]), [1, 2]).tolist() == [1, 2, "07"]
     assert labels_of(column(["1.0", "other"]), [1, 2]).tolist() == [1, "other"]
     assert labels_of(column([1, 2]), ["1.0", "2.0"]).tolist() == ["1.0", "2.0"]
+    assert labels_of(column(["TRUE", True, "false"]), ["False", "True"]).tolist() == ["True", "True", "False"]
+    assert labels_of(column(["YES", "yes"]), ["no", "yes"]).tolist() == ["YES", "yes"]
     assert labels_of(column(["1", "2"]), [1, 2]).dtype == np.int64
 
 

@@ -23,7 +23,7 @@ from table_files import write
 
 from qsdp.encoding.frames import require
 from qsdp.exceptions import InvalidInputError, MissingPackageError, QSDPWarning
-from qsdp.tables import MISSING, read_table, table_chunks
+from qsdp.tables import MISSING, read_table, reading_of, table_chunks
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
@@ -80,12 +80,13 @@ def test_missing_entries_are_counted_and_may_be_named(tmp_path: Path) -> None:
     tokens = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "none", "NaT", "-", "."]
     assert {token.lower() for token in tokens} == MISSING
     path = write(tmp_path, "a,b\n" + "".join(f"{token},1\n" for token in [*tokens, "None"]))
-    read = read_table(path)
-    assert read["a"].tolist() == [None] * (len(tokens) + 1)
-    assert read.attrs["missing"] == {"a": {**dict.fromkeys(tokens, 1), "None": 2}}
-    read = read_table(path, missing={"", "-"})
-    assert read["a"].tolist() == [None if token in {"", "-"} else token for token in [*tokens, "None"]]
-    assert read.attrs["missing"] == {"a": {"": 1, "-": 1}}
+    assert read_table(path)["a"].tolist() == [None] * (len(tokens) + 1)
+    assert reading_of(path).missing == {"a": {**dict.fromkeys(tokens, 1), "None": 2}, "b": {}}
+    for missing in ({"", "-"}, ["", " - "]):
+        read = read_table(path, missing=missing)
+        assert read["a"].tolist() == [None if token in {"", "-"} else token for token in [*tokens, "None"]]
+    assert reading_of(path, missing=["", "-"]).missing["a"] == {"": 1, "-": 1}
+    assert set(read.attrs) == {"file"}
 
 
 @pytest.mark.parametrize(
@@ -267,6 +268,7 @@ def test_parquet_and_arrow_keep_their_types(tmp_path: Path) -> None:
         "h": pa.array(np.array([0.5, 1.5, -2.0], dtype=np.float16)),
         "t": pa.array(["a ", "?", None]),
         "c": pa.array(["u", "v", "u"]).dictionary_encode(),
+        "f": pa.array([True, False, True]),
         "b": pa.array([True, False, None]),
         "d": pa.array([Decimal("3550194.034801"), None, Decimal("-0.1")], pa.decimal128(20, 6)),
         "when": pa.array([0, 86_400_000, None], pa.timestamp("ms")),
@@ -286,12 +288,26 @@ def test_parquet_and_arrow_keep_their_types(tmp_path: Path) -> None:
         # Text is text: only nulls are missing.
         assert read["t"].tolist() == ["a", "?", None]
         assert read["c"].tolist() == ["u", "v", "u"]
+        assert [str(read[column].dtype) for column in "cf"] == ["category", "bool"]
         assert read["b"].tolist() == [True, False, None]
         np.testing.assert_array_equal(read["d"], [3550194.034801, np.nan, -0.1])
         assert read["when"].tolist() == [pd.Timestamp(0), pd.Timestamp(86_400_000_000_000), pd.NaT]
         assert [str(day) for day in read["day"]] == ["1970-01-01", "1970-01-02", "None"]
         assert [len(part) for part in table_chunks(tmp_path / name, 2)] == [2, 1]
-        pd.testing.assert_frame_equal(pd.concat(table_chunks(tmp_path / name, 2)), read)
+        whole = pd.concat(table_chunks(tmp_path / name, 2))
+        pd.testing.assert_frame_equal(whole.astype(read.dtypes), read)
+
+
+def test_categories_of_any_type_are_categories_of_text(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"k": pd.Categorical([7, 12, None]), "b": pd.Categorical([True, False, True]), "x": [1, 2, 3]})
+    frame.to_parquet(tmp_path / "data.parquet")
+    frame.to_feather(tmp_path / "data.feather")
+    for name in ("data.parquet", "data.feather"):
+        read = read_table(tmp_path / name)
+        assert read["k"].tolist() == ["7", "12", np.nan]
+        assert read["b"].tolist() == ["True", "False", "True"]
+        assert [str(dtype) for dtype in read.dtypes] == ["category", "category", "float64"]
 
 
 def test_damaged_parquet_files_and_columns_of_lists(tmp_path: Path) -> None:
@@ -360,7 +376,8 @@ def test_parts_of_a_folder_may_have_other_types_and_columns(tmp_path: Path, orde
     read = read_table(tmp_path).sort_values("key")
     np.testing.assert_array_equal(read["n"], [1.0, 2.0, 1.5, 2.5, np.nan])
     np.testing.assert_array_equal(read["extra"], [np.nan] * 4 + [7.0])
-    assert read["t"].tolist() == ["x", "y", "x", None, "z"]
+    assert read["t"].tolist() == ["x", "y", "x", np.nan, "z"]
+    assert read["t"].dtype == "category"
     assert len(pd.concat(table_chunks(tmp_path, 1))) == 5
     parquet.write_table(pa.table({"n": ["text"]}), tmp_path / "9.parquet")
     with pytest.raises(InvalidInputError, match=r"cannot be read: .* Field n has incompatible types"):

@@ -1,17 +1,23 @@
-"""Text files as people have them: encodings, and notations of numbers."""
+"""Text files as people have them: encodings, separators of decimals and of thousands."""
 
 from __future__ import annotations
 
 import gzip
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from table_files import write
 
 import qsdp
-from qsdp.exceptions import InvalidInputError
-from qsdp.tables import read_table
+from qsdp.encoding import TableEncoder
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
+from qsdp.tables import read_table, table_chunks
 from qsdp.tables.training import numbers_of
 
 TEXT = "größe;label\n1,5;ja\n2;nein\n"
@@ -21,7 +27,7 @@ TEXT = "größe;label\n1,5;ja\n2;nein\n"
 @pytest.mark.parametrize("packed", [False, True])
 def test_encodings_that_say_what_they_are(tmp_path: Path, encoding: str, packed: bool) -> None:
     contents = TEXT.encode(encoding)
-    read = read_table(write(tmp_path, gzip.compress(contents) if packed else contents))
+    read = read_table(write(tmp_path, gzip.compress(contents) if packed else contents), decimal=",")
     assert list(read.columns) == ["größe", "label"]
     assert numbers_of(read, "größe").tolist() == [1.5, 2.0]
 
@@ -35,27 +41,94 @@ def test_encodings_that_do_not(tmp_path: Path) -> None:
         read_table(write(tmp_path, TEXT.encode("utf-16")[:-1]))
 
 
+# -- separators --------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
-    ("column", "reason"),
+    ("decimal", "thousands", "entries"),
     [
-        (["1,234", "1200"], "commas separate thousands or decimals, such as '1,234'; write 1234 or 1.234"),
-        (["01/02/2024", "03/02/2024"], "day and month are not certain, such as .*; write them as 2024-01-31"),
-        (["3-4-24", "5-4-24"], "day and month are not certain"),
+        (".", ",", {"12,34,567": "1234567", "1,234.5": "1234.5", "-1,234e2": "-1234e2", "+7": "+7", ".5": ".5"}),
+        (".", ",", {"1,5": "1,5", "1234,567": "1234,567", "1,2345": "1,2345", ",123": ",123", "1,,234": "1,,234"}),
+        (",", None, {"1,5": "1.5", "-,5": "-.5", "7": "7", "1,": "1.", "2,5E-3": "2.5E-3", ",": ",", "1,2,3": "1,2,3"}),
+        (",", ".", {"1.234,5": "1234.5", "1.234": "1234", "0,5": "0.5", "12.34.567": "1234567", "1.2.3": "1.2.3"}),
+        (".", " ", {"1 234": "1234", "12 kg": "12 kg", "1 2": "1 2"}),
+        (".", "'", {"1'234.50": "1234.50"}),
+        (",", "\u202f", {"1\u202f234,5": "1234.5"}),
+        (",", ".", {"Oslo, Rome": "Oslo, Rome", "007": "007", "01,5": "01.5", "2024-01-31": "2024-01-31"}),
+        (".", None, {"1,234": "1,234", "1.5": "1.5"}),
     ],
 )
-def test_numbers_of_several_readings_are_refused(tmp_path: Path, column: list[str], reason: str) -> None:
-    read = read_table(write(tmp_path, "a;b\n" + "".join(f"{entry};x\n" for entry in column)))
-    with pytest.raises(InvalidInputError, match=rf"column 'a' holds .*{reason}"):
-        qsdp.QuantizedNetworkClassifier().fit(read[["a"]], ["u", "v"])
+def test_numbers_are_rewritten_with_a_point(
+    tmp_path: Path, decimal: str, thousands: str | None, entries: dict[str, str]
+) -> None:
+    path = write(tmp_path, "a;b\n" + "".join(f"{entry};x\n" for entry in entries))
+    read = read_table(path, decimal=decimal, thousands=thousands)
+    assert read["a"].tolist() == list(entries.values())
+    # Entry by entry: a row by itself is read alike.
+    parts = [part["a"].tolist() for part in table_chunks(path, 1, decimal=decimal, thousands=thousands)]
+    assert parts == [[entry] for entry in entries.values()]
 
 
-def test_a_fit_reads_decimal_commas_as_points(tmp_path: Path) -> None:
+@given(st.integers(-(10**15), 10**15), st.sampled_from([("{:,}", ",", "."), ("{:_}", "_", ","), ("{:,}", ",", ".")]))
+def test_integers_in_groups_are_integers(
+    tmp_path_factory: pytest.TempPathFactory, number: int, how: tuple[str, str, str]
+) -> None:
+    form, thousands, decimal = how
+    path = write(tmp_path_factory.getbasetemp(), f"a;b\n{form.format(number)};x\n", "groups.csv")
+    assert read_table(path, decimal=decimal, thousands=thousands)["a"].tolist() == [str(number)]
+
+
+def test_a_point_that_is_no_separator_makes_categories_with_a_warning(tmp_path: Path) -> None:
+    path = write(tmp_path, "a;b;c\n1,5;2,5;1.2.3\n1.234;3,5;4.5.6\n;4;7\n")
+    with pytest.warns(QSDPWarning) as caught:
+        read = read_table(path, decimal=",")
+    (message,) = (str(one.message) for one in caught)
+    assert (
+        "column 'a' is read as categories, because the point in '1.234' is neither decimal=',' nor thousands=None"
+        in message
+    )
+    assert read["a"].tolist() == ["1,5", "1.234", np.nan]
+    assert read["b"].tolist() == ["2.5", "3.5", "4"]
+    assert read["c"].tolist() == ["1.2.3", "4.5.6", "7"]
+    assert TableEncoder().fit(read[["a", "b"]]).encoding_.columns[0].kind == "category"
+    # Where training had numbers, it is an error, not another number.
+    encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0]}))
+    with pytest.raises(InvalidTypeError, match="column 'a' holds categories, such as 1,5, where numbers are expected"):
+        encoder.transform(read[["a"]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decimal": ";"}, "decimal must be one of"),
+        ({"thousands": "."}, "thousands must be one character .* not decimal='.'; got '.'"),
+        ({"decimal": ",", "thousands": ","}, "thousands must be one character .* not decimal=','; got ','"),
+        ({"thousands": "1"}, "thousands must be one character"),
+        ({"thousands": "-"}, "thousands must be one character"),
+        ({"thousands": ""}, "thousands must be one character"),
+        ({"missing": "NA"}, r"missing must be a collection of texts, such as \['\?', 'unknown'\]; got 'NA'"),
+        ({"missing": [1]}, "missing must be a collection of texts"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_the_file_is_read(options: dict[str, Any], message: str) -> None:
+    for read in (read_table, lambda path, **options: list(table_chunks(path, **options))):
+        with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
+            read("absent.csv", **options)
+
+
+def test_separators_need_not_be_named_twice(tmp_path: Path) -> None:
+    """Models of equal numbers are equal, however a file writes them."""
     rng = np.random.default_rng(0)
-    values = rng.standard_normal((40, 2)).round(2)
+    values = (3000.0 * rng.standard_normal((40, 2))).round(2)
     fitted = []
-    for decimal, delimiter in ((".", ","), (",", ";")):
-        rows = [delimiter.join(str(v).replace(".", decimal) for v in row) for row in values]
-        read = read_table(write(tmp_path, f"a{delimiter}b\n" + "\n".join(rows)))
+    for decimal, thousands, delimiter in ((".", None, ","), (",", ".", ";"), (".", "'", ";")):
+        marks = str.maketrans({",": thousands or "", ".": decimal})
+        rows = [delimiter.join(f"{value:,}".translate(marks) for value in row) for row in values]
+        path = write(tmp_path, f"a{delimiter}b\n" + "\n".join(rows))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            read = read_table(path, decimal=decimal, thousands=thousands)
         model = qsdp.QuantizedNetworkRegressor(beta=0.1, random_state=0)
         fitted.append(model.fit(read, values[:, 0] * values[:, 1]).predict(read))
     np.testing.assert_array_equal(fitted[0], fitted[1])
+    np.testing.assert_array_equal(fitted[0], fitted[2])

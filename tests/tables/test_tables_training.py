@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def test_columns_that_number_the_rows_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "task", "notation"),
+    ("entries", "task", "kind"),
     [
         (["b", "a", "b", "a"], "auto", None),
         (["10", "9", "10", "9"], "auto", None),
@@ -66,18 +67,17 @@ def test_columns_that_number_the_rows_are_known() -> None:
         (["true", "false", "true", "false"], "auto", None),
         (["01", "02", "10", "11"], "auto", None),
         (["007", "12", "100", "5"], "auto", None),
-        (["00", "1", "2", "0"], "regression", "number"),
-        (["0.1", "0", "00.5", "1"], "auto", "number"),
-        (["1%", "2%", "3%", "4%"], "auto", "number in %"),
-        (["1,5", "2,5", "3,5", "4"], "auto", "comma"),
+        (["0.1", "0", "0.5", "1"], "auto", "number"),
+        (["1%", "2%", "3%", "4%"], "auto", None),
+        (["1,5", "2,5", "3,5", "4"], "auto", None),
         (["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"], "auto", "date"),
         ([1.0, 2.0, 3.0, 4.0], "auto", "number"),
         ([True, False, True, False], "auto", None),
     ],
 )
-def test_the_task_is_that_of_the_entries(entries: list[Any], task: str, notation: str | None) -> None:
+def test_the_task_is_that_of_the_entries(entries: list[Any], task: str, kind: str | None) -> None:
     source = source_of(table({"x": list("1234"), "y": entries}), "y", task=task)
-    assert source.notation == notation
+    assert source.kind == kind
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,8 @@ def test_the_task_is_that_of_the_entries(entries: list[Any], task: str, notation
         (["1", "inf", "3"], "regression", "line 3, column 'y': expected a number; got 'inf'"),
         (["1", "1e999", "3"], "regression", "line 3, column 'y': expected a number; got '1e999'"),
         (["1", "2", "3"], "ranking", "task must be one of"),
-        (["1,234", "1200", "3"], "auto", "column 'y' holds"),
+        (["007", "1200", "3"], "regression", "line 2, column 'y': expected a number; got '007'"),
+        (["1,5", "1200", "3"], "regression", "--decimal and --thousands say how numbers are written"),
     ],
 )
 def test_targets_that_cannot_be_learned(entries: list[Any], task: str, message: str) -> None:
@@ -108,7 +109,7 @@ def test_classes_that_differ_only_in_case_have_a_line() -> None:
 def test_markers_of_missing_targets_count_among_numbers_only() -> None:
     numbers = table({"x": list("12345"), "y": ["1", ".", "2.5", "3", "."]})
     source = source_of(numbers, "y")
-    assert source.notation == "number"
+    assert source.kind == "number"
     assert targets_of(source, with_target(source, numbers)).tolist() == [1.0, 2.5, 3.0]
     text = table({"x": list("1234"), "y": ["a", ".", "a", "."]})
     source = source_of(text, "y")
@@ -122,10 +123,21 @@ def test_more_than_a_hundred_classes_are_refused_and_some_listed() -> None:
         source_of(table({"x": numbers, "y": labels}), "y")
     with pytest.raises(InvalidInputError, match=r"'7' \(1\), … \(101 in all\); use --task regression"):
         source_of(table({"x": numbers, "y": numbers}), "y", task="classification")
-    assert source_of(table({"x": numbers[:100], "y": labels[:100]}), "y").notation is None
+    assert source_of(table({"x": numbers[:100], "y": labels[:100]}), "y").kind is None
+
+
+def test_targets_that_look_like_numbers_have_the_remedy() -> None:
     padded = [f"{i:03}" for i in range(101)]
-    assert source_of(table({"x": numbers, "y": padded}), "y").notation == "number"
-    assert source_of(table({"x": numbers[:100], "y": padded[:100]}), "y").notation is None
+    with (
+        pytest.warns(QSDPWarning, match="column 'y' is read as categories, because of entries such as '000'"),
+        pytest.raises(InvalidInputError, match="101 classes, at most 100"),
+    ):
+        source_of(table({"x": padded, "y": padded}), "y")
+    with pytest.warns(QSDPWarning, match="column 'y' is read as categories, because of entries such as '000'"):
+        assert source_of(table({"x": padded[:50], "y": padded[:50]}), "y").kind is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert source_of(table({"x": padded[:4], "y": ["<=50K", ">50K"] * 2}), "y").kind is None
 
 
 @pytest.mark.parametrize(
@@ -284,8 +296,12 @@ def test_a_column_of_weights_belongs_to_the_problem(tmp_path: Path) -> None:
     assert None is problem_if_trained(loaded, rows.assign(w="1"))
 
 
-def test_targets_are_read_in_the_notation_of_training() -> None:
-    source = source_of(table({"x": list("1234"), "y": ["1,5", "2,5", "3,5", "4"]}), "y")
-    assert targets_of(source, table({"y": ["2", "7,25"]})).tolist() == [2.0, 7.25]
+def test_targets_are_read_in_the_kind_of_training() -> None:
+    source = source_of(table({"x": list("1234"), "y": ["1.5", "2.5", "3.5", "4"]}), "y")
+    assert targets_of(source, table({"y": ["2", "7.25"]})).tolist() == [2.0, 7.25]
     with pytest.raises(InvalidInputError, match="line 3, column 'y': expected a number; got '5%'"):
         targets_of(source, table({"y": ["2", "5%"]}))
+    days = source_of(table({"x": list("1234"), "y": [f"2024-01-0{k}" for k in range(1, 5)]}), "y")
+    assert targets_of(days, table({"y": ["1970-01-02", "1970-01-01T12Z"]})).tolist() == [1.0, 0.5]
+    with pytest.raises(InvalidInputError, match="line 3, column 'y': expected a date; got '5'"):
+        targets_of(days, table({"y": ["2024-01-01", "5"]}))

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import IntArray
+from qsdp.encoding.columns import BOOLEAN
 from qsdp.export._c.text import bare, identifiers, initializer, template_types
 from qsdp.export._integers.inputs import Inputs
 from qsdp.export._integers.model import IntegerModel
@@ -64,8 +65,10 @@ def _spans(model: IntegerModel, inputs: Inputs, n_samples: int) -> tuple[IntArra
     spans = []
     for position, (column, scale) in enumerate(zip(encoding.columns, inputs.scales, strict=True)):
         if column.categories is not None:
-            # Code -1 stands for other categories.
-            spans.append((-1, sum(one is not None for one in column.categories) - 1, True))
+            # Code -1 stands for other categories; there is no third truth value.
+            spans.append(
+                (0 if column.kind == BOOLEAN else -1, sum(one is not None for one in column.categories) - 1, True)
+            )
         elif scale is None:
             spans.append((0, 0, False))
         else:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp.encoding import Encoding, Expression, InputColumn
+from qsdp.encoding.columns import CATEGORY
 from qsdp.exceptions import ExportError
 from qsdp.export._description import ModelDescription
 from qsdp.export._graphs.graph import Graph
@@ -45,20 +46,8 @@ class Columns:
 
 
 def holds_text(column: InputColumn) -> bool:
-    """Whether a column contains text; other columns contain numbers, with zero and one for booleans.
-
-    Raises
-    ------
-    ExportError
-        The column holds text and numbers, or empty text and missing entries.
-    """
-    categories = column.categories or ()
-    texts = [isinstance(one, str) for one in categories if one is not None]
-    if any(texts) and not all(texts):
-        raise ExportError(f"column {column.name!r} holds text and numbers, for which ONNX has no type")
-    if None in categories and "" in categories:
-        raise ExportError(f"column {column.name!r} holds empty text and missing entries, which ONNX cannot tell apart")
-    return any(texts)
+    """Whether a column contains text; other columns contain numbers, with zero and one for true/false."""
+    return column.kind == CATEGORY
 
 
 def add_inputs(graph: Graph, encoding: Encoding, columns: Columns) -> tuple[str, npt.NDArray[np.intp]]:

@@ -7,42 +7,51 @@ const columns = (MODEL.columns ?? Array.from({ length: MODEL.width }, (_, place)
 
 const OPTIONS = { unknown: ["error", "ignore"] };
 
-const truth = new Map([["true", 1], ["false", 0]]);
+// The reading rule of Python: texts that are missing, true/false, plain numbers, and dates of ISO 8601.
+const missing = new Set(["", "na", "n/a", "nan", "none", "null", "nat", "?", "-", "."]);
+const truth = new Map([["true", true], ["false", false]]);
+const decimal = /^[+-]?(?!0[0-9])([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$/;
+const iso =
+  /^(?:(\d{4})(?:-(\d\d))?|(\d{4})(-?)(\d\d)\4(\d\d)(?:[T ](\d\d)(?::?(\d\d)(?::?(\d\d)(\.\d+)?)?)?(?: ?(?:Z|([+-])(\d\d):?(\d\d)?))?)?)$/;
 
-const codes = columns.map(({ categories }) => new Map(categories?.map((symbol, code) => [numeric(symbol), code])));
+const codes = columns.map(({ categories }) => new Map(categories?.map((symbol, code) => [symbol, code])));
 
-/** Days since 1970-01-01 of an ISO date, in UTC if it names no zone. */
-function daysOf(text, name) {
-  const parts = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(\.\d{1,9})?)?(?:Z|([+-])(\d\d):?(\d\d))?)?$/.exec(
-    text.trim(),
-  );
-  const [year, month, day, hour, minute, second, , , hours, minutes] = (parts ?? []).slice(1).map((one) => Number(one ?? 0));
+/** Days since 1970-01-01 of an ISO date, in UTC if it names no zone; NaN for other texts. */
+function daysOf(text) {
+  const parts = iso.exec(text);
+  if (!parts) return NaN;
+  const [year, month, day] = [parts[1] ?? parts[3], parts[2] ?? parts[5] ?? 1, parts[6] ?? 1].map(Number);
+  const [hour, minute, second, hours, minutes] = [7, 8, 9, 12, 13].map((place) => Number(parts[place] ?? 0));
   const date = new Date(0);
   date.setUTCFullYear(year, month - 1, day);
-  if (!parts || date.getUTCDate() !== day || date.getUTCMonth() !== month - 1 || !year || hour > 23 || minute > 59 || second > 59 || hours > 23 || minutes > 59) {
-    throw new TypeError(`column ${quoted(name)} must be a date such as "2024-01-31"; got ${quoted(text)}`);
-  }
-  const zone = (parts[8] === "-" ? -60 : 60) * (60 * hours + minutes);
+  const known = date.getUTCDate() === day && date.getUTCMonth() === month - 1;
+  if (!known || hour > 23 || minute > 59 || second > 59 || hours > 23 || minutes > 59) return NaN;
+  const zone = (parts[11] === "-" ? -60 : 60) * (60 * hours + minutes);
   const seconds = date.getTime() / 1000 + 3600 * hour + 60 * minute + second - zone;
-  return (seconds + Number(parts[7] ?? 0)) / 86400;
+  return (seconds * 1e6 + Number((parts[10] ?? ".").slice(1, 7).padEnd(6, "0"))) / 864e8;
 }
 
 /** The entry of a column as a number, the code of a category (-1 for none), or null if it is missing. */
 function entryOf(value, place, unknown) {
   const { name, type, categories, nullable } = columns[place];
+  let entry = typeof value === "string" ? value.trim() : value;
+  if (typeof entry === "string" && missing.has(entry.toLowerCase()) && !codes[place].has(entry)) entry = null;
   if (categories) {
-    const text = type === "boolean" && typeof value === "string" ? value.trim().toLowerCase() : null;
-    const code = codes[place].get(truth.get(text) ?? numeric(value));
+    if (type === "boolean" && typeof entry === "string") entry = truth.get(entry.toLowerCase());
+    if (type === "category" && typeof entry === "number") entry = String(entry);
+    if (type === "category" && typeof entry === "boolean") entry = entry ? "True" : "False";
+    const code = codes[place].get(entry);
     if (code === undefined && unknown !== "ignore") {
       const known = categories.slice(0, 8).map(quoted).join(", ") + (categories.length > 8 ? ", ..." : "");
       throw new RangeError(`column ${quoted(name)} has no category ${quoted(value)}; its categories: ${known}`);
     }
-    return value === null ? null : (code ?? -1);
+    return entry === null ? null : (code ?? -1);
   }
-  if (value === null && nullable) return null;
-  const number = type === "date" && typeof value === "string" ? daysOf(value, name) : numeric(value);
+  if (entry === null && nullable) return null;
+  const text = typeof entry === "string";
+  const number = !text ? entry : type === "date" ? daysOf(entry) : decimal.test(entry) ? Number(entry) : NaN;
   if (typeof number !== "number" || !Number.isFinite(number)) {
-    const allowed = `a finite number${type === "date" ? " or an ISO date" : ""}${nullable ? " or null" : ""}`;
+    const allowed = `${type === "date" ? "a date such as 2024-01-31" : "a finite number"}${nullable ? " or null" : ""}`;
     throw new TypeError(`column ${quoted(name)} must be ${allowed}; got ${quoted(value)}`);
   }
   return number;

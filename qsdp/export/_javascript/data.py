@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp.encoding import Expression, InputColumn
-from qsdp.encoding.notation import BOOLEAN, DATES, DURATIONS
+from qsdp.encoding import Expression
+from qsdp.encoding.columns import DATE, NUMBER
 from qsdp.export._description import ModelDescription, check_encoder
 from qsdp.export._exact import exact_network, form_of_blocks
 from qsdp.networks import QuadraticForm
 
-__all__ = ["columns_data", "effects_data", "image_data", "network_data", "output_names", "unit_of"]
+__all__ = ["DAYS", "columns_data", "effects_data", "image_data", "network_data", "output_names"]
 
 #: What an encoder of images does with an image, besides its shape and constant.
 _PATCHES = ("size", "stride", "padding", "regions", "downsample", "centre")
@@ -21,10 +21,8 @@ _PATCHES = ("size", "stride", "padding", "regions", "downsample", "centre")
 #: Significant digits of the ranges of columns, which are computed back from those of inputs.
 _DIGITS = 12
 
-_UNITS = {
-    **dict.fromkeys(DATES, "days since 1970-01-01"),
-    **dict.fromkeys(DURATIONS, "seconds"),
-}
+#: Unit of dates.
+DAYS = "days since 1970-01-01"
 
 
 def network_data(description: ModelDescription) -> dict[str, Any]:
@@ -93,8 +91,8 @@ def columns_data(description: ModelDescription) -> list[dict[str, Any]]:
             key: value
             for key, value in {
                 "name": column.name,
-                "type": _type(column),
-                "unit": unit_of(column),
+                "type": None if column.kind == NUMBER else column.kind,
+                "unit": DAYS if column.kind == DATE else None,
                 "categories": None if column.categories is None else list(column.categories),
                 "range": ranges.get(position),
             }.items()
@@ -104,20 +102,6 @@ def columns_data(description: ModelDescription) -> list[dict[str, Any]]:
         | ({"nullable": True} if column.fill is not None or None in (column.categories or ()) else {})
         for position, column in enumerate(encoding.columns)
     ]
-
-
-def _type(column: InputColumn) -> str | None:
-    if column.categories is None:
-        return "date" if column.notation in DATES else None
-    return "boolean" if column.notation == BOOLEAN else "category"
-
-
-def unit_of(column: InputColumn) -> str | None:
-    """Return the unit of a numeric column if its notation has one, such as dates and percentages; else None."""
-    if column.categories is not None or column.notation is None:
-        return None
-    unit = column.notation.partition(" in ")[2]
-    return "fraction, 0.125 for 12.5%" if unit == "%" else unit or _UNITS.get(column.notation)
 
 
 def _ranges(description: ModelDescription) -> dict[int, list[float]]:

@@ -106,17 +106,17 @@ def to_js(model: Any, *, name: str = "model", encoder: Any = None) -> JavaScript
     Raises
     ------
     ExportError
-        A transformer of the pipeline mixes columns, a category or label is an integer beyond 2^53, which JavaScript
-        would round, or blocks are not those of `Patches`.
+        A transformer of the pipeline mixes columns, a label is an integer beyond 2^53, which JavaScript would round, or
+        blocks are not those of `Patches`.
 
     Notes
     -----
-    A row is an object by names of the columns, such as parsed JSON, or an array. Entries are numbers, booleans, text,
-    null where an entry is missing, and, in columns of dates, ISO dates. Text is not read as numbers: a percentage is
-    its fraction, 0.125 for "12.5%". A missing column, text where a number belongs or an unknown category is an error
-    that names the column. ``predict(row, { unknown: "ignore" })`` instead lets an unknown category set none of the
-    bits, as the estimator does with a warning. Any other option is an error. Numbers beyond the ``limits`` of their
-    column are clipped, as in Python.
+    A row is an object by names of the columns, such as parsed JSON, or an array. Entries are numbers, booleans, null
+    where an entry is missing, and text, which is read by the rule of Python in the kind of its column: "12.5" is a
+    number, "2024-01-31" a date, "TRUE" a truth value, "NA" is missing. A missing column, an entry that cannot be read
+    or an unknown category is an error that names the column. ``predict(row, { unknown: "ignore" })`` instead lets an
+    unknown category set none of the bits, as the estimator does with a warning. Any other option is an error. Numbers
+    beyond the ``limits`` of their column are clipped, as in Python.
 
     An image is an array of numbers, flat or nested by rows, columns and channels, in the unit of training. Another
     size, or a pixel that is not a finite number, is an error.
@@ -166,7 +166,7 @@ def _answers_data(description: ModelDescription) -> dict[str, Any]:
         "link": description.link,
     }
     if description.classes:
-        data["classes"] = [_exact(label, "a label") for label in description.classes]
+        data["classes"] = [_exact(label) for label in description.classes]
     if description.calibration is not None:
         for name, line in description.calibration.lines._asdict().items():
             data[name] = (line + 0.0 * description.offset).tolist()
@@ -183,9 +183,6 @@ def _table_data(description: ModelDescription) -> dict[str, Any]:
     if encoding is None:
         return data
     names = [column.name for column in encoding.columns]
-    for column in encoding.columns:
-        for symbol in column.categories or ():
-            _exact(symbol, f"a category of column {column.name!r}")
     data["columns"] = columns_data(description)
     if encoding != identity(names):
         data["fills"] = [column.fill for column in encoding.columns]
@@ -203,7 +200,7 @@ def _table_data(description: ModelDescription) -> dict[str, Any]:
     return data
 
 
-def _exact(value: Any, what: str) -> Any:
-    if isinstance(value, int) and abs(value) > _LARGEST:
-        raise ExportError(f"{what} is {value}, which JavaScript would round; use text instead")
-    return value
+def _exact(label: Any) -> Any:
+    if isinstance(label, int) and abs(label) > _LARGEST:
+        raise ExportError(f"a label is {label}, which JavaScript would round; use text instead")
+    return label

@@ -52,7 +52,7 @@ function inputsOf(image, options) {
 const isList = (value) => Array.isArray(value) || ArrayBuffer.isView(value);
 
 function finite(value, name) {
-  const number = numeric(value);
+  const number = typeof value === "boolean" ? Number(value) : value;
   if (typeof number !== "number" || !(Math.abs(number) <= 1e100)) {
     throw new TypeError(`${name} must be a finite number; got ${quoted(value)}`);
   }

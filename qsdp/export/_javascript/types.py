@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 
 from qsdp.encoding import InputColumn
-from qsdp.encoding.notation import BOOLEAN, DATES
+from qsdp.encoding.columns import BOOLEAN, DATE
 from qsdp.export._description import ModelDescription
-from qsdp.export._javascript.data import unit_of
+from qsdp.export._javascript.data import DAYS
 from qsdp.export._templates import render
 
 __all__ = ["declarations"]
@@ -36,14 +36,13 @@ def declarations(description: ModelDescription, exports: Sequence[str]) -> str:
 
 def _field(column: InputColumn, used: bool) -> dict[str, object]:
     """Return the name, type and description of a column in a row."""
-    missing = " | null" if column.fill is not None else ""
-    if column.categories is not None:
-        truth = ["boolean"] if column.notation == BOOLEAN else []
-        kinds = " | ".join([json.dumps(one) for one in column.categories if one is None or not truth] + truth)
-    else:
-        kinds = "number | boolean" + (" | string" if column.notation in DATES else "") + missing
-    about = ""
-    if (unit := unit_of(column)) is not None:
-        date = ", or an ISO date" if column.notation in DATES else ""
-        about = f"{unit[0].upper()}{unit[1:]}{date}"
-    return {"name": json.dumps(column.name), "used": used, "kinds": kinds, "about": about}
+    texts = [json.dumps(one) for one in column.categories or ()]
+    if column.kind == BOOLEAN:
+        texts = ["boolean", *(one for one in texts if one == "null")]
+    kinds = texts or [
+        "number",
+        *(["string"] if column.kind == DATE else []),
+        *([] if column.fill is None else ["null"]),
+    ]
+    about = f"{DAYS[0].upper()}{DAYS[1:]}, or an ISO date" if column.kind == DATE else ""
+    return {"name": json.dumps(column.name), "used": used, "kinds": " | ".join(kinds), "about": about}

@@ -4,9 +4,6 @@ function quoted(value) {
   return (typeof value === "string" ? JSON.stringify(value) : text).slice(0, 60);
 }
 
-// Python takes true for 1, as a category too.
-const numeric = (value) => (typeof value === "boolean" ? Number(value) : value);
-
 /** Throws an error for an unknown option, or for a value that an option does not take. */
 function checkOptions(options = {}) {
   const known = Object.entries(OPTIONS).map(([name, values]) => `${name} (${values.map(quoted).join(" or ")})`);

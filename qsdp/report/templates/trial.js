@@ -23,10 +23,9 @@ const percent = (share) => `${(100 * share).toFixed(1)} %`;
 // -- controls ---------------------------------------------------------------------------------------------
 
 /** Add a field with its label and return what reads its entry. */
-function fieldOf({ name, unit }, place, parent, control, ...beside) {
+function fieldOf({ name }, place, parent, control, ...beside) {
   control.id = `column${place}`;
-  const about = unit && control.type !== "date" ? [" ", element("small", {}, unit)] : [];
-  const label = element("label", { htmlFor: control.id, id: `label${place}` }, name, ...about);
+  const label = element("label", { htmlFor: control.id, id: `label${place}` }, name);
   parent.append(element("div", { className: "field" }, label, ...beside, control));
 }
 
@@ -76,7 +75,7 @@ function choiceField(column, place, parent, start) {
     fieldOf(column, place, parent, box);
     return () => box.checked;
   }
-  const texts = categories.map((one) => (one === null ? "(missing)" : one === "" ? "(empty)" : String(one)));
+  const texts = categories.map((one) => (one === null ? "(missing)" : String(one)));
   if (type === "category") texts.push("(another)");
   const options = texts.map((text, code) => new Option(text, code, code === start, code === start));
   const select = element("select", {}, ...options);
