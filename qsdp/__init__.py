@@ -39,7 +39,7 @@ from qsdp.relaxation import (
     solve_relaxation,
 )
 from qsdp.sampling import sample_network
-from qsdp.shaping import SignCovariance, neurons_needed, shape_covariance
+from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import RowBatches, SufficientStatistics
 
 if TYPE_CHECKING:
@@ -89,7 +89,6 @@ __all__ = [
     "load_certificate",
     "load_network",
     "maxcut_bound",
-    "neurons_needed",
     "polish",
     "refit",
     "relaxation_path",

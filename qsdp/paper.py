@@ -18,6 +18,7 @@ docstring says so, and :func:`qsdp.solve_relaxation` has the corrected constant.
 :func:`solve_shaping`           its solution by a solver
 :func:`shape`                   Theorem 2 in closed form, for any Z, V and W
 :func:`algorithm_1`             Algorithm 1, and B.1 for several outputs
+:func:`neurons_needed`          Theorem 3 with its constants
 =============================== =======================================================
 """
 
@@ -32,9 +33,9 @@ import numpy as np
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import Summarized, Summary, first_few
-from qsdp._utils.validation import RandomState, check_choice, check_matrix, check_real
+from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_matrix, check_real
 from qsdp.activations import PolynomialActivation
-from qsdp.exceptions import InvalidInputError, SolverError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation
@@ -46,7 +47,7 @@ from qsdp.relaxation.repair import project_psd
 from qsdp.relaxation.scaled import ScaledProblem
 from qsdp.relaxation.solution import CHANGED, PRINTED, finish
 from qsdp.sampling import sample_network
-from qsdp.shaping import GAMMA, Shaped, SignCovariance, measured_covariance, scaled_block
+from qsdp.shaping import GAMMA, Shaped, SignCovariance, measured_covariance, scaled_block, shape_covariance
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -57,6 +58,7 @@ __all__ = [
     "algorithm_1",
     "dual_program",
     "full_program",
+    "neurons_needed",
     "polynomial_dual_program",
     "polynomial_program",
     "shape",
@@ -742,6 +744,108 @@ def solve_shaping(
     np.fill_diagonal(repaired, 1.0)
     shaped = Shaped(repaired, np.ones(len(Q)), GAMMA, float(rho))
     return measured_covariance(np.asarray(Z, dtype=np.float64), shaped, "(27)", activation=activation)
+
+
+# -- Theorem 3 -----------------------------------------------------------------------------------------------
+
+
+def neurons_needed(relaxation: Relaxation, epsilon: float, delta: float) -> int:
+    r"""Compute a number of neurons for which Theorem 3 holds: their network nearly attains the relaxation's loss.
+
+    With probability at least :math:`1 - \delta`, the loss of a network of that many neurons, sampled from the closed
+    form of Theorem 2, differs from the loss at the relaxation's predictions by at most :math:`\epsilon`, without the
+    penalties.
+
+    Parameters
+    ----------
+    relaxation : Relaxation
+        Relaxation for two levels, on columns.
+    epsilon : float
+        > 0, in units of the objective, which is a sum over samples.
+    delta : float
+        Probability, between 0 and 1.
+
+    Returns
+    -------
+    int
+        Number of neurons, the same for every output.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is not allowed, or the relaxation is for more than two levels, for blocks or for statistics.
+
+    Notes
+    -----
+    The matrices :math:`S_j = u_j v_j^T - E[u v^T]` have norms of at most 2N, and
+    :math:`E[S_j S_j^T] \preceq N E[u u^T] = (2 N / \pi) \arcsin(Q_{11})`, likewise for v. Let b be the larger norm of
+    these. The matrix Bernstein inequality gives, for the mean of m of them,
+
+    .. math::
+
+        P\Big(\Big\|\frac1m \sum_j S_j\Big\|_2 \ge t\Big) \le 2 N \exp\Big(- \frac{m t^2 / 2}{b + 2 N t / 3}\Big).
+
+    Predictions then deviate by at most :math:`(\rho \pi / \gamma)\, t\, \|\mathcal{X}_i\|_*`, with the nuclear norm,
+    which is :math:`\|x_i\|^2` without a lift. The largest t for which no such deviations change the loss by more than
+    :math:`\epsilon` is computed exactly, as the loss is convex: no Lipschitz constant is needed. Outputs share
+    :math:`\delta` equally. This is (28) and Theorem 3 with two corrections: the exponent has a factor 1/2, which is
+    missing in (28) and (38), and the subtracted term of (36) cannot raise the variance. The bound holds for every
+    problem, so the number is usually far larger than necessary.
+
+    Examples
+    --------
+    >>> import numpy as np, qsdp
+    >>> X = np.random.default_rng(0).standard_normal((30, 3))
+    >>> relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(X, X[:, 0] * X[:, 1], beta=1.0))
+    >>> few, many = (qsdp.paper.neurons_needed(relaxation, epsilon, 0.05) for epsilon in (1.0, 0.1))
+    >>> 1000 < few < many
+    True
+    """
+    if not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+    epsilon, delta = check_real("epsilon", epsilon, strict=True), check_real("delta", delta, strict=True)
+    if delta >= 1.0:
+        raise InvalidInputError(f"delta must be below 1; got {delta:g}")
+    problem = relaxation.problem
+    if problem.blocks is not None or problem.levels > 2 or not problem.map.has_rows:
+        raise InvalidInputError("relaxation must be for two levels and rows of columns")
+    reach, N, C = _largest_reach(problem, relaxation.outputs(problem.X), epsilon), problem.size, problem.n_outputs
+    numbers = [1]
+    for covariance in np.atleast_1d(np.array(shape_covariance(relaxation, "krivine"), dtype=object)):
+        if covariance.total_weight > 0.0:
+            t = reach / covariance.total_weight
+            halves = (np.arcsin(np.clip(Q, -1.0, 1.0)) for Q in (covariance.Q[:N, :N], covariance.Q[N:, N:]))
+            variance = 2.0 * N / math.pi * max(float(np.linalg.eigvalsh(half)[-1]) for half in halves)
+            numbers.append(math.ceil(2.0 * (variance + 2.0 * N * t / 3.0) / t**2 * math.log(2.0 * N * C / delta)))
+    return C * max(numbers)
+
+
+def _largest_reach(problem: TrainingProblem, predictions: FloatArray, epsilon: float) -> float:
+    """Compute the largest s such that deviations of s times the nuclear norms change the loss by at most epsilon."""
+    from scipy.optimize import brentq
+
+    a, b, c = (1.0, 0.0, 0.0) if problem.activation is None else problem.activation.coefficients
+    squares = np.square(problem.X).sum(axis=1)[:, None]
+    # The two eigenvalues of the data matrix have this sum and this product.
+    total, product = a * squares + c, (a * c - 0.25 * b**2) * squares
+    norms = np.sqrt(np.maximum(total**2, total**2 - 4.0 * product))
+    fit, before = problem.data_fit, problem.data_fit.value(predictions)
+
+    def excess(s: float) -> float:
+        if fit.loss.coupled:
+            # The loss falls in the output of the true class and rises in the others.
+            moved = predictions + s * np.where(fit.target == 1.0, -norms, norms)
+            return fit.value(moved) - before - epsilon
+        # A convex function on an interval is largest at an end; samples and outputs add up.
+        ends = [fit.loss.values(predictions + sign * s * norms, fit.target) for sign in (-1.0, 1.0)]
+        return float(fit.weighted(np.maximum(*ends)).sum()) - before - epsilon
+
+    if not np.any(norms):
+        return math.inf
+    high = 1.0
+    while excess(high) < 0.0:
+        high *= 2.0
+    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-12))
 
 
 # -- checks --------------------------------------------------------------------------------------------------

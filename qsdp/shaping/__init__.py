@@ -3,7 +3,6 @@
 from qsdp.shaping.blocks import BlockCovariances, LinearNeurons, shape_block
 from qsdp.shaping.covariance import SignCovariance, measured_covariance, shape_matrix
 from qsdp.shaping.methods import GAMMA, SHAPINGS, Shaped, scaled_block, smallest_diagonal
-from qsdp.shaping.needed import neurons_needed
 from qsdp.shaping.shape import shape_covariance
 
 __all__ = [
@@ -14,7 +13,6 @@ __all__ = [
     "Shaped",
     "SignCovariance",
     "measured_covariance",
-    "neurons_needed",
     "scaled_block",
     "shape_block",
     "shape_covariance",

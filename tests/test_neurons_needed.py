@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import qsdp
+from qsdp import paper
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, get_loss
 
@@ -44,7 +45,7 @@ def test_networks_of_that_size_have_nearly_the_loss_of_the_relaxation(case: str)
     problem = relaxation.problem
     before = loss_of(problem, relaxation.predict(X))
     epsilon = 0.5 * problem.data_fit.value_at_zero
-    m = qsdp.neurons_needed(relaxation, epsilon, 0.2)
+    m = paper.neurons_needed(relaxation, epsilon, 0.2)
     covariance = qsdp.shape_covariance(relaxation)
     for seed in range(20):
         network = qsdp.sample_network(covariance, m, random_state=seed, allocation="equal")
@@ -56,7 +57,7 @@ def test_networks_of_that_size_have_nearly_the_loss_of_the_relaxation(case: str)
 def test_the_number_is_the_smallest_that_satisfies_the_bound(activation: object) -> None:
     relaxation = solved("absolute", activation=activation)
     epsilon, delta = 0.3, 0.05
-    m = qsdp.neurons_needed(relaxation, epsilon, delta)
+    m = paper.neurons_needed(relaxation, epsilon, delta)
     covariance = qsdp.shape_covariance(relaxation)
     N = covariance.dimension
     lifted = X if activation is None else np.column_stack([X, np.ones(12)])
@@ -99,23 +100,22 @@ def test_moments_are_within_the_constants() -> None:
 
 def test_more_accuracy_and_certainty_take_more_neurons() -> None:
     relaxation = solved()
-    numbers = [qsdp.neurons_needed(relaxation, epsilon, 0.1) for epsilon in (1.0, 0.1, 0.01)]
+    numbers = [paper.neurons_needed(relaxation, epsilon, 0.1) for epsilon in (1.0, 0.1, 0.01)]
     assert numbers == sorted(numbers)
     assert numbers[1] > 50 * numbers[0] / 10
-    assert qsdp.neurons_needed(relaxation, 0.1, 1e-6) > numbers[1]
-    assert qsdp.neurons_needed(relaxation, 0.1, 0.1, method="adaptive") < numbers[1]
+    assert paper.neurons_needed(relaxation, 0.1, 1e-6) > numbers[1]
 
 
 def test_the_zero_relaxation_needs_one_neuron_and_arguments_are_checked() -> None:
     problem = qsdp.TrainingProblem(X, TARGETS[:, 0], beta=1e6)
     with pytest.warns(qsdp.QSDPWarning, match="zero network"):
         zero = qsdp.solve_relaxation(problem)
-    assert qsdp.neurons_needed(zero, 0.1, 0.1) == 1
+    assert paper.neurons_needed(zero, 0.1, 0.1) == 1
     relaxation = solved()
     for epsilon, delta in ((0.0, 0.1), (0.1, 0.0), (0.1, 1.0), (math.inf, 0.1)):
         with pytest.raises(InvalidInputError, match=r"epsilon|delta"):
-            qsdp.neurons_needed(relaxation, epsilon, delta)
+            paper.neurons_needed(relaxation, epsilon, delta)
     with pytest.raises(InvalidTypeError, match="relaxation must be a Relaxation"):
-        qsdp.neurons_needed(problem, 0.1, 0.1)
+        paper.neurons_needed(problem, 0.1, 0.1)
     with pytest.raises(InvalidInputError, match="two levels"):
-        qsdp.neurons_needed(solved(levels=3), 0.1, 0.1)
+        paper.neurons_needed(solved(levels=3), 0.1, 0.1)
