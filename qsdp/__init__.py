@@ -29,13 +29,11 @@ from qsdp.refinement import (
     refit,
 )
 from qsdp.relaxation import (
-    PolynomialRelaxation,
     Relaxation,
     RelaxationPath,
     available_solvers,
     beta_max,
     relaxation_path,
-    solve_polynomial_relaxation,
     solve_relaxation,
 )
 from qsdp.sampling import sample_network
@@ -64,7 +62,6 @@ __all__ = [
     "IntegerForm",
     "PolynomialActivation",
     "PolynomialNetwork",
-    "PolynomialRelaxation",
     "QSDPError",
     "QSDPResult",
     "QSDPWarning",
@@ -95,7 +92,6 @@ __all__ = [
     "sample_network",
     "shape_covariance",
     "solve_and_sample",
-    "solve_polynomial_relaxation",
     "solve_relaxation",
     "to_polynomial",
 ]

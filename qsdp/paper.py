@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.outputs import squeezed
@@ -42,7 +43,6 @@ from qsdp.relaxation import Relaxation
 from qsdp.relaxation.backends import CONIC_BACKENDS, Settings, check_solver, run_conic
 from qsdp.relaxation.conic_program import ConicProgram, two_block
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.polynomial import binary_coordinates, conic_program_of_polynomials, polynomial_instance
 from qsdp.relaxation.repair import project_psd
 from qsdp.relaxation.scaled import ScaledProblem
 from qsdp.relaxation.solution import CHANGED, PRINTED, finish
@@ -311,7 +311,9 @@ def two_block_program(problem: TrainingProblem) -> Program:
     True
     """
     check_problem(problem)
-    return _program(two_block(Instance.of(problem)), _CORRECTED, problem)
+    built = two_block(Instance.of(problem))
+    parts = (built.fits, built.parts, built.diagonals)
+    return Program(built.problem, built.variables, *parts, name=_CORRECTED, training_problem=problem)
 
 
 def _printed(problem: TrainingProblem, name: str) -> Program:
@@ -372,8 +374,42 @@ def polynomial_program(problem: TrainingProblem) -> Program:
     """
     check_problem(problem)
     _check_columns(problem)
-    built = conic_program_of_polynomials(polynomial_instance(problem), binary_coordinates(problem))
-    return _program(built, "relaxation (23) of polynomial networks")
+    import cvxpy as cp
+
+    instance, binary = _polynomial_instance(problem), _binary_coordinates(problem)
+    (n, C), N = instance.target.shape, instance.size
+    yhat = cp.Variable((n, C) if C > 1 else n, name="yhat")
+    rhos = [cp.Variable(C, name=name) if C > 1 else cp.Variable(name=name) for name in ("rho1", "rho2")]
+    variables = {"yhat": yhat, **{rho.name(): rho for rho in rhos}}
+    # Coordinates whose diagonal is at most rho come first, see `_binary_coordinates`.
+    start = int(np.sum(~binary))
+    fits, diagonals = [], []
+    for k in range(C):
+        suffix = f"_{k}" if C > 1 else ""
+        matrices = tuple(cp.Variable((N, N), PSD=True, name=f"{name}{suffix}") for name in ("Z1", "Z2"))
+        variables |= {Z.name(): Z for Z in matrices}
+        fits.append((yhat[:, k] if C > 1 else yhat) == instance.map.expression(matrices[0] - matrices[1]))
+        for Z, rho in zip(matrices, rhos, strict=True):
+            radius = rho[k] if C > 1 else rho
+            diagonals += [cp.diag(Z)[start:] == radius] if start < N else []
+            diagonals += [cp.diag(Z)[:start] <= radius] if start else []
+    loss = instance.fit.expression(cp.reshape(yhat, (n, C), order="C"))
+    objective = loss + instance.penalty * (cp.sum(rhos[0]) + cp.sum(rhos[1]))
+    program = cp.Problem(cp.Minimize(objective), [*fits, *diagonals])
+    return Program(program, variables, name="relaxation (23) of polynomial networks")
+
+
+def _polynomial_instance(problem: TrainingProblem) -> Instance:
+    """Build the instance of (23): the data map, the loss and the penalty on each rho."""
+    weight = problem.beta * (problem.n_features * (problem.levels - 1))
+    return Instance(problem.map, problem.data_fit, weight)
+
+
+def _binary_coordinates(problem: TrainingProblem) -> npt.NDArray[np.bool_]:
+    """Return a mask of the coordinates whose diagonal equals rho: all with two levels, and the last one of a lift."""
+    binary = np.full(problem.size, problem.levels == 2)
+    binary[problem.n_features :] = True
+    return binary
 
 
 # -- duals ---------------------------------------------------------------------------------------------------
@@ -467,7 +503,7 @@ def polynomial_dual_program(problem: TrainingProblem) -> Program:
     _check_rows(problem)
     import cvxpy as cp
 
-    instance, several = polynomial_instance(problem), ~binary_coordinates(problem)
+    instance, several = _polynomial_instance(problem), ~_binary_coordinates(problem)
     N = instance.size
     limit = instance.penalty / N
 
@@ -861,10 +897,3 @@ def _check_rows(problem: TrainingProblem) -> None:
     _check_columns(problem)
     if not problem.map.has_rows:
         raise InvalidInputError("problem must have rows for a dual program; got statistics")
-
-
-def _program(built: ConicProgram, name: str, problem: TrainingProblem | None = None) -> Program:
-    """Name a program that the package itself solves."""
-    return Program(
-        built.problem, built.variables, built.fits, built.parts, built.diagonals, name=name, training_problem=problem
-    )

@@ -92,13 +92,6 @@ def quadratic_features(X: np.ndarray) -> np.ndarray:
     return (X @ sign_vectors(X.shape[1]).T) ** 2
 
 
-def polynomial_features(problem: qsdp.TrainingProblem) -> np.ndarray:
-    """sigma(x.q) for every q of the problem's levels; sigma(t) = t^2 where there is no activation."""
-    a, b, c = problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)
-    t = problem.X @ level_vectors(problem.n_features, problem.levels).T
-    return a * t**2 + b * t + c
-
-
 def global_optimum(
     problem: qsdp.TrainingProblem, features: np.ndarray | None = None, weight: float | None = None
 ) -> Optimum:

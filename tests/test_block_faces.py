@@ -75,8 +75,6 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
         a.statistics, beta=1.0, activation="relu_like")),
     "full_program": ("columns", lambda a: paper.full_program(a.problem)),
     "polynomial_program": ("columns", lambda a: paper.polynomial_program(a.problem)),
-    "solve_polynomial": ("columns", lambda a: qsdp.solve_polynomial_relaxation(a.problem)),
-    "polynomial neurons": ("for blocks", lambda a: qsdp.column_generation(a.problem, neurons="polynomial")),
     "to_polynomial": ("must be a BilinearNetwork", lambda a: qsdp.to_polynomial(a.network)),
     "from_polynomial": ("must be a PolynomialNetwork", lambda a: qsdp.from_polynomial(a.network)),
     "network.to_polynomial": ("no polynomial network", lambda a: a.network.to_polynomial()),

@@ -85,7 +85,6 @@ def shown():
         ),
         "certificate": result.certificate,
         "relaxation": result.relaxation,
-        "direct": qsdp.solve_polynomial_relaxation(problem),
         "path": qsdp.relaxation_path(problem, [0.1, 10.0, 1.0]),
         "covariance": result.covariance,
         "network": result.network,
@@ -116,7 +115,7 @@ def shown():
 
 
 NAMES = (
-    "result", "refined", "vector", "certificate", "relaxation", "direct", "path", "covariance", "network",
+    "result", "refined", "vector", "certificate", "relaxation", "path", "covariance", "network",
     "polynomial", "generation", "match", "bound", "chain", "starts", "untrained", "relu",
     "quantized relu", "float", "rounding", "form", "forms", "problem", "classes", "regression", "planted", "history",
     "no history", "passes", "no passes", "accuracies", "diverged",

@@ -13,15 +13,16 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real, check_verbose, read_only
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of, rounding_gain
-from qsdp.certificates.checks import check_bilinear, check_fits, check_polynomial, check_relaxation
+from qsdp.certificates.checks import check_bilinear, check_fits, check_relaxation
 from qsdp.certificates.passes import bound_over_rows, proportional_beta
 from qsdp.certificates.proof import Proof, root_tree, scaled_tree
 from qsdp.certificates.verification import check_guarded, verified_scales
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork, from_polynomial
+from qsdp.networks.polynomial import QUADRATIC
 from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation import PolynomialRelaxation, Relaxation, solve_polynomial_relaxation, solve_relaxation
+from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.bounds import candidate_dual
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.memory import check_memory
@@ -35,7 +36,7 @@ ARITHMETICS = ("float", "verified")
 def certify(
     network: BilinearNetwork | BlockNetwork | PolynomialNetwork,
     problem: Any,
-    relaxation: Relaxation | PolynomialRelaxation | None = None,
+    relaxation: Relaxation | None = None,
     *,
     beta: float | None = None,
     passes: int = 1,
@@ -50,11 +51,10 @@ def certify(
     ----------
     network : BilinearNetwork, BlockNetwork or PolynomialNetwork
         Any network with the inputs, outputs, levels and activation of the problem, whatever the source of its weights.
-        The bound for a polynomial network is that of (23), for polynomial networks alone, and its objective is (12).
-        Convert it with `from_polynomial` for a bound that also holds for bilinear networks, which can be better.
+        A polynomial network is converted by `from_polynomial`; its certificate is that of the bilinear network.
     problem : TrainingProblem, SufficientStatistics, or iterable of (X, y) or (X, y, sample_weight)
         An iterable yields any number of batches of rows. A function that returns a new such iterable is also accepted.
-    relaxation : Relaxation or, for a polynomial network, PolynomialRelaxation, optional
+    relaxation : Relaxation, optional
         Solved relaxation of the same problem. Its lower bound holds for every network. If None, it is solved here. For
         statistics, a relaxation of another problem only sets beta. For batches, a relaxation of some of the rows is
         required, with the loss, activation and levels of all rows; its predictions give dual vectors of all rows.
@@ -65,10 +65,10 @@ def certify(
         Number of passes over batches. Between passes, a Newton step for all rows corrects the predictions, which
         reduces the gap due to a relaxation of only some rows severalfold.
     bound_type : {"sdp", "exact"}, default="sdp"
-        "sdp" uses the bound of the relaxation, the only one for polynomial networks. "exact" computes
-        :math:`\max_{u,v} |u^T M_\nu v|` exactly for two dual vectors: that of the relaxation, and minus the gradient of
-        the loss at the predictions of the network. If the loss is smooth, the latter proves an optimal network optimal.
-        The best of all bounds is used. At the kinks of the hinge or the absolute loss, the gradient proves less: use
+        "sdp" uses the bound of the relaxation. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly for two dual
+        vectors: that of the relaxation, and minus the gradient of the loss at the predictions of the network. If the
+        loss is smooth, the latter proves an optimal network optimal. The best of all bounds is used. At the kinks of
+        the hinge or the absolute loss, the gradient proves less: use
         ``column_generation(problem, start=network).certificate``.
     arithmetic : {"float", "verified"}, default="float"
         "verified" guards the bound against all rounding, see `qsdp.certificates.verification`. For ``beta = 0`` this
@@ -115,6 +115,8 @@ def _certified(
     count: int,
     request: _Request,
 ) -> Certificate:
+    if isinstance(network, PolynomialNetwork):
+        network = _bilinear(network, problem)
     if isinstance(problem, SufficientStatistics):
         problem, beta = _of_statistics(network, problem, relaxation, beta), None
         relaxation = relaxation if relaxation is not None and relaxation.problem == problem else None
@@ -135,8 +137,6 @@ class _Request:
 
 
 def _of_problem(network: Any, problem: TrainingProblem, relaxation: Any, request: _Request) -> Certificate:
-    if isinstance(network, PolynomialNetwork):
-        return _of_polynomial(network, problem, relaxation, request)
     check_fits(network, problem)
     if request.verified:
         problem.require_rows("arithmetic='verified'")
@@ -159,22 +159,11 @@ def _of_problem(network: Any, problem: TrainingProblem, relaxation: Any, request
             return guarded(certificate) if request.verified else certificate
 
 
-def _of_polynomial(
-    network: PolynomialNetwork, problem: TrainingProblem, relaxation: Any, request: _Request
-) -> Certificate:
-    """Return the certificate of a polynomial network among polynomial networks, from (23)."""
-    check_polynomial(network, problem)
-    if request.exact or request.verified:
-        what = "bound_type='exact'" if request.exact else "arithmetic='verified'"
-        raise InvalidInputError(
-            f"{what} is not for polynomial networks: convert the network with qsdp.from_polynomial, or prove a bound "
-            "with column_generation(problem, neurons='polynomial')"
-        )
-    if relaxation is None:
-        relaxation = solve_polynomial_relaxation(problem, verbose=request.verbose)
-    check_relaxation(relaxation, problem, PolynomialRelaxation)
-    objective = network.objective(problem)
-    return Certificate(min(relaxation.lower_bound, objective), objective)
+def _bilinear(network: PolynomialNetwork, problem: Any) -> BilinearNetwork:
+    """Convert a polynomial network; a problem without an activation has the neurons of the quadratic one."""
+    converted = from_polynomial(network)
+    plain = isinstance(problem, TrainingProblem) and problem.activation is None
+    return replace(converted, activation=None) if plain and converted.activation == QUADRATIC else converted
 
 
 def _of_statistics(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork
-from qsdp.networks.polynomial import QUADRATIC
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation
 
-__all__ = ["check_bilinear", "check_fits", "check_polynomial", "check_relaxation"]
+__all__ = ["check_bilinear", "check_fits", "check_relaxation"]
 
 
 def check_bilinear(network: Any, name: str = "network") -> None:
@@ -22,10 +19,7 @@ def check_bilinear(network: Any, name: str = "network") -> None:
     attribute = next((name for name in ("network", "network_") if hasattr(network, name)), None)
     hint = ""
     if isinstance(network, PolynomialNetwork):
-        hint = (
-            "; convert it with qsdp.from_polynomial, or prove a bound for polynomial networks with "
-            "column_generation(problem, neurons='polynomial')"
-        )
+        hint = "; convert it with qsdp.from_polynomial"
     elif attribute is not None:
         hint = f"; pass its {attribute!r}"
     raise InvalidTypeError(f"{name} must be a BilinearNetwork; got {type(network).__name__}{hint}")
@@ -49,26 +43,9 @@ def check_fits(network: Any, problem: Any, name: str = "network") -> None:
             raise InvalidInputError(f"{name} must have {named} {ours}, as the problem has; got {theirs}")
 
 
-def check_polynomial(network: PolynomialNetwork, problem: TrainingProblem) -> None:
-    """Raise `InvalidInputError` unless `network` is one of those over which (12) minimises."""
-    if problem.blocks is not None:
-        raise InvalidInputError("problem must have data of columns for a PolynomialNetwork; got blocks")
-    ours = (problem.n_features, problem.output_shape, problem.activation or QUADRATIC)
-    theirs = (network.n_inputs, network.output_shape, network.activation)
-    for what, right, wrong in zip(("n_inputs", "outputs of shape", "activation"), ours, theirs, strict=True):
-        if wrong != right:
-            raise InvalidInputError(f"network must have {what} {right}, as the problem has; got {wrong}")
-    M = problem.levels - 1
-    if network.largest_weight > M or np.any((network.Q.astype(np.int16) + M) % 2):
-        levels = ", ".join(map(str, range(-M, M + 1, 2)))
-        raise InvalidInputError(f"network must have first-layer weights among {levels}, the levels of the problem")
-    if np.any(network.bias):
-        raise InvalidInputError("network must have no bias: (12) has none")
-
-
-def check_relaxation(relaxation: Any, problem: TrainingProblem, kind: type[Any] = Relaxation) -> None:
-    """Raise `InvalidInputError` unless `relaxation` is a relaxation of `problem`, of the right kind."""
-    if not isinstance(relaxation, kind):
-        raise InvalidTypeError(f"relaxation must be a {kind.__name__}; got {type(relaxation).__name__}")
+def check_relaxation(relaxation: Any, problem: TrainingProblem) -> None:
+    """Raise `InvalidInputError` unless `relaxation` is a relaxation of `problem`."""
+    if not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
     if relaxation.problem != problem:
         raise InvalidInputError("relaxation must belong to the same problem (data, targets, loss and beta)")

@@ -49,7 +49,7 @@ class PricingResult:
     @classmethod
     def of(cls, results: Sequence[OracleResult], layout: Layout | None = None) -> PricingResult:
         """Combine the results of an oracle for all outputs and blocks."""
-        atoms = Atoms.of_outputs([Atoms.of(result.U, result.V, result.sign) for result in results])
+        atoms = Atoms.of_outputs([Atoms.of(result.U, result.V) for result in results])
         return cls(
             atoms if layout is None else atoms.in_blocks(layout),
             max(result.value for result in results),

@@ -12,18 +12,17 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.progress import progress
 from qsdp._utils.tuning import FIRST_TRY, ROUGH
-from qsdp._utils.validation import RandomState, check_choice, check_random_state, check_real, check_verbose
+from qsdp._utils.validation import RandomState, check_random_state, check_real, check_verbose
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.bilinear import Known, Part, bilinear_part, is_cheap, network_of, share_sums
 from qsdp.column_generation.loop import Round
 from qsdp.column_generation.master import SharedSums
 from qsdp.column_generation.packed import PackedMaster
-from qsdp.column_generation.polynomial import polynomial_result
 from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.instance import Instance
@@ -31,13 +30,10 @@ from qsdp.relaxation.memory import check_memory
 
 __all__ = ["column_generation"]
 
-NEURONS = ("bilinear", "polynomial")
-
 
 def column_generation(
     problem: TrainingProblem,
     *,
-    neurons: str = "bilinear",
     tol: float = 1e-6,
     time_limit: float | None = 60.0,
     relaxation: Relaxation | None = None,
@@ -57,8 +53,6 @@ def column_generation(
     ----------
     problem : TrainingProblem
         With ``beta > 0``. If the loss adds up over outputs, they are trained one after the other.
-    neurons : {"bilinear", "polynomial"}, default="bilinear"
-        "polynomial" trains :math:`\sum_j \alpha_j \sigma(x^T q_j)` on the objective (12) directly.
     tol : float, default=1e-6
         Relative gap at which to stop, > 0.
     time_limit : float or None, default=60.0
@@ -66,7 +60,7 @@ def column_generation(
         best network with the best bound is computed. None means no limit.
     relaxation : Relaxation, optional
         Relaxation of the same problem. The first neurons are sampled from it, and its bound is the first one. By
-        default, it is solved here beyond 28 columns (for bilinear neurons), in at most a quarter of the time.
+        default, it is solved here beyond 28 columns, in at most a quarter of the time.
     start : BilinearNetwork, BlockNetwork or ColumnGenerationResult, optional
         A network whose neurons are tried first. The result of an earlier call, for a problem that may differ in
         `beta`, also contributes the dual vector of its certificate. With the same `beta`, neither objective nor bound
@@ -110,14 +104,13 @@ def column_generation(
     >>> result.status, result.certificate.bound_type, result.relative_gap <= 1e-6
     ('optimal', 'exact', True)
     """
-    _check(problem, neurons, tol, relaxation, start, verbose, callback)
-    if neurons == "bilinear":
-        check_memory(problem, proven=True)
+    _check(problem, tol, relaxation, start, verbose, callback)
+    check_memory(problem, proven=True)
     rng = check_random_state(random_state)
     history: list[Round] = []
     stopped = False
     with deadline.after(time_limit) as limit, progress(verbose) as stages:
-        if neurons == "bilinear" and relaxation is None and not is_cheap(problem):
+        if relaxation is None and not is_cheap(problem):
             with deadline.fraction(FIRST_TRY):
                 relaxation = solve_relaxation(problem, verbose=verbose)
             if stopped := relaxation.interrupted:
@@ -138,8 +131,6 @@ def column_generation(
                 if callback is not None:
                     callback(history[-1])
 
-            if neurons == "polynomial":
-                return polynomial_result(problem, tol, rng, history, partial(report, part=0))
             known = _known(problem, relaxation, start)
             shared = SharedSums(problem.targets)
             if len(ones) > 1:
@@ -155,9 +146,8 @@ def column_generation(
     return replace(result, status="interrupted") if stopped and result.status != "optimal" else result
 
 
-def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, verbose: Any, callback: Any) -> None:
+def _check(problem: Any, tol: Any, relaxation: Any, start: Any, verbose: Any, callback: Any) -> None:
     check_problem(problem)
-    check_choice("neurons", neurons, NEURONS)
     check_real("tol", tol, strict=True)
     check_verbose(verbose)
     if callback is not None and not callable(callback):
@@ -171,15 +161,10 @@ def _check(problem: Any, neurons: Any, tol: Any, relaxation: Any, start: Any, ve
     if relaxation is not None:
         check_relaxation(relaxation, problem)
     if isinstance(start, ColumnGenerationResult):
-        if isinstance(start.network, PolynomialNetwork) or start.problem.with_beta(problem.beta) != problem:
-            raise InvalidInputError("start must be the result of bilinear neurons on the same data, targets and loss")
+        if start.problem.with_beta(problem.beta) != problem:
+            raise InvalidInputError("start must be the result of a call on the same data, targets and loss")
     elif start is not None:
         check_fits(start, problem, "start")
-    if neurons == "polynomial" and problem.blocks is not None:
-        raise InvalidInputError("neurons must be 'bilinear' for blocks, whose samples are matrices; got 'polynomial'")
-    if neurons == "polynomial" and (relaxation is not None or start is not None or not problem.scalar):
-        what = "no relaxation and no start, which are bilinear," if problem.scalar else "a scalar target"
-        raise InvalidInputError(f"problem must have {what} for neurons='polynomial'")
 
 
 def _quadratic_model(problem: TrainingProblem) -> TrainingProblem:

@@ -30,7 +30,6 @@ from qsdp.networks.weights import (
     pack_alpha,
     unpack_alpha,
 )
-from qsdp.problem import TrainingProblem
 
 __all__ = ["PolynomialNetwork", "merged_network", "polynomial_from_archive"]
 
@@ -132,16 +131,6 @@ class PolynomialNetwork(NeuronFunction):
         s = b * sum(columns[:, some] @ self.Q[some] for some in chunks(self.n_neurons, self.n_inputs))
         s0 = c * columns.sum(axis=1) + self.bias
         return QuadraticForm(*(squeezed(part, self.output_shape) for part in (S, s, s0)))
-
-    def objective(self, problem: TrainingProblem) -> float:
-        r"""Compute the objective (12): loss plus :math:`\beta d M \sum_j \|\alpha_j\|_1`, with the M of `problem`.
-
-        On a lifted problem, ``problem.objective`` is that of the bilinear network of the same function, whose neurons
-        have an entry more: :math:`d M + 1` in place of :math:`d M`. Lower bounds of the problem are for that one.
-        """
-        size = problem.n_features * (problem.levels - 1)
-        loss = problem.data_fit.value(problem.outputs(self))
-        return loss + problem.beta * size * float(np.abs(self.alpha).sum())
 
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the network as an explicit quadratic function."""

@@ -1,13 +1,12 @@
 r"""Oracles for the pricing problem of column generation.
 
-The neuron that lowers the training objective fastest maximises the pricing value :math:`|u^T M v|` (bilinear) or
-:math:`|q^T K q|` (polynomial activation) over sign or level vectors, for the matrix of a dual vector. `search`
-finds good neurons in milliseconds; `prove` finds the best one, with an upper bound that anyone can check.
+The neuron that lowers the training objective fastest maximises the pricing value :math:`|u^T M v|` over sign vectors,
+for the matrix of a dual vector. `search` finds good neurons in milliseconds; `prove` finds the best one, with an upper
+bound that anyone can check.
 """
 
 from qsdp.pricing.bilinear import BilinearOracle
-from qsdp.pricing.polynomial import PolynomialOracle
 from qsdp.pricing.result import BoundTree, Leaf, LeafCuts, OracleResult
 from qsdp.pricing.stack import price_stack
 
-__all__ = ["BilinearOracle", "BoundTree", "Leaf", "LeafCuts", "OracleResult", "PolynomialOracle", "price_stack"]
+__all__ = ["BilinearOracle", "BoundTree", "Leaf", "LeafCuts", "OracleResult", "price_stack"]

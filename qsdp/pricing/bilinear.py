@@ -52,18 +52,18 @@ class BilinearOracle(Oracle[PairPool]):
     def _pool(self, scaled: Scaled, threshold: float, max_atoms: int, incumbent: float, slack: float) -> PairPool:
         return PairPool(scaled.M, threshold, max_atoms, incumbent, slack)
 
-    def _draw(self, rng: np.random.Generator, count: int, free: int, size: int) -> FloatArray:
+    def _draw(self, rng: np.random.Generator, count: int, size: int) -> FloatArray:
         return rng.choice([-1.0, 1.0], size=(count, size))
 
-    def _improve(self, pool: PairPool, starts: FloatArray, free: int, rng: np.random.Generator) -> None:
+    def _improve(self, pool: PairPool, starts: FloatArray) -> None:
         improve(pool, starts)
 
     def _tree(self, scaled: Scaled, pool: PairPool) -> BilinearTree:
         return BilinearTree(scaled, pool, self.enumerated)
 
-    def _atoms(self, scaled: Scaled, pool: PairPool) -> tuple[SignArray, SignArray, SignArray]:
+    def _atoms(self, scaled: Scaled, pool: PairPool) -> tuple[SignArray, SignArray]:
         U, V = pool.pairs
-        return scaled.expand(U), scaled.expand(V), np.ones(len(U), dtype=np.int8)
+        return scaled.expand(U), scaled.expand(V)
 
 
 def alternate(M: FloatArray, U: FloatArray) -> FloatArray:

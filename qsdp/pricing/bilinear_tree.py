@@ -7,7 +7,6 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.inner_problem import grothendieck_bound
 from qsdp.pricing.branching import Node, TreeSearch
 from qsdp.pricing.enumeration import Enumeration, fits
 from qsdp.pricing.pool import PairPool
@@ -32,7 +31,6 @@ class BilinearTree(TreeSearch):
             pool,
             order=tail_order(self.M),
             root=np.empty(0, dtype=np.int8),
-            signs=(1,),
             rounding=rounding(self.M),
         )
         self.max_free = enumerated
@@ -42,7 +40,7 @@ class BilinearTree(TreeSearch):
         free = self.size - k
         return free <= self.max_free and fits(self.size, free)
 
-    def enumerate(self, fixed: SignArray, signs: tuple[int, ...]) -> bool:
+    def enumerate(self, fixed: SignArray) -> bool:
         """Enumerate all completions into the pool; return whether the enumeration finished."""
         if self.size == 0:
             return True
@@ -73,16 +71,16 @@ class BilinearTree(TreeSearch):
         for sign in (1, -1):
             signs = np.append(prefix, np.int8(sign))
             c = signs.astype(np.float64) @ self.M[self.order[: k + 1]]
-            children.append(self.child(node, signs, K, c, 0.0, kept))
+            children.append(self.child(node, signs, K, c, kept))
         return children
 
-    def _root_node(self, seed: FloatArray | None, sign: int) -> Node:
+    def _root_node(self, seed: FloatArray | None) -> Node:
         rows = np.abs(self.M).sum(axis=1)
         shifts = [0.5 * np.concatenate([[0.0], z, z[self.order]]) for z in (rows, seed) if z is not None]
         if not deadline.over():
-            z = root_shift(grothendieck_bound, self.M)
+            z = root_shift(self.M)
             shifts.append(np.concatenate([[0.0], z[self.size :], z[: self.size][self.order]]))
-        return self.first_node(free_matrix(self.M[self.order]), np.zeros(self.size), 0.0, sign, shifts)
+        return self.first_node(free_matrix(self.M[self.order]), np.zeros(self.size), shifts)
 
     def _expanded(self, shift: FloatArray, k: int) -> FloatArray:
         n, N = self.size, self.scaled.size

@@ -25,12 +25,11 @@ __all__ = ["Node", "TreeSearch"]
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """Node: the vectors with fixed first entries and a bound on their values, for the form K or -K (`sign`)."""
+    """Node: the vectors with fixed first entries and a bound on their values."""
 
     signs: SignArray
     shift: FloatArray
     bound: float
-    sign: int = 1
 
 
 class TreeSearch(ABC):
@@ -46,12 +45,8 @@ class TreeSearch(ABC):
         Order in which coordinates are fixed.
     root : ndarray of shape (k,), int8
         Values of the coordinates that are fixed from the start.
-    signs : tuple of int
-        Signs of the form, each of which has its own tree.
     rounding : float
         Bound on the rounding error of an evaluated value; the bound of a shift already includes that of eigenvalues.
-    positive : bool
-        Whether shifts must be nonnegative.
     """
 
     def __init__(
@@ -61,23 +56,20 @@ class TreeSearch(ABC):
         *,
         order: npt.NDArray[np.intp],
         root: SignArray,
-        signs: tuple[int, ...],
         rounding: float,
-        positive: bool = False,
     ) -> None:
         self.scaled, self.pool, self.size = scaled, pool, len(scaled.M)
-        self.order, self.inverse, self.root, self.signs = order, np.argsort(order), root, signs
-        self.rounding, self.positive = rounding, positive
+        self.order, self.inverse, self.root, self.rounding = order, np.argsort(order), root, rounding
         self.open: list[tuple[float, int, Node]] = []
         self.closed: list[Node] = []
-        self.enumerated: list[tuple[SignArray, int]] = []
+        self.enumerated: list[SignArray] = []
 
     @abstractmethod
     def _is_small(self, k: int) -> bool:
         """Whether vectors with k fixed coordinates are few enough to be enumerated, or cannot be branched."""
 
     @abstractmethod
-    def _root_node(self, seed: FloatArray | None, sign: int) -> Node:
+    def _root_node(self, seed: FloatArray | None) -> Node:
         """Create the root node, which contains all vectors; `seed` is an optional shift from the caller."""
 
     @abstractmethod
@@ -85,8 +77,8 @@ class TreeSearch(ABC):
         """Create the child nodes, which fix one more coordinate."""
 
     @abstractmethod
-    def enumerate(self, fixed: SignArray, signs: tuple[int, ...]) -> bool:
-        """Enumerate all completions into the pool, for some signs of the form; return whether this finished."""
+    def enumerate(self, fixed: SignArray) -> bool:
+        """Enumerate all completions into the pool; return whether this finished."""
 
     @abstractmethod
     def _expanded(self, shift: FloatArray, k: int) -> FloatArray:
@@ -94,31 +86,21 @@ class TreeSearch(ABC):
 
     def prove(self, seed: FloatArray | None) -> tuple[float, bool]:
         """Prove an upper bound on the maximum; return it, and whether it is exact. `seed` is a shift of the root."""
-        if self._is_small(len(self.root)) and self.enumerate(self.root, self.signs):
-            self.enumerated += [(self.root, sign) for sign in self.signs]
+        if self._is_small(len(self.root)) and self.enumerate(self.root):
+            self.enumerated.append(self.root)
             return self.upper(), True
-        exact = self.run([self._root_node(seed, sign) for sign in self.signs])
+        exact = self.run(self._root_node(seed))
         return self.upper(), exact
 
-    def trees(self) -> tuple[BoundTree, ...]:
-        """Return the tree that proves the bound, for each sign of the form."""
-        order = self.scaled.order(self.order)
-        return tuple(
-            BoundTree(
-                order,
-                (
-                    *(Leaf(signs, None) for signs, own in self.enumerated if own == sign),
-                    *(self._leaf(node) for node in self.bounded() if node.sign == sign),
-                ),
-            )
-            for sign in self.signs
-        )
+    def tree(self) -> BoundTree:
+        """Return the tree that proves the bound."""
+        leaves = (*(Leaf(signs, None) for signs in self.enumerated), *(self._leaf(node) for node in self.bounded()))
+        return BoundTree(self.scaled.order(self.order), leaves)
 
-    def run(self, roots: list[Node]) -> bool:
-        """Close all nodes below `roots`; return whether all were closed."""
+    def run(self, root: Node) -> bool:
+        """Close all nodes below `root`; return whether all were closed."""
         ticket = count()
-        for root in roots:
-            self._push(root, ticket)
+        self._push(root, ticket)
         dive: list[Node] = []
         while self.open or dive:
             diving = bool(dive)
@@ -127,12 +109,12 @@ class TreeSearch(ABC):
                 self.closed.append(node)
                 continue
             small = self._is_small(len(node.signs))
-            if deadline.over() or (small and not self.enumerate(node.signs, (node.sign,))):
+            if deadline.over() or (small and not self.enumerate(node.signs)):
                 for rest in [node, *dive]:
                     self._push(rest, ticket)
                 return False
             if small:
-                self.enumerated.append((node.signs, node.sign))
+                self.enumerated.append(node.signs)
                 continue
             for child in self.children(node):
                 if self._is_closed(child.bound):
@@ -154,28 +136,24 @@ class TreeSearch(ABC):
         """Return the nodes that were not enumerated."""
         return self.closed + [node for _, _, node in self.open]
 
-    def first_node(
-        self, K: FloatArray, c: FloatArray, constant: float, sign: int, shifts: Sequence[FloatArray]
-    ) -> Node:
+    def first_node(self, K: FloatArray, c: FloatArray, shifts: Sequence[FloatArray]) -> Node:
         """Create a root node with the best of several shifts."""
         B = homogenized(c, K)
         bounds = [shift_bound(B, shift) for shift in shifts]
         best = int(np.argmin(bounds))
-        return Node(self.root, shifts[best], constant + bounds[best] + self.rounding, sign)
+        return Node(self.root, shifts[best], bounds[best] + self.rounding)
 
-    def child(
-        self, parent: Node, signs: SignArray, K: FloatArray, c: FloatArray, constant: float, kept: FloatArray
-    ) -> Node:
+    def child(self, parent: Node, signs: SignArray, K: FloatArray, c: FloatArray, kept: FloatArray) -> Node:
         """Create the child node of `signs`; its shift is improved from `kept`, the parent's in child coordinates."""
         B, shift = homogenized(c, K), np.zeros(1)
         if len(K):
-            shift = tighten(K, c, kept[1:], self.pool.target - constant, positive=self.positive)
-        bound = constant + shift_bound(B, shift) + self.rounding
+            shift = tighten(K, c, kept[1:], self.pool.target)
+        bound = shift_bound(B, shift) + self.rounding
         if bound > parent.bound:
-            other = constant + shift_bound(B, kept) + self.rounding
+            other = shift_bound(B, kept) + self.rounding
             if other < bound:
                 bound, shift = other, kept
-        return Node(signs, shift, bound, parent.sign)
+        return Node(signs, shift, bound)
 
     def _leaf(self, node: Node) -> Leaf:
         """Convert a node to a leaf in all coordinates and in the original units."""

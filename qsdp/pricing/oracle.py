@@ -26,8 +26,6 @@ class Oracle(ABC, Generic[AnyPool]):
     """Pricing oracle: search for, and proof of, the largest pricing value of a symmetric matrix of side `size`."""
 
     size: int
-    #: Whether the last coordinate is fixed at +1.
-    lifted: bool = False
 
     def search(
         self,
@@ -66,14 +64,12 @@ class Oracle(ABC, Generic[AnyPool]):
         scaled = Scaled.of(M, self.size)
         n_starts = check_integer("n_starts", n_starts, minimum=0)
         pool = self._collection(scaled, threshold, max_atoms)
-        vectors = self._draw(rng, n_starts, self.size - self.lifted, self.size)
+        vectors = self._draw(rng, n_starts, self.size)
         if starts is not None:
-            given = _checked_starts(starts, self.size)
-            # q and -q are the same neuron only if the constant changes its sign as well.
-            vectors = np.vstack([given * given[:, -1:] if self.lifted else given, vectors])
+            vectors = np.vstack([_checked_starts(starts, self.size), vectors])
         with deadline.after(time_limit):
             if len(vectors) and len(scaled.M):
-                self._improve(pool, vectors[:, scaled.support], len(scaled.M) - self._fixes(scaled), rng)
+                self._improve(pool, vectors[:, scaled.support])
         return self._result(scaled, pool, math.inf, False, ())
 
     def prove(
@@ -126,15 +122,11 @@ class Oracle(ABC, Generic[AnyPool]):
         z = _checked_shift(shift, scaled)
         with deadline.after(time_limit, interrupted=interrupted):
             if n_starts and len(scaled.M):
-                rng, free = np.random.default_rng(0), len(scaled.M) - self._fixes(scaled)
-                self._improve(pool, self._draw(rng, n_starts, free, len(scaled.M)), free, rng)
+                rng = np.random.default_rng(0)
+                self._improve(pool, self._draw(rng, n_starts, len(scaled.M)))
             tree = self._tree(scaled, pool)
             upper, exact = tree.prove(z)
-        return self._result(scaled, pool, scaled.outside(upper), exact, tree.trees())
-
-    def _fixes(self, scaled: Scaled) -> bool:
-        """Whether the last coordinate is fixed at +1 and its row is nonzero in the matrix."""
-        return bool(self.lifted and len(scaled.support) and scaled.support[-1] == self.size - 1)
+        return self._result(scaled, pool, scaled.outside(upper), exact, (tree.tree(),))
 
     def _collection(
         self, scaled: Scaled, threshold: float, max_atoms: int, incumbent: float = 0.0, slack: float = 0.0
@@ -148,11 +140,11 @@ class Oracle(ABC, Generic[AnyPool]):
         """Create an empty pool, for values in units of the scaled matrix."""
 
     @abstractmethod
-    def _draw(self, rng: np.random.Generator, count: int, free: int, size: int) -> FloatArray:
-        """Draw `count` vectors of `size` entries, of which those from `free` on are +1."""
+    def _draw(self, rng: np.random.Generator, count: int, size: int) -> FloatArray:
+        """Draw `count` vectors of `size` entries."""
 
     @abstractmethod
-    def _improve(self, pool: AnyPool, starts: FloatArray, free: int, rng: np.random.Generator) -> None:
+    def _improve(self, pool: AnyPool, starts: FloatArray) -> None:
         """Run local search from `starts`, and add the optima to the pool."""
 
     @abstractmethod
@@ -160,15 +152,15 @@ class Oracle(ABC, Generic[AnyPool]):
         """Create the branch-and-bound search of a proof."""
 
     @abstractmethod
-    def _atoms(self, scaled: Scaled, pool: AnyPool) -> tuple[SignArray, SignArray, SignArray]:
-        """Return U, V and the signs of the atoms in the pool, in all coordinates."""
+    def _atoms(self, scaled: Scaled, pool: AnyPool) -> tuple[SignArray, SignArray]:
+        """Return U and V of the atoms in the pool, in all coordinates."""
 
     def _result(
         self, scaled: Scaled, pool: AnyPool, upper: float, exact: bool, trees: tuple[BoundTree, ...]
     ) -> OracleResult:
-        U, V, sign = self._atoms(scaled, pool)
+        U, V = self._atoms(scaled, pool)
         values = np.ldexp(pool.values, scaled.exponent)
-        return OracleResult(scaled.outside(pool.best), upper, exact, U, V, values, trees, sign)
+        return OracleResult(scaled.outside(pool.best), upper, exact, U, V, values, trees)
 
 
 def _checked_starts(starts: Any, size: int) -> FloatArray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.result import SignArray
 
-__all__ = ["CENTRES", "FormPool", "PairPool", "Pool", "canonical", "signs"]
+__all__ = ["CENTRES", "PairPool", "Pool", "canonical", "signs"]
 
 #: Maximum number of optima near which a round of local search continues.
 CENTRES = 30
@@ -110,29 +109,6 @@ class PairPool(Pool):
         N = len(self.M)
         atoms = self.atoms.reshape(len(self.values), 2 * N)
         return atoms[:, :N], atoms[:, N:]
-
-
-class FormPool(Pool):
-    """Pool of vectors q with value |q' M q|.
-
-    If `even`, q and -q are the same atom.
-    """
-
-    def __init__(self, *arguments: Any, even: bool) -> None:
-        super().__init__(*arguments)
-        self.even = even
-
-    def add(self, vectors: FloatArray) -> FloatArray:
-        """Add vectors, given as rows, and return their values."""
-        forms: FloatArray = np.einsum("ij,ij->i", vectors @ self.M, vectors)
-        chosen = self._chosen(np.abs(forms))
-        if len(chosen):
-            atoms = vectors[chosen].astype(np.int8)
-            if self.even:
-                # One of q and -q: the one whose first nonzero entry is positive.
-                atoms = atoms * np.sign(atoms[np.arange(len(atoms)), np.argmax(atoms != 0, axis=1)])[:, None]
-            self._merge(np.ascontiguousarray(atoms, dtype=np.int8), np.abs(forms[chosen]))
-        return np.abs(forms)
 
 
 def canonical(U: SignArray, V: SignArray) -> tuple[SignArray, SignArray]:

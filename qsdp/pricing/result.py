@@ -52,11 +52,10 @@ class Leaf:
     Attributes
     ----------
     signs : ndarray of shape (k,), int8
-        Values of the coordinates ``order[:k]``: signs, or levels in a polynomial tree.
+        Values of the coordinates ``order[:k]``: signs.
     shift : ndarray or None
         Diagonal z that proves the leaf's bound (see the module ``qsdp.pricing.shifts``). Its shape is (1 + N + N - k,)
-        for (1, v, u_R), and in a polynomial tree (1 + N - k,) for (1, q_R), with the form in units of the largest level
-        and without its constant. None if all completions were enumerated.
+        for (1, v, u_R). None if all completions were enumerated.
     cuts : LeafCuts or None
         Inequalities in the coordinates of the shift. They lower the bound by the sum of their weights.
     """
@@ -75,9 +74,8 @@ class BoundTree:
     order : ndarray of shape (N,), intp
         Order in which coordinates are fixed.
     leaves : tuple of Leaf
-        No leaf's signs are a prefix of another's, and every vector lies in a leaf. In a bilinear tree the sign of
-        ``order[0]`` is +1, as (u, v) and (-u, -v) have the same pricing value. In a polynomial tree every level of
-        every coordinate is covered, except that the constant of a lift is +1 only.
+        No leaf's signs are a prefix of another's, and every vector lies in a leaf. The sign of ``order[0]`` is
+        +1, as (u, v) and (-u, -v) have the same pricing value.
     """
 
     order: npt.NDArray[np.intp]
@@ -97,14 +95,11 @@ class OracleResult:
     exact : bool
         Whether `upper` exceeds `value` by no more than rounding and the requested slack.
     U, V : ndarray of shape (k, N), int8
-        Distinct atoms whose pricing value exceeds the threshold, in decreasing order, with ``u' M v > 0``. For a
-        polynomial oracle, ``V = U``.
+        Distinct atoms whose pricing value exceeds the threshold, in decreasing order, with ``u' M v > 0``.
     values : ndarray of shape (k,)
         Their pricing values.
     trees : tuple of BoundTree
-        The proof of `upper`: one tree, or two for +K and -K of a polynomial oracle; empty if nothing was proven.
-    sign : ndarray of shape (k,), int8
-        Sign of ``u' M v`` before it was made positive: the sign of ``q' K q`` for polynomial oracles, otherwise +1.
+        The proof of `upper`; empty if nothing was proven.
     """
 
     value: float
@@ -114,4 +109,3 @@ class OracleResult:
     V: SignArray
     values: FloatArray
     trees: tuple[BoundTree, ...]
-    sign: SignArray

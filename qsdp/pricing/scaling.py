@@ -13,7 +13,7 @@ from qsdp._utils.numeric import EPS, divided_by_power, exponent_of, symmetrised
 from qsdp._utils.validation import FloatArray, check_matrix
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["Scaled", "form_rounding", "rounding"]
+__all__ = ["Scaled", "rounding"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +74,6 @@ def rounding(M: FloatArray) -> float:
     r"""Bound the rounding error of :math:`\|Mu\|_1` in double precision, for all u at once."""
     # N products per row and N rows give gamma_2N times the sum of magnitudes; two is a safety factor.
     return 2.0 * EPS * (len(M) + 2) * float(np.abs(M).sum())
-
-
-def form_rounding(K: FloatArray, levels: int) -> float:
-    """Bound the rounding error of q' K q in double precision, for all q and orders of summation."""
-    return 4.0 * EPS * (len(K) + 8) * float(np.abs(K).sum()) * (levels - 1.0) ** 2
 
 
 def _scaled(value: float, exponent: int) -> float:

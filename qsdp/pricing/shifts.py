@@ -11,7 +11,6 @@ If F are the first k entries of u, fixed at s, and R the rest, :math:`u^T M v = 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +20,7 @@ from scipy.linalg.lapack import dposv, dpotrf, dpotri
 from qsdp._utils.numeric import EPS, HALF_DIGITS, MARGIN, ROUNDING
 from qsdp._utils.tuning import GAIN, INNER, NEGLIGIBLE, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
-from qsdp.inner_problem import InnerBound, uninterrupted
+from qsdp.inner_problem import grothendieck_bound, uninterrupted
 
 __all__ = ["free_matrix", "homogenized", "root_shift", "shift_bound", "tighten"]
 
@@ -47,8 +46,7 @@ def free_matrix(rows: FloatArray) -> FloatArray:
 def shift_bound(B: FloatArray, z: FloatArray) -> float:
     r"""Compute :math:`\sum_j z_j` plus the trace of a multiple of I that makes ``Diag(z) - B`` semidefinite.
 
-    No :math:`x^T B x` with :math:`x_j^2 = 1` (or, where :math:`z_j \ge 0`, :math:`x_j^2 \le 1`) exceeds it,
-    with the rounding of this computation included.
+    No :math:`x^T B x` with :math:`x_j^2 = 1` exceeds it, with the rounding of this computation included.
     """
     A = np.diag(z) - B
     trace = float(np.abs(A.diagonal()).sum()) + float(np.abs(B).max())
@@ -65,15 +63,15 @@ def shift_bound(B: FloatArray, z: FloatArray) -> float:
     return float(z.sum()) + (len(z) * missing + 2.0 * EPS * len(z) * float(np.abs(z).sum()))
 
 
-def root_shift(bound: Callable[..., InnerBound], M: FloatArray) -> FloatArray:
-    """Compute the best shift of a root node by `maxcut_bound` or `grothendieck_bound`.
+def root_shift(M: FloatArray) -> FloatArray:
+    """Compute the best shift of a root node, for u and v stacked.
 
     Raises
     ------
     KeyboardInterrupt
         The bound, which catches this exception, was interrupted.
     """
-    return uninterrupted(bound(M, tol=GAIN)).z
+    return uninterrupted(grothendieck_bound(M, tol=GAIN)).z
 
 
 def tighten(
@@ -81,8 +79,6 @@ def tighten(
     c: FloatArray,
     z: FloatArray,
     target: float,
-    *,
-    positive: bool,
 ) -> FloatArray:
     r"""Improve the shift z by Newton steps to a shift of `homogenized` (c, K), of shape (1 + p,).
 
@@ -97,8 +93,6 @@ def tighten(
         A shift with ``Diag(z) > K``.
     target : float
         Stop once the bound is below this value, or clearly will not be.
-    positive : bool
-        Whether z must stay positive.
 
     Notes
     -----
@@ -107,10 +101,10 @@ def tighten(
     three times the time. Whole proofs take a fifth fewer leaves with it, and less time from N = 40 on.
     """
     p, q = len(K), len(c)
-    state = _evaluate(K, c, z, positive)
+    state = _evaluate(K, c, z)
     while state is None:
         z = np.abs(z) * MARGIN + ROUNDING * max(float(np.abs(z).max()), float(np.abs(K).max()))
-        state = _evaluate(K, c, z, positive)
+        state = _evaluate(K, c, z)
     size = abs(state.value) + float(np.abs(K).max())
     mu = SMALL * size / p
     for _ in range(PATIENCE):
@@ -124,9 +118,6 @@ def tighten(
         W = inverse[:, :q] @ c
         gradient = 1.0 - 0.25 * W * W - mu * inverse.diagonal()
         hessian = inverse * (0.5 * np.outer(W, W) + mu * inverse)
-        if positive:
-            gradient -= mu / z
-            hessian[np.diag_indices(p)] += mu / (z * z)
         # A unit diagonal helps because the entries of z differ by orders of magnitude near the edge of the cone.
         unit = 1.0 / np.sqrt(hessian.diagonal())
         _, solved, info = dposv(hessian * np.outer(unit, unit), unit * gradient, lower=True)
@@ -136,11 +127,11 @@ def tighten(
             break
         if gap > 2.0 * (decrease + p * mu) and decrease < INNER * gap:
             break
-        t, moved = 1.0, _evaluate(K, c, z + step, positive)
+        t, moved = 1.0, _evaluate(K, c, z + step)
         limit = state.merit(mu)
         while t > HALF_DIGITS and (moved is None or moved.merit(mu) > limit - GAIN * t * decrease):
             t *= 0.5
-            moved = _evaluate(K, c, z + t * step, positive)
+            moved = _evaluate(K, c, z + t * step)
         if t > HALF_DIGITS and moved is not None:
             z, state = z + t * step, moved
         elif mu <= least:
@@ -165,10 +156,8 @@ class _Point:
         return self.value - mu * self.barrier
 
 
-def _evaluate(K: FloatArray, c: FloatArray, z: FloatArray, positive: bool) -> _Point | None:
+def _evaluate(K: FloatArray, c: FloatArray, z: FloatArray) -> _Point | None:
     """Evaluate a shift; return None outside the domain."""
-    if positive and not np.all(z > 0.0):
-        return None
     A = -K
     A[np.diag_indices(len(A))] += z
     L, info = dpotrf(A, lower=True, clean=True)
@@ -180,5 +169,5 @@ def _evaluate(K: FloatArray, c: FloatArray, z: FloatArray, positive: bool) -> _P
         part[: len(c)] = c
         solved = scipy.linalg.solve_triangular(L, part, lower=True, check_finite=False)
         border = 0.25 * float(solved @ solved)
-    barrier = 2.0 * float(np.log(L.diagonal()).sum()) + (float(np.log(z).sum()) if positive else 0.0)
+    barrier = 2.0 * float(np.log(L.diagonal()).sum())
     return _Point(L, border, float(z.sum()) + border, barrier)

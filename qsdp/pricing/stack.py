@@ -109,4 +109,4 @@ def _first_of_each(rows: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
 def _result(
     U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], values: FloatArray, value: float, upper: float, tree: BoundTree
 ) -> OracleResult:
-    return OracleResult(value, upper, True, U, V, values, (tree,), np.ones(len(U), dtype=np.int8))
+    return OracleResult(value, upper, True, U, V, values, (tree,))

@@ -4,7 +4,6 @@ from qsdp.relaxation.backends import available_solvers
 from qsdp.relaxation.bounds import DualBound, best_dual_bound
 from qsdp.relaxation.largest_beta import beta_max
 from qsdp.relaxation.path import RelaxationPath, relaxation_path
-from qsdp.relaxation.polynomial import PolynomialRelaxation, solve_polynomial_relaxation
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_relaxation
@@ -12,7 +11,6 @@ from qsdp.relaxation.spectra import spectral_bound
 
 __all__ = [
     "DualBound",
-    "PolynomialRelaxation",
     "RawSolution",
     "Relaxation",
     "RelaxationPath",
@@ -20,7 +18,6 @@ __all__ = [
     "best_dual_bound",
     "beta_max",
     "relaxation_path",
-    "solve_polynomial_relaxation",
     "solve_relaxation",
     "spectral_bound",
 ]

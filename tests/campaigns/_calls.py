@@ -37,9 +37,7 @@ LONG = {
         for solver, problem in _SOLVERS.items()
     },
     "relaxation_path": "qsdp.relaxation_path(problem, 10**4, tol=1e-10)",
-    "solve_polynomial_relaxation": "qsdp.solve_polynomial_relaxation(lifted, tol=1e-9)",
     "column_generation": f"qsdp.column_generation(problem, {_GENERATION}",
-    "column_generation, polynomial": f"qsdp.column_generation(lifted, neurons='polynomial', {_GENERATION}",
     "polish": "qsdp.polish(network, problem, restarts=10**7)",
     "refit": "[qsdp.refit(network, problem, tol=1e-14) for _ in range(10**6)]",
     "maxcut_bound": "qsdp.maxcut_bound(rng.standard_normal((1500, 1500)), tol=1e-14, max_iter=10**6)",

@@ -21,21 +21,17 @@ Extended = np.longdouble
 _TOLERANCES = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
 
 
-def optimum(problem: qsdp.TrainingProblem, *, corners: bool = True, polynomial: bool = False) -> tuple[float, float]:
+def optimum(problem: qsdp.TrainingProblem, *, corners: bool = True) -> tuple[float, float]:
     """Return the best objective found over all neurons, rounded up, and that of the network without neurons.
 
     Of bilinear neurons those of `corners` have first-layer weights of the largest magnitude: others are means of such.
-    Polynomial ones, sigma(x'q), have the price of their own size.
     """
     M, d = problem.levels - 1, problem.n_features
-    side = M * level_vectors(d, 2) if corners and not polynomial else level_vectors(d, problem.levels)
-    if problem.lifted:
-        # Of a neuron and its negative the one whose last entry is +1.
-        side = np.hstack([side, np.ones((len(side), 1))])
-    elif not polynomial or problem.activation is None:
-        side = side[: (len(side) + 1) // 2]
-    first, second = (np.arange(len(side)),) * 2 if polynomial else np.triu_indices(len(side))
-    return _best(problem, _features(problem, side[first], side[second]), _price(problem, polynomial))[:2]
+    side = M * level_vectors(d, 2) if corners else level_vectors(d, problem.levels)
+    # Of a neuron and its negative, one: with a lift, the one whose last entry is +1.
+    side = np.hstack([side, np.ones((len(side), 1))]) if problem.lifted else side[: (len(side) + 1) // 2]
+    first, second = np.triu_indices(len(side))
+    return _best(problem, _features(problem, side[first], side[second]), _price(problem))[:2]
 
 
 def optimum_of_blocks(problem: qsdp.TrainingProblem) -> tuple[float, float, np.ndarray]:
@@ -51,23 +47,19 @@ def _best(problem: qsdp.TrainingProblem, F: np.ndarray, weight: Any) -> tuple[fl
 
 
 def network_value(
-    problem: qsdp.TrainingProblem, network: qsdp.BilinearNetwork | qsdp.PolynomialNetwork | qsdp.BlockNetwork
+    problem: qsdp.TrainingProblem, network: qsdp.BilinearNetwork | qsdp.BlockNetwork
 ) -> tuple[float, float, float]:
     """Return the objective of a network, from the definition, what it errs by at most, and what floats would."""
-    if polynomial := isinstance(network, qsdp.PolynomialNetwork):
-        U = V = np.hstack([network.Q, np.ones((len(network.Q), problem.size - problem.n_features))])
-    else:
-        U, V = network.U, network.V
+    U, V = network.U, network.V
     if isinstance(network, qsdp.BlockNetwork):
         F, weight = features_of_blocks(problem, U, V, network.block)
     else:
-        F, weight = _features(problem, U.astype(float), V.astype(float)), _price(problem, polynomial)
+        F, weight = _features(problem, U.astype(float), V.astype(float)), _price(problem)
     return (*_value(problem, F, network.alpha, weight), _value(problem, F, network.alpha, weight, 2.0**-52)[1])
 
 
-def _price(problem: qsdp.TrainingProblem, polynomial: bool) -> Any:
-    size = problem.n_features * (problem.levels - 1) if polynomial else problem.dimension
-    return Extended(problem.beta) * Extended(size)
+def _price(problem: qsdp.TrainingProblem) -> Any:
+    return Extended(problem.beta) * Extended(problem.dimension)
 
 
 def _features(problem: qsdp.TrainingProblem, U: np.ndarray, V: np.ndarray) -> np.ndarray:

@@ -449,7 +449,7 @@ def _others() -> list[tuple[str, bytes, Callable[[Path], Any]]]:
         qsdp.column_generation(problem).network.save(folder / "bilinear")
         shared.save(folder / "integers", form="integers")
         shared.save(folder / "set", form="set")
-        qsdp.column_generation(problem, neurons="polynomial").network.save(folder / "polynomial")
+        shared.to_polynomial().save(folder / "polynomial")
         qsdp.SufficientStatistics(keep=4, random_state=0).partial_fit(X, y).save(folder / "statistics")
         (folder / "table.csv").write_text("\n".join(["a,b,label", *rows]))
         fit = f"fit {folder / 'table.csv'} --target label --output {folder / 'model'} --beta 0.1"

@@ -2,7 +2,7 @@
 
 Small random problems (`_problems`), the optimum of each over all neurons (`_optimum`), and everything that the library
 claims about it: relaxations of every solver, early stops among them; certificates in float and verified arithmetic,
-also over batches of rows; column generation of bilinear and polynomial neurons; files, as `qsdp-check` reads them;
+also over batches of rows; column generation; files, as `qsdp-check` reads them;
 calls whose time ends at any of their looks at the clock. A case is made from the seed and its index, nothing else; time
 limits are of processor time.
 
@@ -46,7 +46,7 @@ BOUND_TYPES, ARITHMETICS = ("sdp", "exact"), ("float", "verified")
 #: Shares of the cases that have a step, which are drawn until there is one.
 STEPS = {"relaxation": 0.25, "foreign relaxation": 0.01, "column generation": 0.4, "certify": 0.25, "batches": 0.01}
 #: Shares of the cases, of column generation and of the certificates that have something beside.
-STOPPED, POLYNOMIAL, WIDE, FILE = 0.05, 0.02, 0.15, 0.25
+STOPPED, WIDE, FILE = 0.05, 0.15, 0.25
 #: Time limits of the steps of a case, by how often they are drawn: a stalled step takes all of it.
 SECONDS = {0.02: 0.5, 0.04: 0.42, 0.2: 0.08}
 TOLERANCE = 1e-9
@@ -103,8 +103,6 @@ class _Case:
         if self.stops.random() < STOPPED:
             self._attempt("stopped", self._stop)
         self._compare(self.bounds, self.best)
-        if self.problem.scalar and self.rng.random() < POLYNOMIAL:
-            self._attempt("polynomial column generation", self._generate_polynomial)
 
     def _attempt(self, name: str, step: Callable[[], None]) -> None:
         start = time.monotonic()
@@ -169,16 +167,6 @@ class _Case:
         self.bounds.append(("batches", certificate.lower_bound, options["arithmetic"] == "verified"))
         self._objective("batches", certificate.objective, self.network)
         self._file("batches", certificate, {"X": problem.X, "y": problem.y, "sample_weight": w})
-
-    def _generate_polynomial(self) -> None:
-        tol = self._power(-8, -2)
-        result = qsdp.column_generation(self.problem, neurons="polynomial", tol=tol, **self._limits())
-        value, error, rounding = network_value(self.problem, result.network)
-        name = f"polynomial, {result.certificate.bound_type}"
-        self._ended("polynomial, ", result, tol)
-        self._same(name, result.objective, value, rounding)
-        best = min(optimum(self.problem, polynomial=True)[0], value + error)
-        self._compare([(name, result.lower_bound, False)], best)
 
     def _stop(self) -> None:
         """Make a call whose time ends at one of its looks at the clock, whichever."""

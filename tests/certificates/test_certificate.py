@@ -32,7 +32,6 @@ from qsdp import (
     SufficientStatistics,
     TrainingProblem,
     certify,
-    column_generation,
     from_polynomial,
     solve_relaxation,
 )
@@ -419,11 +418,6 @@ def test_options_that_are_refused(options: dict[str, Any], message: str, solved:
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        (
-            NETWORK.to_polynomial(),
-            r"got PolynomialNetwork; convert it with qsdp.from_polynomial, or .* polynomial networks with "
-            r"column_generation\(problem, neurons='polynomial'\)",
-        ),
         (types.SimpleNamespace(network=NETWORK), "got SimpleNamespace; pass its 'network'"),
         (types.SimpleNamespace(network_=NETWORK), "got SimpleNamespace; pass its 'network_'"),
         (None, "got NoneType$"),
@@ -432,21 +426,29 @@ def test_options_that_are_refused(options: dict[str, Any], message: str, solved:
 def test_other_networks_are_told_the_way(network: Any, message: str) -> None:
     problem = make("squared")
     statistics = SufficientStatistics().partial_fit(problem.X, problem.y)
-    polynomial = isinstance(network, PolynomialNetwork)
-    for data, options in [*([] if polynomial else [(problem, {})]), (statistics, {"beta": 1.0})]:
+    for data, options in [(problem, {}), (statistics, {"beta": 1.0})]:
         with pytest.raises(InvalidInputError, match=f"network must be a BilinearNetwork; {message}"):
             certify(network, data, **options)
 
 
-def test_the_ways_that_the_error_names_lead_to_bounds() -> None:
+@pytest.mark.parametrize("activation", [None, "quadratic", "relu_like"])
+def test_polynomial_networks_are_converted(activation: str | None) -> None:
     P = make("squared")
-    problem = TrainingProblem(P.X, P.y, beta=P.beta, activation="quadratic")
-    polynomial = PolynomialNetwork([[1, -1, 1], [1, 1, 1]], [0.2, -0.1])
-    converted = certify(from_polynomial(polynomial), problem, bound_type="exact")
-    own = column_generation(problem, neurons="polynomial").certificate
-    # Bilinear networks can be better than those with the same two sides.
-    assert converted.lower_bound <= own.lower_bound * (1.0 + 1e-9)
-    assert own.lower_bound <= polynomial.objective(problem)
+    problem = TrainingProblem(P.X, P.y, beta=P.beta, activation=activation)
+    polynomial = PolynomialNetwork([[1, -1, 1], [1, 1, 1]], [0.2, -0.1], activation or "quadratic")
+    bilinear = from_polynomial(polynomial)
+    if activation is None:
+        bilinear = BilinearNetwork(bilinear.U, bilinear.V, bilinear.alpha)
+    certificate = certify(polynomial, problem, bound_type="exact")
+    assert certificate == certify(bilinear, problem, bound_type="exact")
+    assert certificate.objective == problem.objective(bilinear)
+    np.testing.assert_allclose(bilinear.predict(P.X), polynomial.predict(P.X), rtol=1e-12)
+    if activation is not None:
+        statistics = SufficientStatistics().partial_fit(P.X, P.y)
+        streamed = certify(polynomial, statistics, beta=P.beta)
+        assert streamed.objective == pytest.approx(certificate.objective, rel=1e-9)
+        with pytest.raises(InvalidInputError, match="network must have levels 3, as the problem has; got 2"):
+            certify(polynomial, problem.with_levels(3))
 
 
 def test_proofs_that_do_not_fit() -> None:

@@ -20,7 +20,6 @@ from qsdp.column_generation import bilinear, packed, train
 from qsdp.column_generation.master import SharedSums
 from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.restricted import nonnegative_minimum
-from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.pricing import price_stack
 from qsdp.relaxation.instance import Instance
@@ -159,11 +158,6 @@ def test_time_limits_leave_valid_bounds(loss: str) -> None:
     assert result.status == "time limit"
     assert 0.0 <= result.lower_bound <= enumerated_optimum(problem, **TIGHT) * (1.0 + 1e-9)
     assert result.objective == problem.data_fit.value_at_zero
-
-
-def test_polynomial_neurons_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="neurons must be 'bilinear' for blocks"):
-        qsdp.column_generation(random_problem(0), neurons="polynomial")
 
 
 # -- pricing --------------------------------------------------------------------------------------------------

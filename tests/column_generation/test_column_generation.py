@@ -16,14 +16,13 @@ from brute_force import (
     Optimum,
     global_optimum,
     optimal_network,
-    polynomial_features,
     random_neurons,
     random_problem,
     random_vector_problem,
 )
 
 from benchmarks.data.uci_sets import load_uci
-from qsdp import BilinearNetwork, PolynomialNetwork, TrainingProblem, datasets, solve_relaxation
+from qsdp import BilinearNetwork, TrainingProblem, datasets, solve_relaxation
 from qsdp._utils import deadline
 from qsdp.certificates import certificate_of
 from qsdp.certificates.verification import verified_scales
@@ -32,7 +31,7 @@ from qsdp.column_generation.floor import Floor
 from qsdp.column_generation.loop import Round
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import SCALAR_LOSSES
-from qsdp.pricing import BilinearOracle, OracleResult, PolynomialOracle
+from qsdp.pricing import BilinearOracle, OracleResult
 from qsdp.refinement.refitting import refit
 from qsdp.relaxation.instance import Instance
 
@@ -40,9 +39,7 @@ from qsdp.relaxation.instance import Instance
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 #: Modules by way of `sys.modules`: the attribute of `qsdp` is the function.
-SOLVE, BILINEAR, POLYNOMIAL = (
-    sys.modules[f"qsdp.column_generation.{name}"] for name in ("train", "bilinear", "polynomial")
-)
+SOLVE, BILINEAR = (sys.modules[f"qsdp.column_generation.{name}"] for name in ("train", "bilinear"))
 
 
 def at_zero(problem: TrainingProblem) -> float:
@@ -411,7 +408,7 @@ ENDING: list[TrainingProblem] = [
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     # Over for the loop, and without a limit for what it calls.
     ended = SimpleNamespace(**{**vars(deadline), "over": lambda: True})
-    for name in ("loop", "bilinear", "polynomial"):
+    for name in ("loop", "bilinear"):
         monkeypatch.setattr(sys.modules[f"qsdp.column_generation.{name}"], "deadline", ended)
 
 
@@ -650,8 +647,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*args: Any, **options: Any) -> None:
         raise AssertionError("work started")
 
-    for module in (BILINEAR, POLYNOMIAL):
-        monkeypatch.setattr(module, "Master", explode)
+    monkeypatch.setattr(BILINEAR, "Master", explode)
     monkeypatch.setattr(SOLVE, "solve_relaxation", explode)
 
 
@@ -669,8 +665,6 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"tol": -1e-9}, "tol must be a finite number > 0"),
         ({"tol": float("nan")}, "tol must be a finite number > 0; got nan"),
         ({"tol": None}, "tol must be a finite number > 0; got None"),
-        ({"neurons": "linear"}, "neurons must be one of 'bilinear', 'polynomial'; got 'linear'"),
-        ({"neurons": None}, "neurons must be one of 'bilinear', 'polynomial'; got None"),
         ({"verbose": "yes"}, "verbose must be True, False or an integer >= 0; got 'yes'"),
         ({"random_state": -1}, "random_state must be an integer >= 0; got -1"),
         ({"random_state": "0"}, "random_state must be None, a non-negative integer"),
@@ -698,12 +692,11 @@ def test_options_that_are_refused(options: dict[str, Any], message: str) -> None
 
 
 @pytest.mark.usefixtures("no_work")
-@pytest.mark.parametrize("neurons", ["bilinear", "polynomial"])
-def test_problems_that_are_refused(neurons: str) -> None:
+def test_problems_that_are_refused() -> None:
     with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem; got ndarray"):
-        column_generation(PROBLEM.X, neurons=neurons)  # type: ignore[arg-type]
+        column_generation(PROBLEM.X)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="beta must be > 0 for column_generation"):
-        column_generation(random_problem(0, 3, 8, beta=0.0), neurons=neurons)
+        column_generation(random_problem(0, 3, 8, beta=0.0))
 
 
 @pytest.mark.parametrize(
@@ -714,119 +707,3 @@ def test_relaxations_of_other_problems(other: TrainingProblem, request: pytest.F
     request.getfixturevalue("no_work")
     with pytest.raises(InvalidInputError, match="relaxation must belong to the same problem"):
         column_generation(PROBLEM, relaxation=relaxation)
-
-
-def test_polynomial_networks_take_nothing_bilinear(request: pytest.FixtureRequest) -> None:
-    relaxation = solve_relaxation(PROBLEM)
-    request.getfixturevalue("no_work")
-    start = BilinearNetwork([[1] * 3], [[1] * 3], [1.0])
-    for options in ({"relaxation": relaxation}, {"start": start}):
-        with pytest.raises(InvalidInputError, match="no relaxation and no start, which are bilinear"):
-            column_generation(PROBLEM, neurons="polynomial", **options)
-    for loss in ("squared", "cross_entropy"):
-        with pytest.raises(InvalidInputError, match="problem must have a scalar target"):
-            column_generation(random_vector_problem(0, 3, 8, 3, loss), neurons="polynomial")
-
-
-# -- polynomial networks -------------------------------------------------------------------------------
-
-
-def polynomial_optimum(problem: TrainingProblem) -> Optimum:
-    """The optimum over all q of the levels, of the objective (12)."""
-    penalty = problem.beta * problem.n_features * (problem.levels - 1)
-    return global_optimum(problem, polynomial_features(problem), penalty)
-
-
-def check_polynomial(
-    result: ColumnGenerationResult, problem: TrainingProblem, optimum: Optimum, *, proven: bool = True
-) -> None:
-    network, certificate = result.network, result.certificate
-    assert isinstance(network, PolynomialNetwork)
-    M = problem.levels - 1
-    assert np.all(np.isin(network.Q, np.arange(-M, M + 1, 2)))
-    # The objective (12) from its definition.
-    a, b, c = problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)
-    t = problem.X @ network.Q.T
-    prediction = (a * t**2 + b * t + c) @ network.alpha
-    penalty = problem.beta * problem.n_features * M * np.abs(network.alpha).sum()
-    value = problem.loss.value(prediction, problem.y) + penalty
-    assert certificate.objective == pytest.approx(value, rel=1e-12, abs=1e-14 * at_zero(problem))
-    assert certificate.objective == network.objective(problem)
-    assert 0.0 <= certificate.lower_bound <= optimum.upper
-    assert certificate.objective >= optimum.lower * (1 - 1e-12)
-    assert np.array_equal(result.predict(problem.X), network.predict(problem.X))
-    check_history(result)
-    if proven:
-        assert result.status == "optimal"
-        assert certificate.bound_type == "exact"
-        assert result.relative_gap <= 1.1e-8
-        assert result.objective == pytest.approx(optimum.upper, rel=1e-7, abs=1e-9 * at_zero(problem))
-        assert network.n_neurons <= max(1, problem.n_samples)
-        assert network.n_neurons == 1 or np.all(network.alpha)
-
-
-@pytest.mark.parametrize("levels", [2, 3])
-@pytest.mark.parametrize("activation", [None, *ACTIVATIONS], ids=str)
-def test_polynomial_optimum(activation: Any, levels: int) -> None:
-    losses = ["squared", "squared", "huber", "logistic", "absolute", "hinge", "squared_hinge"]
-    # Activation and levels change the neurons, not the data fit: every other loss is enough.
-    first = list(ACTIVATIONS).index(activation) % 2 if activation in list(ACTIVATIONS) else 0
-    for seed, loss in list(enumerate(losses))[first::2]:
-        d, n = (4, [7, 40][seed % 2]) if levels == 2 else (3, [6, 30][seed % 2])
-        beta = [1e-2, 0.1, 0.5][seed % 3]
-        problem = random_problem(
-            seed, d, n, loss, beta=beta, coarse=seed % 3 == 1, activation=activation, levels=levels
-        )
-        check_polynomial(solve(problem, neurons="polynomial"), problem, polynomial_optimum(problem))
-
-
-def test_polynomial_networks_of_more_levels() -> None:
-    for levels, d in [(4, 3), (5, 2), (9, 1)]:
-        problem = random_problem(levels, d, 15, beta=0.05, activation="relu_like", levels=levels)
-        check_polynomial(solve(problem, neurons="polynomial"), problem, polynomial_optimum(problem))
-
-
-def test_polynomial_and_bilinear_networks_of_one_problem() -> None:
-    # Every neuron of the one kind is a neuron of the other, but penalties differ by the constant's.
-    problem = random_problem(1, 4, 20, beta=0.1)
-    bilinear, polynomial = solve(problem), solve(problem, neurons="polynomial")
-    assert bilinear.objective < polynomial.objective * (1 - 1e-6)
-
-
-def test_polynomial_zero() -> None:
-    problem = random_problem(0, 3, 10, beta=1e6, activation="relu_like")
-    result = solve(problem, neurons="polynomial")
-    check_polynomial(result, problem, polynomial_optimum(problem))
-    assert not np.any(result.network.alpha)
-    assert result.objective == at_zero(problem)
-
-
-def test_polynomial_interrupts_and_time_limits(request: pytest.FixtureRequest) -> None:
-    problem = random_problem(2, 5, 20, beta=0.1, activation="relu_like")
-    optimum = polynomial_optimum(problem)
-    stopped = solve(problem, neurons="polynomial", callback=stop_after(2))
-    check_polynomial(stopped, problem, optimum, proven=False)
-    assert (stopped.status, stopped.rounds) == ("interrupted", 2)
-    limited = solve(problem, neurons="polynomial", time_limit=1e-3)
-    check_polynomial(limited, problem, optimum, proven=False)
-    assert limited.status in {"time limit", "optimal"}
-    request.getfixturevalue("no_time")
-    nothing = solve(problem, neurons="polynomial")
-    check_polynomial(nothing, problem, optimum, proven=False)
-    assert (nothing.status, nothing.rounds) == ("time limit", 1)
-
-
-def test_polynomial_pricing_values_that_are_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Loose(PolynomialOracle):
-        def prove(self, M: Any, **options: Any) -> OracleResult:
-            proven = super().prove(M, **options)
-            return dataclasses.replace(proven, upper=2.0 * proven.upper, exact=False)
-
-    monkeypatch.setattr(POLYNOMIAL, "PolynomialOracle", Loose)
-    problem = random_problem(2, 4, 20, beta=0.1)
-    optimum = polynomial_optimum(problem)
-    result = solve(problem, neurons="polynomial")
-    check_polynomial(result, problem, optimum, proven=False)
-    assert (result.status, result.certificate.bound_type) == ("stalled", "sdp")
-    assert result.lower_bound < 0.99 * optimum.lower
-    assert result.objective == pytest.approx(optimum.upper, rel=1e-6)

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from brute_force import Pinball, global_optimum, polynomial_features, random_problem, random_vector_problem, weighted
+from brute_force import Pinball, global_optimum, random_problem, random_vector_problem, weighted
 
 import qsdp
 from qsdp import TrainingProblem
 from qsdp.column_generation import column_generation, master
 from qsdp.column_generation.restricted import solve_restricted
 from qsdp.exceptions import SolverError
-from qsdp.losses import LOSSES, SCALAR_LOSSES, DataFit, Huber, Logistic, Loss, get_loss
+from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Loss, get_loss
 
 
 class Bare(Logistic):
@@ -108,7 +108,6 @@ def test_a_loss_without_equations_is_refused_before_any_work(monkeypatch: pytest
     monkeypatch.setattr(TrainingProblem, "adjoint", None)
     for refused in (
         lambda: column_generation(problem),
-        lambda: column_generation(problem, neurons="polynomial"),
         lambda: qsdp.refit(network, problem),
         lambda: solve_restricted(np.ones((12, 1)), problem.data_fit, np.ones(1)),
     ):
@@ -127,20 +126,6 @@ def test_weights_are_repeated_rows(loss: str, vector: bool) -> None:
     assert one.objective == pytest.approx(other.objective, rel=1e-9)
     assert one.lower_bound == pytest.approx(other.lower_bound, rel=1e-9)
     assert one.certificate.bound_type == other.certificate.bound_type == "exact"
-
-
-@pytest.mark.parametrize("loss", SCALAR_LOSSES)
-def test_polynomial_neurons_of_weighted_samples(loss: str) -> None:
-    for activation, levels in ((None, 2), ("relu_like", 3)):
-        both = problems(loss, False, beta=0.3, activation=activation, levels=levels)
-        results = [column_generation(problem, neurons="polynomial", tol=1e-10) for problem in both]
-        assert results[0].objective == pytest.approx(results[1].objective, rel=1e-9)
-        assert results[0].lower_bound == pytest.approx(results[1].lower_bound, rel=1e-9)
-        problem = both[0]
-        penalty = problem.beta * problem.n_features * (levels - 1)
-        optimum = global_optimum(problem, polynomial_features(problem), penalty)
-        assert results[0].lower_bound <= optimum.upper * (1 + 1e-9)
-        assert results[0].objective >= optimum.lower * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("rows", ["gram", "all"])

@@ -201,17 +201,6 @@ def path():
     return joined(parts)
 
 
-def polynomial_relaxations():
-    """Solve the relaxation of networks of polynomial activation directly."""
-    parts = {}
-    for levels in (2, 3):
-        problem = problem_of(n=20, d=4, activation="relu_like", levels=levels)
-        found = qsdp.solve_polynomial_relaxation(problem, "clarabel", 1e-8)
-        bounds = {"lower bound": found.lower_bound, "objective": found.objective}
-        parts[f"{levels} levels"] = {name: to_gap(value, 1e-6) for name, value in bounds.items()}
-    return joined(parts)
-
-
 def sign_forms():
     """Bound quadratic and bilinear forms over signs, and round to signs."""
     rng = np.random.default_rng(21)
@@ -316,14 +305,12 @@ def exact(loss, vector):
 
 
 def exact_settings():
-    """Prove optima of other neurons, and one beyond enumeration."""
+    """Prove optima of lifted neurons, and one beyond enumeration."""
     relu, wide = problem_of(activation="relu_like", levels=3, beta=5.0), problem_of(n=60, d=34, beta=20.0)
     prove = partial(qsdp.column_generation, time_limit=None)
-    polynomial = prove(problem_of(activation="relu_like"), neurons="polynomial")
     return joined(
         {
             "relu_like, 3 levels": of_certificate(prove(relu, tol=1e-8).certificate, 1e-8),
-            "polynomial neurons": of_certificate(polynomial.certificate, 1e-6),
             "branch and bound": of_certificate(prove(wide).certificate, 1e-6),
         }
     )
@@ -422,7 +409,6 @@ CASES = {
     "conic solvers": conic_solvers,
     "largest beta": largest_betas,
     "path": path,
-    "polynomial relaxation": polynomial_relaxations,
     "forms over signs": sign_forms,
     **{f"shaping, {method}": partial(shaping, method) for method in ("krivine", "adaptive")},
     "sampling": sampling,

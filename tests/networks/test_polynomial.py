@@ -20,7 +20,6 @@ from qsdp import (
     BilinearNetwork,
     PolynomialActivation,
     PolynomialNetwork,
-    TrainingProblem,
     from_polynomial,
     load_network,
     to_polynomial,
@@ -482,22 +481,6 @@ def test_predictions_against_loops(
 def test_int8_products_do_not_overflow() -> None:
     network = PolynomialNetwork(np.full((2, 300), 127, dtype=np.int8), [1.0, 1.0])
     assert network.predict(np.ones((1, 300))).tolist() == [2.0 * (300 * 127) ** 2]
-
-
-@pytest.mark.parametrize("C", [None, 3])
-@pytest.mark.parametrize("levels", [2, 4])
-def test_the_objective_against_loops(levels: int, C: int | None) -> None:
-    # (12): the loss plus beta d M sum |alpha|, M that of the problem, whatever the neurons' weights are.
-    rng = np.random.default_rng(levels)
-    n, d, beta = 6, 4, 0.7
-    X, y = rng.standard_normal((n, d)), rng.standard_normal(n if C is None else (n, C))
-    for activation in ((1, 0, 0), (0.3, -1, 2)):
-        problem = TrainingProblem(X, y, beta=beta, activation=activation, levels=levels)
-        network = polynomial(rng, 5, d, activation, M=2, C=C, bias=True)
-        residuals = (polynomial_looped(network, X) - y).ravel().tolist()
-        weights = [abs(value) for value in network.alpha.ravel().tolist()]
-        expected = math.fsum(r * r for r in residuals) + beta * d * (levels - 1) * math.fsum(weights)
-        np.testing.assert_allclose(network.objective(problem), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -224,8 +224,3 @@ def test_beta_max_is_the_largest_over_the_blocks():
     largest = qsdp.beta_max(problem)
     for share, moved in ((0.99, True), (1.001, False)):
         assert (conic_value(problem.with_beta(share * largest)) < problem.data_fit.value_at_zero * (1 - 1e-9)) == moved
-
-
-def test_polynomial_relaxation_is_refused():
-    with pytest.raises(InvalidInputError, match="data of columns for the polynomial relaxation; got blocks"):
-        qsdp.solve_polynomial_relaxation(random_problem(0))

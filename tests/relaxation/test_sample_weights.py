@@ -129,17 +129,6 @@ def test_paths_and_reduced_samples_count_rows(loss):
         assert_equal(*found, 5e-6)
 
 
-@pytest.mark.parametrize("loss", ["squared", "huber", "logistic"])
-def test_polynomial_relaxations_count_rows(loss):
-    X, y = data(10, 3, loss)
-    counts = np.resize(COUNTS, 10)
-    one = qsdp.TrainingProblem(X, y, beta=0.5, loss=loss, sample_weight=counts)
-    other = qsdp.TrainingProblem(np.repeat(X, counts, axis=0), np.repeat(y, counts), beta=0.5, loss=loss)
-    found = [qsdp.solve_polynomial_relaxation(problem, solver="clarabel") for problem in (one, other)]
-    assert found[0].objective == pytest.approx(found[1].objective, rel=1e-5)
-    assert found[0].lower_bound == pytest.approx(found[1].lower_bound, rel=1e-4)
-
-
 # -- losses of one's own ------------------------------------------------------------------------------------
 
 

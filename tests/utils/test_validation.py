@@ -419,7 +419,6 @@ ENTRIES: dict[str, Entry] = {
     ),
     "with_levels": (lambda p, r, kw: p.with_levels(**kw), ("levels",)),
     "transfer": (lambda p, r, kw: r.relaxation.with_levels(**kw), ("levels",)),
-    "polynomial": (lambda p, r, kw: qsdp.solve_polynomial_relaxation(p, **kw), ("solver", "tol")),
     "solve_and_sample": (
         lambda p, r, kw: solve_and_sample(X, Y, **kw),
         (
@@ -440,8 +439,6 @@ def parameter_cases(table: dict[str, list[Any]]) -> Iterator[Any]:
                     continue  # the same levels
                 if entry not in {"sample_network", "resample"} and argument == "n_neurons" and value is None:
                     continue  # as many as there are by default
-                if entry == "polynomial" and isinstance(value, tuple) and value[1] not in {"scs", "clarabel"}:
-                    continue  # no such solver there
                 yield pytest.param(entry, argument, value, id=f"{entry}-{argument}-{value!r}"[:60])
 
 
