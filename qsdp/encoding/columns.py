@@ -53,7 +53,7 @@ _ODD = 0.05
 _LIKELY = 0.5
 
 #: A finite decimal number without a leading zero; its exponent may make it infinite.
-_DECIMAL = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?!0\d)(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 #: Dates of ISO 8601, of any precision and any offset; pandas decides whether the calendar has them.
 _ISO = re.compile(
@@ -165,7 +165,7 @@ def kind_of(column: Any, name: str, *, declared: bool = False) -> str:
 
 
 #: Texts that begin like a number, after signs, brackets and currencies, or hold nothing but such signs.
-_LIKE_NUMBERS = re.compile(r"\W*([A-Z]{3} ?)?\W*\d|\W+$")
+_LIKE_NUMBERS = re.compile(r"\W*([A-Z]{3}\W*)?\d|\W+$")
 
 #: Patterns of texts, in the order of trial, and how to convert a column of them.
 _REMEDIES = {

@@ -195,6 +195,12 @@ def test_what_looks_like_numbers_is_categories_with_one_warning_and_a_remedy(
     assert model.encoder_.encoding_.columns[0].categories == tuple(sorted(texts))
 
 
+@pytest.mark.filterwarnings("ignore:column 'x' is read as categories")
+def test_long_entries_take_no_longer_than_their_length_allows() -> None:
+    for text in ("1" * 300_000 + "x", "-" * 300_000 + "x", "1," * 150_000, "12 " * 100_000 + "x", "$" * 300_000):
+        assert TableEncoder().fit(pd.DataFrame({"x": [text, "a", "a"]})).encoding_.columns[0].kind == "category"
+
+
 def test_words_and_codes_have_no_warning() -> None:
     for texts in (["red", "blue"], ["Q1", "Q2"], ["id-1", "id-2"], ["Yes", "No"], ["a", "7", "b", "c"]):
         assert fitted(texts).encoding_.columns[0].kind == "category"

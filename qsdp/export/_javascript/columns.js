@@ -10,7 +10,7 @@ const OPTIONS = { unknown: ["error", "ignore"] };
 // The reading rule of Python: texts that are missing, true/false, plain numbers, and dates of ISO 8601.
 const missing = new Set(["", "na", "n/a", "nan", "none", "null", "nat", "?", "-", "."]);
 const truth = new Map([["true", true], ["false", false]]);
-const decimal = /^[+-]?(?!0[0-9])([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$/;
+const decimal = /^[+-]?(?!0[0-9])([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$/;
 const iso =
   /^(?:(\d{4})(?:-(\d\d))?|(\d{4})(-?)(\d\d)\4(\d\d)(?:[T ](\d\d)(?::?(\d\d)(?::?(\d\d)(\.\d+)?)?)?(?: ?(?:Z|([+-])(\d\d):?(\d\d)?))?)?)$/;
 
