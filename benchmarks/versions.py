@@ -10,6 +10,7 @@ from __future__ import annotations
 METHODS = {
     "relaxation": 1,  # solve_relaxation with all solvers, paths, bounds and the inner problem
     "sampling": 1,  # shaping of the covariance and sampling
+    "algorithm_1": 1,  # of qsdp.paper
     "refinement": 2,  # refit, polish
     "moments": 1,  # polish by second moments: squared losses of few inputs
     "column_generation": 1,  # with pricing

@@ -42,7 +42,6 @@ from benchmarks.machinery.common import (
     by,
     decided_inside,
     experiment_in,
-    geometric,
     grid,
     seconds,
     timed,
@@ -273,35 +272,15 @@ def better(here: Records, place: str, said: str, case: str, pair: list[tuple[str
     return decided_inside(claim, names[1], edges) if accuracies else claim
 
 
-def quotes(records: Records) -> dict[str, str]:
-    """Return how many times faster the paper's network is fitted, and its advantage on test rows, over all figures."""
-    faster, points = [], []
-    for name, (_, sizes, _) in FIGURES.items():
-        for m in sizes:
-            here = where(networks(records), set=name, m=m)
-            pair = [where(here, network=network) for network in ("paper", "backprop, signs")]
-            ours, theirs = (by(group, "seconds", "split") for group in pair)
-            if shared := sorted(set(ours) & set(theirs)):
-                faster.append(geometric([theirs[split] / ours[split] for split in shared]))
-                tests = [by(group, "test", "split") for group in pair]
-                points.append(100.0 * float(np.mean([tests[0][split] - tests[1][split] for split in shared])))
-    if not faster:
-        return {}
-    return {
-        "faster": f"{min(faster):.0f} to {max(faster):.0f} times",
-        "points": f"{min(points):.1f} to {max(points):.1f} points",
-    }
-
-
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
-    ours = {"paper": ("relaxation", "sampling"), "polished": ("relaxation", "sampling", "refinement", "moments")}
+    ours = {"paper": ("algorithm_1",), "polished": ("relaxation", "sampling", "refinement", "moments")}
     matched = ("relaxation", "sampling", "distillation")
     return ours.get(case["method"], ("backprop", *(matched if case["method"] == "backprop" else ())))
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("relaxation", "sampling", "refinement", "moments", "distillation", "backprop")
+MEASURED = ("algorithm_1", "relaxation", "sampling", "refinement", "moments", "distillation", "backprop")
 EXPERIMENT = experiment_in(
     __name__, "Figures 2, 3, 5 and 6: accuracy against time", f"{PAPER}, Figures 2, 3, 5 and 6", version=4
 )

@@ -212,8 +212,13 @@ def inputs_of(here: Sequence[Record], constant: bool, m: int) -> str:
     return f"m = {m}, {inputs}{' and a constant' if constant else ''}"
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on."""
+    return ("algorithm_1",) if case["method"] == "program" else ("backprop",)
+
+
 #: Methods whose versions are stored with the records.
-MEASURED = ("relaxation", "sampling", "backprop")
+MEASURED = ("algorithm_1", "backprop")
 EXPERIMENT = experiment_in(
     __name__, "Figures 2, 3, 5 and 6 as printed", f"{PAPER}, Figures 2, 3, 5 and 6, at the printed parameters"
 )
