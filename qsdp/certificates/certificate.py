@@ -48,7 +48,7 @@ class Certificate(Summarized, Gap):
         absolute sums no larger than that of this network; for others it is lower by the excess times the pricing
         values, which are about 1e-16 of their terms. A verified bound is then 0.
     objective : float
-        Objective (24) of the certified network; nan if it is not known, as after `resample` without the training data.
+        Objective (24) of the certified network; nan if it is not known.
     bound_type : {"sdp", "exact"}
         Whether pricing values were bounded by the semidefinite relaxation, or their maximum was computed exactly.
     arithmetic : {"float", "verified"}

@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from qsdp._utils.options import StoredArguments
 from qsdp._utils.parallel import CACHE_FLOATS, chunks
 from qsdp._utils.stored import is_list, is_positive
-from qsdp._utils.validation import FloatArray, check_choice, check_unmasked
+from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_unmasked
 from qsdp.blocks import Blocks, Layout, PatchGeometry, check_layout
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 from qsdp.networks import BlockForm, BlockNetwork
 
-__all__ = ["SCALINGS", "BlockEncoder", "MomentEncoder", "as_array", "block_values"]
+__all__ = ["SCALINGS", "BlockEncoder", "MomentEncoder", "as_array", "block_values", "check_count"]
 
 SCALINGS = ("none", "size")
 
@@ -285,6 +285,13 @@ def as_array(X: Any, sample: str, samples: str, remedy: str) -> npt.NDArray[Any]
                 number = some.start + int(np.argmax(wrong))
                 raise InvalidInputError(f"X must be finite; found NaN or infinity in {sample} {number}")
     return array
+
+
+def check_count(name: str, value: Any, minimum: int) -> int:
+    """Check an integer that becomes part of a shape; floats such as 2.0 are refused."""
+    if isinstance(value, float):
+        raise InvalidTypeError(f"{name} must be an integer >= {minimum}; got {value!r}")
+    return check_integer(name, value, minimum=minimum)
 
 
 def in_cache(count: int, floats: int) -> Iterator[slice]:

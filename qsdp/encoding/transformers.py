@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import fields
 from typing import Any
@@ -13,6 +14,7 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from qsdp._utils.options import StoredArguments
+from qsdp._utils.stored import are_texts
 from qsdp._utils.validation import check_choice, check_sample_weight, errors_of, warn
 from qsdp.encoding.columns import (
     CATEGORY,
@@ -29,7 +31,7 @@ from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import EncodingRule
 from qsdp.encoding.frames import columns_of_training, is_frame, listing
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
 __all__ = ["TableEncoder"]
 
@@ -146,8 +148,28 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         self.encoding_, self.dropped_ = rule.fit(table, names, weights, kinds)
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes of a copy, a pickle or a file, with the encoding as JSON text."""
+        state = dict(super().__getstate__())
+        if "encoding_" in state:
+            state["encoding_"] = json.dumps(self.encoding_.to_state(), allow_nan=False)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the attributes; raise an error if they are not those of an encoder, as in a forged file."""
+        learned = {name: state[name] for name in ("encoding_", "dropped_") if name in state}
+        super().__setstate__({name: value for name, value in state.items() if name not in learned})
+        if learned:
+            self._rule()
+            encoding = Encoding.from_state(json.loads(learned["encoding_"]))
+            self.restore(encoding, learned["dropped_"], named="feature_names_in_" in state)
+            encoding._checked_type(self.dtype)
+            self.get_params(deep=False)
+
     def restore(self, encoding: Encoding, dropped: dict[str, str], *, named: bool) -> None:
         """Set the fitted attributes to those of an equal encoder, whose training data were `named` or not."""
+        if not are_texts(dropped):
+            raise StorageError("dropped_ must be texts by the names of columns")
         names = [column.name for column in encoding.columns]
         self.encoding_, self.dropped_, self.n_features_in_ = encoding, dropped, len(names)
         if named:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.stored import Checks, checked, is_count, is_list, is_number, is_positive
-from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_magnitude, check_real
-from qsdp.encoding.moments import MomentEncoder, as_array, in_cache
+from qsdp._utils.validation import FloatArray, check_flag, check_magnitude, check_real
+from qsdp.encoding.moments import MomentEncoder, as_array, check_count, in_cache
 from qsdp.exceptions import InvalidInputError, StorageError
 
 __all__ = ["Windows"]
@@ -117,9 +117,9 @@ class Windows(MomentEncoder):
     @property
     def _checked_lags(self) -> list[int]:
         for name in ("size", "stride", "segments"):
-            check_integer(name, getattr(self, name), minimum=1)
+            check_count(name, getattr(self, name), 1)
         listed = self.lags if isinstance(self.lags, (list, tuple, range)) else [self.lags]
-        lags = [check_integer("lags", lag, minimum=1) for lag in listed]
+        lags = [check_count("lags", lag, 1) for lag in listed]
         if not lags or len(set(lags)) < len(lags):
             raise InvalidInputError(f"lags must be distinct, at least one; got {self.lags!r:.60}")
         return lags

@@ -7,14 +7,14 @@ from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 
 if TYPE_CHECKING:
     from qsdp.estimators.classifier import QuantizedNetworkClassifier
-    from qsdp.estimators.loading import load
     from qsdp.estimators.regressor import QuantizedNetworkRegressor
+    from qsdp.estimators.saving import load
 
 #: Modules of the names that need scikit-learn, whose import takes longer than that of all of this package.
 _LATER = {
     "QuantizedNetworkClassifier": "classifier",
     "QuantizedNetworkRegressor": "regressor",
-    "load": "loading",
+    "load": "saving",
 }
 
 __all__ = [

@@ -155,9 +155,12 @@ class Explained(_QuantizedNetwork):
 
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
         """Return the moments by which effects are centred, or None if an input depends on several columns."""
-        inputs = _describe(self.encoder_, self._names(None), columns.shape[1])
-        groups = [one.position for one in inputs]
+        groups = self._groups(columns.shape[1])
         return None if _MIXED in groups else InputMoments.of(columns, weights, groups)
+
+    def _groups(self, width: int) -> list[int]:
+        """Return the column that each of the encoder's outputs is made of, by its position, or `_MIXED`."""
+        return [one.position for one in _describe(self.encoder_, self._names(None), width)]
 
     def _rows(self, X: Any) -> FloatArray:
         """Return rows of a table as inputs of the network, without the constant input."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import os
 import time
 from contextlib import nullcontext
@@ -23,7 +22,6 @@ from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, errors_of
 from qsdp.activations import get_activation
 from qsdp.blocks import Blocks
-from qsdp.certificates import Certificate
 from qsdp.encoding import TableEncoder
 from qsdp.encoding.columns import as_table
 from qsdp.encoding.fitting import AUTO
@@ -42,7 +40,6 @@ from qsdp.estimators.inputs import (
 )
 from qsdp.estimators.parameters import training_options
 from qsdp.estimators.saving import save
-from qsdp.estimators.solution import Solution
 from qsdp.estimators.targets import TargetScaling
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError
@@ -53,9 +50,7 @@ from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.shortfall import warn_of_choices
-from qsdp.sampling import sample_network
 from qsdp.statistics.collections import Rows, map_rows
-from qsdp.training_data import check_levels
 
 
 class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
@@ -197,8 +192,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
 
     def _expose(self) -> None:
         # Those of an earlier fit or file do not belong to this network.
-        for name in ("_importances", "_solution"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_importances", None)
         self.network_, self.certificate_ = self.result_.network, self.result_.certificate
         # Exports compare their error bounds with it, also in a later session, without the training data.
         self._score_range = self._range_of_scores()
@@ -237,38 +231,27 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a file that `qsdp.load` reads, without the training data.
 
-        The file holds parameters, encoder, labels, network, the solution of the relaxation, the certificate without its
-        proof, and versions of packages; safetensors with a strict header, no pickle. Probabilities of losses that need
-        a calibration are calibrated first, if they have not been. A loaded estimator predicts the same bit for bit, and
-        `resample` draws other networks.
+        The file has the format of skops, no pickle, and holds parameters, encoder, labels, network, and the numbers of
+        the certificate, but not `result_`. Probabilities of losses that need a calibration are calibrated first, if
+        they have not been. A loaded estimator predicts the same bit for bit.
 
         Raises
         ------
         InvalidInputError
-            The encoding is a transformer of another package, the loss is not one of `qsdp.losses.LOSSES`, or labels are
-            neither numbers nor text. ``joblib.dump`` takes such estimators, and ``model.network_.save`` their networks.
-
-        Warns
-        -----
-        QSDPWarning
-            A parameter that has no form in a file, such as a splitter in `cv`, is replaced by its default.
+            A part of the estimator is not of a type that `qsdp.load` accepts: the loss is not one of
+            `qsdp.losses.LOSSES`, labels are neither numbers nor text, or the encoding is neither one of
+            `qsdp.encoding` nor one of the common transformers of scikit-learn. ``joblib.dump`` or cloudpickle pickles
+            such estimators, and ``model.network_.save`` writes their networks.
         """
         check_is_fitted(self)
         save(self, path)
 
     @property
     def refined_(self) -> str:
-        """How the network was refined after sampling, as `refine`; "none" after a `resample` without training data."""
+        """How the network was refined after sampling, as `refine`."""
         if "_refined" not in vars(self):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute 'refined_': it is not fitted")
         return self._refined
-
-    def _solution_of_relaxation(self) -> Solution | None:
-        """Return the solution that networks are sampled from, if this estimator has it."""
-        if "_result" in vars(self):
-            return Solution.of(self.result_)
-        known: Solution | None = vars(self).get("_solution")
-        return known
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a pickle holds: everything but `result_`, which contains the training data."""
@@ -306,8 +289,6 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         self
         """
         check_is_fitted(self)
-        if "_result" not in vars(self) and (known := self._solution_of_relaxation()) is not None:
-            return self._resample_without_data(known, n_neurons, random_state, levels, refine)
         self._result = self.result_.resample(
             n_neurons,
             random_state,
@@ -320,30 +301,6 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
             verbose=self.verbose,
         )
         self._expose()
-        return self
-
-    def _resample_without_data(
-        self,
-        solution: Solution,
-        n_neurons: int,
-        random_state: RandomState,
-        levels: int | None,
-        refine: str | None,
-    ) -> Any:
-        """Resample a loaded estimator: the new network is not refined, and its objective is not known."""
-        if refine not in {None, "none"}:
-            raise InvalidInputError(f"refine must be 'none' without the training data; got {refine!r}")
-        if solution.layout is not None and levels not in {None, 2}:
-            raise InvalidInputError(f"levels must be 2 for blocks; got {levels!r}")
-        before = getattr(self.network_, "levels", 2)
-        levels = before if levels is None else check_levels(levels)
-        # A bound holds for all networks with the same levels.
-        known = self.certificate_.lower_bound if levels == before else 0.0
-        covariance = solution.covariance(levels, self.network_.output_shape)
-        self.network_ = sample_network(covariance, n_neurons, random_state, allocation=self.allocation)
-        self.certificate_ = Certificate(max(known, solution.bound(levels, self._trained_beta)), math.nan)
-        self._refined = "none"
-        self.__dict__.pop("_importances", None)
         return self
 
     def network_inputs(self, X: Any) -> FloatArray:

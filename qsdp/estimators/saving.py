@@ -1,150 +1,238 @@
-"""Saving of fitted estimators: what prediction and resampling need, without code and without the training data."""
+"""Files of fitted estimators in the format of skops, without code and without the training data.
+
+A file is a ZIP archive of ``schema.json``, which describes a tree of objects, and of one ``.npy`` file for each array.
+Reading trusts nothing: sizes and names are checked before anything is unpacked, every type must be one of `TRUSTED`,
+and all values are checked once the objects exist.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import math
 import os
-from dataclasses import fields
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import warn
-from qsdp.activations import PolynomialActivation
-from qsdp.certificates import Certificate
-from qsdp.encoding import EncodingRule
-from qsdp.encoding.moments import BlockEncoder
-from qsdp.estimators.provenance import versions
-from qsdp.exceptions import InvalidInputError
-from qsdp.losses import LOSSES, Loss
-from qsdp.networks.storage import ESTIMATOR_KIND, write_archive
+from qsdp._utils.files import check_path, write_whole
+from qsdp.estimators.restoring import packed, restored
+from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.networks import load_network
 
-__all__ = ["ENCODER_PARAMETERS", "LABELS", "save"]
+__all__ = ["TRUSTED", "load", "save"]
 
-#: Types of labels: text, booleans, integers and floats; other objects have no form in a file.
-LABELS: dict[str, type] = {"U": str, "b": bool, "i": int, "u": int, "f": float}
+_SKLEARN = (
+    "compose._column_transformer.ColumnTransformer",
+    "decomposition._pca.PCA",
+    "feature_selection._variance_threshold.VarianceThreshold",
+    "impute._base.MissingIndicator",
+    "impute._base.SimpleImputer",
+    "pipeline.FeatureUnion",
+    "pipeline.Pipeline",
+    "preprocessing._data.MaxAbsScaler",
+    "preprocessing._data.MinMaxScaler",
+    "preprocessing._data.PowerTransformer",
+    "preprocessing._data.QuantileTransformer",
+    "preprocessing._data.RobustScaler",
+    "preprocessing._data.StandardScaler",
+    "preprocessing._discretization.KBinsDiscretizer",
+    "preprocessing._encoders.OneHotEncoder",
+    "preprocessing._encoders.OrdinalEncoder",
+    "preprocessing._function_transformer.FunctionTransformer",
+    "preprocessing._polynomial.PolynomialFeatures",
+)
+_LOSSES = (
+    *(f"_piecewise.{name}" for name in ("Absolute", "Hinge", "Huber", "Squared", "SquaredHinge")),
+    "_logistic.Logistic",
+    "_cross_entropy.CrossEntropy",
+)
+_NUMBERS = ("bool", "float32", "float64", "int8", "int16", "int32", "int64", "uint8")
 
-#: Parameters of an encoder in a file: what its rule and its predictions depend on.
-ENCODER_PARAMETERS = {field.name for field in fields(EncodingRule)} | {"handle_unknown"}
+#: All types that files may hold, by the loader of skops that makes them. No file adds to them. Functions, methods and
+#: types whose construction runs code are not among them.
+TRUSTED: dict[str, frozenset[str]] = {
+    "DTypeNode": frozenset({"numpy.dtype"}),
+    "DictNode": frozenset({"builtins.dict"}),
+    "JsonNode": frozenset({"builtins.str"}),
+    "ListNode": frozenset({"builtins.list"}),
+    "NdArrayNode": frozenset({"numpy.float64", "numpy.int64", "numpy.ndarray"}),
+    "ObjectNode": frozenset(
+        {
+            "qsdp.activations.PolynomialActivation",
+            "qsdp.encoding.patches.Patches",
+            "qsdp.encoding.table_blocks.TableBlocks",
+            "qsdp.encoding.transformers.TableEncoder",
+            "qsdp.encoding.windows.Windows",
+            "qsdp.estimators.classifier.QuantizedNetworkClassifier",
+            "qsdp.estimators.regressor.QuantizedNetworkRegressor",
+            *(f"qsdp.losses.{name}" for name in _LOSSES),
+            *(f"sklearn.{name}" for name in _SKLEARN),
+        }
+    ),
+    "SliceNode": frozenset({"builtins.slice"}),
+    "TupleNode": frozenset({"builtins.tuple"}),
+    "TypeNode": frozenset({"builtins.float", "builtins.int", "builtins.str", *(f"numpy.{name}" for name in _NUMBERS)}),
+}
 
-_INSTEAD = "; use joblib.dump for the whole estimator, or model.network_.save for its network"
+#: Bytes that any file may unpack to, and bytes for each byte of the file: about four times what schemas need.
+_ANY_SIZE, _RATIO = 2**22, 100
+
+#: Depth to which objects of a file may contain each other; pipelines in column transformers need about 20.
+_DEEPEST = 64
+
+_SCHEMA, _ARRAY = "schema.json", re.compile(r"[0-9]+\.npy")
+
+#: Beginning of a ZIP archive.
+_MAGIC = b"PK\x03\x04"
+
+#: What the standard library, NumPy, skops and scikit-learn raise for contents that they do not expect.
+_FAULTS = (
+    ArithmeticError, AttributeError, EOFError, ImportError, LookupError, MemoryError, NotImplementedError,
+    RecursionError, RuntimeError, TypeError, ValueError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator, see `QuantizedNetworkRegressor.save`."""
-    network, arrays = model.network_.archive()
-    arrays = {f"network.{name}": array for name, array in arrays.items()}
-    solution = model._solution_of_relaxation()
-    arrays |= {} if solution is None else solution.arrays()
-    arrays |= {"scaling.offset": np.atleast_1d(model.target_scaling_.offset)}
-    arrays |= {"scaling.scale": np.atleast_1d(model.target_scaling_.scale)}
-    if model.target_scaling_.centre is not None:
-        arrays |= {"scaling.centre": model.target_scaling_.centre}
-    arrays |= dict(zip(("ranges.low", "ranges.high"), model._input_ranges, strict=True))
-    scores = model._score_range
-    arrays |= {} if scores is None else {"ranges.scores": scores}
-    moments = model._input_moments
-    arrays |= {} if moments is None else {"moments.mean": moments.mean, "moments.within": moments.within}
-    calibration = getattr(model, "calibration_", None)
-    if calibration is not None:
-        arrays |= {f"calibration.{name}": np.atleast_1d(line) for name, line in calibration.lines._asdict().items()}
-    importances = getattr(model, "feature_importances_", None)
-    arrays |= {} if importances is None else {"importances": importances}
-    factors = getattr(model, "_class_factors", None)
-    arrays |= {} if factors is None else {"class_factors": factors}
-    names = getattr(model, "feature_names_in_", None)
-    header = {
-        "estimator": type(model).__name__,
-        "parameters": _parameters_state(model),
-        "encoder": _encoder_state(model.encoder_),
-        "labels": _labels_state(getattr(model, "classes_", None)),
-        "several": bool(getattr(model, "_several", False)),
-        "n_features": int(model.n_features_in_),
-        "feature_names": None if names is None else names.tolist(),
-        "constant": float(model.constant_),
-        "network": network,
-        "relaxation": {**({} if solution is None else solution.state()), "beta": model._trained_beta},
-        "certificate": _certificate_state(model.certificate_),
-        "provenance": versions(),
-        "refined": model.refined_,
-        "table": model.table_.state() if hasattr(model, "table_") else None,
-    }
-    write_archive(path, ESTIMATOR_KIND, header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    from skops.io import dumps
+
+    plain = object.__new__(type(model))
+    vars(plain).update(packed(model))
+    try:
+        contents = dumps(plain)
+        with zipfile.ZipFile(io.BytesIO(contents)) as archive:
+            schema, members = json.loads(archive.read(_SCHEMA)), {}
+            for number, node in enumerate(_arrays(schema)):
+                members[f"{number}.npy"] = array = archive.read(node["file"])
+                _check_array(array)
+                node["file"] = f"{number}.npy"
+    except _FAULTS as error:
+        raise InvalidInputError(
+            f"the model cannot be saved: {error!s:.200}; pickle it with joblib.dump or cloudpickle, or save its "
+            "network with model.network_.save"
+        ) from None
+    write_whole(path, _archive(schema, members, zipfile.ZIP_DEFLATED))
 
 
-def _parameters_state(model: Any) -> dict[str, Any]:
-    """Return the parameters as JSON values; those without a JSON form are replaced by defaults, with a warning."""
-    defaults, state, lost = type(model)().get_params(deep=False), {}, []
-    for name, value in model.get_params(deep=False).items():
-        if name == "encoding" and value is not None and not isinstance(value, (str, BlockEncoder)):
-            raise InvalidInputError(f"encoding={type(value).__name__}(...) cannot be saved{_INSTEAD}")
-        try:
-            state[name] = _plain(value)
-        except TypeError:
-            if isinstance(value, Loss):
-                raise InvalidInputError(f"loss={value!r:.60} cannot be saved{_INSTEAD}") from None
-            state[name] = _plain(defaults[name])
-            lost.append(name)
-    if lost := [name for name in lost if name != "random_state"]:
-        warn(f"the saved estimator has the defaults of {', '.join(lost)}, whose values have no form in a file")
-    return state
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load an estimator that its `save` wrote, or a network.
+
+    Nothing in the file is executed: its types are compared with a fixed list, and its values are checked. Predictions
+    of a loaded estimator equal those of the saved one bit for bit. Transformers of scikit-learn among its encoders are
+    restored as scikit-learn stores them.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    QuantizedNetworkClassifier, QuantizedNetworkRegressor or a network
+        See also `load_network` and `load_certificate`.
+
+    Raises
+    ------
+    StorageError
+        The file is damaged, holds a type that is not on the list, or is neither an estimator nor a network.
+
+    Examples
+    --------
+    >>> import os, tempfile, qsdp
+    >>> X, y = qsdp.datasets.load_bundled("diabetes")
+    >>> model = qsdp.QuantizedNetworkRegressor(beta="5%", random_state=0).fit(X[:200], y[:200])
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.qsdp")
+    >>> model.save(path)
+    >>> bool((qsdp.load(path).predict(X) == model.predict(X)).all())
+    True
+    """
+    path = check_path(path)
+    with open(path, "rb") as stream:
+        contents = stream.read(len(_MAGIC))
+        if contents != _MAGIC:
+            return load_network(path)
+        contents += stream.read()
+    from skops.io import loads
+
+    try:
+        trusted = sorted(name for names in TRUSTED.values() for name in names)
+        return restored(loads(_checked(contents), trusted=trusted))
+    except _FAULTS as error:
+        raise StorageError(f"{path!r} is not a model of qsdp or is damaged: {error!s:.200}") from None
 
 
-def _plain(value: Any) -> Any:
-    """Return a parameter as JSON values, or raise TypeError if it has no JSON form."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        if isinstance(value, float) and not math.isfinite(value):
-            return {"float": repr(value)}
-        return value
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, PolynomialActivation):
-        return list(value.coefficients)
-    if isinstance(value, Loss) and type(value) in LOSSES.values():
-        return {"loss": value.name, "parameters": [getattr(value, one.name) for one in fields(value)]}  # type: ignore[arg-type]
-    if isinstance(value, BlockEncoder):
-        return {"encoder": type(value).__name__, "parameters": _parameters_of(value)}
-    if isinstance(value, dict):
-        return {"pairs": [[_plain(key), _plain(one)] for key, one in value.items()]}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(one) for one in value]
-    raise TypeError
+def _checked(contents: bytes) -> bytes:
+    """Return an archive of nothing but the checked members of a file."""
+    with zipfile.ZipFile(io.BytesIO(contents)) as archive:
+        members = archive.infolist()
+        names = sorted(member.filename for member in members)
+        allowed = {_SCHEMA, *filter(_ARRAY.fullmatch, names)}
+        if len(set(names)) < len(names) or not set(names) <= allowed:
+            raise StorageError(f"its members are not those of a model; they begin with {names[:3]!r:.90}")
+        if sum(member.file_size for member in members) > max(_ANY_SIZE, _RATIO * len(contents)):
+            raise StorageError(f"it unpacks to more than {_RATIO} times its size")
+        if any(member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} for member in members):
+            raise StorageError("its members are compressed in another way than by deflation")
+        unpacked = {}
+        for member in members:
+            with archive.open(member) as stream:
+                # Whatever the member unpacks to, no more is read; a wrong checksum is an error.
+                unpacked[member.filename] = stream.read(member.file_size)
+    schema = json.loads(unpacked.pop(_SCHEMA))
+    if sorted(node["file"] for node in _arrays(schema)) != sorted(unpacked):
+        raise StorageError("its arrays are not those of its schema")
+    for array in unpacked.values():
+        _check_array(array)
+    return _archive(schema, unpacked, zipfile.ZIP_STORED)
 
 
-def _encoder_state(encoder: Any) -> dict[str, Any] | None:
-    if encoder is None:
-        return None
-    if isinstance(encoder, BlockEncoder):
-        return encoder.to_state()
-    parameters = encoder.get_params(deep=False)
-    return {
-        "parameters": {name: _plain(parameters[name]) for name in sorted(ENCODER_PARAMETERS)},
-        "encoding": encoder.encoding_.to_state(),
-        "dropped": dict(encoder.dropped_),
-    }
+def _arrays(node: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the nodes of numeric arrays of a schema; raise StorageError for a type that is not trusted."""
+    if type(node) is not dict or depth > _DEEPEST:
+        raise StorageError("its schema is not a tree of objects")
+    loader, name = node["__loader__"], f"{node['__module__']}.{node['__class__']}"
+    if name not in TRUSTED.get(loader, ()):
+        raise StorageError(f"it holds an object of the type {name:.90} ({loader:.30}), which models do not hold")
+    # Identities let one node stand for another; they are addresses in the memory of whoever wrote the file.
+    node.pop("__id__", None)
+    content: Any = node.get("content")
+    children: list[Any] = []
+    if loader == "DictNode":
+        children = [node["key_types"], *content.values()]
+    elif loader in {"ListNode", "TupleNode"}:
+        children = content
+    elif loader == "DTypeNode" or (loader == "ObjectNode" and content is not None):
+        children = [content]
+    elif loader == "SliceNode" and not all(one is None or type(one) is int for one in content.values()):
+        raise StorageError("its slices are not made of integers")
+    elif loader == "NdArrayNode" and node["type"] == "json":
+        children = [*content, node["shape"]]
+    elif loader == "NdArrayNode":
+        yield node
+    for child in children:
+        yield from _arrays(child, depth + 1)
 
 
-def _parameters_of(encoder: BlockEncoder) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in encoder.get_params(deep=False).items()}
+def _check_array(contents: bytes) -> None:
+    """Raise StorageError unless the contents are an array of numbers or text, of the size that its header says."""
+    stream = io.BytesIO(contents)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, _, dtype = readers[np.lib.format.read_magic(stream)](stream)
+    if dtype.kind not in "biufU" or not dtype.itemsize:
+        raise StorageError(f"it holds an array of {dtype}, not of numbers or text")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(contents) - stream.tell():
+        raise StorageError(f"it holds an array of shape {shape!r:.60} and another size")
 
 
-def _labels_state(classes: Any) -> dict[str, Any] | None:
-    if classes is None:
-        return None
-    labels = classes.tolist()
-    if classes.dtype.kind in LABELS and all(type(label) is LABELS[classes.dtype.kind] for label in labels):
-        return {"type": classes.dtype.str, "labels": labels}
-    if all(type(label) is str for label in labels):
-        return {"type": "|O", "labels": labels}
-    kinds = sorted({type(label).__name__ for label in labels})
-    raise InvalidInputError(f"labels of the type {', '.join(kinds)} cannot be saved{_INSTEAD}")
-
-
-def _certificate_state(certificate: Certificate) -> dict[str, Any]:
-    return {
-        "bound_type": certificate.bound_type,
-        "arithmetic": certificate.arithmetic,
-        "lower_bound": float(certificate.lower_bound),
-        # The objective of a network that was sampled without the data is not known.
-        "objective": float(certificate.objective) if math.isfinite(certificate.objective) else None,
-    }
+def _archive(schema: dict[str, Any], members: Mapping[str, bytes], compression: int) -> bytes:
+    """Return the file of a schema and of arrays; equal contents give equal bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for name, member in [(_SCHEMA, json.dumps(schema).encode()), *members.items()]:
+            # Without the time of writing.
+            archive.writestr(zipfile.ZipInfo(name), member, compression, 9)
+    return buffer.getvalue()

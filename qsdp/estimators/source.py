@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from qsdp._utils.stored import Checks, checked, is_list, is_number, is_text
+from qsdp._utils.stored import Checks, checked, is_number, is_text
 from qsdp.encoding.columns import DATE, NUMBER
 from qsdp.exceptions import StorageError
 
@@ -45,22 +45,15 @@ class TableSource:
     test_size: float = 0.0
     digest: str | None = None
 
+    def __post_init__(self) -> None:
+        checked("table_", vars(self), _CHECKS)
+        if self.weights == self.target:
+            raise StorageError("table_: the weights are not the target")
+
     @property
     def reading(self) -> dict[str, Any]:
         """Arguments with which `read_table` reads later files as it did the training file."""
         return {"decimal": self.decimal, "thousands": self.thousands, "missing": self.missing}
-
-    def state(self) -> dict[str, Any]:
-        """Return JSON values for `from_state`."""
-        return {**asdict(self), "missing": list(self.missing)}
-
-    @classmethod
-    def from_state(cls, state: Any) -> TableSource:
-        """Return the source of a `state`, or raise StorageError if it is invalid."""
-        fields = checked("table", state, _CHECKS)
-        if fields["weights"] == fields["target"]:
-            raise StorageError("table: the weights are not the target")
-        return cls(**{**fields, "missing": tuple(fields["missing"])})
 
 
 _CHECKS: Checks = {
@@ -69,7 +62,7 @@ _CHECKS: Checks = {
     "kind": lambda value: value in (None, NUMBER, DATE),
     "decimal": lambda value: value in (".", ","),
     "thousands": lambda value: value is None or (is_text(value) and len(value) == 1 and not value.isalnum()),
-    "missing": lambda value: is_list(value) and all(map(is_text, value)),
+    "missing": lambda value: type(value) is tuple and all(map(is_text, value)),
     "seed": lambda value: type(value) is int and value >= 0,
     "test_size": lambda value: is_number(value) and 0.0 <= value < 1.0,
     "digest": lambda value: value is None or (is_text(value) and re.fullmatch("[0-9a-f]{64}", value) is not None),

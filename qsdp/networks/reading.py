@@ -22,7 +22,7 @@ from qsdp.networks.neuron_set import KIND as SET_KIND
 from qsdp.networks.neuron_set import unpack_set
 from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
 from qsdp.networks.polynomial import polynomial_from_archive
-from qsdp.networks.storage import ESTIMATOR_KIND, read_archive, unpack_levels
+from qsdp.networks.storage import read_archive, unpack_levels
 from qsdp.networks.weights import unpack_alpha
 from qsdp.training_data import check_levels
 
@@ -34,8 +34,6 @@ _HEADER: Checks = {"n_neurons": is_count, "n_inputs": is_count, "levels": is_cou
 def load_network(path: str | os.PathLike[str]) -> Any:
     """Load a `BilinearNetwork`, an `IntegerForm` of one, a `PolynomialNetwork`, a `BlockNetwork` or a `BlockForm`.
 
-    If the file is an estimator or a model of the command line, its network, which expects encoded columns, is returned.
-
     Raises
     ------
     StorageError
@@ -43,16 +41,14 @@ def load_network(path: str | os.PathLike[str]) -> Any:
     """
     path = check_path(path)
     with open(path, "rb") as stream:
-        compact = stream.read(len(MAGIC)) == MAGIC
-    kind, header, arrays = ("", {}, {}) if compact else read_archive(path, *NETWORK_KINDS, ESTIMATOR_KIND)
+        beginning = stream.read(len(MAGIC))
+    if beginning.startswith(b"PK"):
+        raise StorageError(f"{path!r} is not a network; if it is a model, read it with qsdp.load(...).network_")
+    compact = beginning == MAGIC
+    kind, header, arrays = ("", {}, {}) if compact else read_archive(path, *NETWORK_KINDS)
     try:
         if compact:
             return blocks_of_contents(Path(path).read_bytes())
-        if kind == ESTIMATOR_KIND:
-            header = header["network"]
-            kind = BLOCK_KIND if "sizes" in header else KIND
-            own = [name for name in arrays if name.startswith("network.")]
-            arrays = {name.removeprefix("network."): arrays[name] for name in own}
         return _READERS[kind](header, arrays)
     except (KeyError, TypeError, InvalidInputError, StorageError) as error:
         raise StorageError(f"{path!r} is not a valid network: {error}") from None

@@ -22,7 +22,6 @@ from qsdp._utils.files import check_path, write_whole
 from qsdp.exceptions import StorageError
 
 __all__ = [
-    "ESTIMATOR_KIND",
     "MOST_INPUTS",
     "bits_of_integers",
     "check_memory",
@@ -35,9 +34,6 @@ __all__ = [
 
 _FORMAT, _VERSION = "qsdp", "1"
 _ENTRY = "qsdp"
-
-#: Kind of the files of estimators, whose header and arrays include the network's.
-ESTIMATOR_KIND = "estimator"
 
 #: Maximum number of inputs of a file.
 MOST_INPUTS = 2**15

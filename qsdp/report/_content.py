@@ -63,7 +63,6 @@ def facts_of_model(model: Any) -> dict[str, Any]:
         "sizes": [(f"network, stored as {what}", _bytes(bits)) for what, bits in sizes.items()]
         + [("means, deviations and thresholds of columns", _bytes(inputs))],
         "certificate": certificate,
-        "known": not math.isnan(certificate.objective),
         "importances": _bars(model._names(None), getattr(model, "feature_importances_", np.zeros(0))),
         "dropped": list(getattr(encoder, "dropped_", {}).items()),
         "options": _options(model, source),

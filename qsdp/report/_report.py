@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from base64 import b64encode
 from collections.abc import Mapping
@@ -21,7 +20,6 @@ from qsdp.report._content import facts_of_model, facts_of_rows, measures, scores
 from qsdp.report._trial import script_of
 from qsdp.tables import read_table
 from qsdp.tables.scored import ScoredRows, scored_rows
-from qsdp.tables.training import evaluate
 
 if TYPE_CHECKING:
     import jinja2
@@ -95,8 +93,6 @@ def make_report(model_file: str | os.PathLike[str], data_file: str | os.PathLike
                 "is its target; leave the data out, or train with `qsdp fit`"
             )
         parts, problem = scored_rows(model, read_table(data_file, **source.reading))
-        if problem is not None and math.isnan(model.certificate_.objective):
-            evaluate(model, problem)
         files.append(_digested("data", data_file))
     if digest := getattr(source, "digest", None):
         files.append(("training rows, encoded", "", digest))

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.summary import first_few
 from qsdp._utils.validation import FloatArray, check_choice, warn
-from qsdp.certificates import Certificate
 from qsdp.encoding.columns import BOOLEAN, CATEGORY, MARKERS, NUMBER, is_missing, kind_of, place_of, read_column
 from qsdp.encoding.frames import listing, require, title
 from qsdp.estimators.source import TableSource
@@ -32,7 +31,6 @@ __all__ = [
     "TASKS",
     "coded_problem",
     "digest_of",
-    "evaluate",
     "has_target",
     "inputs_in",
     "inputs_of",
@@ -283,12 +281,6 @@ def problem_if_trained(model: Any, table: pandas.DataFrame) -> TrainingProblem |
         # Labels, weights or kinds of columns of another table may not be those of training.
         return None
     return problem if digest_of(problem) == source.digest else None
-
-
-def evaluate(model: Any, problem: TrainingProblem) -> None:
-    """Certify the network of a model on its training problem (see `problem_on`), and store the certificate."""
-    bound = model._solution_of_relaxation().bound_with(problem)
-    model.certificate_ = Certificate(bound, problem.objective(model.network_))
 
 
 def coded_problem(model: Any, training: pandas.DataFrame) -> TrainingProblem:

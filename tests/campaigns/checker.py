@@ -19,6 +19,7 @@ import resource
 import tempfile
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -38,7 +39,7 @@ from campaigns._printed import differences, lines_of
 from campaigns._record import Outcome, one_thread
 from qsdp import cli
 from qsdp.networks import NETWORK_KINDS
-from qsdp.networks.storage import ESTIMATOR_KIND, read_archive, write_archive
+from qsdp.networks.storage import read_archive, write_archive
 
 #: Largest time and growth of memory that a small file may cost.
 SECONDS, MEBIBYTES = 5.0, 64
@@ -466,11 +467,18 @@ def _other_file(path: Path, rng: Random, outcome: Outcome) -> None:
     if rng.random() < 0.5:
         path.write_bytes(changed := _corrupted(contents, rng))
         outcome.count("attack", "bytes")
-        if _read(lambda: reader(path), kind, outcome) is not None and changed != contents:
+        read = _read(lambda: reader(path), kind, outcome)
+        # Models may differ in what says nothing of them, such as the time of a member.
+        if read is not None and changed != contents and (kind != "model" or _used(read).tolist() != _of_model()):
             outcome.wrong("accepted", of=kind, attack="bytes")
         return
-    kinds = (*NETWORK_KINDS, ESTIMATOR_KIND, "sufficient statistics")
-    stored, header, arrays = read_archive(path, *kinds)
+    if kind == "model":
+        _forge_model(path, contents, rng, outcome)
+        read = _read(lambda: reader(path), kind, outcome)
+        if read is not None:
+            _read(lambda: _used(read), f"use of a {kind}", outcome)
+        return
+    stored, header, arrays = read_archive(path, *NETWORK_KINDS, "sufficient statistics")
     if rng.random() < 0.5 and arrays:
         name = str(rng.choice(list(arrays)))
         other = _changed(arrays[name], rng)
@@ -486,6 +494,35 @@ def _other_file(path: Path, rng: Random, outcome: Outcome) -> None:
     read = _read(lambda: reader(path), kind, outcome)
     if read is not None:
         _read(lambda: _used(read), f"use of a {kind}", outcome)
+
+
+@cache
+def _of_model() -> list[Any]:
+    """Return the predictions of the model among the other files."""
+    ((contents, reader),) = [(contents, reader) for kind, contents, reader in _others() if kind == "model"]
+    with tempfile.TemporaryDirectory() as name:
+        (path := Path(name) / "model").write_bytes(contents)
+        predictions: list[Any] = _used(reader(path)).tolist()
+    return predictions
+
+
+def _forge_model(path: Path, contents: bytes, rng: Random, outcome: Outcome) -> None:
+    """Write a model with one array changed, or one value of its schema."""
+    with zipfile.ZipFile(io.BytesIO(contents)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    if rng.random() < 0.5:
+        name = str(rng.choice([name for name in members if name.endswith(".npy")]))
+        other = _changed(np.load(io.BytesIO(members.pop(name))), rng)
+        if other is not _GONE:
+            np.save(stream := io.BytesIO(), other)
+            members[name] = stream.getvalue()
+        outcome.count("attack", "array of a model")
+    else:
+        members["schema.json"] = json.dumps(_changed_header(json.loads(members["schema.json"]), rng)).encode()
+        outcome.count("attack", "schema of a model")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, member in members.items():
+            archive.writestr(name, member)
 
 
 def _used(read: Any) -> Any:

@@ -145,3 +145,4 @@ def test_truncated_models(trained: Path, here: Path, keep: int) -> None:
     content = (trained / "label.qsdp").read_bytes()
     (here / "bad.qsdp").write_bytes(content[:keep])
     assert "'bad.qsdp'" in refused("predict", "bad.qsdp", trained / "messy.csv")
+    assert "'bad.qsdp'" in refused("certify", "bad.qsdp", trained / "messy.csv")

