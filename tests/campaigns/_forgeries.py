@@ -384,7 +384,8 @@ def _extremes(rng: Random, v: Valid) -> Forged:
     """Make some entries so large or small that sums overflow, products underflow or terms cancel, and claim a bound."""
     f, n = dict(v.fields), int(rng.integers(1, 3))
     f |= _true_claims(rng, f, v.data)
-    f["lower_bound"] = f["objective"]
+    # What is printed is false, too, if too much is proven: no claim need be.
+    f["lower_bound"] = np.asarray(f["objective"] * float(rng.choice([0.0, 1.0])))
     if "X" in f and v.data is None and f["X"].shape[1] > 1 and "sizes" not in f and rng.random() < 0.3:
         # Two columns cancel in all neurons: floats may find the predictions of the network without neurons.
         x, last = f["X"].astype(float), f["X"].shape[1] - 1
@@ -476,9 +477,22 @@ def _dual(rng: Random, v: Valid) -> Forged:
     f[name] = nu
     for other in {"steps", "mixture"} & set(f) if rng.random() < 0.3 else ():
         f[other] = -f[other]
-    if rng.random() < 0.7:
+    if rng.random() < 0.4:
         f["lower_bound"] = np.array(float(f["objective"]) * float(rng.choice([1.0, 1 - 1e-10, 0.999])))
     return _forged(f, v.data)
+
+
+def _cut_vectors(rng: Random, v: Valid) -> Forged:
+    """Give cuts negative weights, even sums, other coordinates or more weight."""
+    if "cuts" not in v.fields or not v.fields["cut_weights"].size:
+        return _dual(rng, v)
+    f = v.fields | {"lower_bound": np.array(0.0)}
+    name = str(rng.choice(["cut_weights", "cut_values", "cut_nodes"]))
+    if name == "cut_weights":
+        return _forged(f | {name: f[name] * float(rng.choice([-1.0, -100.0, 0.0, 100.0, np.inf]))}, v.data)
+    if name == "cut_values":
+        return _forged(f | {name: f[name] * int(rng.choice([0, 2, 3, -1]))}, v.data)
+    return _forged(f | {name: f[name] + int(rng.integers(-3, 4))}, v.data)
 
 
 def _problem(rng: Random, v: Valid) -> Forged:
@@ -535,6 +549,7 @@ FORGERS: dict[str, Callable[[Random, Valid], Forged]] = {
     "steps of claims": _claims,
     "first-layer weights": _weights,
     "dual vector": _dual,
+    "vectors of cuts": _cut_vectors,
     "another problem": _problem,
     "sums and statistics": _stated,
 }

@@ -19,6 +19,15 @@ def draw(rng: Random, extreme: bool = False) -> tuple[str, Arrays, Arrays | None
 
     Extreme ones have data, targets, weights and penalties of sizes that are far apart.
     """
+    while True:
+        try:
+            return _drawn(rng, extreme)
+        except OverflowError:
+            # Sums beyond floats have no certificate: another one is drawn.
+            continue
+
+
+def _drawn(rng: Random, extreme: bool) -> tuple[str, Arrays, Arrays | None]:
     kind = str(rng.choice(KINDS))
     loss = "squared" if kind in ("sums", "statistics") else str(rng.choice(LOSSES))
     C = 0 if kind == "statistics" else int(rng.integers(2, 4)) if loss == "cross_entropy" else int(rng.integers(0, 4))
