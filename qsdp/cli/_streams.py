@@ -106,9 +106,19 @@ def _failures_in_one_line(*, debug: bool) -> Iterator[None]:
     except Exception as error:
         if debug:
             traceback.print_exc()
+        if _is_interrupt(error):
+            say("Interrupted", "red")
+            raise typer.Exit(130) from None
         message, code = _explain(error)
         say(f"Error: {message}", "red")
         raise typer.Exit(code) from None
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C led to an error: compiled code, as of NumPy, replaces what is raised inside it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def _explain(error: Exception) -> tuple[str, int]:

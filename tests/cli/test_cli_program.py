@@ -105,9 +105,13 @@ def test_errors_one_can_do_something_about(monkeypatch: pytest.MonkeyPatch, erro
     assert refused("datasets", "iris") == f"Error: {message}\n"
 
 
-def test_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("other", [None, ValueError("'T{q:parent:}' is not a valid PEP 3118 buffer format string")])
+def test_interrupt(monkeypatch: pytest.MonkeyPatch, other: Exception | None) -> None:
     def interrupt(name: str) -> None:
-        raise KeyboardInterrupt
+        if other is None:
+            raise KeyboardInterrupt
+        # As NumPy does for what is raised while it reads a format.
+        raise other from KeyboardInterrupt()
 
     monkeypatch.setattr("qsdp.cli._datasets.load_bundled", interrupt)
     result = run("datasets", "iris")
