@@ -1,7 +1,7 @@
 r"""Check a certificate of qsdp with NumPy alone: no solver, no training code, nothing shared with the library.
 
 The claim.  A training problem has data X (n, d), targets y, sample weights w > 0 (one where there are none), a convex
-loss >= 0, beta >= 0 and weights of levels -M, -M + 2, ..., M.  A network of any number of neurons predicts
+loss >= 0, beta > 0 and weights of levels -M, -M + 2, ..., M.  A network of any number of neurons predicts
 
     f(x) = sum_j alpha_j u_j' A(x) v_j,    A(x) = x x',  or, for an activation a t^2 + b t + c with b or c not 0,
                                            A(x) = [[a x x', b/2 x], [b/2 x', c]]  (u_j, v_j end in a sign then),
@@ -81,11 +81,6 @@ into two matrices, which take less time: with p = v + u, q = v - u, z = (z0, z1,
 4 (z0 + sum(a) - u'Mv - sum g) is at least the sum of  4 z0 + p' (Diag(a) - M) p - sum g (2 b0 + (b1 + b2)'p)^2  and
 q' (Diag(a) + M) q - sum g ((b1 - b2)'q)^2.  One of p_i and q_i is 0, the other one +-2: numbers d_i that are added to
 both diagonals, so that both are semidefinite, add sum(d) to the bound.
-
-Without a penalty, beta D = 0, the bound holds if M(nu) = 0.  In floating point, M(nu) is known up to rounding only: it
-counts as zero if its tau is at most 8 times the allowance for rounding.  A network then gains at most the largest tau
-times sum_j |alpha_j| (with blocks, sum omega_r N_r |alpha_j|) from what is left.  The bound is less by this number for
-the network of the file: it holds for all networks whose sum is no larger, and for others less tau times the excess.
 
 What is accepted.  The arithmetic is ordinary floating point; every step adds an allowance for its rounding: the
 worst case for sums, 10 dim(B) eps times the norm for eigenvalues, 16 eps for logarithms and for terms of l*, and the
@@ -223,16 +218,12 @@ class Undecided(Exception):  # noqa: N818 (neither yes nor no)
 
 
 class Verdict(NamedTuple):
-    """What was computed: objective, lower bound, largest pricing value and what it may be, beta D, sum |alpha|.
-
-    With blocks, the sum is that of omega_r N_r |alpha|, since their matrices are divided by omega_r N_r.
-    """
+    """What was computed: objective, lower bound, largest pricing value and what it may be, beta D."""
 
     objective: float
     bound: float
     value: float
     penalty: float
-    weights: float
 
 
 def need(condition: Any, reason: str) -> None:
@@ -1246,7 +1237,7 @@ def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> V
     """
     beta, levels, activation = float(f["beta"]), int(f["levels"]), f["activation"]
     need(2 <= levels <= 128, "levels: there must be 2 to 128")
-    need(beta == 0 or SMALLEST**3 <= beta <= LARGEST**3, f"beta: {beta:g} is not within 1e-300 .. 1e300")
+    need(SMALLEST**3 <= beta <= LARGEST**3, f"beta: {beta:g} is not within 1e-300 .. 1e300")
     need(activation.shape in ((0,), (3,)), "activation: it does not have three coefficients")
     check_range("activation", activation)
     a, b, c = activation.tolist() or (1.0, 0.0, 0.0)
@@ -1269,7 +1260,7 @@ def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> V
         block, penalty = np.zeros(len(alpha), dtype=np.int64), beta * (data.d * L + data.lift)
         check_levels(U, V, alpha, data.d, data.lift, L)
         weights = np.abs(alpha).sum(axis=0)
-    need(math.isfinite(penalty) and (penalty > 0 or isinstance(data, Rows)), "beta: sums need a penalty")
+    need(math.isfinite(penalty), "beta: the numbers are too large")
     priced = penalty * math.fsum(weights)
     if isinstance(data, Sums):
         loss, zero, rounding = data.objective(U, V, alpha, block)
@@ -1286,7 +1277,7 @@ def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> V
     need(abs(objective - claimed) + rounding <= tolerance, f"objective: it is {known}, not {claimed:.12g} as claimed")
 
     C, R = weights.size // len(flat), len(flat)
-    trees, values, vanish = Trees(f, side, C * R), [], True
+    trees, values = Trees(f, side, C * R), []
     for number, (M, error) in enumerate(data.matrices()):
         in_time(end)
         order, leaves = trees.tree(number, len(M))
@@ -1296,22 +1287,18 @@ def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> V
         else:
             largest = pricing_bound(M, order, leaves, progress or sys.stderr, end)
         values.append(largest + error)
-        vanish = vanish and largest <= 8 * error
     # Unlike max, this is NaN if any of them is NaN.
     value = float(np.max([0.0, *values]))
     need(len(values) == C * R and math.isfinite(value), "nu: the numbers are too large")
-    scale = min(1.0, penalty / value) if value > 0 and penalty > 0 else float(penalty > 0 or vanish)
+    scale = min(1.0, penalty / value) if value > 0 else 1.0
     # Multiples below this prove nothing beyond the tolerance, and could underflow.
     bound = data.dual_value(scale) if scale > 1e-15 else 0.0
-    if penalty == 0:
-        # Whatever output or block a network has its weights in.
-        bound -= value * math.fsum(weights) * (1 + 4 * EPS)
     need(math.isfinite(bound), "nu: the numbers are too large")
     bound = max(0.0, bound)
     claimed, tolerance = float(f["lower_bound"]), TOLERANCE * min(objective, zero) + 1e-300
     need(claimed <= bound + tolerance, f"lower_bound: only {bound:.12g} is proven, not {claimed:.12g} as claimed")
     need(0 <= claimed <= objective + tolerance, "lower_bound: it is negative, or above the objective")
-    return Verdict(objective, bound, value, penalty, math.fsum(weights))
+    return Verdict(objective, bound, value, penalty)
 
 
 def check_levels(U: Array, V: Array, alpha: Array, d: int, lift: int, L: int) -> None:
@@ -1432,7 +1419,7 @@ def answer(options: argparse.Namespace) -> int:
         need(bound_type in ("sdp", "exact"), f"bound_type: {bound_type!r:.40} is unknown")
         need(arithmetic in ("float", "verified"), f"arithmetic: {arithmetic!r:.40} is unknown")
         with np.errstate(all="ignore"):
-            objective, bound, value, penalty, total = check(f, end=end)
+            objective, bound, value, penalty = check(f, end=end)
     except OSError as error:
         named = error.filename is not None and error.strerror
         print(f"error: {error.filename!r}: {error.strerror}" if named else f"error: {error}", file=sys.stderr)
@@ -1457,17 +1444,9 @@ def answer(options: argparse.Namespace) -> int:
     print(f"lower bound  {bound:.12g} (computed; claimed {float(f['lower_bound']):.12g})")
     print(f"             ({bound_type} bound, {arithmetic} arithmetic: stated, not checked)")
     print(f"gap          {objective - bound:.4g}, relative {(objective - bound) / objective if objective else 0.0:.4g}")
-    limited = (
-        ""
-        if penalty > 0 or bound == 0
-        else f" of sum {'omega_r N_r ' if 'sizes' in f else ''}|alpha| up to {total:.6g}"
-    )
     print(
-        f"yes: every such network{limited}, of any width, has an objective of at least {bound:.12g}, to a relative "
-        f"{TOLERANCE:g}"
+        f"yes: every such network, of any width, has an objective of at least {bound:.12g}, to a relative {TOLERANCE:g}"
     )
-    if limited:
-        print(f"     (less {value:.3g} for every unit by which the sum is larger, to allow for rounding)")
     return 0
 
 

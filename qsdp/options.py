@@ -18,6 +18,7 @@ from qsdp._utils.tuning import FIRST_TRY
 from qsdp._utils.validation import (
     FloatArray,
     RandomState,
+    check_beta,
     check_choice,
     check_integer,
     check_jobs,
@@ -72,7 +73,7 @@ def _check_neurons(name: str, value: Any) -> int | None:
 
 def _check_beta(name: str, value: Any) -> None:
     if not isinstance(value, str):
-        check_real(name, value)
+        check_beta(name, value)
     elif value != AUTO:
         share_of_beta_max(name, value)
 
@@ -84,7 +85,7 @@ def share_of_beta_max(name: str, value: str) -> float:
     except ValueError:
         share = 0.0
     if not 0.0 < share <= 1.0:
-        allowed = f'a finite number >= 0, "{AUTO}", or a share of beta_max above 0% and up to 100%, such as "5%"'
+        allowed = f'a finite number > 0, "{AUTO}", or a share of beta_max above 0% and up to 100%, such as "5%"'
         raise InvalidInputError(f"{name} must be {allowed}; got {value!r}")
     return share
 
@@ -130,12 +131,12 @@ class TrainingOptions(Options):
         "float or str",
         r"""
         Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples:
-        a number >= 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or
+        a number > 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or
         "auto", the fraction for which the relaxation should leave a gradient of the loss as large as the best
         quadratic ridge regression leaves.
         """,
         _check_beta,
-        "Regularisation: a number >= 0, a fraction of the largest useful beta such as 5%, or auto; larger is simpler.",
+        "Regularisation: a number > 0, a fraction of the largest useful beta such as 5%, or auto; larger is simpler.",
     )
     loss: str | Loss = option(
         "squared",
@@ -246,8 +247,6 @@ class TrainingOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_solver(self.solver, get_loss(self.loss), self.device)
-        if self.refine == "exact" and self.beta == 0.0:
-            raise InvalidInputError("beta must be > 0 for refine='exact', which prices neurons against beta D; got 0")
 
     def limit(self) -> AbstractContextManager[object]:
         """Open the time-limit scope of a call."""

@@ -17,8 +17,8 @@ from qsdp._utils.summary import Summarized, Summary, first_few, format_number
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
+    check_beta,
     check_numbers,
-    check_real,
     equal_weights,
     read_only,
 )
@@ -65,7 +65,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         Targets. Losses for labels (logistic, hinge, squared hinge) take -1 and +1, both present. The cross-entropy
         takes class numbers 0 .. C - 1, each present, or one-hot rows.
     beta : float
-        Regularisation strength, finite and >= 0.
+        Regularisation strength, finite and > 0.
     loss : str or Loss, default="squared"
         A name in `qsdp.losses.LOSSES` or a loss object such as ``Huber(delta=0.5)``.
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
@@ -125,7 +125,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         self.activation = get_activation(activation)
         self.levels = check_levels(levels)
         self.loss: Loss = get_loss(loss)
-        self.beta: float = check_real("beta", beta)
+        self.beta: float = check_beta("beta", beta)
         if isinstance(X, Statistics):
             data = data_of_statistics(X, y, sample_weight, self.loss, self.activation)
         else:
@@ -314,7 +314,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     def with_beta(self, beta: float) -> TrainingProblem:
         """Return the same problem for another beta; the arrays are shared."""
-        return self._replaced(beta=check_real("beta", beta))
+        return self._replaced(beta=check_beta("beta", beta))
 
     def with_loss(self, loss: str | Loss) -> TrainingProblem:
         """Return the same problem with another loss; targets are converted to labels or classes if it requires them.

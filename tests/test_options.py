@@ -133,10 +133,10 @@ def test_flags_of_the_command_line_agree(command: str) -> None:
 
 BAD: list[tuple[str, Any, type[Exception], str]] = [
     ("n_neurons", 0, InvalidInputError, "n_neurons must be an integer from 1 to"),
-    ("beta", -1.0, InvalidInputError, "beta must be a finite number >= 0; got -1.0"),
-    ("beta", "5", InvalidInputError, 'beta must be a finite number >= 0, "auto", or a share'),
-    ("beta", "0%", InvalidInputError, 'beta must be a finite number >= 0, "auto", or a share'),
-    ("beta", "nan%", InvalidInputError, 'beta must be a finite number >= 0, "auto", or a share'),
+    ("beta", -1.0, InvalidInputError, "beta must be a finite number > 0; got -1.0"),
+    ("beta", "5", InvalidInputError, 'beta must be a finite number > 0, "auto", or a share'),
+    ("beta", "0%", InvalidInputError, 'beta must be a finite number > 0, "auto", or a share'),
+    ("beta", "nan%", InvalidInputError, 'beta must be a finite number > 0, "auto", or a share'),
     ("loss", "cubic", InvalidInputError, "loss must be one of"),
     ("activation", "bend", InvalidInputError, "activation must be one of"),
     ("levels", 1, InvalidInputError, "levels must be an integer from 2 to 128; got 1"),
@@ -211,11 +211,6 @@ def test_estimators_refuse_bad_values_before_any_work(
 
 def test_every_parameter_of_an_estimator_is_refused_somehow() -> None:
     assert {name for name, *_ in REFUSED} == defaults_of(qsdp.QuantizedNetworkClassifier).keys()
-
-
-def test_an_exact_refinement_needs_a_regularisation() -> None:
-    with pytest.raises(InvalidInputError, match="beta must be > 0 for refine='exact'"):
-        TrainingOptions(refine="exact", beta=0.0)
 
 
 def test_estimators_keep_what_they_are_given() -> None:

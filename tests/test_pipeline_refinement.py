@@ -107,7 +107,7 @@ def test_the_same_seed_gives_the_same_network() -> None:
         ({"refine": "polish", "time_limit": 0}, "time_limit must be a finite number > 0; got 0"),
         ({"refine": "exact", "time_limit": -1.0}, "time_limit must be a finite number > 0; got -1.0"),
         ({"refine": "exact", "time_limit": float("nan")}, "time_limit must be a finite number > 0; got nan"),
-        ({"refine": "exact", "beta": 0.0}, "beta must be > 0 for refine='exact'"),
+        ({"refine": "exact", "beta": 0.0}, "beta must be a finite number > 0; got 0.0; for nearly no penalty"),
     ],
 )
 def test_bad_input_is_refused_before_any_work(

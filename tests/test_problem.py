@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import qsdp
 from qsdp import BilinearNetwork, SufficientStatistics, TrainingProblem
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Absolute, Hinge, Huber, Logistic, Loss, Squared, SquaredHinge
@@ -123,7 +124,7 @@ def test_a_network_of_one_neuron_is_a_relaxed_point(loss: Loss, seed: int) -> No
 
 def test_penalty_of_the_zero_network_vanishes_for_every_beta() -> None:
     zero = BilinearNetwork([[1, 1]], [[1, 1]], [0.0])
-    for beta in (0.0, 1.0, 1e100, 1e308, np.finfo(np.float64).max):
+    for beta in (1e-300, 1.0, 1e100, 1e308, np.finfo(np.float64).max):
         problem = TrainingProblem([[1.0, 2.0]], [3.0], beta=beta)
         assert problem.objective(zero) == 9.0
 
@@ -469,3 +470,31 @@ def test_other_weights_give_the_problem_that_is_built_with_them() -> None:
     statistics = TrainingProblem.from_statistics(SufficientStatistics().partial_fit(X, y), beta=0.1)
     with pytest.raises(InvalidInputError, match="needs the rows"):
         statistics.reweighted(weights)
+
+
+# -- betas of zero -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda problem: TrainingProblem(problem.X, problem.y, beta=0),
+        lambda problem: problem.with_beta(0),
+        lambda problem: TrainingProblem.from_statistics(
+            SufficientStatistics().partial_fit(problem.X, problem.y), beta=0
+        ),
+        lambda problem: qsdp.solve_and_sample(problem.X, problem.y, beta=0),
+        lambda problem: qsdp.refit(BilinearNetwork([[1, 1]], [[1, 1]], [0.5]), problem, beta=0),
+        lambda problem: qsdp.distill(np.eye(2), problem.X, beta=0),
+        lambda problem: qsdp.certify(
+            BilinearNetwork([[1, 1]], [[1, 1]], [0.5]), [(problem.X, problem.y)], qsdp.solve_relaxation(problem), beta=0
+        ),
+        lambda problem: qsdp.QuantizedNetworkRegressor(beta=0).fit(problem.X, problem.y),
+    ],
+)
+def test_a_beta_of_zero_is_refused_with_a_remedy(call: Any) -> None:
+    problem = TrainingProblem([[1.0, 2.0], [2.0, -1.0], [0.5, 1.0]], [1.0, 0.0, 2.0], beta=1.0)
+    message = "beta must be a finite number > 0; got 0; for nearly no penalty take 1e-6 times qsdp.beta_max(problem)"
+    with pytest.raises(InvalidInputError) as caught:
+        call(problem)
+    assert str(caught.value) == message

@@ -243,12 +243,12 @@ def test_objectives_on_columns_of_all_sizes(scales):
     X, y, w = rows()
     X = X * scales
     statistics = of_parts((X[a : a + 90], y[a : a + 90], w[a : a + 90]) for a in range(0, N_ROWS, 90))
-    reduced = TrainingProblem.from_statistics(statistics, beta=0.0)
+    reduced = TrainingProblem.from_statistics(statistics, beta=1e-9)
     rng = np.random.default_rng(1)
     signs = rng.choice([-1, 1], (20, 2, 6))
     for k in range(20):
         network = qsdp.BilinearNetwork(signs[[k], 0], signs[[k], 1], [rng.standard_normal() / np.max(scales) ** 2])
-        expected = TrainingProblem(X, y, beta=0.0, sample_weight=w).objective(network)
+        expected = TrainingProblem(X, y, beta=1e-9, sample_weight=w).objective(network)
         assert reduced.objective(network) == pytest.approx(expected, rel=1e-13)
 
 
@@ -257,9 +257,10 @@ def test_columns_far_from_zero_keep_their_digits():
     far = X + np.array([1e4, 0.0, 0.0, 1e4, 0.0, 0.0])
     statistics = of_parts((far[a : a + 50], y[a : a + 50]) for a in range(0, N_ROWS, 50))
     network = qsdp.BilinearNetwork([[1, 1, 1, -1, 1, -1]], [[-1, 1, 1, 1, 1, 1]], [0.3])
-    expected = TrainingProblem(far, y, beta=0.0).objective(network)
+    expected = TrainingProblem(far, y, beta=1e-9).objective(network)
     # Both neurons cancel what is of the size of 1e4.
-    assert TrainingProblem.from_statistics(statistics, beta=0.0).objective(network) == pytest.approx(expected, rel=1e-9)
+    found = TrainingProblem.from_statistics(statistics, beta=1e-9).objective(network)
+    assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_first_rows_far_from_the_others_cost_no_digits():
@@ -268,8 +269,8 @@ def test_first_rows_far_from_the_others_cost_no_digits():
     X[:3] = 0.0
     statistics = of_parts([(X[:3], y[:3]), (X[3:], y[3:])])
     network = qsdp.BilinearNetwork([[1, -1]], [[1, -1]], [1.0])
-    expected = TrainingProblem(X, y, beta=0.0).objective(network)
-    found = TrainingProblem.from_statistics(statistics, beta=0.0).objective(network)
+    expected = TrainingProblem(X, y, beta=1e-9).objective(network)
+    found = TrainingProblem.from_statistics(statistics, beta=1e-9).objective(network)
     assert found == pytest.approx(expected, rel=1e-8)
 
 

@@ -79,6 +79,17 @@ def check_real(name: str, value: object, *, minimum: float = 0.0, strict: bool =
     return number
 
 
+def check_beta(name: str, value: object) -> float:
+    """Check a penalty, a finite number above zero, and return a float."""
+    try:
+        return check_real(name, value, strict=True)
+    except InvalidTypeError:
+        raise
+    except InvalidInputError as error:
+        remedy = "; for nearly no penalty take 1e-6 times qsdp.beta_max(problem)"
+        raise InvalidInputError(f"{error}{remedy}") from None
+
+
 def _is_integral(value: object) -> bool:
     """Whether `value` is an integer or an integral float, such as an entry of a NumPy grid."""
     if isinstance(value, Integral):

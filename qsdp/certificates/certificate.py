@@ -22,7 +22,7 @@ from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.bounds import best_scale, entry_size, feasible_scale, largest_scale, pricing_roundings
+from qsdp.relaxation.bounds import best_scale, entry_size, feasible_scale, largest_scale
 from qsdp.relaxation.instance import Instance
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "Proof",
     "certificate_of",
     "load_certificate",
-    "rounding_gain",
 ]
 
 BOUND_TYPES = ("sdp", "exact")
@@ -43,10 +42,7 @@ class Certificate(Summarized, Gap):
     Attributes
     ----------
     lower_bound : float
-        No network, of any width and with any weights, has a smaller objective. For ``beta = 0``, where the optimum is
-        the convex fit of a quadratic function, the bound allows for rounding only in networks whose second layers have
-        absolute sums no larger than that of this network; for others it is lower by the excess times the pricing
-        values, which are about 1e-16 of their terms. A verified bound is then 0.
+        No network, of any width and with any weights, has a smaller objective.
     objective : float
         Objective (24) of the certified network; nan if it is not known.
     bound_type : {"sdp", "exact"}
@@ -193,7 +189,6 @@ def certificate_of(
     scales = np.repeat([scale for _, scale in bounds], problem.n_outputs // len(parts))
     factors = np.repeat(scales, len(trees) // len(scales))
     objective = problem.objective(network)
-    value -= rounding_gain(problem, network, inside * scales, factors * evaluated)
     return Certificate(
         # The proven bound may exceed an optimal objective by its rounding; smaller bounds are proven as well.
         lower_bound=max(0.0, min(value, objective)),
@@ -240,25 +235,6 @@ def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: FloatArray) -> tup
     scale = feasible_scale(instance, nu, uppers, scale)
     value = instance.guarded_dual_value(scale * nu)
     return (value, scale) if value > 0.0 else (0.0, 0.0)
-
-
-def rounding_gain(
-    problem: TrainingProblem,
-    network: BilinearNetwork | BlockNetwork,
-    nu: FloatArray,
-    uppers: Sequence[float] | FloatArray,
-) -> float:
-    r"""Bound by how much rounding lets the network, and others with weights no larger, fall below the bound of `nu`.
-
-    Zero if there is a penalty, since it covers the pricing values. Without one, the pricing values of matrix k, at most
-    ``uppers[k]`` and their rounding, are not exactly zero, and each unit of :math:`\sum_j |\alpha_{jk}|` gains as much.
-    """
-    if problem.beta > 0.0:
-        return 0.0
-    # Absolute sums of every output and block, in the units of the map.
-    owners = np.arange(problem.map.n_blocks)[:, None] == problem.block_of(network)
-    sums = ((problem.prices[:, None] * owners) @ np.abs(network.output_weights)).T.ravel()
-    return float(sums @ (uppers + pricing_roundings(Instance.of(problem), nu)))
 
 
 def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Certificate:

@@ -11,8 +11,8 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.progress import ProgressBar, progress
-from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real, check_verbose, read_only
-from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of, rounding_gain
+from qsdp._utils.validation import FloatArray, check_beta, check_choice, check_integer, check_verbose, read_only
+from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of
 from qsdp.certificates.checks import check_bilinear, check_fits, check_relaxation
 from qsdp.certificates.passes import bound_over_rows, proportional_beta
 from qsdp.certificates.proof import Proof, root_tree, scaled_tree
@@ -23,7 +23,6 @@ from qsdp.networks.polynomial import QUADRATIC
 from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
-from qsdp.relaxation.bounds import candidate_dual
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.memory import check_memory
 from qsdp.statistics import SufficientStatistics
@@ -71,11 +70,8 @@ def certify(
         the hinge or the absolute loss, the gradient proves less: use
         ``column_generation(problem, start=network).certificate``.
     arithmetic : {"float", "verified"}, default="float"
-        "verified" guards the bound against all rounding, see `qsdp.certificates.verification`. For ``beta = 0`` this
-        leaves a bound of 0, because no nonzero dual vector of floats is exactly orthogonal to all quadratic functions
-        of the data; "float" bounds are those of the convex fit of such a function (least squares, for the squared
-        loss). Other losses can also leave 0, if multipliers are too close to the ends of their domain, as with nearly
-        separable classes.
+        "verified" guards the bound against all rounding, see `qsdp.certificates.verification`. It can leave a bound of
+        0, if multipliers are too close to the ends of their domain, as with nearly separable classes.
     time_limit : float, optional
         Seconds, > 0, checked between iterations of a relaxation that is solved here and during exact pricing; then the
         bound is computed. An unfinished maximum still has a valid bound, but the certificate's `bound_type` is then
@@ -205,7 +201,7 @@ def _of_batches(
     if isinstance(network, BlockNetwork):
         raise InvalidInputError("problem must be a TrainingProblem for blocks: rows in batches must be columns")
     check_fits(network, relaxation.problem)
-    penalty = None if beta is None else check_real("beta", beta)
+    penalty = None if beta is None else check_beta("beta", beta)
     with progress(request.verbose) as stages, stages.stage("certify") as bar:
         objective, bound, finished, proof = bound_over_rows(
             network,
@@ -228,8 +224,7 @@ def _of_relaxation(network: BilinearNetwork | BlockNetwork, relaxation: Relaxati
     trees = tuple(root_tree(z) for z in weights)
     proof = Proof(problem, network, read_only(dual.nu.copy()), trees)
     objective = problem.objective(network)
-    bound = relaxation.lower_bound - rounding_gain(problem, network, dual.nu, weights.sum(axis=1))
-    return Certificate(max(0.0, min(bound, objective)), objective, proof=proof)
+    return Certificate(max(0.0, min(relaxation.lower_bound, objective)), objective, proof=proof)
 
 
 def _exact(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation, bar: ProgressBar) -> Iterator[Certificate]:
@@ -239,8 +234,8 @@ def _exact(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation, bar:
     gradient = -problem.data_fit.gradient(problem.outputs(network))
     remaining = total = 2 * instance.n_matrices
     for nu, z in ((relaxation.bound.nu, relaxation.bound.z), (gradient, None)):
-        inside = candidate_dual(instance, nu)
-        if inside is None or not np.all(np.isfinite(inside)):
+        inside = instance.fit.project(nu)
+        if not np.all(np.isfinite(inside)):
             continue
         proven: list[tuple[BoundTree, bool]] = []
         for k, M in enumerate(instance.adjoints(inside)):

@@ -129,7 +129,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
     _check_objective(proof, problem.data_fit)
     data = _data(problem)
     if include_data is True and problem.blocks is not None and next(iter(data.values())).nbytes > _MOST_BYTES:
-        include_data = "sums" if problem.loss.quadratic and problem.beta > 0.0 else False
+        include_data = "sums" if problem.loss.quadratic else False
     dual = {"nu": problem.squeezed(proof.nu)}
     if "forms" in data:
         dual |= rounding_arrays(problem)

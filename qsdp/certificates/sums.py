@@ -58,10 +58,8 @@ class Sums:
     @classmethod
     def of(cls, problem: TrainingProblem) -> Sums:
         """Return the sums of a problem with the squared loss on blocks; raise `InvalidInputError` for others."""
-        if problem.blocks is None or not problem.loss.quadratic or problem.beta == 0.0:
-            raise InvalidInputError(
-                "include_data can be 'sums' only for the squared loss on blocks with a positive beta; use True"
-            )
+        if problem.blocks is None or not problem.loss.quadratic:
+            raise InvalidInputError("include_data can be 'sums' only for the squared loss on blocks; use True")
         data = problem.weight_map.packed
         (n, P), weights = data.rows.shape, problem.sample_weight
         sums = PackedSums(P + problem.n_outputs, at_once=_ROWS_AT_ONCE)

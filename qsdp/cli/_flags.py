@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from qsdp._utils.validation import check_choice, check_real
+from qsdp._utils.validation import check_choice
 from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation, get_activation
 from qsdp.encoding.fitting import AUTO, ENCODINGS
 from qsdp.exceptions import InvalidInputError, StorageError
@@ -94,8 +94,6 @@ def training_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
             value = arguments[argument]
             values[name] = _number(value) if name == "beta" else value
             declared.check(f"--{argument.replace('_', '-')}", values[name])
-    if values.get("refine") == "exact" and not isinstance(values.get("beta", "auto"), str):
-        check_real("--beta of --refine exact", values["beta"], strict=True)
     return values
 
 

@@ -52,7 +52,7 @@ def column_generation(
     Parameters
     ----------
     problem : TrainingProblem
-        With ``beta > 0``. If the loss adds up over outputs, they are trained one after the other.
+        If the loss adds up over outputs, they are trained one after the other.
     tol : float, default=1e-6
         Relative gap at which to stop, > 0.
     time_limit : float or None, default=60.0
@@ -80,7 +80,7 @@ def column_generation(
     Raises
     ------
     InvalidInputError
-        An argument is not allowed, or `beta` is zero, so that neurons have no penalty (see `certify` for the bound).
+        An argument is not allowed.
     SolverError
         The loss is not a `PiecewiseQuadratic` and has no curvature.
 
@@ -153,11 +153,6 @@ def _check(problem: Any, tol: Any, relaxation: Any, start: Any, verbose: Any, ca
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable; got {type(callback).__name__}")
     check_solvable(problem.loss)
-    if problem.beta == 0.0:
-        raise InvalidInputError(
-            "beta must be > 0 for column_generation, which prices neurons against beta D; got 0. "
-            "With beta = 0 the optimum is a convex fit of a quadratic function, and its weights are unbounded"
-        )
     if relaxation is not None:
         check_relaxation(relaxation, problem)
     if isinstance(start, ColumnGenerationResult):

@@ -60,7 +60,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         expected loss (less with many rows). `resample` changes m later; sampling noise falls as :math:`1/\sqrt m`.
     beta : float or str, default="auto"
         Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples:
-        a number >= 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or
+        a number > 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or
         "auto", the fraction for which the relaxation should leave a gradient of the loss as large as the best
         quadratic ridge regression leaves.
     loss : str or Loss, default="squared"

@@ -18,8 +18,8 @@ __all__ = ["alternate", "random_sides", "rescale", "resolve", "revive", "reweigh
 #: Factor on the diagonal of the curvature in the model of a batch, since neurons may be nearly linearly dependent.
 _STIFFER = 1.05
 
-#: Minimum penalty, which keeps weights bounded for beta near zero, relative to the smallest that makes zero optimal.
-LEAST_PENALTY = 1e-7
+#: Minimum penalty, which keeps weights bounded for a tiny beta, relative to the smallest that makes zero optimal.
+_LEAST_PENALTY = 1e-7
 
 #: Maximum number of multiplications per iteration of the convex problem.
 _MOST_WORK = 2e9
@@ -167,9 +167,9 @@ def resolve(descent: CoordinateDescent) -> bool:
         return False
     images = descent.images()
     columns = np.hstack([images, -images])
-    # Without a penalty, weights of neurons that cancel are unbounded.
+    # With hardly a penalty, weights of neurons that cancel are unbounded.
     slope = fit.gradient(np.zeros_like(fit.target))
-    least = LEAST_PENALTY * float(np.abs(images.T @ slope).max(initial=0.0))
+    least = _LEAST_PENALTY * float(np.abs(images.T @ slope).max(initial=0.0))
     least = max(least, float(np.finfo(np.float64).tiny))
     penalties = np.tile(np.maximum(descent.penalty * descent.prices[:, 0], least), 2)
     which = np.repeat(np.arange(together), columns.shape[1]) if together > 1 else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,6 @@ from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._alpha_bits import in_bits
 from qsdp.refinement._pricing import pricing_values
-from qsdp.refinement._second_layer import LEAST_PENALTY
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["SECOND_LAYERS", "refit"]
@@ -112,8 +110,6 @@ def refit(
     other problem, over all first layers. For a network rounded to `alpha_bits`, the bound of `problem` remains valid;
     its objective and gap are those of the rounded weights, as `qsdp.certify` computes them.
 
-    With ``beta = 0``, the penalty is a ten-millionth of the value that makes zero optimal, to keep weights bounded.
-
     Examples
     --------
     >>> import qsdp
@@ -153,7 +149,8 @@ def _with_loss(network: Any, problem: TrainingProblem, loss: Loss | None, beta: 
     if changed is problem:
         return problem
     scales = [_largest_pricing_value(network, one) for one in (problem, changed)]
-    return changed.with_beta(problem.beta * scales[1] / scales[0] if scales[0] > 0.0 else problem.beta)
+    # Where no neuron has a value, any beta gives the zero network.
+    return changed.with_beta(problem.beta * scales[1] / scales[0] if all(scales) else problem.beta)
 
 
 def _largest_pricing_value(network: Any, problem: TrainingProblem) -> float:
@@ -164,11 +161,7 @@ def _largest_pricing_value(network: Any, problem: TrainingProblem) -> float:
 
 def _instance(problem: TrainingProblem) -> Instance:
     """Build the problem of the second layer: data in units of the levels, and the penalty on each weight."""
-    instance = Instance(problem.weight_map, problem.data_fit, problem.relaxed_penalty)
-    if problem.beta == 0.0:
-        largest = max(float(np.abs(M).sum()) for M in instance.adjoints(instance.zero_dual))
-        instance = replace(instance, penalty=LEAST_PENALTY * (largest or 1.0))
-    return instance
+    return Instance(problem.weight_map, problem.data_fit, problem.relaxed_penalty)
 
 
 def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) -> Any:
@@ -217,8 +210,6 @@ def _compressed(
         unit = power_of_two(float(np.sqrt(np.mean(np.square(target)))))
         target = target / unit
         penalty = problem.beta * problem.dimension / size / unit
-        if problem.beta == 0.0:
-            penalty = LEAST_PENALTY * (2.0 * float(np.abs(columns.T @ target).max()) or 1.0)
         fit = DataFit(problem.loss, target[:, None])
         found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=tol).weights
         signed = found[:m] - found[m:]

@@ -18,14 +18,12 @@ from qsdp.losses import DataFit
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.instance import Instance, LinearInstance
 from qsdp.relaxation.spectra import upper_spectral_bound
-from qsdp.relaxation.unpenalized import orthogonal_dual, vanishes
 
 __all__ = [
     "DualBound",
     "best_dual_bound",
     "best_scale",
     "best_step",
-    "candidate_dual",
     "entry_rounding",
     "entry_size",
     "feasible_scale",
@@ -51,8 +49,8 @@ class DualBound:
         Dual vector, scaled to feasibility.
     z : ndarray of shape (K, N)
         Positive. ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i` as computed, and
-        ``sum(z)`` plus `pricing_roundings` is at most ``beta D`` (half of that for the relaxation as printed), and of
-        the size of these roundings if beta is zero. All ones if nu is zero; nu then proves the bound alone.
+        ``sum(z)`` plus `pricing_roundings` is at most ``beta D``. All ones if nu is zero, which then proves the bound
+        alone.
     """
 
     value: float
@@ -87,9 +85,7 @@ def best_dual_bound(
 
     Notes
     -----
-    See sections 3.1, A.3 and B of Bartan and Pilanci. With ``beta = 0`` a feasible vector has :math:`M_\nu = 0`, so
-    candidates are made orthogonal to all quadratic functions of the data (in the module ``unpenalized``). Floats do so
-    up to rounding only; the bound disregards networks whose weights are so large that this rounding matters.
+    See sections 3.1, A.3 and B of Bartan and Pilanci.
     """
     columns = [problem.columns(nu) for nu in duals]
     stacks = [None if z is None else np.atleast_2d(z) for z in weights]
@@ -115,9 +111,7 @@ def instance_bound(
     for candidate in duals:
         if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
-        nu = candidate_dual(instance, candidate)
-        if nu is None:
-            continue
+        nu = instance.fit.project(candidate)
         proofs = [
             _tightest(instance, M, own, [z[k] for z in usable], exhaustive=exhaustive)
             for k, (M, own) in enumerate(zip(instance.adjoints(nu), instance.duals_of_matrices(nu), strict=True))
@@ -131,18 +125,9 @@ def instance_bound(
     return best
 
 
-def candidate_dual(instance: LinearInstance, candidate: FloatArray) -> FloatArray | None:
-    """Project a candidate onto the domain of the conjugate and, if beta = 0, make it orthogonal; None if impossible."""
-    nu = instance.fit.project(candidate)
-    return nu if instance.dual_radius > 0.0 else orthogonal_dual(instance, nu)
-
-
 def largest_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[float] | FloatArray) -> float:
     """Compute the largest feasible multiple of `nu`, whose k-th matrix has pricing values of at most ``uppers[k]``."""
-    roundings = pricing_roundings(instance, nu)
-    if instance.dual_radius == 0.0:
-        return np.inf if vanishes(np.asarray(uppers), roundings) else 0.0
-    tau = float(np.max(uppers + roundings))
+    tau = float(np.max(uppers + pricing_roundings(instance, nu)))
     return instance.dual_radius / tau if tau > 0.0 else np.inf
 
 
@@ -193,11 +178,8 @@ def feasible_scale(
 
     Apart from rounding, no pricing value of matrix k exceeds ``uppers[k]``. The rounding includes that of
     ``scale * nu`` itself, which is not a multiple of the rounding of `nu` if rows cancel. It counts twice, so that a
-    check that recomputes the matrix and allows for its own rounding also accepts the multiple. Without a penalty, all
-    multiples are as feasible as `nu` is.
+    check that recomputes the matrix and allows for its own rounding also accepts the multiple.
     """
-    if instance.dual_radius == 0.0:
-        return scale
     for _ in range(PATIENCE):
         roundings = pricing_roundings(instance, scale * nu)
         reached = max(scale * upper + 2.0 * rounding for upper, rounding in zip(uppers, roundings, strict=True))

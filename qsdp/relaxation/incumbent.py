@@ -107,12 +107,9 @@ class Incumbent:
         with np.errstate(divide="ignore"):
             scales = ray.best(np.where(worst > 0.0, self._instance.dual_radius / worst, np.inf))
         values = ray.values(scales)
-        # Without a penalty, no candidate proves more than zero before it is corrected; the last one needs the smallest
-        # correction.
-        taken = (values > self.bounds) | (self._instance.dual_radius == 0.0)
-        for part in np.flatnonzero(taken).tolist():
+        for part in np.flatnonzero(values > self.bounds).tolist():
             mine = self._matrices(part)
-            self._gaps, self.bounds[part], self.z[mine] = None, max(values[part], self.bounds[part]), weights[mine]
+            self._gaps, self.bounds[part], self.z[mine] = None, values[part], weights[mine]
             self._duals[part] = candidate
 
     def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray) -> None:

@@ -23,11 +23,7 @@ __all__ = [
 
 def falls_short(relaxation: Relaxation, tol: float) -> bool:
     """Whether the certified gap is so much larger than the tolerance that a warning is due."""
-    if relaxation.status == "optimal" or INNER * relaxation.relative_gap <= tol:
-        return False
-    # If a quadratic function fits the data exactly, the optimum is zero, and every relative gap is large.
-    problem = relaxation.problem
-    return problem.beta > 0.0 or relaxation.objective > tol * problem.data_fit.value_at_zero
+    return relaxation.status != "optimal" and INNER * relaxation.relative_gap > tol
 
 
 def warn_of_shortfall(relaxation: Relaxation, tol: float, solver: str) -> None:
@@ -77,11 +73,6 @@ def _cause(relaxation: Relaxation, solver: str) -> str:
     if status == "time limit":
         stages = [*deadline.ended(), "the solve"]
         return f"the time limit ended {_listed(stages)}; allow more time with time_limit"
-    if problem.beta == 0.0:
-        return (
-            "with beta=0 nothing limits the weights, and the solver only approached the optimum or its bound; choose a "
-            "beta above 0"
-        )
     # A solver that stalls or takes too many iterations is then a symptom.
     ratio = ratio_of_scales(problem.X) if problem.blocks is None and problem.map.has_rows else 1.0
     if ratio > FAR:

@@ -267,7 +267,7 @@ def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
     """Whether the interior-point method stalled far from the tolerance, for example on badly scaled columns."""
     stalled = relaxation.solver == "interior" and relaxation.solver_status == "stalled"
     far = relaxation.relative_gap > FAR * settings.tol
-    return stalled and relaxation.problem.beta > 0.0 and far and not deadline.over()
+    return stalled and far and not deadline.over()
 
 
 # -- separate outputs, for solvers through CVXPY -------------------------------------------------------------

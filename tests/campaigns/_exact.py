@@ -371,9 +371,6 @@ class Statement:
 
     def best_bound(self, value: Fraction, slack: Fraction) -> Fraction:
         """Return the dual value at the multiple that belongs to a pricing value, known up to a relative slack."""
-        if self.beta == 0:
-            at_one = self.dual_value(1 - 4 * EPS)
-            return max(Fraction(0), at_one - self.value * self.magnitudes) if at_one > -math.inf else Fraction(0)
         feasible = min(Fraction(1), self.penalty / self.value) if self.value else Fraction(1)
         multiples = {feasible}
         if value:

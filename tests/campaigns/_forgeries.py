@@ -377,7 +377,7 @@ def _ranges(rng: Random, v: Valid) -> Forged:
     data = None if v.data is None else {n: f.get(n, array) for n, array in v.data.items()}
     f = _digested(f, data) if data is not None and "data_sha256" in f else f
     f |= _true_claims(rng, f, data)
-    return _forged(f, data, None if inside or only_huber or (name == "beta" and largest == 0) else False)
+    return _forged(f, data, None if inside or only_huber else False)
 
 
 def _extremes(rng: Random, v: Valid) -> Forged:

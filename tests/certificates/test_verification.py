@@ -667,8 +667,3 @@ def test_dual_vectors_of_other_shapes() -> None:
             verified_bound(problem, nu, [enumerated_tree(3)])
     with pytest.raises(InvalidInputError, match="trees must be 1"):
         verified_bound(problem, np.zeros(8), [])
-
-
-def test_without_regularisation_only_zero_is_proven() -> None:
-    problem = TrainingProblem([[1.0, 2.0], [2.0, 1.0]], [1.0, -1.0], beta=0.0)
-    assert verified_bound(problem, problem.y, [enumerated_tree(2)]) == 0.0

@@ -695,8 +695,6 @@ def test_options_that_are_refused(options: dict[str, Any], message: str) -> None
 def test_problems_that_are_refused() -> None:
     with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem; got ndarray"):
         column_generation(PROBLEM.X)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="beta must be > 0 for column_generation"):
-        column_generation(random_problem(0, 3, 8, beta=0.0))
 
 
 @pytest.mark.parametrize(

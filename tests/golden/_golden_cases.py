@@ -160,7 +160,6 @@ def relaxation_settings():
     parts = {
         "more samples than weights": relaxed(many, "interior"),
         "more samples than weights, splitting": relaxed(many, "splitting"),
-        "beta 0": relaxed(problem.with_beta(0.0), "auto"),
         "beta beyond the largest": relaxed(problem.with_beta(200.0), "auto"),
         "warm start": relaxed(problem.with_beta(3.0), "interior", start=solved),
         "default accuracy": relaxed(problem, "auto", 1e-6),

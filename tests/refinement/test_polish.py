@@ -111,12 +111,12 @@ def test_no_single_move_helps_with_several_outputs(loss, free):
     activation=st.sampled_from([None, *ACTIVATIONS]),
     outputs=st.integers(1, 3),
     free=st.booleans(),
-    beta=st.sampled_from([0.0, 0.01, 1.0, 100.0]),
+    beta=st.sampled_from([1e-300, 0.01, 1.0, 100.0]),
     size=st.sampled_from([1e-6, 1.0, 1e6]),
 )
 # Neurons that cancel: a multiple of what rounding leaves of their sum is no progress.
-@example(64, "absolute", 12, 2, (0.0, 0.0, 1.0), 1, False, 0.0, 1.0)
-@example(0, "cross_entropy", 1, 2, (0.7, 0.0, -0.4), 3, False, 0.0, 1e-6)
+@example(64, "absolute", 12, 2, (0.0, 0.0, 1.0), 1, False, 1e-300, 1.0)
+@example(0, "cross_entropy", 1, 2, (0.7, 0.0, -0.4), 3, False, 1e-300, 1e-6)
 def test_never_worse_and_monotone(seed, loss, m, levels, activation, outputs, free, beta, size):
     options = {"activation": activation, "levels": levels}
     if outputs == 1 and loss != "cross_entropy":
@@ -132,7 +132,7 @@ def test_never_worse_and_monotone(seed, loss, m, levels, activation, outputs, fr
         network, problem, max_sweeps=6, random_state=0, callback=lambda sweep, objective: history.append(objective)
     )
     rounding = 1e-9 * (problem.objective(network) + scale_of(problem))
-    # Without a penalty, tiny inputs have huge weights, whose sums cancel.
+    # With hardly a penalty, tiny inputs have huge weights, whose sums cancel.
     rounding += 64.0 * np.finfo(float).eps * np.abs(polished.output_weights).sum() * max(1.0, size**2)
     assert problem.objective(polished) <= problem.objective(network)
     assert np.all(np.diff([problem.objective(network), *history]) <= rounding)
@@ -264,7 +264,7 @@ def test_huge_and_tiny_data():
 
 
 def test_all_zero_data():
-    problem = qsdp.TrainingProblem(np.zeros((5, 3)), np.arange(5.0), beta=0.0)
+    problem = qsdp.TrainingProblem(np.zeros((5, 3)), np.arange(5.0), beta=1e-300)
     network = random_network(random_problem(0, 3, 5), 4, 0)
     assert polish(network, problem, random_state=0) is network
 
@@ -405,7 +405,7 @@ def test_no_single_move_helps_on_large_data_of_several_outputs(loss, free, large
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("beta", [0.0, 3.0])
+@pytest.mark.parametrize("beta", [1e-300, 3.0])
 def test_every_sweep_lowers_the_objective_on_large_data(loss, free, beta, large):
     problem = random_vector_problem(2, 20, 30, 3, loss, beta=beta)
     network = random_network(problem, 12, 0, free=free)
@@ -803,7 +803,7 @@ def test_models_of_several_moves():
 def test_neurons_that_cancel_up_to_rounding_are_polished():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 3))
-    problem = qsdp.TrainingProblem(X, rng.standard_normal(20) + 3.0, beta=0.0, activation=(0.0, 0.0, 1.0))
+    problem = qsdp.TrainingProblem(X, rng.standard_normal(20) + 3.0, beta=1e-300, activation=(0.0, 0.0, 1.0))
     # Ten constants of both signs; in another order than that of their sum they leave 1e-17, not 0.
     last = np.array([1, 1, 1, -1, 1, -1, -1, 1, -1, -1])
     U = np.hstack([rng.choice([-1, 1], size=(10, 3)), last[:, None]])

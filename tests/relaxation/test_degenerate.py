@@ -1,7 +1,6 @@
 """Data that degenerate: every loss, several outputs and a lift, by each of this package's solvers, against Clarabel."""
 
 import functools
-import warnings
 
 import numpy as np
 import pytest
@@ -158,22 +157,3 @@ def test_rows_of_all_sizes_end_with_a_bound(X, loss, solver):
     relaxation = qsdp.solve_relaxation(problem, solver=solver, max_iter=100)
     at_zero = problem.loss.value(np.zeros(12), y)
     assert 0.0 <= relaxation.lower_bound <= relaxation.objective <= at_zero * (1.0 + 1e-12)
-
-
-def test_the_remedy_without_beta_is_a_beta() -> None:
-    rng = np.random.default_rng(0)
-    problem = qsdp.TrainingProblem(rng.standard_normal((30, 3)), rng.standard_normal(30), beta=0.0, loss="absolute")
-    with pytest.warns(qsdp.QSDPWarning, match="with beta=0 nothing limits the weights.*choose a beta above 0"):
-        relaxation = qsdp.solve_relaxation(problem)
-    assert 0.0 < relaxation.lower_bound <= relaxation.objective
-
-
-@pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])
-def test_data_that_are_fitted_exactly_need_no_warning(loss: str) -> None:
-    rng = np.random.default_rng(0)
-    # 21 quadratic functions of 10 rows fit any targets: the optimum is zero, of which no gap is a small share.
-    problem = qsdp.TrainingProblem(rng.standard_normal((10, 6)), rng.standard_normal(10), beta=0.0, loss=loss)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        relaxation = qsdp.solve_relaxation(problem)
-    assert relaxation.lower_bound <= relaxation.objective <= 1e-6

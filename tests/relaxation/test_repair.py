@@ -30,7 +30,7 @@ def random_feasible(rng, d):
     st.integers(0, 2**32 - 1),
     st.integers(1, 6),
     st.sampled_from(sorted(SCALAR_LOSSES)),
-    st.sampled_from([0.0, 1e-6, 1.0]),
+    st.sampled_from([1e-300, 1e-6, 1.0]),
 )
 def test_output_is_feasible_and_no_worse_than_zero(seed, d, loss, beta):
     rng = np.random.default_rng(seed)

@@ -176,16 +176,6 @@ def test_large_beta_makes_zero_optimal_without_a_solve(monkeypatch):
     assert global_optimum(problem).upper >= relaxation.lower_bound
 
 
-def test_zero_beta_gives_least_squares_and_its_bound():
-    problem = random_problem(1, 4, 30, beta=0.0)
-    relaxation = qsdp.solve_relaxation(problem)
-    assert relaxation.status == "optimal"
-    features = np.array([np.outer(x, x)[np.triu_indices(4)] for x in problem.X])
-    residual = np.linalg.lstsq(features, problem.y, rcond=None)[1][0]
-    assert relaxation.objective == pytest.approx(residual, rel=1e-9)
-    assert relaxation.lower_bound == pytest.approx(residual, rel=1e-11)
-
-
 def test_solver_that_claims_success_too_early_is_asked_again(monkeypatch):
     asked = []
     original = BACKENDS["scs"].solve

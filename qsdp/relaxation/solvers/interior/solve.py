@@ -68,7 +68,7 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
         # The zero point is optimal, and its dual vector proves it.
         incumbent.offer_dual(setup.candidate(nu), ones)
         return incumbent.stop(0) or "stalled"
-    # With a radius of zero, there is no central path.
+    # With a radius that underflowed to zero, there is no central path.
     dual_radius = part.dual_radius or ROUNDING * largest
     if not (dual_radius > 0.0 and np.isfinite(largest)):
         return "stalled"
