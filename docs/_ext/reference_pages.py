@@ -14,6 +14,7 @@ from sphinx.config import Config
 MODULES = (
     "qsdp",  # listed by hand in api/index.md, in groups
     "qsdp.losses",
+    "qsdp.paper",
     "qsdp.options",
     "qsdp.encoding",
     "qsdp.estimators",
