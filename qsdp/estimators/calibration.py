@@ -34,7 +34,7 @@ class Lines(NamedTuple):
 class Calibration:
     r"""Platt's calibration: the log odds of a class against the rest are :math:`a f + b`, a > 0, for its score f.
 
-    All classes share one line; for two classes and for labels, b = 0. The likeliest class is then the predicted one.
+    All classes share one line; for two classes, b = 0. The likeliest class is then the predicted one.
     Lines are found by logistic regression on held-out predictions of relaxations, which are solved coarsely and not
     sampled or refined, so that all folds together take less time than a fit. They are found on first use and kept.
     They depend only on the training set, a weight k counts as k equal rows, and
@@ -49,7 +49,7 @@ class Calibration:
     scaling : TargetScaling
         Map from outputs to scores.
     one_each : bool
-        Whether there are more than two classes, of which every sample has one.
+        Whether there are more than two classes.
     """
 
     problem: TrainingProblem | None

@@ -56,8 +56,9 @@ def check_class_targets(y: npt.NDArray[Any]) -> None:
 
 
 def check_labels(y: Any) -> None:
-    """Raise if labels are missing or cannot be sorted, such as text mixed with numbers."""
+    """Raise if rows have several labels, or labels are missing or cannot be sorted, such as text mixed with numbers."""
     y = y.to_list() if is_wide(y) else y
+    _check_one_label_each(y)
     if isinstance(y, list):
         entries = y
         members = [entry for entry in y if isinstance(entry, Enum) and isinstance(entry, str)]
@@ -81,9 +82,22 @@ def check_labels(y: Any) -> None:
     kinds = {"text" if isinstance(entry, str) else type(entry).__name__ for entry in entries}
     if "text" in kinds and len(kinds) > 1 and not isinstance(y, list):
         raise InvalidInputError(f"labels of y must be all text or all numbers; got {' and '.join(sorted(kinds))}")
-    # A list of rows of zeros and ones has several labels in each.
     if "text" not in kinds and not (isinstance(y, list) and kinds & {"list", "ndarray"}):
         _check_sortable(entries)
+
+
+def _check_one_label_each(y: Any) -> None:
+    """Raise an error if rows have several labels, in columns or in lists."""
+    try:
+        shape = tuple(y.shape) if hasattr(y, "shape") else np.asarray(y).shape
+        several, described = len(shape) > 1 and shape[1] > 1, f"shape {shape}"
+    except ValueError:
+        several, described = True, "rows of different lengths"
+    if several:
+        raise InvalidInputError(
+            f"y must have shape (n,), one label for each row; got {described}: for several labels of a row, use "
+            "sklearn.multioutput.MultiOutputClassifier, which trains a classifier for each column of zeros and ones"
+        )
 
 
 def _check_sortable(labels: list[Any]) -> None:
@@ -99,22 +113,6 @@ def _check_sortable(labels: list[Any]) -> None:
             f"labels of y must be text, numbers or other objects that can be sorted; got {kinds}, such as "
             f"{labels[0]!r:.60}; use text instead: [str(label) for label in y]"
         )
-
-
-def check_label_columns(y: npt.NDArray[Any], loss: Loss) -> None:
-    """Raise an error unless label columns hold only zeros and ones; losses for classes need both in every column."""
-    others = y[(y != 0) & (y != 1)]
-    if others.size:
-        raise InvalidInputError(
-            "y must have shape (n,), or hold zeros and ones, a column for each label; "
-            f"got shape {y.shape} with {others.tolist()[0]!r}"
-        )
-    for column, entries in enumerate(y.T if loss.labels else []):
-        if np.all(entries == entries[0]):
-            raise InvalidInputError(
-                f"y must have zeros and ones in every column for the {loss.name} loss; column {column} holds only "
-                f"{entries[0]:g} among the rows of positive weight: leave it out, or use loss='squared'"
-            )
 
 
 def check_class_weight(name: str, class_weight: Any) -> None:

@@ -7,10 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, log_expit, log_softmax, softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags
-from sklearn.utils.multiclass import type_of_target
 
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import FloatArray, RandomState, errors_of, warn
@@ -21,7 +19,6 @@ from qsdp.estimators.classes import (
     are_objects,
     centres,
     check_class_targets,
-    check_label_columns,
     check_labels,
     choose_classes,
     class_factors,
@@ -49,8 +46,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
     :math:`u_j, v_j \in \{\pm1\}^D`, :math:`\tilde x = (x, c)`, to the labels coded as -1 (first class in sorted
     order) and +1, and predicts by the sign of f. More classes, or the cross-entropy, have one output per class, fitted
     to one-hot rows ("squared", "absolute", "huber"), to one class against the rest (-1 and +1; "logistic", "hinge",
-    "squared_hinge") or jointly ("cross_entropy"). The largest output decides. Several labels (y of zeros and
-    ones, one column per label) have one output per label, each fitted as for two classes.
+    "squared_hinge") or jointly ("cross_entropy"). The largest output decides.
 
     Parameters
     ----------
@@ -137,7 +133,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
-        Sorted labels of the samples with positive weight; column numbers for multi-label targets.
+        Sorted labels of the samples with positive weight.
     network_ : BilinearNetwork or BlockNetwork
         Fitted network on the encoded inputs; the constant column, if appended, is one more input.
     constant_ : float
@@ -223,9 +219,9 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         """Fit the network to data (n, d), or images or series, and labels (n,), with sample weights (n,) >= 0 if given.
 
         Labels may be of any kind that can be sorted, such as text, numbers or the intervals of ``pandas.cut``, with at
-        least two classes among the samples with positive weight. Zeros and ones of shape (n, k) stand for k labels, of
-        which a sample may have any number. All may be Dask collections; X may also be `qsdp.RowBatches`, which
-        come with their labels and weights.
+        least two classes among the samples with positive weight. All may be Dask collections; X may also be
+        `qsdp.RowBatches`, which come with their labels and weights. For several labels of a row, use
+        `sklearn.multioutput.MultiOutputClassifier`.
         """
         return self._fit_to(X, y, sample_weight)
 
@@ -234,9 +230,6 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         X, y, sample_weight, of_collections = rows_here(X, y, sample_weight, missing=self._takes_frames)
         y = y.to_list() if is_wide(y) else y
         check_labels(y)
-        with errors_of("y"):
-            self._several = _is_multilabel(y)
-        y = y.toarray() if self._several and hasattr(y, "toarray") else y
         samples = self._validated(X, y, sample_weight)
         with errors_of("y"):
             check_class_targets(samples.y)
@@ -246,19 +239,10 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
 
     @property
     def _targets(self) -> dict[str, Any]:
-        return {"multi_output": self._several}
+        return {"multi_output": False}
 
     def _learn_classes(self, counting: Rows) -> None:
         """Learn the labels and the weight factors of the classes."""
-        loss, self._class_factors = get_loss(self.loss), None
-        if self._several:
-            if self.class_weight is not None:
-                raise InvalidInputError(f"class_weight must be None for several labels; got {self.class_weight!r:.60}")
-            if loss.coupled:
-                raise InvalidInputError(f"loss must be a sum over the labels if there are several; got {self.loss!r}")
-            check_label_columns(counting.y, loss)
-            self.classes_ = np.arange(counting.y.shape[1])
-            return
         self.classes_, codes = np.unique(counting.y, return_inverse=True)
         labels = self.classes_.tolist()
         if len(labels) < 2:
@@ -269,8 +253,6 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         self._class_factors = class_factors(self.class_weight, labels, codes, counting.weights)
 
     def _coded(self, samples: Rows) -> tuple[FloatArray, FloatArray | None]:
-        if self._several:
-            return 2.0 * samples.y - 1.0, samples.weights
         try:
             codes = np.minimum(np.searchsorted(self.classes_, samples.y), len(self.classes_) - 1)
             unknown = self.classes_[codes] != samples.y
@@ -288,7 +270,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         return encode_classes(codes, len(self.classes_), get_loss(self.loss)), weights
 
     def _class_means(self) -> Any:
-        return None if len(self.classes_) == 2 or self._several else self.target_scaling_.offset
+        return None if len(self.classes_) == 2 else self.target_scaling_.offset
 
     def _fit(self, samples: Rows, options: Any, **routed: Any) -> None:
         super()._fit(samples, options, **routed)
@@ -305,36 +287,26 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
     def _calibration(self, problem: TrainingProblem) -> Calibration | None:
         if get_loss(self.loss).probabilistic:
             return None
-        return Calibration(problem, self.target_scaling_, one_each=len(self.classes_) > 2 and not self._several)
+        return Calibration(problem, self.target_scaling_, one_each=len(self.classes_) > 2)
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         return TargetScaling.of(target, weights, centre=centres(get_loss(self.loss)), scale=False)
 
     def decision_function(self, X: Any) -> Any:
-        """Return scores of shape (n,) for two classes, positive for ``classes_[1]``, or (n, C) for more.
-
-        For several labels, the shape is (n, k), and a positive score means that a sample has the label.
-        """
+        """Return scores of shape (n,) for two classes, positive for ``classes_[1]``, or (n, C) for more."""
         if is_collection(X):
             width = len(self.classes_)
-            return self._of_collection(
-                "decision_function", X, np.float64, *([width] if self._several or width > 2 else [])
-            )
-        outputs = self._output(X)
-        return outputs if self._several else class_scores(outputs)
+            return self._of_collection("decision_function", X, np.float64, *([width] if width > 2 else []))
+        return class_scores(self._output(X))
 
     def predict(self, X: Any) -> Any:
-        """Return the predicted labels of shape (n,), or zeros and ones of shape (n, k) for several labels.
+        """Return the predicted labels of shape (n,).
 
         A Dask array gives an array, a Dask data frame a series or data frame with its index, as in other methods.
         """
         if is_collection(X):
-            kind = np.int64 if self._several else self.classes_.dtype
-            return self._of_collection("predict", X, kind, *([len(self.classes_)] if self._several else []))
-        outputs = self._output(X)
-        if self._several:
-            return (outputs > 0.0).astype(np.int64)
-        chosen = choose_classes(outputs)
+            return self._of_collection("predict", X, self.classes_.dtype)
+        chosen = choose_classes(self._output(X))
         labels: npt.NDArray[Any] = self.classes_[chosen]
         return labels
 
@@ -349,7 +321,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         return float(np.average(right, weights=sample_weight))
 
     def predict_proba(self, X: Any) -> Any:
-        """Return probabilities of shape (n, C) in the order of ``classes_``, or (n, k) of the labels.
+        """Return probabilities of shape (n, C) in the order of ``classes_``.
 
         For the cross-entropy, they are the softmax of the outputs; for the logistic loss, the logistic function of
         the output. For other losses, outputs are calibrated on held-out rows by Platt's method: in `fit` with
@@ -363,16 +335,14 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         """
         if is_collection(X):
             return self._of_collection("predict_proba", X, np.float64, len(self.classes_))
-        logits = self._logits(X)
-        probabilities: FloatArray = expit(logits) if self._several else softmax(logits, axis=1)
+        probabilities: FloatArray = softmax(self._logits(X), axis=1)
         return probabilities
 
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithms of the probabilities of `predict_proba`, finite where the probabilities are zero."""
         if is_collection(X):
             return self._of_collection("predict_log_proba", X, np.float64, len(self.classes_))
-        logits = self._logits(X)
-        logarithms: FloatArray = log_expit(logits) if self._several else log_softmax(logits, axis=1)
+        logarithms: FloatArray = log_softmax(self._logits(X), axis=1)
         return logarithms
 
     def _logits(self, X: Any) -> FloatArray:
@@ -380,7 +350,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         if self.calibration_ is not None:
             self._warn_of_calibration()
             outputs, loss = self.calibration_.log_odds(outputs), Logistic()
-        return outputs if self._several else class_logits(outputs, loss)
+        return class_logits(outputs, loss)
 
     def _warn_of_calibration(self) -> None:
         if not self.probability and self.calibration_ is not None and not self.calibration_.is_fitted:
@@ -402,20 +372,3 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
             self._warn_of_calibration()
             predictor.calibration_ = self.calibration_.without_data()
         return predictor
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
-
-def _is_multilabel(y: Any) -> bool:
-    """Return whether the targets have one column for each of at least two labels."""
-    if y is None or (hasattr(y, "dtype") and not hasattr(y, "toarray") and are_objects(np.asarray(y))):
-        return False
-    # Later checks refuse missing labels.
-    with np.errstate(invalid="ignore"):
-        kind = type_of_target(y, input_name="y")
-    if kind.endswith("multioutput"):
-        raise ValueError(f"labels of several columns must be zeros and ones, a column for each; got {kind} targets")
-    return bool(kind == "multilabel-indicator")

@@ -126,8 +126,8 @@ class Explained(_QuantizedNetwork):
             form = form.with_last(self.constant_) if self._appends_constant else form
         if scaling is not None:
             form = form.rescaled(scaling.offset, scaling.scale)
-        # The score of two classes is a difference, but two labels have one score each.
-        if is_classifier(self) and not self._several and form.output_shape == (2,):
+        # The score of two classes is a difference.
+        if is_classifier(self) and form.output_shape == (2,):
             return QuadraticForm(*(part[1] - part[0] for part in (form.S, form.s, form.s0)))
         return form
 
@@ -149,8 +149,7 @@ class Explained(_QuantizedNetwork):
         outputs = None
         if is_classifier(self):
             # A single output is that of the second class.
-            kind, labels = "label" if self._several else "class", self.classes_.tolist()[-form.n_outputs :]
-            outputs = [f"{kind} {label}" for label in labels]
+            outputs = [f"class {label}" for label in self.classes_.tolist()[-form.n_outputs :]]
         return Effects.of(form, data, sample_weight=sample_weight, columns=columns, groups=groups, outputs=outputs)
 
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:

@@ -55,7 +55,6 @@ _CHECKS: Checks = {
 }
 _OF_CLASSIFIERS: Checks = {
     "classes_": lambda value: isinstance(value, np.ndarray),
-    "_several": lambda value: type(value) is bool,
     "_class_factors": lambda value: True,
     "calibration_": lambda value: value is None or type(value) is dict,
 }
@@ -222,10 +221,8 @@ def _check_outputs(model: Any) -> None:
         return
     _check_labels(model.classes_)
     labels = len(model.classes_)
-    if count != (labels if model._several or labels > 2 else count) or count > labels:
+    if count > labels or (labels > 2 and count != labels):
         raise StorageError(f"the network has {count} outputs for {labels} labels")
-    if model._several and (loss.coupled or model.classes_.tolist() != list(range(count)) or shape != (count,)):
-        raise StorageError("several labels are numbered, and their losses are added")
     if model._class_factors is not None and not np.all(
         _numbers("_class_factors", model._class_factors, (labels,)) > 0.0
     ):
@@ -236,8 +233,7 @@ def _check_outputs(model: Any) -> None:
         lines = {name: np.asarray(line) for name, line in model.calibration_.items()}
         for name, line in lines.items():
             _numbers(f"calibration_.{name}", line, line.shape if line.shape == shape else ())
-        one_each = labels > 2 and not model._several
-        model.calibration_ = Calibration.of_lines(Lines(**lines), model.target_scaling_, one_each)
+        model.calibration_ = Calibration.of_lines(Lines(**lines), model.target_scaling_, labels > 2)
 
 
 def _check_labels(classes: npt.NDArray[Any]) -> None:

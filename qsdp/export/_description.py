@@ -49,10 +49,10 @@ class ModelDescription:
     network : BilinearNetwork, PolynomialNetwork, IntegerForm, BlockNetwork or BlockForm
     offset, factor : ndarray of shape (C,)
         Offsets and factors of the scores; factors are positive.
-    decision : {"none", "sign", "argmax", "labels"}
+    decision : {"none", "sign", "argmax"}
         "none": scores are the predictions. "sign": class 1 where the only score is > 0, else class 0. "argmax": the
-        class of the largest score, the first of equal ones. "labels": every label whose score is > 0. A network without
-        an estimator has "sign" or "argmax", because it may belong to a classifier.
+        class of the largest score, the first of equal ones. A network without an estimator has "sign" or "argmax",
+        because it may belong to a classifier.
     encoding : Encoding or None
         None for a network without an estimator, whose inputs are already encoded.
     constant : float or None
@@ -61,7 +61,7 @@ class ModelDescription:
         Labels by class number, as Python values; empty for a network alone and for a regressor.
     link : {"none", "logistic", "normalised", "softmax"}
         Map from scores, or log odds if there is a calibration, to probabilities. "logistic": the logistic function of
-        the score of class 1 or of each label. "normalised": the logistic functions of all scores, divided by their
+        the score of class 1. "normalised": the logistic functions of all scores, divided by their
         sum. "softmax": the softmax of all scores. "none": there are no probabilities.
     calibration : Calibration or None
         Its `lines`, computed on first access, are slopes and intercepts from scores to log odds.
@@ -165,7 +165,7 @@ class ModelDescription:
         return scores
 
     def decide(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-        """Convert scores, in any positive unit, to class numbers (n,), or zeros and ones per label (n, C).
+        """Convert scores, in any positive unit, to class numbers (n,).
 
         Raises
         ------
@@ -177,12 +177,12 @@ class ModelDescription:
         if self.decision == "argmax":
             largest: npt.NDArray[np.intp] = np.argmax(scores, axis=1)
             return largest
-        positive: npt.NDArray[np.intp] = (scores > 0).astype(np.intp)
-        return positive if self.decision == "labels" else positive[:, 0]
+        positive: npt.NDArray[np.intp] = (scores[:, 0] > 0).astype(np.intp)
+        return positive
 
     def predictions(self, chosen: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-        """Convert class numbers to the labels of the original model; multilabel and unnamed classes are unchanged."""
-        if self.decision == "labels" or not self.classes:
+        """Convert class numbers to the labels of the original model; unnamed classes are unchanged."""
+        if not self.classes:
             return chosen
         labels: npt.NDArray[Any] = np.array(self.classes)[chosen]
         return labels
@@ -370,7 +370,7 @@ def _targets(model: Any) -> dict[str, Any]:
         "scores_in_training": model._score_range,
     }
     if is_classifier(model):
-        decision = "labels" if model._several else _decision(network)
+        decision = _decision(network)
         targets |= {
             "decision": decision,
             "classes": tuple(map(_plain_label, model.classes_.tolist())),

@@ -46,14 +46,6 @@ def test_labels_that_can_be_sorted_are_classes(labels):
     assert model.score(X, labels, weights) == pytest.approx(np.average(by_codes == codes, weights=weights))
 
 
-def test_rows_of_labels_may_be_lists():
-    several = np.stack([PRODUCT > 0.0, X[:, 2] > 0.0], axis=1).astype(int)
-    model = qsdp.QuantizedNetworkClassifier(n_neurons=20, tol=1e-2, random_state=0)
-    predicted = model.fit(X, several).predict(X)
-    for rows in (several.tolist(), list(several)):
-        np.testing.assert_array_equal(model.fit(X, rows).predict(X), predicted)
-
-
 def test_exports_name_objects_by_their_text():
     model = qsdp.QuantizedNetworkClassifier(n_neurons=20, tol=1e-2, random_state=0).fit(X, LABELS["intervals"])
     description = describe(model)

@@ -134,13 +134,12 @@ def test_rows_of_a_sample_count_by_their_own_weights(monkeypatch: pytest.MonkeyP
         np.testing.assert_allclose(kept.sample_weight, kept.repetitions * N_ROWS / 150, rtol=1e-15)
 
 
-def test_several_labels_and_empty_blocks() -> None:
+def test_empty_blocks() -> None:
     X, y = rows()
-    Y = np.column_stack([y > 0.0, X[:, 3] > 0.0]).astype(int)
     X[:100, 0] = np.abs(X[:100, 0])
-    arrays = [part[da.from_array(X[:, 0] < 0.0, chunks=100)] for part in blocks(X, Y, size=100)]
+    arrays = [part[da.from_array(X[:, 0] < 0.0, chunks=100)] for part in blocks(X, y > 0.0, size=100)]
     there = QuantizedNetworkClassifier(**FAST).fit(*arrays)
-    assert there.predict(arrays[0]).compute().shape == (int(np.sum(X[:, 0] < 0.0)), 2)
+    assert there.predict(arrays[0]).compute().shape == (int(np.sum(X[:, 0] < 0.0)),)
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -150,6 +149,8 @@ def test_what_does_not_fit_is_refused() -> None:
         model.fit(Xs, y)
     with pytest.raises(InvalidTypeError, match="X must be a Dask collection, since y is one; got ndarray"):
         model.fit(X, ys)
+    with pytest.raises(InvalidInputError, match=r"y must have shape \(n,\), one label for each row; got shape"):
+        QuantizedNetworkClassifier(**FAST).fit(*blocks(X, np.column_stack([y > 0.0, X[:, 3] > 0.0])))
     with pytest.raises(InvalidInputError, match="y must have as many chunks of rows as X, 5; got 10"):
         model.fit(Xs, blocks(y, size=50)[0])
     with pytest.raises(InvalidInputError, match="chunk 1 of rows: y must have 120 rows, as X has; got 119"):

@@ -257,10 +257,6 @@ def test_outputs_have_the_names_of_classes():
     assert [name.split(":")[0] for name, _ in rows[1:]] == ["class 0", "class 1", "class 2"]
     # The only score of two classes is positive for the second one, and the summary says so.
     assert ("output", "class True") in classifier().fit(X, CODES > 0).effects()._summary().rows
-    several = np.stack([CODES > 0, CODES > 1], axis=1).astype(int)
-    model = classifier().fit(X, several)
-    effects = model.effects()
-    assert effects.outputs == ("label 0", "label 1")
     scores = effects.constant + model.contributions(X).sum(axis=-1)
     np.testing.assert_allclose(scores, model.decision_function(X), rtol=0, atol=1e-9)
     targets = np.stack([X[:, 0], X[:, 1] * X[:, 2]], axis=1)

@@ -424,7 +424,7 @@ def test_every_value_is_checked(kind: str, tmp_path: Path) -> None:
             with contextlib.suppress(qsdp.QSDPError):
                 answers(loaded)
     assert all(line.startswith(f"{str(path)!r} is not a model of qsdp or is damaged: ") for line in refused)
-    fitted = {"network_", "target_scaling_", "_input_ranges", "encoder_", "calibration_", "classes_", "_several"}
+    fitted = {"network_", "target_scaling_", "_input_ranges", "encoder_", "calibration_", "classes_"}
     top = {place[2] for place in accepted if len(place) == 3}
     assert not top & (fitted - {"encoder_"} if kind == "images" else fitted), top & fitted
 
@@ -493,7 +493,6 @@ def test_values_that_contradict_each_other(tmp_path: Path) -> None:
             changes["constant"] = {"constant_column": stored(False)}
         if classes:
             changes |= {
-                "several": {"_several": stored(True)},
                 "fewer labels": {"classes_": stored(["a"])},
                 "factors": {"_class_factors": stored([1.0])},
             }

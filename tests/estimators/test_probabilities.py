@@ -1,9 +1,10 @@
-"""Probabilities of every loss, several labels, and what else the estimators owe scikit-learn."""
+"""Probabilities of every loss, what labels are refused, and what else the estimators owe scikit-learn."""
 
 from __future__ import annotations
 
 import copy
 import pickle
+import re
 import time
 import warnings
 from typing import Any
@@ -18,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
-from sklearn.multioutput import ClassifierChain
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
@@ -117,7 +118,7 @@ def test_probabilities_say_how_often_a_class_comes() -> None:
     assert np.mean(errors) < 0.055
 
 
-@pytest.mark.parametrize("y", [CODES, THREE, LABELS], ids=["two classes", "three classes", "labels"])
+@pytest.mark.parametrize("y", [CODES, THREE], ids=["two classes", "three classes"])
 def test_weights_are_repeated_rows_in_probabilities(y: np.ndarray) -> None:
     weighted = classifier().fit(X, y, COUNTS).predict_proba(X)
     by_rows = classifier().fit(np.repeat(X, COUNTS, axis=0), np.repeat(y, COUNTS, axis=0)).predict_proba(X)
@@ -210,67 +211,46 @@ def test_regressors_and_unfitted_models_have_none() -> None:
             getattr(classifier(), method)(X)
 
 
-# -- several labels ------------------------------------------------------------------------------------
+# -- labels --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["squared", "hinge", "logistic"])
-def test_several_labels(loss: str) -> None:
-    model = classifier(loss=loss, beta="2%").fit(X, LABELS)
-    scores, predicted, probabilities = model.decision_function(X), model.predict(X), model.predict_proba(X)
-    assert model.network_.n_outputs == 3
-    assert model.classes_.tolist() == [0, 1, 2]
-    np.testing.assert_array_equal(predicted, scores > 0.0)
-    assert predicted.dtype == np.int64
-    assert probabilities.shape == (90, 3)
-    assert np.all((probabilities >= 0.0) & (probabilities <= 1.0))
-    assert np.all((predicted == LABELS).mean(axis=0) > 0.75)
-    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probabilities, rtol=1e-12)
-    if loss == "squared":
-        np.testing.assert_allclose(model.result_.problem.y.mean(axis=0), 0.0, atol=1e-12)
-
-
-def test_tags_of_several_labels() -> None:
-    assert get_tags(classifier()).classifier_tags.multi_label
-
-
-def test_cross_validation_of_several_labels() -> None:
-    chain = ClassifierChain(classifier()).fit(X, LABELS)
-    assert chain.predict(X).shape == LABELS.shape
-
-
-def test_sparse_labels_are_dense_ones() -> None:
-    dense = classifier().fit(X, LABELS).decision_function(X)
-    np.testing.assert_array_equal(classifier().fit(X, sp.csr_array(LABELS)).decision_function(X), dense)
+def test_several_labels_are_those_of_a_classifier_each() -> None:
+    both = MultiOutputClassifier(classifier()).fit(X, LABELS)
+    each = [classifier().fit(X, labels) for labels in LABELS.T]
+    np.testing.assert_array_equal(both.predict(X), np.column_stack([model.predict(X) for model in each]))
+    np.testing.assert_array_equal(both.predict_proba(X), [model.predict_proba(X) for model in each])
+    assert ClassifierChain(classifier()).fit(X, LABELS).predict(X).shape == LABELS.shape
+    assert not get_tags(classifier()).classifier_tags.multi_label
 
 
 @pytest.mark.parametrize(
-    ("options", "y", "message"),
+    ("y", "described"),
     [
-        ({"class_weight": "balanced"}, LABELS, "class_weight must be None for several labels; got 'balanced'"),
-        (
-            {"loss": "cross_entropy"},
-            LABELS,
-            "loss must be a sum over the labels if there are several; got 'cross_entropy'",
+        *(
+            (kind(LABELS), "shape (90, 3)")
+            for kind in (np.asarray, np.ndarray.tolist, list, sp.csr_array, pd.DataFrame)
         ),
-        ({}, np.stack([THREE, CODES], axis=1), "labels of several columns must be zeros and ones.*; got multiclass-"),
-        ({}, 2 * LABELS - 1, r"y must have shape \(n,\), or hold zeros and ones.*; got shape .* with -1"),
-        (
-            {"loss": "logistic"},
-            np.column_stack([LABELS[:, 0], np.ones(len(LABELS))]),
-            "zeros and ones in every column for the logistic loss; column 1 holds only 1 among",
-        ),
-        ({}, np.where(CODES == 1, "a", None), "y must have a label in every row; got None in row"),
-        ({}, pd.Series(CODES).map({0: "a"}), "y must have a label in every row; got nan in row"),
-        (
-            {},
-            np.array([1, "a"] * (len(X) // 2), dtype=object),
-            "labels of y must be all text or all numbers; got int and",
-        ),
+        (LABELS[:, :2].astype(float) - 0.5, "shape (90, 2)"),
+        (LABELS.astype(str), "shape (90, 3)"),
+        ([["a"], ["a", "b"]] * 45, "rows of different lengths"),
     ],
 )
-def test_bad_labels(options: dict[str, Any], y: Any, message: str) -> None:
+def test_several_labels_are_refused(y: Any, described: str) -> None:
+    with pytest.raises(InvalidInputError, match=rf"got {re.escape(described)}: .* sklearn\.multioutput\.Multi"):
+        classifier().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.where(CODES == 1, "a", None), "y must have a label in every row; got None in row"),
+        (pd.Series(CODES).map({0: "a"}), "y must have a label in every row; got nan in row"),
+        (np.array([1, "a"] * (len(X) // 2), dtype=object), "labels of y must be all text or all numbers; got int and"),
+    ],
+)
+def test_bad_labels(y: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
-        classifier(**options).fit(X, y)
+        classifier().fit(X, y)
 
 
 # -- the last solution as a start ------------------------------------------------------------------------

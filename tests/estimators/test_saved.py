@@ -80,7 +80,6 @@ def targets(kind: str, n: int = 80) -> Any:
         "integers": cut + 5,
         "floats": cut + 0.0,
         "booleans": score > 0.0,
-        "several": np.stack([cut == 0, cut > 0], axis=1).astype(int),
         "number": 1000.0 + 7.0 * score,
         "numbers": np.stack([score, 3.0 * score - 1.0], axis=1),
     }
@@ -96,7 +95,7 @@ CASES: dict[str, tuple[Callable[..., Any], str, dict[str, Any]]] = {
     "weighted truth": (table, "booleans", {"class_weight": {False: 1.0, True: 2.0}}),
     "hinge": (table, "floats", {"loss": Hinge(), "activation": None}),
     "squared hinge": (table, "booleans", {"loss": SquaredHinge(), "encoding": "thresholds", "beta": "10%"}),
-    "several labels": (table, "several", {"beta": np.float64(0.5), "encoding": "both"}),
+    "both": (table, "text", {"beta": np.float64(0.5), "encoding": "both"}),
     "huber": (table, "number", {"loss": Huber(delta=0.7), "activation": (0.5, 0.1, 0.2)}),
     "absolute": (table, "number", {"loss": Absolute(), "activation": qsdp.PolynomialActivation(0.1, 1.0, 0.0)}),
     "levels": (table, "numbers", {"loss": Squared(), "levels": 3, "time_limit": np.inf}),
@@ -205,7 +204,7 @@ def test_every_type_on_the_list_is_one_that_models_hold(tmp_path: Path) -> None:
     assert held == TRUSTED["ObjectNode"]
 
 
-@pytest.mark.parametrize("case", ["defaults", "joint", "several labels", "huber", "levels", "nested"])
+@pytest.mark.parametrize("case", ["defaults", "joint", "both", "huber", "levels", "nested"])
 def test_exports_of_a_loaded_model_are_the_same(case: str, tmp_path: Path) -> None:
     model = fitted(case)
     model.save(tmp_path / "model.qsdp")

@@ -33,7 +33,6 @@ def targets(kind: str) -> Any:
     known = {
         "two": np.array(["no", "yes"])[(score > 0.0).astype(int)],
         "three": np.array(["a", "b", "c"], dtype=object)[cut],
-        "several": np.stack([cut == 0, cut > 0], axis=1).astype(int),
         "number": 1000.0 + 7.0 * score,
         "numbers": np.stack([score, 3.0 * score**2], axis=1),
     }
@@ -45,7 +44,7 @@ CASES: list[tuple[type, dict[str, Any], str]] = [
     (QuantizedNetworkClassifier, {"class_weight": "balanced", "loss": "logistic"}, "two"),
     (QuantizedNetworkClassifier, {"class_weight": "balanced", "loss": "cross_entropy"}, "two"),
     (QuantizedNetworkClassifier, {"class_weight": {"a": 1.0, "b": 3.0, "c": 0.5}, "levels": 3}, "three"),
-    (QuantizedNetworkClassifier, {"loss": "hinge", "activation": None, "beta": 0.7}, "several"),
+    (QuantizedNetworkClassifier, {"loss": "hinge", "activation": None, "beta": 0.7}, "three"),
     (QuantizedNetworkRegressor, {"loss": Huber(delta=0.7), "activation": (0.5, 0.1, 0.2)}, "number"),
     (QuantizedNetworkRegressor, {"beta": "20%", "encoding": "thresholds"}, "numbers"),
 ]

@@ -61,13 +61,12 @@ def tables():
     frame = frame.assign(town=rng.choice(["Oslo", "Rome?", 'Pâris"'], 150), on=rng.random(150) < 0.5)
     frame.loc[::7, "town"] = None
     options = {"n_neurons": 20, "loss": "logistic", **OPTIONS}
-    labels, numbers = np.column_stack([y == 0, y > 1]).astype(int), X[:, 2:] * [1.0, 1e4]
+    numbers = X[:, 2:] * [1.0, 1e4]
     models = {}
     for encoding in ("standard", "thresholds", "both"):
         classifier = QuantizedNetworkClassifier(encoding=encoding, **options)
         models[f"classes_{encoding}"] = clone(classifier).fit(frame, np.array(["x", "y", "z"])[y])
         models[f"sign_{encoding}"] = clone(classifier).fit(holes, y == 1)
-        models[f"labels_{encoding}"] = clone(classifier).fit(holes, labels)
         regressor = QuantizedNetworkRegressor(20, encoding=encoding, **OPTIONS)
         models[f"numbers_{encoding}"] = regressor.fit(frame[["town", "a b", "c"]], numbers)
     models["plain"] = QuantizedNetworkRegressor(20, encoding="none", **OPTIONS).fit(X[:, :2], y)
@@ -351,7 +350,7 @@ def within_bound(code, entries, columns):
 
 def test_the_example_agrees_with_the_model(tables, tmp_path):
     """The program has other rows than training had, and notices each wrong number."""
-    for name in ("classes_both", "sign_thresholds", "labels_standard", "numbers_both", "plain", "large"):
+    for name in ("classes_both", "sign_thresholds", "numbers_both", "plain", "large"):
         code = to_c(tables[name], name=name)
         folder = tmp_path / name
         folder.mkdir()

@@ -222,10 +222,9 @@ def test_classifiers(iris, tmp_path, loss, n_classes):
 
 @needs_node
 @pytest.mark.parametrize("encoding", ["none", "thresholds"])
-def test_several_labels_and_targets(iris, tmp_path, encoding):
+def test_encodings_and_several_targets(iris, tmp_path, encoding):
     X, y = iris
-    labels = np.column_stack([y == 0, y > 1]).astype(int)
-    check(QuantizedNetworkClassifier(**{**FAST, "encoding": encoding}).fit(X, labels), X, X.tolist(), tmp_path)
+    check(QuantizedNetworkClassifier(**{**FAST, "encoding": encoding}).fit(X, y), X, X.tolist(), tmp_path)
     for target in (X[:, 3], X[:, 2:] * [1.0, 50.0]):
         model = QuantizedNetworkRegressor(**{**NUMBERS, "encoding": encoding}).fit(X[:, :2], target)
         check(model, X[:, :2], X[:, :2].tolist(), tmp_path)

@@ -224,20 +224,15 @@ def test_columns_simulated(people: tuple[Any, pd.DataFrame, VerilogSource], regi
 
 
 @needs_icarus
-@pytest.mark.parametrize("decision", ["none", "labels"])
-def test_other_decisions(decision: str) -> None:
+def test_numbers_are_not_decided() -> None:
     X, bits = np.random.default_rng(0).integers(0, 2, (2, 200, 6))
     y = np.column_stack([X[:, 0] ^ X[:, 1], X[:, 2] | X[:, 3]])
     options: dict[str, Any] = {"encoding": "thresholds", "beta": "5%", "random_state": 0}
-    kind = qsdp.QuantizedNetworkRegressor if decision == "none" else qsdp.QuantizedNetworkClassifier
-    verilog = to_verilog(kind(**options).fit(X.astype(float), y))
+    verilog = to_verilog(qsdp.QuantizedNetworkRegressor(**options).fit(X.astype(float), y))
     bits = bits[:, : verilog.model.n_bits]
     outputs, chosen = verilog.simulate(bits)
     np.testing.assert_array_equal(outputs, verilog.model.outputs(bits))
-    if decision == "none":
-        assert chosen is None
-    else:
-        np.testing.assert_array_equal(chosen, outputs > 0)
+    assert chosen is None
 
 
 def test_files(tmp_path: Path) -> None:

@@ -43,15 +43,14 @@ def table(n: int = 120) -> pd.DataFrame:
 
 def targets(frame: pd.DataFrame) -> dict[str, Any]:
     score = (frame["age"] - 50) / 20 * np.where(frame["member"], 1, -0.5) + frame["rate"].fillna(0.5)
-    several = np.column_stack([score > 0, frame["member"], frame["age"] > 60]).astype(int)
     three = np.select([score < -0.5, score < 0.5], ["low", "middle"], "high")
     return {
-        "two": np.where(score > 0, "yes", "no"), "three": three, "labels": several, "number": score.to_numpy(),
+        "two": np.where(score > 0, "yes", "no"), "three": three, "number": score.to_numpy(),
         "numbers": np.column_stack([score, -10.0 * frame["age"]]),
     }  # fmt: skip
 
 
-KINDS = ("two", "three", "labels", "number", "numbers")
+KINDS = ("two", "three", "number", "numbers")
 
 
 @pytest.fixture(scope="module")
@@ -122,15 +121,12 @@ def check_answers(driver: Any, model: Any) -> pd.Series:
     (answer,), own = model.predict(row), 0
     if not hasattr(model, "classes_"):
         assert [number(one) for one in shown.split(", ")] == pytest.approx(np.atleast_1d(answer), rel=1e-3)
-    elif np.ndim(answer):
-        assert shown == (", ".join(str(one) for one in np.flatnonzero(answer)) or "none of the labels")
     else:
         assert shown == str(answer)
         own = model.classes_.tolist().index(answer) if len(model.classes_) > 2 else 0
     if hasattr(model, "classes_"):
-        names = model.classes_ if np.ndim(answer) == 0 else range(len(answer))
         chances = 100.0 * model.predict_proba(row)[0]
-        assert [name for name, _ in page["chances"]] == [str(one) for one in names]
+        assert [name for name, _ in page["chances"]] == [str(one) for one in model.classes_]
         assert [value for _, value in page["chances"]] == pytest.approx(chances.tolist(), abs=0.051)
     effects = model.effects()
     values = model.contributions(row)[0].reshape(len(effects.outputs), -1)[own]
@@ -194,7 +190,7 @@ def test_answers_are_those_of_python_by_keyboard(driver: Any, models: dict[str, 
 def test_any_output_is_explained(driver: Any, models: dict[str, Any]) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    for name in ("three", "labels", "numbers"):
+    for name in ("three", "numbers"):
         driver.get(address(models, name))
         outputs, select = list(models[name].effects().outputs), driver.find_element("name", "output")
         values = models[name].contributions(shown_by(driver)["row"])[0]

@@ -81,7 +81,7 @@ class CompiledModel:
         return self.model.scores(self.outputs(X))
 
     def classes(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return class numbers of shape (n,), or zeros and ones per label of shape (n, C)."""
+        """Return class numbers of shape (n,)."""
         return self.model.description.decide(self.outputs(X))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:

@@ -201,11 +201,11 @@ def to_c(
     warning with ``-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow``, and as C++ with ``-Wall -Wextra``.
 
     ``NAME_outputs(column, output)`` computes the integer outputs, which are scores in multiples of a unit given in the
-    header. For a classifier, ``NAME_class(column)`` returns the number of the class; with several labels,
-    ``NAME_labels(column, label)`` writes 0 or 1 per label. The class agrees with the model's where scores are farther
-    apart than the bounds in the header. Second-layer weights are exact if they are multiples of the smallest one that
-    fit into the bits of rounding (see `width`), as weights of equal magnitude do. Then outputs for integer inputs and a
-    bilinear or purely quadratic activation are exact, too, if the bias is also such a multiple.
+    header. For a classifier, ``NAME_class(column)`` returns the number of the class. It agrees with the model's
+    where scores are farther apart than the bounds in the header. Second-layer weights are exact if they are multiples
+    of the smallest one that fit into the bits of rounding (see `width`), as weights of equal magnitude do. Then outputs
+    for integer inputs and a bilinear or purely quadratic activation are exact, too, if the bias is also such a
+    multiple.
 
     Series arrive sample by sample: ``NAME_push(state, column)`` takes a sample of all channels, and returns -1 or, with
     the last sample of a series, the class; outputs are in ``state->output`` then. All that it remembers is in a state

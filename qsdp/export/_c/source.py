@@ -21,9 +21,7 @@ def entry_points(model: IntegerModel, name: str) -> list[str]:
     """Write the declarations of the public C functions of a whole sample, without semicolons."""
     types, given = template_types(model, name), f"const {column_type(model)} column[{model.n_columns}]"
     found = [f"void {name}_outputs({given}, {types['total']} output[{types['C']}])"]
-    if model.description.decision == "labels":
-        found.append(f"void {name}_labels({given}, uint8_t label[{types['C']}])")
-    elif model.description.decision != "none":
+    if model.description.decision != "none":
         found.append(f"{types['class_type']} {name}_class({given})")
     return found
 

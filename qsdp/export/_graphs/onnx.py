@@ -55,8 +55,8 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, encoder: An
         Other models have the input "X" of shape (n, d) in double precision, with nan for missing entries. If some
         column holds text, each column in use is instead an input of shape (n, 1) with the column's name, and missing
         text is empty. See `onnx_inputs`. A regressor has the output "predictions" of shape (n, C). A classifier has
-        "label" of shape (n,), or (n, k) if it is multilabel, "scores" of shape (n, C) and, if the model has them,
-        "probabilities" of shape (n, k), for k classes or labels.
+        "label" of shape (n,), "scores" of shape (n, C) and, if the model has them, "probabilities" of shape (n, k), for
+        k classes.
 
         Their metadata, in JSON, are "columns", the names of the columns in the order of "X"; "categories", the symbols
         of each column that has some, with null for a missing one; "classes", the labels of a classifier in the order of

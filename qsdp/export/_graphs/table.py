@@ -124,35 +124,28 @@ def add_answers(graph: Graph, description: ModelDescription, scores: str, decide
     """Publish label, scores and probabilities, if any, of a classifier; scores decide unless `decided` does."""
     labels = _labels_of(description)
     label = add_label(graph, scores if decided is None else decided, description, labels)
-    if description.decision == "labels":
-        graph.publish(label, "label", np.int64, len(labels))
-    else:
-        graph.publish(label, "label", labels.dtype)
+    graph.publish(label, "label", labels.dtype)
     scores = graph.publish(scores, "scores", np.float64, len(description.offset))
     if description.link != "none":
         graph.publish(add_probabilities(graph, scores, description), "probabilities", np.float64, len(labels))
 
 
 def add_label(graph: Graph, scores: str, description: ModelDescription, labels: npt.NDArray[Any]) -> str:
-    """Add nodes for the predicted entries of `labels`, shape (n,), or zeros and ones per label, shape (n, k)."""
+    """Add nodes for the predicted entries of `labels`, shape (n,)."""
     if description.decision == "argmax":
         return graph.add("Gather", labels, graph.add("ArgMax", scores, axis=1, keepdims=0), axis=0)
     positive = graph.cast(graph.add("Greater", scores, np.zeros(1)), np.bool_, np.int64)
-    if description.decision == "labels":
-        return positive
     return graph.add("Gather", labels, graph.add("Squeeze", positive, np.array([1])), axis=0)
 
 
 def add_probabilities(graph: Graph, scores: str, description: ModelDescription) -> str:
-    """Add nodes for probabilities of shape (n, k), for k classes or labels."""
+    """Add nodes for probabilities of shape (n, k), for k classes."""
     odds = scores
     if description.calibration is not None:
         slopes, intercepts = description.calibration.lines
         odds = graph.add("Mul", odds, slopes)
         if np.any(intercepts):
             odds = graph.add("Add", odds, intercepts)
-    if description.decision == "labels":
-        return graph.add("Sigmoid", odds)
     if description.link == "logistic":
         odds = graph.add("Mul", odds, np.array([[0.0, 1.0]]))
     elif description.link == "normalised":

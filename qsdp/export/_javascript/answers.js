@@ -9,17 +9,14 @@ function scores(row, options) {
 function predict(row, options) {
   const values = scoresOf(inputsOf(row, options));
   if (decision === "none") return MODEL.several ? values : values[0];
-  if (decision === "labels") return values.map((score) => Number(score > 0));
   return classes[decision === "sign" ? Number(values[0] > 0) : values.indexOf(Math.max(...values))];
 }
 
-const logistic = (odds) => (odds < 0 ? Math.exp(odds) / (1 + Math.exp(odds)) : 1 / (1 + Math.exp(-odds)));
 const logOfLogistic = (odds) => Math.min(odds, 0) - Math.log1p(Math.exp(-Math.abs(odds)));
 
 function predictProba(row, options) {
   let odds = scoresOf(inputsOf(row, options));
   if (MODEL.slopes) odds = odds.map((score, output) => MODEL.slopes[output] * score + MODEL.intercepts[output]);
-  if (decision === "labels") return odds.map(logistic);
   if (link === "logistic") odds = [0, odds[0]];
   else if (link === "normalised") odds = odds.map(logOfLogistic);
   const largest = Math.max(...odds);

@@ -72,9 +72,7 @@ def effects_data(description: ModelDescription) -> dict[str, Any]:
 
 
 def output_names(description: ModelDescription) -> list[str]:
-    """Return the names of the explained outputs: a label or class each, but one for two classes, or a number."""
-    if description.decision == "labels":
-        return [f"label {label}" for label in description.classes]
+    """Return the names of the explained outputs: a class each, but one for two classes, or a number."""
     if description.classes:
         both = len(description.classes) == 2
         return [f"class {label}" for label in description.classes[both:]]

@@ -95,13 +95,13 @@ def to_js(model: Any, *, name: str = "model", encoder: Any = None) -> JavaScript
     Returns
     -------
     JavaScriptModule
-        ``predict(row)`` returns what `predict` does: a label, zeros and ones for several labels, a number, or an array
-        of numbers. ``scores(row)`` returns `decision_function` of a classifier, ``predictProba(row)`` an array of
-        probabilities in the order of ``classes``, and ``contributions(row)`` the contributions of columns and pairs of
-        columns, as `contributions` of the estimator. ``columns`` has name, type, unit, categories and range in training
-        of every column, and the limits to which its entries are clipped. A module of a network alone has ``predict``
-        and ``columns``. One of images has ``shape``, which is height, width and channels, in place of ``columns``, and
-        its ``contributions`` are those of regions.
+        ``predict(row)`` returns what `predict` does: a label, a number, or an array of numbers. ``scores(row)`` returns
+        `decision_function` of a classifier, ``predictProba(row)`` an array of probabilities in the order of
+        ``classes``, and ``contributions(row)`` the contributions of columns and pairs of columns, as `contributions` of
+        the estimator. ``columns`` has name, type, unit, categories and range in training of every column, and the
+        limits to which its entries are clipped. A module of a network alone has ``predict`` and ``columns``. One of
+        images has ``shape``, which is height, width and channels, in place of ``columns``, and its ``contributions``
+        are those of regions.
 
     Raises
     ------

@@ -22,15 +22,14 @@ def declarations(description: ModelDescription, exports: Sequence[str]) -> str:
         fields = [_field(column, place in used) for place, column in enumerate(encoding.columns)]
     labels = [json.dumps(label) for label in description.classes]
     number = "number[]" if description.network.output_shape else "number"
-    several = description.decision == "labels"
     return render(
         "types.d.ts",
         exports=exports,
         shape=getattr(description.blocks, "image_shape_", None),
         fields=fields,
         labels=labels,
-        prediction="(0 | 1)[]" if several else " | ".join(labels) or number,
-        score="number[]" if several else "number" if len(labels) == 2 else number,
+        prediction=" | ".join(labels) or number,
+        score="number" if len(labels) == 2 else number,
     )
 
 

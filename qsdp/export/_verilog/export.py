@@ -130,8 +130,6 @@ class VerilogSource(Summarized):
         decision = self.model.description.decision
         if decision == "none":
             return None
-        if decision == "labels":
-            return np.array([[int(bit) for bit in reversed(choice)] for choice in choices], dtype=np.intp)
         return np.array([int(choice, 2) for choice in choices], dtype=np.intp)
 
     def facts(self) -> list[tuple[str, str]]:

@@ -113,7 +113,7 @@ def _terms(model: BitModel, k: int) -> Iterator[tuple[int, str]]:
 def _choice_size(model: BitModel) -> int:
     """Return the number of bits of the decision; 0 if there is none."""
     C, decision = model.n_outputs, model.description.decision
-    return {"none": 0, "sign": 1, "labels": C, "argmax": max((C - 1).bit_length(), 1)}[decision]
+    return {"none": 0, "sign": 1, "argmax": max((C - 1).bit_length(), 1)}[decision]
 
 
 def _macros(model: BitModel) -> dict[str, str]:

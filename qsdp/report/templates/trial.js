@@ -146,7 +146,6 @@ function showEffectsInTime(...given) {
 }
 
 function textOf(answer) {
-  if (decision === "labels") return classes.filter((_, place) => answer[place]).join(", ") || "none of the labels";
   if (decision !== "none") return String(answer);
   return Array.isArray(answer) ? answer.map((one) => written(one)).join(", ") : written(answer);
 }
