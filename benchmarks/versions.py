@@ -8,7 +8,7 @@ memory. A change of one experiment alone raises its own `version` instead.
 from __future__ import annotations
 
 METHODS = {
-    "relaxation": 1,  # solve_relaxation with all solvers, paths, bounds and the inner problem
+    "relaxation": 1,  # solve_relaxation with all solvers, bounds and the inner problem
     "sampling": 1,  # shaping of the covariance and sampling
     "algorithm_1": 1,  # of qsdp.paper
     "refinement": 2,  # refit, polish

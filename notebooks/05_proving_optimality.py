@@ -225,7 +225,10 @@ betas = np.geomspace(0.95 * qsdp.beta_max(problem), 1, 12)
 optima = [
     qsdp.column_generation(problem.with_beta(beta)) for beta in betas
 ]
-path = qsdp.relaxation_path(problem, betas)
+path, last = [], None
+for beta in betas:
+    last = qsdp.solve_relaxation(problem.with_beta(beta), start=last)
+    path.append(last)
 names = [*data.feature_names, "one"]
 
 

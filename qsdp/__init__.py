@@ -30,10 +30,8 @@ from qsdp.refinement import (
 )
 from qsdp.relaxation import (
     Relaxation,
-    RelaxationPath,
     available_solvers,
     beta_max,
-    relaxation_path,
     solve_relaxation,
 )
 from qsdp.sampling import sample_network
@@ -69,7 +67,6 @@ __all__ = [
     "QuantizedNetworkClassifier",
     "QuantizedNetworkRegressor",
     "Relaxation",
-    "RelaxationPath",
     "RowBatches",
     "SignCovariance",
     "SufficientStatistics",
@@ -88,7 +85,6 @@ __all__ = [
     "maxcut_bound",
     "polish",
     "refit",
-    "relaxation_path",
     "sample_network",
     "shape_covariance",
     "solve_and_sample",

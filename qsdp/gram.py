@@ -133,7 +133,7 @@ class Gram:
 
 
 class SharedGram:
-    """Gram matrix shared by problems with the same data and targets, such as a path's, computed on first use.
+    """Gram matrix shared by problems with the same data and targets, such as those of several betas, computed once.
 
     Their normalised instances differ by a power of two in the data map.
     """

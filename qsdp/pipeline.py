@@ -288,7 +288,7 @@ def run_pipeline(
 
     With `statistics`, train on them; the rows of `problem` are then a sample, weighted to stand for all rows, which
     determines beta, and on which networks with many inputs are polished. The solver starts from the relaxation
-    `start`, for example of other data, if it has the same shape and is not zero. `fit` is a regression that determines
+    `start`, for example of other data, if it has the same shape. `fit` is a regression that determines
     beta, if already computed; see `choose_beta`.
     """
     rng = check_random_state(options.random_state)
@@ -306,8 +306,7 @@ def run_pipeline(
             return _proven(problem, options, rng, kept, timings)
         check_memory_of_network(problem, options, kept)
         same = start is not None and (start.problem.size, start.problem.y.shape) == (problem.size, problem.y.shape)
-        if start is not None and not (same and np.any(start.rho_stack)):
-            # It has another shape, or is the zero point, which has no scale.
+        if not same:
             start = None
         with options.solving():
             relaxation = solve_relaxation(

@@ -46,7 +46,6 @@ WORKS: dict[str, Callable[[Any], Any]] = {
     "beta_max": lambda a: qsdp.beta_max(a.problem),
     "two_block_program": lambda a: paper.two_block_program(a.problem),
     "solve_relaxation": lambda a: qsdp.solve_relaxation(a.problem, start=a.relaxation),
-    "relaxation_path": lambda a: qsdp.relaxation_path(a.problem, betas=[1.0, 2.0]),
     "column_generation": lambda a: qsdp.column_generation(a.problem, start=a.network),
     "shape_covariance": lambda a: qsdp.sample_network(qsdp.shape_covariance(a.relaxation), 50),
     "solve_and_sample": lambda a: str(a.result._summary()),

@@ -134,13 +134,15 @@ def test_certificates_are_checked_from_files(vector, arguments, bound_type, tmp_
         qsdp.load_certificate(path, TrainingProblem(X, y, beta=20.0, **arguments))
 
 
-def test_path_and_other_levels():
+def test_many_betas_and_other_levels():
     X, y, _ = rows()
     reduced = TrainingProblem.from_statistics(SufficientStatistics().partial_fit(X, y), beta=1.0)
-    path = qsdp.relaxation_path(reduced, 4)
-    rows_path = qsdp.relaxation_path(TrainingProblem(X, y, beta=1.0), path.betas)
-    np.testing.assert_allclose(path.objective, rows_path.objective, rtol=3e-6)
-    other = path[-1].with_levels(4)
+    relaxation = None
+    for beta in qsdp.beta_max(reduced) * np.geomspace(1.0, 1e-3, 4):
+        relaxation = qsdp.solve_relaxation(reduced.with_beta(beta), start=relaxation)
+        of_rows = qsdp.solve_relaxation(TrainingProblem(X, y, beta=beta))
+        assert relaxation.objective == pytest.approx(of_rows.objective, rel=3e-6)
+    other = relaxation.with_levels(4)
     assert other.lower_bound <= other.objective
     assert reduced.with_beta(2.0) != reduced
     assert reduced.with_beta(1.0) == reduced

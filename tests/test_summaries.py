@@ -85,7 +85,6 @@ def shown():
         ),
         "certificate": result.certificate,
         "relaxation": result.relaxation,
-        "path": qsdp.relaxation_path(problem, [0.1, 10.0, 1.0]),
         "covariance": result.covariance,
         "network": result.network,
         "polynomial": result.network.to_polynomial(),
@@ -115,7 +114,7 @@ def shown():
 
 
 NAMES = (
-    "result", "refined", "vector", "certificate", "relaxation", "path", "covariance", "network",
+    "result", "refined", "vector", "certificate", "relaxation", "covariance", "network",
     "polynomial", "generation", "match", "bound", "chain", "starts", "untrained", "relu",
     "quantized relu", "float", "rounding", "form", "forms", "problem", "classes", "regression", "planted", "history",
     "no history", "passes", "no passes", "accuracies", "diverged",
@@ -183,15 +182,6 @@ def test_polynomial_networks_name_their_largest_weight(shown):
     rows = table(shown["polynomial"]._repr_html_())
     assert rows["first layer"] == f"integers up to {shown['polynomial'].largest_weight}"
     assert rows["activation"] == "1 t^2 +0 t +0"
-
-
-def test_path_names_its_betas(shown):
-    path = shown["path"]
-    rows = table(path._repr_html_())
-    assert rows["betas"] == "3, 0.1 to 10"
-    assert rows["status"] == "3 optimal"
-    parsed(path[:0]._repr_html_())
-    parsed(path[:1]._repr_html_())
 
 
 def test_column_generation_shows_its_course(shown):

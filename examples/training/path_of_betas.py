@@ -2,9 +2,9 @@
 Choose beta along a path
 ========================
 
-Beta is the price of second-layer weights. :func:`qsdp.relaxation_path` solves
-for many values of it from one pass over the data, starting at the smallest beta
-for which the zero network is optimal.
+Beta is the price of second-layer weights. From :func:`qsdp.beta_max` on, the
+zero network is optimal. Below it, each solve of the relaxation starts from the
+solution for the beta before.
 """
 
 import matplotlib.pyplot as plt
@@ -19,15 +19,22 @@ X = np.column_stack(
 y = (y - y.mean()) / y.std()
 train, test = slice(300), slice(300, None)
 problem = qsdp.TrainingProblem(X[train], y[train], beta=1.0)
-path = qsdp.relaxation_path(problem, betas=16)
+betas = qsdp.beta_max(problem) * np.geomspace(0.9, 1e-3, 16)
+path = [qsdp.solve_relaxation(problem.with_beta(betas[0]))]
+for beta in betas[1:]:
+    path.append(
+        qsdp.solve_relaxation(problem.with_beta(beta), start=path[-1])
+    )
 
 _, ax = plt.subplots(layout="constrained")
 for name, rows, style in (
     ("training", train, "o-"),
     ("test", test, "s--"),
 ):
-    errors = np.mean((path.predict(X[rows]) - y[rows]) ** 2, axis=1)
-    ax.semilogx(path.betas, errors, style, label=f"{name} rows")
+    errors = np.array(
+        [np.mean((one.predict(X[rows]) - y[rows]) ** 2) for one in path]
+    )
+    ax.semilogx(betas, errors, style, label=f"{name} rows")
 ax.set(xlabel="beta", ylabel="mean squared error of the relaxation")
 ax.legend()
 
@@ -36,6 +43,6 @@ ax.legend()
 # error has a minimum, and beta belongs there. The estimators find it with
 # ``beta="auto"`` on held-out rows.
 
-best = path.betas[np.argmin(errors)]
+best = betas[np.argmin(errors)]
 print(f"smallest test error {errors.min():.2f} at beta = {best:.1f}")
 print(f"which is {best / qsdp.beta_max(problem):.1%} of beta_max")

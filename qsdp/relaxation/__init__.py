@@ -3,7 +3,6 @@
 from qsdp.relaxation.backends import available_solvers
 from qsdp.relaxation.bounds import DualBound, best_dual_bound
 from qsdp.relaxation.largest_beta import beta_max
-from qsdp.relaxation.path import RelaxationPath, relaxation_path
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.solution import Relaxation
 from qsdp.relaxation.solve import solve_relaxation
@@ -13,11 +12,9 @@ __all__ = [
     "DualBound",
     "RawSolution",
     "Relaxation",
-    "RelaxationPath",
     "available_solvers",
     "best_dual_bound",
     "beta_max",
-    "relaxation_path",
     "solve_relaxation",
     "spectral_bound",
 ]

@@ -6,12 +6,11 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation.scaled import ScaledProblem
 
-__all__ = ["beta_max", "proven_beta_max", "useful_beta_max"]
+__all__ = ["beta_max", "useful_beta_max"]
 
 
 def beta_max(problem: TrainingProblem, *, time_limit: float | None = None) -> float:
@@ -52,7 +51,7 @@ def beta_max(problem: TrainingProblem, *, time_limit: float | None = None) -> fl
     """
     check_problem(problem)
     with deadline.after(time_limit):
-        return proven_beta_max(problem)[0]
+        return _proven(problem)
 
 
 def useful_beta_max(problem: TrainingProblem) -> float:
@@ -63,8 +62,8 @@ def useful_beta_max(problem: TrainingProblem) -> float:
     return largest if largest * problem.dimension > rounding else 0.0
 
 
-def proven_beta_max(problem: TrainingProblem) -> tuple[float, FloatArray]:
-    """Return `beta_max` and the weights z of shape (K, N) that prove zero optimal there."""
+def _proven(problem: TrainingProblem) -> float:
+    """Compute `beta_max` of a checked problem, within the time limit."""
     scaled = ScaledProblem.of(problem.with_beta(1.0))
     instance, units = scaled.instance, scaled.units
     nu = instance.zero_dual
@@ -72,7 +71,5 @@ def proven_beta_max(problem: TrainingProblem) -> tuple[float, FloatArray]:
     bounds = []
     for k, M in enumerate(matrices):
         with deadline.fraction(0.5 / (len(matrices) - k)):
-            bounds.append(uninterrupted(grothendieck_bound(M, tol=ROUNDING)))
-    # z refers to u and v stacked; both have the same weights for a symmetric matrix.
-    weights = np.stack([bound.z[: problem.size] for bound in bounds])
-    return max(float(bound) for bound in bounds) * (units.value / units.weight) / problem.dimension, weights
+            bounds.append(float(uninterrupted(grothendieck_bound(M, tol=ROUNDING))))
+    return max(bounds) * (units.value / units.weight) / problem.dimension

@@ -54,7 +54,7 @@ class Settings:
     device : str or None
         Device for large matrix products, such as "cpu" or "cuda"; None means NumPy. For solvers that take a device.
     gram : SharedGram or None
-        Gram matrix of solves with the same data, such as those of one path.
+        Gram matrix of solves with the same data, such as those for several betas.
     effort : float
         Floating-point operations after which the low-rank method gives up.
     """

@@ -16,7 +16,6 @@ __all__ = [
     "falls_short",
     "ratio_of_scales",
     "warn_of_choices",
-    "warn_of_gaps",
     "warn_of_shortfall",
 ]
 
@@ -42,18 +41,6 @@ def warn_of_shortfall(relaxation: Relaxation, tol: float, solver: str) -> None:
         f"the certified relative gap of the relaxation is {relaxation.relative_gap:.2g}, above tol={tol:g}, though its "
         f"lower bound is valid: {_cause(relaxation, solver)}"
     )
-
-
-def warn_of_gaps(path: Sequence[Relaxation], tol: float, solver: str) -> None:
-    """Issue one warning for all relaxations of a path with gaps above the tolerance, with the cause of the largest."""
-    short = [one for one in path if falls_short(one, tol) and one.solver_status != "stopped by the callback"]
-    if short:
-        worst = max(short, key=lambda relaxation: relaxation.relative_gap)
-        warn(
-            f"{len(short)} of {len(path)} betas have a certified relative gap above tol={tol:g}, at most "
-            f"{worst.relative_gap:.2g} at beta={worst.problem.beta:g}; their lower bounds are valid. There, "
-            f"{_cause(worst, solver)}"
-        )
 
 
 def warn_of_choices() -> None:

@@ -90,7 +90,8 @@ def solve_relaxation(
         Called with a `Progress` (iteration, objective, lower_bound, relative_gap, elapsed) whenever a built-in solver
         has certified an iterate. Returning True stops the solver.
     start : Relaxation, optional
-        Solution of a problem with the same data, such as one with another beta, as a warm start of built-in solvers.
+        Solution of a problem with the same data, such as one with another beta, as a warm start of built-in solvers;
+        a zero solution is ignored.
     device : str, optional
         Torch device for the large matrix products, such as "cuda"; None means NumPy on the CPU. Used by "low-rank" and
         "splitting" (the Gram matrix or kernel, its factorisations and products with all outputs, and passes over the
@@ -170,7 +171,8 @@ def solve_with(
     check_solver(solver, problem.loss)
     check_memory(problem, solver)
     scaled = ScaledProblem.of(problem)
-    if start is not None:
+    # The zero point has no scale, from which a method could start.
+    if start is not None and np.any(start.rho_stack > 0.0):
         inside = scaled.inside(start.Z_stack, start.V_stack, start.bound.nu, start.bound.z)
         settings = replace(settings, start=inside)
     backend = choose_backend(solver, scaled.instance, settings)

@@ -36,7 +36,6 @@ LONG = {
         f"solve_relaxation, {solver}": f"qsdp.solve_relaxation({problem}, tol=1e-14, solver={solver!r}, max_iter=10**7)"
         for solver, problem in _SOLVERS.items()
     },
-    "relaxation_path": "qsdp.relaxation_path(problem, 10**4, tol=1e-10)",
     "column_generation": f"qsdp.column_generation(problem, {_GENERATION}",
     "polish": "qsdp.polish(network, problem, restarts=10**7)",
     "refit": "[qsdp.refit(network, problem, tol=1e-14) for _ in range(10**6)]",
@@ -133,7 +132,6 @@ SHORT: dict[str, Call] = {
         problem.X, problem.y, 12, problem.beta, problem.loss, refine="polish", random_state=seed
     ),
     "column_generation": lambda problem, seed: qsdp.column_generation(problem, random_state=seed, time_limit=None),
-    "relaxation_path": lambda problem, seed: qsdp.relaxation_path(problem, 4, tol=1e-3),
     "certify": _certified,
     "QuantizedNetworkRegressor": _fitted(qsdp.QuantizedNetworkRegressor, n_neurons=10, tol=1e-2),
     **{f"baselines.{name}Regressor": _fitted(getattr(baselines, f"{name}Regressor")) for name in _BASELINES},

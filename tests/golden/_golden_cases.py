@@ -190,16 +190,6 @@ def largest_betas():
     return {name: computed(qsdp.beta_max(problem_of(*which))) for name, which in PROBLEMS.items()}
 
 
-def path():
-    """Solve for many betas."""
-    parts = {}
-    for name, vector in {"squared": False, "cross_entropy": True}.items():
-        found = qsdp.relaxation_path(problem_of(name, vector), 6, tol=TIGHT)
-        values = {"betas": computed(found.betas), "lower bounds": to_gap(found.lower_bound, TIGHT)}
-        parts[name] = {**values, "objectives": to_gap(found.objective, TIGHT)}
-    return joined(parts)
-
-
 def sign_forms():
     """Bound quadratic and bilinear forms over signs, and round to signs."""
     rng = np.random.default_rng(21)
@@ -407,7 +397,6 @@ CASES = {
     "relaxation": relaxation_settings,
     "conic solvers": conic_solvers,
     "largest beta": largest_betas,
-    "path": path,
     "forms over signs": sign_forms,
     **{f"shaping, {method}": partial(shaping, method) for method in ("krivine", "adaptive")},
     "sampling": sampling,

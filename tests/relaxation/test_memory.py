@@ -36,7 +36,6 @@ def test_own_methods_count_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     for fit in (
         lambda: qsdp.solve_relaxation(small),
         lambda: qsdp.solve_and_sample(X, y, n_neurons=8),
-        lambda: qsdp.relaxation_path(small, 3),
         lambda: qsdp.QuantizedNetworkRegressor(activation=None).fit(X + np.arange(10)[:, None], np.arange(10.0)),
     ):
         with pytest.raises(InvalidInputError, match=r"at least for \d+ samples.* there are 1 kB; take fewer rows"):

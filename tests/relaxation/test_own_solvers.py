@@ -246,9 +246,11 @@ def test_problems_from_statistics_on_a_device(solver):
 @needs_torch
 def test_several_outputs_on_a_device():
     problem = problem_of(outputs=3)
-    path = qsdp.relaxation_path(problem, [1.0, 0.5], solver="splitting", device=DEVICE)
-    for there in path:
-        here = qsdp.solve_relaxation(there.problem, solver="splitting")
+    there = None
+    for beta in (1.0, 0.5):
+        one = problem.with_beta(beta)
+        there = qsdp.solve_relaxation(one, solver="splitting", device=DEVICE, start=there)
+        here = qsdp.solve_relaxation(one, solver="splitting")
         assert there.relative_gap <= 1e-6
         assert there.objective == pytest.approx(here.objective, rel=2e-6)
 
@@ -258,19 +260,16 @@ def test_devices_are_refused_before_any_work(monkeypatch):
         raise AssertionError("work has begun")
 
     monkeypatch.setattr("qsdp.relaxation.solve.solve_with", begun)
-    monkeypatch.setattr("qsdp.relaxation.path.path_with", begun)
-    for solve in (qsdp.solve_relaxation, qsdp.relaxation_path):
-        with pytest.raises(InvalidTypeError, match="device must be a string or None; got int"):
-            solve(problem_of(), device=0)
-        if HAS_TORCH:
-            # The second keeps no numbers.
-            for device in ("nonsense", "meta"):
-                with pytest.raises(InvalidInputError, match=f"device '{device}' is not available to torch"):
-                    solve(problem_of(), device=device)
+    with pytest.raises(InvalidTypeError, match="device must be a string or None; got int"):
+        qsdp.solve_relaxation(problem_of(), device=0)
+    if HAS_TORCH:
+        # The second keeps no numbers.
+        for device in ("nonsense", "meta"):
+            with pytest.raises(InvalidInputError, match=f"device '{device}' is not available to torch"):
+                qsdp.solve_relaxation(problem_of(), device=device)
     monkeypatch.setitem(sys.modules, "torch", None)
-    for solve in (qsdp.solve_relaxation, qsdp.relaxation_path):
-        with pytest.raises(UnavailableSolverError, match="device='cuda' needs torch: pip install torch"):
-            solve(problem_of(), device="cuda")
+    with pytest.raises(UnavailableSolverError, match="device='cuda' needs torch: pip install torch"):
+        qsdp.solve_relaxation(problem_of(), device="cuda")
 
 
 def test_memory_of_low_rank_is_that_of_the_data_and_the_images_of_the_factors(monkeypatch):

@@ -9,7 +9,7 @@ from brute_force import random_problem
 
 import qsdp
 from qsdp.exceptions import QSDPWarning
-from qsdp.relaxation.shortfall import ratio_of_scales, warn_of_gaps, warn_of_shortfall
+from qsdp.relaxation.shortfall import ratio_of_scales, warn_of_shortfall
 
 PROBLEM = random_problem(1, 4, 20, beta=0.1)
 
@@ -34,7 +34,6 @@ def test_a_gap_of_a_few_tolerances_is_no_reason_to_warn(gap):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_of_shortfall(one, 1e-6, "auto")
-        warn_of_gaps([one, one], 1e-6, "auto")
 
 
 def test_who_stopped_the_solve_needs_no_warning():
@@ -65,8 +64,6 @@ def test_warnings_name_gap_tolerance_cause_and_next_step(status, options, cause)
     one = relaxation(0.25, status, **options)
     with pytest.warns(QSDPWarning, match=rf"relative gap of the relaxation is 0\.25, above tol=1e-06, .*{cause}"):
         warn_of_shortfall(one, 1e-6, "auto")
-    with pytest.warns(QSDPWarning, match=rf"1 of 2 betas .* above tol=1e-06, at most 0\.25 at beta=.*{cause}"):
-        warn_of_gaps([relaxation(2e-6), one], 1e-6, "auto")
 
 
 def test_a_named_solver_may_be_replaced_by_the_choice_of_the_package():

@@ -98,7 +98,6 @@ LONG = {
     "relaxation through CVXPY": (
         lambda **show: qsdp.solve_relaxation(VECTOR, solver="scs", tol=1e-5, **show), ["solve"], "2 of 2",
     ),
-    "path": (lambda **show: qsdp.relaxation_path(PROBLEM, [2.0, 1.0], **show), ["path"], "2 of 2"),
     "covariance": (lambda **show: qsdp.shape_covariance(RESULT.relaxation, **show), ["shape"], ""),
     "column generation": (lambda **show: qsdp.column_generation(PROBLEM, **show), ["exact"], "gap"),
     "column generation, outputs": (lambda **show: qsdp.column_generation(VECTOR, **show), ["exact"], "gap"),

@@ -3,7 +3,7 @@
 The data are random, with n rows and d columns. Every case runs in its own process with one thread.
 
     time     wall time beyond `time_limit`, the excess. A limit is checked between iterations, what runs is finished,
-             and a certificate follows; the certified gap reached in that time is recorded too. Of 16 calls with a
+             and a certificate follows; the certified gap reached in that time is recorded too. Of 15 calls with a
              limit of a minute, measured once, none exceeded it by more than two seconds
     memory   peak of resident memory, counted from when the data are in memory: of a relaxation with a time limit of
              ten seconds, a network of 100 neurons and its certificate, or of another function on a random network of
@@ -90,7 +90,6 @@ def polished(problem: qsdp.TrainingProblem, limit: float) -> Any:
 
 CALLS: dict[str, Call] = {
     **{f"solve_relaxation {solver}": relaxed(solver) for solver in ("auto", *OWN, "scs")},
-    "relaxation_path": lambda problem, limit: qsdp.relaxation_path(problem, 50, tol=1e-9, time_limit=limit)[-1],
     "column_generation": lambda problem, limit: qsdp.column_generation(problem, tol=1e-12, time_limit=limit),
     "certify": lambda problem, limit: qsdp.certify(
         random_network(problem, 50), problem, bound_type="exact", time_limit=limit
@@ -106,7 +105,7 @@ TIMED: tuple[dict[str, Any], ...] = (
     *grid(call="solve_relaxation auto", n=20_000, d=60, loss=("absolute", "logistic", "hinge", "cross_entropy")),
     *grid(call="solve_relaxation interior", n=20_000, d=60, loss="hinge"),
     *grid(call="solve_relaxation scs", n=1000, d=40),
-    *grid(call=("relaxation_path", "column_generation", "certify", "polish"), n=2000, d=60),
+    *grid(call=("column_generation", "certify", "polish"), n=2000, d=60),
     *grid(call="column_generation", n=100, d=512),
     *grid(call="solve_relaxation auto", n=200, d=3000, loss=("squared", "hinge")),
     *grid(call=("column_generation", "certify", "solve_and_sample"), n=200, d=3000),

@@ -97,7 +97,7 @@ def certified(case: dict[str, Any]) -> dict[str, Any]:
     settings = Settings(TOL, gram=SharedGram())
     for share in case["shares"]:
         own = problem.with_beta(share * largest)
-        # Same as `relaxation_path`, which does not report CPU time.
+        # One Gram matrix serves all betas.
         relaxation, seconds = timed(partial(solve_with, own, "auto", settings, start=relaxation))
         betas[str(share)] = {
             "seconds": seconds,
