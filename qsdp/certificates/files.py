@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import warnings
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.files import check_path, write_whole
-from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_choice, check_numbers, own, read_only
@@ -31,7 +30,7 @@ from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.row_sums import Scores
 from qsdp.certificates.stored_trees import read_trees, tree_arrays
 from qsdp.certificates.sums import Sums, SumsProof, read_rounding, rounding_arrays
-from qsdp.exceptions import InvalidInputError, QSDPWarning, StorageError
+from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit, Loss
 from qsdp.networks import BilinearNetwork, BlockNetwork
@@ -258,18 +257,10 @@ def read_proof(
     contents = Path(path).read_bytes()
     try:
         arrays = _arrays_of(contents)
-        found = _read(arrays, problem)
+        return _read(arrays, problem)
     except Exception as error:  # whatever a foreign archive makes NumPy or zipfile raise
         reason = str(error).split("\n", 1)[0] or type(error).__name__
         raise StorageError(f"{os.fspath(path)!r} is not a valid certificate: {reason}") from None
-    if {"forms", "gram"} & set(arrays) and "rounding" not in arrays:
-        warnings.warn(
-            f"{os.fspath(path)!r} is from a version that did not allow for the rounding of sums: its bound is one of "
-            "the sums, not of the samples; certify the network again",
-            QSDPWarning,
-            stacklevel=3,
-        )
-    return found
 
 
 def _arrays_of(contents: bytes) -> dict[str, npt.NDArray[Any]]:
@@ -350,8 +341,7 @@ def _of_sums(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
         raise StorageError("its sums do not fit together")
     gram = np.zeros((layout.n_entries,) * 2)
     gram[upper] = gram.T[upper] = arrays["gram"]
-    rounding = float(arrays.get("rounding", 4 * (given.n_samples + 16) * EPS))
-    stored = Sums(layout, gram, arrays["products"], arrays["squares"], rounding)
+    stored = Sums(layout, gram, arrays["products"], arrays["squares"], float(arrays["rounding"]))
     if int(arrays["n_samples"]) != given.n_samples or not Sums.of(given).agrees(stored):
         raise StorageError("it belongs to different data")
     return given

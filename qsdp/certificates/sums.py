@@ -26,7 +26,6 @@ from qsdp._utils.validation import FloatArray, own, read_only
 from qsdp.blocks import Layout
 from qsdp.certificates.proof import Proof, tree_bound
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.forms import FormMap
 from qsdp.gram import GramFactor
 from qsdp.networks import BlockNetwork
 from qsdp.problem import TrainingProblem
@@ -68,8 +67,8 @@ class Sums:
             sums.add_rows(table, None if weights is None else weights[some])
         lower = np.tril(sums.triangle())
         total, rounding = lower + np.tril(lower, -1).T, sums.rounding
-        if not data.has_rows:
-            rounding += known_rounding(data).gamma
+        if data.rounding is not None:
+            rounding += data.rounding.gamma
         return cls(problem.blocks, total[:P, :P], total[:P, P:], total.diagonal()[P:].copy(), rounding)
 
     @property
@@ -170,16 +169,6 @@ def _bound(proof: Proof, sums: Sums, vectors: FloatArray) -> float:
     return float((s * (2.0 - s) * first + s * s * second - 4.0 * slack - values).sum())
 
 
-def known_rounding(data: FormMap) -> SumRounding:
-    """Return how statistics were rounded; raise `InvalidInputError` if the file they come from does not say so."""
-    if data.rounding is None:
-        raise InvalidInputError(
-            "a certificate cannot be saved for statistics from a file of an older version, which does not say how its "
-            "sums were rounded: accumulate the rows again"
-        )
-    return data.rounding
-
-
 def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return products as unevaluated sums of two floats, exact without overflow and underflow (Dekker)."""
     product = a * b
@@ -196,7 +185,8 @@ def _terms(a: FloatArray, b: FloatArray) -> FloatArray:
 def rounding_arrays(problem: TrainingProblem) -> dict[str, Any]:
     """Return what bounds the rounding of statistics."""
     data = problem.weight_map.packed
-    rounding = known_rounding(data)
+    rounding = data.rounding
+    assert rounding is not None  # statistics record it
     return {
         "rounding": rounding.gamma,
         "table": rounding.table[np.triu_indices(len(rounding.table))],
@@ -205,10 +195,8 @@ def rounding_arrays(problem: TrainingProblem) -> dict[str, Any]:
     }
 
 
-def read_rounding(arrays: dict[str, npt.NDArray[Any]], n: int, P: int) -> SumRounding | None:
-    """Return how the statistics of a file, n rows of P entries, were rounded; older files do not say so."""
-    if "rounding" not in arrays:
-        return None
+def read_rounding(arrays: dict[str, npt.NDArray[Any]], n: int, P: int) -> SumRounding:
+    """Return how the statistics of a file, n rows of P entries, were rounded."""
     names = ("rounding", "table", "form_sizes", "target_ratio")
     gamma, entries, sizes, ratio = (arrays[name] for name in names)
     k = triangle_side(entries.size)

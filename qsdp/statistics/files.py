@@ -35,7 +35,7 @@ _HEADER: Checks = {
     "random_state": _is_count(0),
     "encoding": lambda value: value is None or is_text(value),
     "blocks": lambda value: value is None or type(value) is dict,
-    "roundings": lambda value: value is None or (type(value) is float and 0.0 <= value < np.inf),
+    "roundings": lambda value: type(value) is float and 0.0 <= value < np.inf,
 }
 
 
@@ -73,7 +73,7 @@ def read_statistics(
     """
     _, header, arrays = read_archive(path, STATISTICS_KIND)
     try:
-        fields = checked("header", {"encoding": None, "blocks": None, "roundings": None, **header}, _HEADER)
+        fields = checked("header", {"encoding": None, "blocks": None, **header}, _HEADER)
         d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))
         if names is not None and len(names) != d:
             raise TypeError(f"{len(names)} names for {d} columns")
@@ -110,7 +110,5 @@ def read_statistics(
     if kept is not None:
         keys, weights, X, y = np.split(kept, [1, 2, 2 + d], axis=1)
         sample = RowSample(sample.size, sample.seed, keys[:, 0], Rows(X, y, weights[:, 0]))
-    # Older files do not say how far their sums may be from those of the rows.
-    roundings = np.nan if fields["roundings"] is None else fields["roundings"]
-    sums = PackedSums(side, high, low, roundings=roundings, excess=0.0 if excess is None else excess)
+    sums = PackedSums(side, high, low, roundings=fields["roundings"], excess=0.0 if excess is None else excess)
     return fields, basis, sums, sample

@@ -62,11 +62,9 @@ def _rounding(
     form_sizes: FloatArray,
     target_sizes: FloatArray,
     target: FloatArray,
-) -> SumRounding | None:
+) -> SumRounding:
     """Return the rounding of the sums and of their factor, with sizes of the columns of forms and targets."""
     gamma = sums.rounding + found.rounding + CHANGE_ROUNDINGS * EPS
-    if np.isnan(gamma):
-        return None
     pivots = found.order[: len(found.W)]
     table = found.W[:, pivots] / sizes[pivots]
     # In smaller directions, what a combination of columns leaves of a dual vector costs less than its errors.

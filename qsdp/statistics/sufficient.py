@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -30,7 +29,7 @@ from qsdp._utils.validation import (
 )
 from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Blocks, Layout
-from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.forms import FormMap
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
@@ -409,7 +408,7 @@ class SufficientStatistics:
             "random_state": self.random_state,
             "encoding": self.encoding,
             "blocks": self.blocks_,
-            "roundings": None if np.isnan(self._sums.roundings) else self._sums.roundings,
+            "roundings": self._sums.roundings,
         }
         write_statistics(path, fields, self._basis, self._sums, self._kept)
 
@@ -418,9 +417,6 @@ class SufficientStatistics:
         cls, path: str | os.PathLike[str], *, max_memory: int = 2**31, device: str | None = None
     ) -> SufficientStatistics:
         """Return the statistics saved to `path`, to continue with or without a device.
-
-        A file of an older version does not say how its sums were rounded; a warning says that bounds are those of the
-        sums then.
 
         Raises
         ------
@@ -435,13 +431,6 @@ class SufficientStatistics:
         statistics.blocks_ = fields["blocks"]
         statistics.feature_names_in_ = None if fields["feature_names"] is None else tuple(fields["feature_names"])
         sums.device = statistics.device
-        if np.isnan(sums.roundings):
-            warnings.warn(
-                f"{os.fspath(path)!r} is from a version that did not record the rounding of sums: bounds are those of "
-                "the sums, not of the rows; accumulate the rows again",
-                QSDPWarning,
-                stacklevel=2,
-            )
         statistics._basis, statistics._sums, statistics._kept = basis, sums, kept
         return statistics
 
