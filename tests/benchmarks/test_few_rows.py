@@ -23,10 +23,10 @@ def test_draws_of_images_are_apart_and_hold_every_class_as_often() -> None:
         assert np.bincount(y[rows]).tolist() == [4, 4, 4]
 
 
+@pytest.mark.usefixtures("uci_available")
 def test_draws_of_rows_are_not_tested_on() -> None:
-    first, second = (mixed_integer.drawn("iris", 40, seed) for seed in (0, 1))
-    assert first.X.shape == (40, 4)
-    assert first.X_test.shape == (30, 4)
+    first, second = (mixed_integer.drawn("heart", 40, seed) for seed in (0, 1))
+    assert (len(first.X), len(first.X_test)) == (40, 54)
     assert 0.0 <= first.X.min() <= first.X.max() <= 1.0
     assert not np.array_equal(first.X, second.X)
 
