@@ -210,7 +210,7 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
         (["--loss", "cubic"], "--loss must be one of"),
         (["--refine", "perfect"], "--refine must be one of 'exact', 'none', 'polish', 'refit'; got 'perfect'"),
         (["--refine", "polish", "--time-limit", "0"], "--time-limit must be a finite number > 0; got 0"),
-        (["--refine", "exact", "--beta", "0"], "--beta must be a finite number > 0; got 0.0; for nearly no penalty take"),
+        (["--refine", "exact", "--beta", "0"], "--beta must be a finite number > 0; got 0.0; for nearly no"),
         (["--task", "regression", "--loss", "hinge"], "--loss hinge is for classes, but target 'y' is a number; use"),
         (["--task", "regression", "--loss", "cross_entropy"], "--loss cross_entropy is for classes"),
         (["--levels", "1"], "levels must be an integer from 2 to 128"),
