@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 from test_c import COMPILERS, needs_compiler
-from test_c_programs import CROSS_COMPILERS, MACHINE
+from test_c_programs import CROSS_COMPILERS, MACHINE, assert_cpp
 
 import qsdp
 from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
@@ -198,6 +198,7 @@ def test_classifiers_of_images(digits, tmp_path, loss, n_classes):
         n_neurons=60, encoding=Patches(3, regions=2), loss=loss, beta="3%", refine="none", random_state=0
     ).fit(X[:300], names[:300])
     code = to_c(model)
+    assert_cpp(code, tmp_path)
     compiled = code.compile()
     scores = model.decision_function(X)
     found = compiled.scores(X)
