@@ -140,9 +140,9 @@ def kind_of(column: Any, name: str, *, declared: bool = False) -> str:
         A column of text holds categories although many of its entries look like numbers or dates.
     """
     entries = _entries(column)
-    own = _own_kind(column, entries, name)
-    if own != _TEXT and not (declared and own == CATEGORY):
-        return own or NUMBER
+    by_type = _kind_of_type(column, entries, name)
+    if by_type != _TEXT and not (declared and by_type == CATEGORY):
+        return by_type or NUMBER
     counts = Counter(text for text in map(_text_or_none, entries.tolist()) if text is not None)
     total, texts = counts.total(), list(counts)
     if all(text.lower() in _TRUTH for text in texts):
@@ -191,7 +191,7 @@ def _remedy(text: str) -> str:
     return next(converts, "convert the column with pandas.to_numeric, without what is not part of the number")
 
 
-def _own_kind(column: Any, entries: npt.NDArray[Any], name: str) -> str | None:
+def _kind_of_type(column: Any, entries: npt.NDArray[Any], name: str) -> str | None:
     """Return the kind of a column by its type, "text" if its text decides, or None if all entries are missing."""
     if _is_categorical_type(column):
         return CATEGORY if len(entries) and any(entry is not None for entry in entries.tolist()) else None
@@ -272,17 +272,17 @@ def read_column(
     entries = _entries(column)
     # Python objects may be categories whatever they are: a later batch may hold the numbers among them alone.
     any_type = declared or str(getattr(column, "dtype", "")).lower() == "object"
-    own = CATEGORY if kind == CATEGORY and any_type else _own_kind(column, entries, name)
-    own = _TEXT if declared and own == CATEGORY else own
-    if own not in {None, _TEXT, kind}:
-        raise _of_another_kind(entries, name, str(own), kind)
+    by_type = CATEGORY if kind == CATEGORY and any_type else _kind_of_type(column, entries, name)
+    by_type = _TEXT if declared and by_type == CATEGORY else by_type
+    if by_type not in {None, _TEXT, kind}:
+        raise _of_another_kind(entries, name, str(by_type), kind)
     if kind == CATEGORY:
         if _is_categorical_type(column):
             return entries, []
         categories = set(known)
         return np.fromiter((_category(entry, name, categories) for entry in entries.tolist()), dtype=object), []
-    if own != _TEXT:
-        return _typed(entries, own, kind, column, name), []
+    if by_type != _TEXT:
+        return _typed(entries, by_type, kind, column, name), []
     texts = [_text_or_none(entry) for entry in entries.tolist()]
     distinct = list({text for text in texts if text is not None})
     values: dict[str | None, Any] = dict(zip(distinct, _parsed(distinct, kind).tolist(), strict=True))
@@ -294,9 +294,9 @@ def read_column(
     return read, [(row, text) for row, text in enumerate(texts) if text is not None and text in lost]
 
 
-def _typed(entries: npt.NDArray[Any], own: str | None, kind: str, column: Any, name: str) -> npt.NDArray[Any]:
+def _typed(entries: npt.NDArray[Any], by_type: str | None, kind: str, column: Any, name: str) -> npt.NDArray[Any]:
     """Read a column whose type, or whose Python objects, are of the kind, or all of whose entries are missing."""
-    if own is None:
+    if by_type is None:
         return np.full(len(entries), None if kind == BOOLEAN else np.nan, dtype=object if kind == BOOLEAN else float)
     if kind == BOOLEAN:
         listed = entries.tolist()
@@ -318,10 +318,10 @@ def _typed(entries: npt.NDArray[Any], own: str | None, kind: str, column: Any, n
     return floats
 
 
-def _of_another_kind(entries: npt.NDArray[Any], name: str, own: str, kind: str) -> InvalidTypeError:
+def _of_another_kind(entries: npt.NDArray[Any], name: str, by_type: str, kind: str) -> InvalidTypeError:
     shown = next(entry for entry in entries.tolist() if not is_missing(entry))
     return InvalidTypeError(
-        f"column {name!r} holds {PLURALS[own]}, such as {shown!s:.60}, where {PLURALS[kind]} are expected, as in "
+        f"column {name!r} holds {PLURALS[by_type]}, such as {shown!s:.60}, where {PLURALS[kind]} are expected, as in "
         "training: convert it to the type that it had there, or fit the model to such a table"
     )
 
