@@ -19,7 +19,7 @@ from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.blocks import Blocks, Layout, one_block
 from qsdp.exceptions import InvalidInputError
-from qsdp.sum_rounding import SumRounding
+from qsdp.roundoff import SumRounding
 
 if TYPE_CHECKING:
     import cvxpy as cp

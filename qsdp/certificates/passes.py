@@ -22,7 +22,7 @@ from qsdp._utils.numeric import EPS, MARGIN, ROUNDING, SAFE, UNIT
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.certificates.proof import gamma, root_tree, scaled_tree, tree_bound
+from qsdp.certificates.proof import root_tree, scaled_tree, tree_bound
 from qsdp.certificates.row_sums import SCALES, RowSums, Scores, Totals, read_rows
 from qsdp.certificates.verification import check_guarded
 from qsdp.exceptions import InvalidInputError
@@ -34,6 +34,7 @@ from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.spectra import spectral_bound
+from qsdp.roundoff import gamma
 from qsdp.statistics.batches import has_weight, naming, numbered, require_rows
 
 __all__ = ["RowsProof", "bound_over_rows", "proportional_beta"]

@@ -34,7 +34,6 @@ time of the whole matrix each.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,10 +41,9 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
-from qsdp._utils.numeric import LEAST, MARGIN, ROUNDING, UNIT, largest_magnitude, symmetrised
-from qsdp._utils.tuning import MANY_ROWS, TILE
+from qsdp._utils.numeric import ROUNDING, symmetrised
+from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, BlockNetwork
@@ -54,27 +52,20 @@ from qsdp.pricing.bilinear import check_enumerated
 from qsdp.pricing.shifts import free_matrix, homogenized
 from qsdp.pricing.sign_vectors import attained, sign_table
 from qsdp.problem import TrainingProblem
+from qsdp.roundoff import gamma, semidefinite_shift
 
 __all__ = [
-    "ATTEMPTS",
-    "LEAST",
     "Proof",
     "check_proof",
     "check_tree",
     "enumerated",
     "folded",
-    "gamma",
     "halves",
     "leaf_bound",
     "root_tree",
     "scaled_tree",
-    "semidefinite_shift",
     "tree_bound",
 ]
-
-#: Attempts of a Cholesky factorisation, or to scale a vector into a domain; after as many doublings, a shift of
-#: 4 p u |A| exceeds |A|.
-ATTEMPTS = sys.float_info.mant_dig
 
 #: Number of signs appended per step of an enumeration; with 3 and 5, it takes 1.2 times as long.
 _STEP = 4
@@ -238,11 +229,6 @@ def _search(start: FloatArray, tables: list[FloatArray], tails: list[float], bes
     return best
 
 
-def gamma(k: int) -> float:
-    r"""Bound Higham's constant :math:`\gamma_k = k u / (1 - k u)` from above."""
-    return MARGIN * k * UNIT
-
-
 def tree_bound(M: FloatArray, tree: BoundTree, exponent: int = 0) -> float:
     r"""Compute the upper bound on :math:`\max |u^T M v|` that a tree of 2^exponent M proves, for any rounding.
 
@@ -340,84 +326,3 @@ def _largest_shift(matrices: Iterable[FloatArray], squares: FloatArray) -> Float
         rows = slice(len(squares) - len(A), None)
         shift[rows] = np.maximum(shift[rows], semidefinite_shift(A, np.sqrt(squares[rows])))
     return shift
-
-
-def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None) -> FloatArray:
-    r"""Compute :math:`d \ge 0` such that :math:`A + \mathrm{Diag}(d)` is proven to be positive semidefinite.
-
-    Parameters
-    ----------
-    A : ndarray of shape (p, p)
-        Symmetric; its floats are taken as exact.
-    sizes : ndarray of shape (p,), optional
-        The shift of an indefinite matrix is proportional to the squares of these positive numbers, by default ones,
-        which are best near the roots of the diagonal where the sizes of rows differ.
-
-    Returns
-    -------
-    ndarray of shape (p,)
-        It is of the order of :math:`p u \sum_i A_{ii}` if A is positive semidefinite, and infinite if the proof fails.
-
-    Notes
-    -----
-    For any L, such as a Cholesky factor of :math:`A' = A + t\,\mathrm{Diag}(s^2)` in floats, s the sizes,
-    :math:`L L^T` is positive semidefinite and :math:`A' = L L^T + E` with
-    :math:`|E| \le G := |\mathrm{fl}(A' - L L^T)| + \gamma |L| |L|^T`. For every positive w,
-    :math:`\mathrm{Diag}(G w / w) + E` is positive semidefinite, since
-    :math:`2 |x_i x_j| \le x_i^2 w_j / w_i + x_j^2 w_i / w_j`. With the roots of the diagonal as w, this comes to Rump's
-    a-priori bound :math:`\gamma\, \mathrm{tr} A`, without an assumption on how the factor was computed. (Rump,
-    *Verification of positive definiteness*, BIT 46, 2006; Jansson, Chaykin, Keil, *Rigorous error bounds for the
-    optimal value in semidefinite programming*, SIAM J. Numer. Anal. 46, 2007.)
-    """
-    p, diagonal = len(A), A.diagonal()
-    w = np.ones(p) if sizes is None else sizes
-    if not np.any(A):
-        return np.zeros(p)
-    if not largest_magnitude(A) < math.inf:
-        return np.full(p, math.inf)
-    # In these units, no entry of a semidefinite matrix exceeds the largest one of its diagonal.
-    t = 4.0 * p * UNIT * largest_magnitude(diagonal / (w * w))
-    shifted = A.copy()
-    for attempt in range(ATTEMPTS):
-        if not t < math.inf:
-            return np.full(p, math.inf)
-        np.fill_diagonal(shifted, diagonal + t * w * w)
-        try:
-            L = np.linalg.cholesky(shifted)
-            break
-        except np.linalg.LinAlgError:
-            t = 2.0 * t if attempt else _missing(A, w)
-    else:
-        return np.full(p, math.inf)
-    # All positive numbers are valid; these neither overflow nor underflow.
-    roots = np.sqrt(shifted.diagonal() / largest_magnitude(shifted.diagonal()))
-    defect = _residual(shifted, L, roots)
-    np.abs(L, out=L)
-    defect += gamma(p + 4) * (L @ (roots @ L)) + p * LEAST * roots.sum()
-    # The sum of the addition to the diagonal in floats and the defect is rounded up.
-    added = np.nextafter(shifted.diagonal() - diagonal, np.inf)
-    total: FloatArray = np.nextafter(added + MARGIN * defect / roots, np.inf)
-    return np.where(np.isfinite(total), total, math.inf)
-
-
-def _missing(A: FloatArray, w: FloatArray) -> float:
-    """Estimate the multiple of ``Diag(w)^2`` that makes A semidefinite, with an addition for rounding."""
-    scaled = A / np.outer(w, w)
-    if not np.all(np.isfinite(scaled)):
-        return math.inf
-    least = 4.0 * len(A) * UNIT * largest_magnitude(scaled)
-    return max(least, -float(scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0])) + least
-
-
-def _residual(A: FloatArray, L: npt.NDArray[np.floating], w: FloatArray) -> FloatArray:
-    """Compute ``|A - L L'| w`` for a symmetric A and a lower triangular L, strip by strip, without another matrix.
-
-    Entries of L right of the strip of their row are not read, so they may be any numbers.
-    """
-    sums = np.zeros(len(A))
-    for start in range(0, len(A), TILE):
-        end = min(start + TILE, len(A))
-        strip = np.abs(A[start:, start:end] - L[start:, :end] @ L[start:end, :end].T)
-        sums[start:] += strip @ w[start:end]
-        sums[start:end] += w[end:] @ strip[end - start :]
-    return sums

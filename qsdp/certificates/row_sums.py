@@ -17,14 +17,13 @@ import numpy as np
 from qsdp._utils.numeric import EPS, MARGIN
 from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray
-from qsdp.certificates.proof import gamma
-from qsdp.certificates.verification import ScaledRows
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
 from qsdp.networks import BilinearNetwork
 from qsdp.relaxation.bounds import entry_size, pricing_roundings
 from qsdp.relaxation.instance import LinearInstance
+from qsdp.roundoff import ScaledRows, gamma
 from qsdp.statistics.basis import REACH
 from qsdp.statistics.batches import check_finite
 from qsdp.training_data import counting_rows, quadratic_map
@@ -203,7 +202,7 @@ class RowSums:
         largest = [math.frexp(float(np.abs(array).max()))[1] for array in (X, nu)]
         if self._exponent is None:
             self._exponent = largest[0]
-        rows = ScaledRows.of(X, self._network.levels, data, self._exponent)
+        rows = ScaledRows.of(X, self._network.levels, data.coefficients, data.lifted, self._exponent)
         defects = fit.row_defects(nu)
         if rows is None or max(largest[0] - self._exponent, largest[1]) > REACH:
             return np.zeros_like(self._matrices), np.full(len(self._roundings), np.inf)

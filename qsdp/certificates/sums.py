@@ -29,13 +29,10 @@ from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.gram import GramFactor
 from qsdp.networks import BlockNetwork
 from qsdp.problem import TrainingProblem
+from qsdp.roundoff import SumRounding, exact_product
 from qsdp.statistics.moments import PackedSums
-from qsdp.sum_rounding import SumRounding
 
 __all__ = ["Sums", "SumsProof", "read_rounding", "rounding_arrays"]
-
-#: Factor that splits a float into two halves, whose products are exact.
-_SPLITTER = 2.0**27 + 1.0
 
 #: Rows whose products enter the compensated sum at once: a bound loses little, and the sums take twice the time.
 _ROWS_AT_ONCE = 128
@@ -167,14 +164,6 @@ def _bound(proof: Proof, sums: Sums, vectors: FloatArray) -> float:
     s = min(1.0, beta / tau) if tau > 0.0 else 1.0
     first, second, slack = sums.values(vectors)
     return float((s * (2.0 - s) * first + s * s * second - 4.0 * slack - values).sum())
-
-
-def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return products as unevaluated sums of two floats, exact without overflow and underflow (Dekker)."""
-    product = a * b
-    a_high, b_high = (_SPLITTER * x - (_SPLITTER * x - x) for x in (a, b))
-    a_low, b_low = a - a_high, b - b_high
-    return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
 
 
 def _terms(a: FloatArray, b: FloatArray) -> FloatArray:

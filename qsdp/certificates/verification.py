@@ -13,31 +13,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from qsdp._utils.numeric import LEAST, MARGIN, SAFE
+from qsdp._utils.numeric import SAFE
 from qsdp._utils.validation import FloatArray
-from qsdp.blocks import Layout
-from qsdp.certificates.proof import ATTEMPTS, check_proof, check_tree, gamma, scaled_tree, tree_bound
+from qsdp.certificates.proof import check_proof, check_tree, scaled_tree, tree_bound
 from qsdp.exceptions import InvalidInputError
-from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit, Loss
 from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
+from qsdp.roundoff import ATTEMPTS, PackedRows, ScaledRows
 
 __all__ = [
-    "PackedRows",
-    "ScaledRows",
     "check_guarded",
     "verified_scales",
 ]
-
-#: Allowance for the underflow of sums of numbers near one.
-_UNDERFLOW = 2.0**-580
 
 #: Unit of the smallest dual vectors; scaled to one, they keep the penalty clear of overflow and underflow.
 _SMALLEST = 2.0**-450
@@ -128,7 +119,9 @@ def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[B
     layout, data = problem.blocks, problem.map
     rows: ScaledRows | PackedRows | None
     if layout is None:
-        rows = ScaledRows.of(problem.X, problem.levels, data.samples, _exponent(problem.X))
+        rows = ScaledRows.of(
+            problem.X, problem.levels, data.samples.coefficients, data.samples.lifted, _exponent(problem.X)
+        )
         prices, radii = [1.0], [math.nextafter(problem.beta * problem.dimension, 0.0)]
     else:
         rows = PackedRows(layout, problem.X.rows, math.frexp(data.packed.largest_entry)[1])
@@ -163,88 +156,3 @@ def _relative(matrix: tuple[FloatArray, float], tree: BoundTree, radius: float, 
 
 def _exponent(array: FloatArray) -> int:
     return math.frexp(float(np.abs(array).max()))[1]
-
-
-@dataclass(frozen=True, eq=False)
-class ScaledRows:
-    r"""Rows whose matrices are summed with a bound on the error, in units that can be changed without rounding.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n, d)
-        Data scaled by the levels, divided by a power of two.
-    coefficients : ndarray of shape (3,)
-        a, b / 2 and c of the activation, in the same units.
-    lifted : bool
-    """
-
-    rows: FloatArray
-    coefficients: FloatArray
-    lifted: bool
-
-    @classmethod
-    def of(cls, X: FloatArray, levels: int, data: QuadraticMap, exponent: int) -> ScaledRows | None:
-        """Divide the rows of X by 2^exponent; return None if the coefficients would be rounded."""
-        a, b, c = data.coefficients
-        # In units of powers of two, no sum overflows. Changing to them rounds nothing (or underflows, see below).
-        scaled = np.ldexp([a, 0.5 * b, c], [2 * exponent, exponent, 0])
-        if not np.array_equal(np.ldexp(scaled, [-2 * exponent, -exponent, 0]), [a, 0.5 * b, c]):
-            return None
-        return cls((levels - 1) * np.ldexp(X, -exponent), scaled, data.lifted)
-
-    def matrices(self, nu: FloatArray, defects: FloatArray) -> list[tuple[FloatArray, float]]:
-        """Return the result of `matrix` as a list of one."""
-        return [self.matrix(nu, defects)]
-
-    def matrix(self, nu: FloatArray, defects: FloatArray) -> tuple[FloatArray, float]:
-        r"""Compute :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`.
-
-        The entries of M are :math:`\kappa_{jk} \sum_i \nu_i e_{ij} e_{ik}` with e the row, and 1 for the lift. The
-        sum of magnitudes over all j and k is :math:`|a| t_i^2 + 2 |b/2| t_i + |c|`, :math:`t_i = \sum_j |e_{ij}|`.
-        """
-        rows, lifted = self.rows, self.lifted
-        n, d = rows.shape
-        a, half_b, c = (float(value) for value in self.coefficients)
-        E = np.hstack([rows, np.ones((n, 1))]) if lifted else rows
-        N = E.shape[1]
-        # The error grows with the rows of a chunk plus the number of chunks.
-        step = max(1, math.isqrt(n))
-        M = np.zeros((N, N))
-        for start in range(0, n, step):
-            chunk = E[start : start + step]
-            M += (chunk.T * nu[start : start + step]) @ chunk
-        factor = np.full((N, N), a)
-        factor[d:, :d], factor[:d, d:], factor[d:, d:] = half_b, half_b, c
-        M *= factor
-        t = np.abs(rows).sum(axis=1)
-        sizes = abs(a) * t**2 + (2.0 * abs(half_b) * t + abs(c) if lifted else 0.0)
-        # Besides the sums, there are two products of levels, those with nu and a coefficient, the mean, and s nu.
-        roundings = gamma(step + -(-n // step) + 12)
-        r = MARGIN * float((roundings * np.abs(nu) + defects) @ sizes)
-        largest = max(abs(a), abs(half_b), abs(c))
-        return 0.5 * (M + M.T), r + n * N * N * (largest * _UNDERFLOW + LEAST)
-
-
-@dataclass(frozen=True, eq=False)
-class PackedRows:
-    """Packed rows of blocks, regarded as exact, and the exponent of their unit."""
-
-    layout: Layout
-    rows: npt.NDArray[Any]
-    exponent: int
-
-    def matrices(self, nu: FloatArray, defects: FloatArray) -> list[tuple[FloatArray, float]]:
-        r"""Return for each block :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`."""
-        sums, errors = np.zeros((2, self.layout.n_entries))
-        n = len(self.rows)
-        step = max(1, math.isqrt(n))
-        roundings = gamma(step + -(-n // step) + 12) * np.abs(nu) + defects
-        for start in range(0, n, step):
-            some = slice(start, start + step)
-            part = np.ldexp(self.rows[some].astype(np.float64), -self.exponent)
-            sums += nu[some] @ part
-            errors += roundings[some] @ np.abs(part)
-        # Products and entries below the smallest floats are lost.
-        sizes = self.layout.counts * (np.ldexp(errors + n * _UNDERFLOW, self.exponent) + LEAST)
-        blocks = MARGIN * np.add.reduceat(sizes, self.layout.starts[:-1])
-        return list(zip(self.layout.matrices(np.ldexp(sums, self.exponent)[None]), blocks.tolist(), strict=True))

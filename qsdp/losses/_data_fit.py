@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from qsdp._utils.numeric import EPS, LEAST, MARGIN
+from qsdp._utils.numeric import EPS
 from qsdp._utils.tuning import HALVINGS
 from qsdp._utils.validation import FloatArray
 from qsdp.losses._base import Curvature, Linearization, Loss
 from qsdp.losses._piecewise import PiecewiseQuadratic
+from qsdp.roundoff import rounded_down
 
 __all__ = ["DataFit"]
 
@@ -185,11 +186,7 @@ class DataFit:
         # Reject numbers that would overflow; they do not occur for real data.
         if guarded is None or not np.abs(guarded[0]).sum() < 1e300:
             return -math.inf
-        terms, roundings, slack = guarded
-        total = math.fsum(terms.ravel())
-        error = MARGIN * roundings * 0.5 * EPS * math.fsum(np.abs(terms).ravel()) + slack + terms.size * LEAST
-        # The last term covers one rounding of the sum and one of the difference.
-        return total - error - 2.0 * EPS * (abs(total) + error)
+        return rounded_down(*guarded)
 
     # -- multipliers ----------------------------------------------------------------------------------------------
 

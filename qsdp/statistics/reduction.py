@@ -9,9 +9,9 @@ from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Layout, one_block
 from qsdp.forms import FormMap
+from qsdp.roundoff import SumRounding
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.moments import CHANGE_ROUNDINGS, PackedSums, Root, changed, n_monomials, root
-from qsdp.sum_rounding import SumRounding
 
 __all__ = ["reduced_blocks", "reduced_rows"]
 

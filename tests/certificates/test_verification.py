@@ -22,17 +22,14 @@ from qsdp.certificates.proof import (
     halves,
     leaf_bound,
     root_tree,
-    semidefinite_shift,
     tree_bound,
 )
-from qsdp.certificates.verification import (
-    ScaledRows,
-    verified_scales,
-)
+from qsdp.certificates.verification import verified_scales
 from qsdp.exceptions import InvalidInputError, QSDPError
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Loss
 from qsdp.losses._entropy import logarithm
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
+from qsdp.roundoff import ScaledRows, semidefinite_shift
 
 
 def verified_bound(problem: TrainingProblem, nu: Any, trees: Any) -> float:
