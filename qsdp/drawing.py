@@ -101,7 +101,7 @@ class Drawing:
     def _data(self) -> AnyData:
         """Data of the polishes of all numbers of neurons, which suit half of the largest number."""
         problem = _polished_problem(self.relaxation.problem, self.kept)
-        return descent_data(problem, MOST_NEURONS // 2 * problem.n_outputs, self.options.device)
+        return descent_data(problem, MOST_NEURONS // 2 * problem.n_outputs)
 
     def _compared(self, network: BilinearNetwork) -> tuple[float, float]:
         """Return the deviation of a network from the relaxation, and its excess over the relaxation's objective."""
@@ -183,7 +183,6 @@ def refined(
         random_state=rng,
         n_jobs=options.n_jobs,
         verbose=options.verbose,
-        device=options.device,
     )
     return polished if used is problem else min(polished, network, key=problem.objective)
 

@@ -223,8 +223,7 @@ class TrainingOptions(Options):
         "str or None",
         """
         Torch device, such as "cuda", for the large matrix products of the relaxation (with `solver` "splitting",
-        "low-rank" or "auto", which chooses between them), of the polish and of statistics of Dask collections. None:
-        NumPy on the CPU.
+        "low-rank" or "auto", which chooses between them) and of statistics of Dask collections. None: NumPy on the CPU.
         """,
         lambda name, value: check_device(value),
         "Torch device (for example cuda) for large matrix products; default: the CPU.",

@@ -97,18 +97,6 @@ class ArrayLibrary:
         x = scipy.linalg.cho_solve(factor, b.astype(factor[0].dtype, copy=False), check_finite=False)
         return self.give(x)
 
-    def mean(self, array: Any, weights: FloatArray | None = None) -> float:
-        """Compute the mean of an array (..., n), weighted along its last axis."""
-        return float(np.mean(array if weights is None else np.average(array, axis=-1, weights=weights)))
-
-    def einsum(self, subscripts: str, *arrays: Any) -> Any:
-        """Evaluate Einstein summation, like `numpy.einsum`."""
-        return self._module.einsum(subscripts, *arrays)
-
-    def roots(self, array: Any) -> Any:
-        """Compute square roots; negative entries become zero."""
-        return self._module.sqrt(array.clip(min=0.0))
-
     def chunks(self, count: int, floats: int, minimum: int = 1) -> Iterator[slice]:
         """Yield slices of `count` items of `floats` floats each, to be processed at once."""
         return chunks(count, floats, minimum)
@@ -155,12 +143,6 @@ class _Torch(ArrayLibrary):
 
     def solved(self, factor: Any, b: FloatArray) -> FloatArray:
         return self.give(self._module.cholesky_solve(self.take(b), factor))
-
-    def mean(self, array: Any, weights: FloatArray | None = None) -> float:
-        array = self.take(array)
-        if weights is not None:
-            array = array @ self.take(weights) / float(np.sum(weights))
-        return float(array.mean())
 
     def chunks(self, count: int, floats: int, minimum: int = 1) -> Iterator[slice]:
         return chunks(count, floats, minimum, work=_DEVICE_FLOATS)

@@ -118,8 +118,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         time limit ends the polish.
     device : str or None, default=None
         Torch device, such as "cuda", for the large matrix products of the relaxation (with `solver` "splitting",
-        "low-rank" or "auto", which chooses between them), of the polish and of statistics of Dask collections. None:
-        NumPy on the CPU.
+        "low-rank" or "auto", which chooses between them) and of statistics of Dask collections. None: NumPy on the CPU.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the sampling and the polish; None draws a new one. The rest is deterministic.
     warm_start : bool, default=False

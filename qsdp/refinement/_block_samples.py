@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, library_of
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
 from qsdp.forms import FormMap
 from qsdp.lifting import power_of_two
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._descent import DescentData
+from qsdp.refinement._descent import DescentData, in_double
 from qsdp.refinement._samples import RANGE, suits_single
 
 __all__ = ["BlockImages", "BlockSamples"]
@@ -33,7 +32,7 @@ class BlockSamples(DescentData):
     #: Factor of the root mean square of `BlockImages.squares`, which are those of the images themselves.
     width = 1.0
 
-    def __init__(self, problem: TrainingProblem, device: str | None = None) -> None:
+    def __init__(self, problem: TrainingProblem) -> None:
         self.problem = problem
         data: Any = problem.weight_map
         layout, (n, P) = data.layout, data.rows.shape
@@ -46,7 +45,7 @@ class BlockSamples(DescentData):
         # Second-layer weights that are multiplied by the prices of their blocks bound the predictions of all blocks.
         self.largest_image = float((self.map.absolute_sums / layout.prices).max())
         single = suits_single(problem, n * P, self.map.absolute_sums.sum(axis=1))
-        self.library = library_of(device, np.float32 if single else np.float64)
+        self.dtype = np.float32 if single else np.float64
         self._layouts = [Layout((N,), (flat,), (1.0,)) for N, flat in zip(layout.sizes, layout.linear, strict=True)]
 
     @property
@@ -61,26 +60,25 @@ class BlockSamples(DescentData):
         """Compute the images of all entries of sides in these blocks, for the other sides in the rows of `other`."""
         N = self.map.size
         sides = np.tile(np.eye(N), (len(other), 1))
-        values = self._products(self.library, sides, np.repeat(other, N, axis=0), np.repeat(block, N))
+        values = self._products(self.dtype, sides, np.repeat(other, N, axis=0), np.repeat(block, N))
         return BlockImages(self, values.reshape(len(other), N, -1))
 
     def outputs(self, U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], block: npt.NDArray[np.intp]) -> FloatArray:
         """Compute the outputs (B, n) of neurons in these blocks, in double precision."""
-        values: FloatArray = self._products(ON_PROCESSOR, U, V, block)
-        return values
+        return self._products(np.float64, U, V, block)
 
     def _products(
-        self, library: ArrayLibrary, U: npt.NDArray[Any], V: npt.NDArray[Any], block: npt.NDArray[np.intp]
-    ) -> Any:
+        self, dtype: Any, U: npt.NDArray[Any], V: npt.NDArray[Any], block: npt.NDArray[np.intp]
+    ) -> npt.NDArray[Any]:
         layout, rows, factor = self.map.layout, self.map.rows, self.map.factor
-        values = library.empty((len(U), len(rows)))
+        values = np.empty((len(U), len(rows)), dtype=dtype)
         for r in np.unique(block).tolist():
             one, mine = self._layouts[r], np.flatnonzero(block == r)
             entries = slice(layout.starts[r], layout.starts[r + 1])
-            vectors = library.take(one.products(*(side[mine].astype(np.float64) for side in (U, V))))
-            for some in library.chunks(len(rows), max(one.n_entries, len(mine))):
+            vectors = one.products(*(side[mine].astype(np.float64) for side in (U, V))).astype(dtype, copy=False)
+            for some in chunks(len(rows), max(one.n_entries, len(mine))):
                 x = rows[some, entries]
-                x = library.take(x if factor == 1.0 else x * factor)
+                x = np.asarray(x if factor == 1.0 else x * factor, dtype=dtype)
                 values[mine, some] = vectors @ x.T
         return values
 
@@ -93,7 +91,7 @@ class BlockImages:
     ----------
     samples : BlockSamples
     values : array of shape (B, N, n)
-        Array of the library of the samples. Entries beyond the side of a block are zero. Those of v in a linear block
+        In the precision of the products. Entries beyond the side of a block are zero. Those of v in a linear block
         have no meaning: these weights are zero, so they do not move.
     """
 
@@ -114,17 +112,17 @@ class BlockImages:
 
     def combined(self, sides: npt.NDArray[Any]) -> Any:
         """Compute the sums (B, n) of the images of all entries, weighted by the entries of `sides` (B, N)."""
-        return (self.samples.library.take(sides)[:, None] @ self.values)[:, 0]
+        return (sides.astype(self.samples.dtype, copy=False)[:, None] @ self.values)[:, 0]
 
     def products(self, weights: Any) -> FloatArray:
         """Compute the sums (B, N) over samples of weights (B, n) times images."""
-        return self.samples.library.give((self.values @ weights[:, :, None])[:, :, 0])
+        return in_double((self.values @ weights[:, :, None])[:, :, 0])
 
     def square_products(self, weights: Any) -> FloatArray:
         """Compute the sums (B, N) over samples of weights (B, n) or (B, 1) times squared images."""
-        library, squares = self.samples.library, self.squares[0]
-        each = weights * library.ones((1, squares.shape[2]))
-        return library.give((squares @ each[:, :, None])[:, :, 0])
+        squares = self.squares[0]
+        each = weights * np.ones((1, squares.shape[2]), dtype=squares.dtype)
+        return in_double((squares @ each[:, :, None])[:, :, 0])
 
     @property
     def largest(self) -> float:

@@ -49,21 +49,21 @@ def check_memory_of_polish(problem: TrainingProblem, n_neurons: int) -> None:
     check_memory_of_neurons("polishing", n_neurons, N, C, copies + held)
 
 
-def descent_data(problem: TrainingProblem, n_neurons: int, device: str | None = None) -> AnyData:
-    """Prepare the data of coordinate descent for all outputs of a problem, on a torch device or in NumPy.
+def descent_data(problem: TrainingProblem, n_neurons: int) -> AnyData:
+    """Prepare the data of coordinate descent for all outputs of a problem.
 
     If the moments would take more than half of the time limit, samples are used, which need no preparation.
     """
     check_memory_of_polish(problem, n_neurons)
     if problem.blocks is not None:
         problem.require_rows("polish on blocks")
-        return BlockSamples(problem, device)
+        return BlockSamples(problem)
     if not problem.weight_map.has_rows:
-        return Moments(problem, device)
+        return Moments(problem)
     if _on_moments(problem, n_neurons):
         with suppress(TimeOver), deadline.fraction(0.5):
-            return Moments(problem, device)
-    return Samples(problem, device)
+            return Moments(problem)
+    return Samples(problem)
 
 
 def _on_moments(problem: TrainingProblem, n_neurons: int) -> bool:

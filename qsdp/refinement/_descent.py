@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline, numeric
-from qsdp._utils.arrays import ArrayLibrary
 from qsdp._utils.tuning import NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import DataMap
 from qsdp.networks import BilinearNetwork, BlockNetwork, is_narrow
 from qsdp.problem import TrainingProblem
 
-__all__ = ["LARGEST_BATCH", "CoordinateDescent", "DescentData", "IntArray", "Neurons", "largest_weights"]
+__all__ = ["LARGEST_BATCH", "CoordinateDescent", "DescentData", "IntArray", "Neurons", "in_double", "largest_weights"]
 
 IntArray = npt.NDArray[np.int8]
 
@@ -49,8 +48,8 @@ class DescentData:
         Upper bound on the output of any neuron on any row.
     weights : ndarray of shape (n,) or None
         Weights of the rows.
-    library : ArrayLibrary
-        Library for the batched products.
+    dtype : type
+        Precision of the batched products.
     """
 
     problem: TrainingProblem
@@ -59,11 +58,11 @@ class DescentData:
     large: bool
     largest_image: float
     weights: FloatArray | None
-    library: ArrayLibrary
+    dtype: Any
 
     def mean(self, values: Any) -> float:
         """Compute the mean of values (..., n) over all axes, with rows weighted by their weights."""
-        return self.library.mean(values, self.weights)
+        return float(np.mean(values if self.weights is None else np.average(values, axis=-1, weights=self.weights)))
 
     def predictions(self, network: Any) -> FloatArray:
         """Return the predictions (n, C) of a network."""
@@ -106,7 +105,7 @@ class CoordinateDescent(ABC):
 
         self.origin: Any = network
         self.unit = data.unit
-        self._rounding = ROUNDING[np.dtype(data.library.dtype).name]
+        self._rounding = ROUNDING[np.dtype(data.dtype).name]
         self.penalty = problem.beta * problem.dimension / self.unit
         self.fit = problem.data_fit
         self.largest = largest_weights(problem)
@@ -184,6 +183,11 @@ class CoordinateDescent(ABC):
         if self._gradient is None:
             self._gradient = self.fit.gradient(self.f)
         return self._gradient
+
+
+def in_double(array: Any) -> FloatArray:
+    """Convert the result of a product to double precision."""
+    return np.asarray(array, dtype=np.float64)
 
 
 def largest_weights(problem: TrainingProblem) -> npt.NDArray[Any]:

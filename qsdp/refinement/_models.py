@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary
 from qsdp._utils.tuning import PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import SolverError
 from qsdp.losses import DataFit, Loss
+from qsdp.refinement._descent import in_double
 
 __all__ = [
     "agreeing",
@@ -40,60 +40,52 @@ def side_by_side(fit: DataFit, count: int) -> DataFit:
     return replace(fit, target=np.broadcast_to(fit.target, (len(fit.target), count)))
 
 
-def sampled_curvature(
-    fit: DataFit, f: FloatArray, alpha: FloatArray, step: float, library: ArrayLibrary = ON_PROCESSOR
-) -> Any:
+def sampled_curvature(fit: DataFit, f: FloatArray, alpha: FloatArray, step: float, dtype: Any = np.float64) -> Any:
     r"""Compute the curvature of the loss along each row of `alpha` (B, C), per sample: shape (B, n).
 
     For coupled outputs it is :math:`\alpha^T H_i \alpha`; otherwise it includes the kinks that a typical step meets.
-    The result is an array of the library.
+    The result has the precision `dtype`.
     """
-    squares = library.take(np.square(alpha))
+    squares = np.square(alpha).astype(dtype, copy=False)
     if not fit.loss.coupled:
-        return squares @ library.take(fit.typical_curvature(f, step)).T
+        return squares @ fit.typical_curvature(f, step).astype(dtype, copy=False).T
     curvature = fit.curvature(f)
-    along = squares @ library.take(curvature.diagonal).T
+    along = squares @ curvature.diagonal.astype(dtype, copy=False).T
     if curvature.coupling is None:
         return along
-    coupled = library.take(alpha) @ library.take(curvature.coupling).T
+    coupled = alpha.astype(dtype, copy=False) @ curvature.coupling.astype(dtype, copy=False).T
     return along - coupled * coupled
 
 
-def curvature_floor(
-    fit: DataFit,
-    f: FloatArray,
-    alpha: FloatArray,
-    curvature: Any,
-    reach: float,
-    library: ArrayLibrary = ON_PROCESSOR,
-) -> Any:
+def curvature_floor(fit: DataFit, f: FloatArray, alpha: FloatArray, curvature: Any, reach: float) -> Any:
     r"""Compute curvature bounds w (B, n) with :math:`\ell(f + s \alpha) \ge \ell(f) + s\, g^T \alpha + w s^2 / 2`.
 
     The bound holds for steps that change no prediction by more than `reach`. For a coupled loss, `curvature` is its
-    exact curvature.
+    exact curvature. The result has the precision of `curvature`.
     """
     if fit.loss.coupled:
         return curvature * fit.loss.curvature_share(reach)
-    return library.take(np.square(alpha)) @ library.take(fit.curvature_floor(f, reach)).T
+    squares, floor = (x.astype(curvature.dtype, copy=False) for x in (np.square(alpha), fit.curvature_floor(f, reach)))
+    return squares @ floor.T
 
 
-def cross_curvatures(images: FloatArray, curvature: FloatArray, library: ArrayLibrary = ON_PROCESSOR) -> FloatArray:
+def cross_curvatures(images: FloatArray, curvature: FloatArray, dtype: Any = np.float64) -> FloatArray:
     r"""Compute :math:`\sum_i w_{ic} g_{ij} g_{il}` of shape (C, B, B) for images g (B, n) and curvatures w (C, n)."""
-    taken = library.take(images)
-    return np.stack([library.give((taken * library.take(w)) @ taken.T) for w in curvature])
+    images, curvature = (x.astype(dtype, copy=False) for x in (images, curvature))
+    return np.stack([in_double((images * w) @ images.T) for w in curvature])
 
 
-def cross_changes(images: Any, curvature: Any, alpha: FloatArray, library: ArrayLibrary = ON_PROCESSOR) -> FloatArray:
+def cross_changes(images: Any, curvature: Any, alpha: FloatArray) -> FloatArray:
     r"""Approximate :math:`\sum_i g_{ij} g_{il}\, \alpha_j^T H_i \alpha_l`, of shape (B, B).
 
     H is the curvature of the loss, and `curvature` holds :math:`\alpha_j^T H_i \alpha_j`, shape (B, n). The result is
     exact for one output, and if the weights of all neurons are multiples of one another.
     """
     # Rounding can make curvatures near zero negative; these have no roots.
-    scaled = images * library.roots(curvature)
+    scaled = images * np.sqrt(curvature.clip(min=0.0))
     norms = np.linalg.norm(alpha, axis=1)
     directions = alpha / np.where(norms > 0.0, norms, 1.0)[:, None]
-    cross: FloatArray = library.give(scaled @ scaled.T) * (directions @ directions.T)
+    cross: FloatArray = in_double(scaled @ scaled.T) * (directions @ directions.T)
     return cross
 
 

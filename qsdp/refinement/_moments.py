@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.arrays import ON_PROCESSOR
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.forms import FormMap
@@ -44,15 +43,15 @@ class Moments(DescentData):
     #: The problem has few rows, all of weight one, in double precision.
     large = False
     weights = None
-    library = ON_PROCESSOR
+    dtype = np.float64
 
-    def __init__(self, problem: TrainingProblem, device: str | None = None) -> None:
-        self.problem = _without_rows(problem, device) if problem.weight_map.has_rows else problem
+    def __init__(self, problem: TrainingProblem) -> None:
+        self.problem = _without_rows(problem) if problem.weight_map.has_rows else problem
         data: Any = self.problem.weight_map
         self.unit = power_of_two(data.largest_entry)
         self.map = data.scaled(1.0 / self.unit)
         with deadline.unlimited():
-            self.gram = self.map.pair_sums(device=device)
+            self.gram = self.map.pair_sums()
         self.largest_image = float(self.map.of_scaled_data(problem.levels - 1.0).absolute_sums.max(initial=0.0))
 
     @property
@@ -85,9 +84,9 @@ class Moments(DescentData):
         return images
 
 
-def _without_rows(problem: TrainingProblem, device: str | None) -> TrainingProblem:
+def _without_rows(problem: TrainingProblem) -> TrainingProblem:
     """Return the problem of the statistics of a problem's rows, if these are complete in time."""
-    statistics = SufficientStatistics(max_memory=sys.maxsize, device=device)
+    statistics = SufficientStatistics(max_memory=sys.maxsize)
     parts = list(chunks(problem.n_samples, problem.size**2 // 2, ROWS_AT_ONCE))
     for number, rows in enumerate(parts):
         deadline.check()

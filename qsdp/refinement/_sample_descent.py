@@ -13,7 +13,7 @@ from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._block_samples import BlockImages, BlockSamples
-from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray, Neurons
+from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray, Neurons, in_double
 from qsdp.refinement._models import (
     AGREEMENT,
     agreeing,
@@ -79,9 +79,9 @@ class SampleDescent(CoordinateDescent):
         return accepted
 
     def _move(self, moving: IntArray, other: IntArray, rows: slice, thorough: bool) -> int:
-        weights, alpha, library = moving[rows], self.alpha[rows], self.samples.library
+        weights, alpha, dtype = moving[rows], self.alpha[rows], self.samples.dtype
         images = self.samples.images(other[rows], self.block[rows])
-        slopes = images.products(library.take(alpha) @ library.take(self.gradient).T)
+        slopes = images.products(alpha.astype(dtype, copy=False) @ self.gradient.astype(dtype, copy=False).T)
         steps = np.where(slopes > 0.0, -2, 2)
         downhill = (slopes != 0.0) & (np.abs(weights + steps) <= self.largest)
         if not np.any(downhill):
@@ -92,7 +92,7 @@ class SampleDescent(CoordinateDescent):
         change[~downhill] = math.inf
         if thorough:
             reach = 2.0 * images.largest * float(np.abs(alpha).max())
-            floor = curvature_floor(self.fit, self.f, alpha, curvature, reach, library)
+            floor = curvature_floor(self.fit, self.f, alpha, curvature, reach)
             least = 2.0 * (images.square_products(floor) - np.abs(slopes))
             candidates = downhill & (least < -self.tolerance)
             return sum(
@@ -109,7 +109,7 @@ class SampleDescent(CoordinateDescent):
         delta = np.zeros((len(chosen), len(self.largest)))
         delta[np.arange(len(chosen)), entries] = steps[chosen, entries]
         sides = images[chosen]
-        moves = sides.of(entries) * library.take(steps[chosen, entries][:, None])
+        moves = sides.of(entries) * steps[chosen, entries][:, None].astype(dtype)
         if self.samples.large:
             several = self._several(change[chosen], steps[chosen])
             self._replace(delta, moves, predicted, several, slopes[chosen], curvature[chosen], sides)
@@ -117,7 +117,7 @@ class SampleDescent(CoordinateDescent):
         if self.samples.large or self.fit.quadratic:
             # For a squared loss the model equals the loss up to rounding, so one evaluation suffices for all moves that
             # it accepts together.
-            cross = cross_changes(moves, curvature[chosen], alpha, library)
+            cross = cross_changes(moves, curvature[chosen], alpha)
             order = order[agreeing(predicted[order], cross[np.ix_(order, order)], self.tolerance)]
         taken = order[self._take(moves[order], alpha[order], predicted[order])]
         moving[rows.start + chosen[taken]] += delta[taken].astype(np.int8)
@@ -127,7 +127,7 @@ class SampleDescent(CoordinateDescent):
         """Compute the curvature of the loss along each row of `alpha` (B, C): (B, n), or (B, 1) for equal samples."""
         equal = self.fit.quadratic and self.fit.weights is None
         fit, f = (self.fit.rows(slice(1)), self.f[:1]) if equal else (self.fit, self.f)
-        return sampled_curvature(fit, f, alpha, step, self.samples.library)
+        return sampled_curvature(fit, f, alpha, step, self.samples.dtype)
 
     def _several(self, change: FloatArray, steps: npt.NDArray[np.int64]) -> FloatArray:
         """Select moves (B, N) of the most promising entries of each side."""
@@ -149,8 +149,8 @@ class SampleDescent(CoordinateDescent):
         sides: Images | BlockImages,
     ) -> None:
         """Replace the single move of a side by several moves if the model predicts a larger joint decrease."""
-        images, library = sides.combined(several), self.samples.library
-        curved = library.give(library.einsum("ij,ij,ij->i", curvature, images, images))
+        images = sides.combined(several)
+        curved = in_double(np.einsum("ij,ij,ij->i", curvature, images, images))
         change = np.einsum("ij,ij->i", slopes, several) + 0.5 * curved
         better = change < predicted
         delta[better], moves[better], predicted[better] = several[better], images[better], change[better]
@@ -164,8 +164,7 @@ class SampleDescent(CoordinateDescent):
         pending = [(0, len(moves))]
         while pending and not deadline.over():
             start, stop = pending.pop()
-            library = self.samples.library
-            f = self.f + library.give(moves[start:stop].T @ library.take(alpha[start:stop]))
+            f = self.f + in_double(moves[start:stop].T @ alpha[start:stop].astype(self.samples.dtype, copy=False))
             value = self.fit.value(f)
             fall = self.value - value
             exact = self.fit.quadratic or stop - start == 1
@@ -195,7 +194,7 @@ class SampleDescent(CoordinateDescent):
             entries = entries[self._falls(images, steps, entries, self.alpha[j, 0]) > 0.5 * self.tolerance]
         for k in deadline.in_time(entries.tolist()):
             # The other side is fixed, so the image of a move is correct whatever was accepted before.
-            image = self.samples.library.give(images.of(np.array([k]))[0])
+            image = in_double(images.of(np.array([k]))[0])
             f = self.f + np.multiply.outer(steps[k] * image, self.alpha[j])
             value = self.fit.value(f)
             if self.value - value > self.tolerance:
@@ -213,7 +212,7 @@ class SampleDescent(CoordinateDescent):
         chunk = max(1, LARGE_FLOATS // len(self.f))
         for start in deadline.in_time(range(0, len(entries), chunk)):
             some = entries[start : start + chunk]
-            moves = self.samples.library.give(images.of(some)) * (steps[some] * alpha)[:, None]
+            moves = in_double(images.of(some)) * (steps[some] * alpha)[:, None]
             after = side_by_side(self.fit, len(some)).values((self.f.T + moves).T)
             falls[start : start + chunk] = (before - after).sum(axis=0)
         return falls

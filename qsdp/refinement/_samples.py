@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.arrays import library_of
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import CACHE_FLOATS, chunks
 from qsdp._utils.tuning import MODERATE
 from qsdp._utils.validation import FloatArray
 from qsdp.lifting import QuadraticMap, power_of_two
-from qsdp.networks import BilinearNetwork, is_narrow
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._descent import DescentData
-from qsdp.relaxation.products import Products
+from qsdp.refinement._descent import DescentData, in_double
 from qsdp.training_data import quadratic_map
 
 __all__ = ["RANGE", "SMALL", "Images", "Samples", "suits_single"]
@@ -44,7 +41,7 @@ class Samples(DescentData):
     #: Memory of the images of a side, as a number of arrays of one float per sample.
     held = 1
 
-    def __init__(self, problem: TrainingProblem, device: str | None = None) -> None:
+    def __init__(self, problem: TrainingProblem) -> None:
         self.problem = problem
         X = problem.X
         map_ = quadratic_map(X, problem.activation).in_units(power_of_two(largest_magnitude(X)))
@@ -61,28 +58,15 @@ class Samples(DescentData):
             self.width = float(np.sqrt(squares / X.shape[1]))
         a, b, c = np.abs(self.map.coefficients)
         sums = np.concatenate([np.abs(X[rows]).sum(axis=1) for rows in parts])
-        self.library = library_of(device, np.float32 if suits_single(problem, X.size, sums) else np.float64)
+        self.dtype = np.float32 if suits_single(problem, X.size, sums) else np.float64
         reach = (problem.levels - 1) * float(sums.max())
         self.largest_image = float(a * reach**2 + b * reach * problem.lifted + c * problem.lifted)
-        self.chunks = list(self.library.chunks(*X.shape))
-        # Passes over all neurons also run on the device.
-        self._passes = None if device is None else Products(self.map, np.float64, device)
-
-    def predictions(self, network: BilinearNetwork) -> FloatArray:
-        if self._passes is None:
-            return super().predictions(network)
-        if not is_narrow(network):
-            return np.stack([self._passes.forward(S) for S in network.quadratic_form], axis=1)
-        one, other = (self._passes.image(side.T.astype(np.float64)) for side in (network.U, network.V))
-        return self._passes.pair(one, other, network.alpha)
-
-    def adjoint(self, nu: FloatArray) -> FloatArray:
-        return super().adjoint(nu) if self._passes is None else self._passes.adjoint(nu)
+        self.chunks = parts
 
     @cached_property
     def inputs(self) -> Any:
-        """Data as an array of the library."""
-        return self.library.take(np.ascontiguousarray(self.map.X))
+        """Data in the precision of the products."""
+        return np.ascontiguousarray(self.map.X, dtype=self.dtype)
 
     @cached_property
     def _squares(self) -> Any:
@@ -91,14 +75,14 @@ class Samples(DescentData):
     @cached_property
     def _features(self) -> Any:
         """Features in rows, one column per sample; the feature of the last entry of a lift is one."""
-        return self.library.joined([self.inputs.T, self.library.ones((int(self.map.lifted), len(self.inputs)))])
+        return np.concatenate([self.inputs.T, np.ones((int(self.map.lifted), len(self.inputs)), dtype=self.dtype)])
 
     def features(self, entries: npt.NDArray[np.intp]) -> Any:
         """Select the features of some entries of a side, of shape (k, n)."""
         if not self.large:
             return self._features[entries]
         d = self.inputs.shape[1]
-        features = self.library.ones((len(entries), len(self.inputs)))
+        features = np.ones((len(entries), len(self.inputs)), dtype=self.dtype)
         inner = np.flatnonzero(entries < d)
         for rows in self.chunks:
             features[inner, rows] = self.inputs[rows, entries[inner]].T
@@ -107,11 +91,11 @@ class Samples(DescentData):
     def square_products(self, weights: Any) -> FloatArray:
         """Compute the product of `weights` (B, n) with the squares of the data."""
         if not self.large:
-            return self.library.give(weights @ self._squares)
-        products = self.library.zeros((len(weights), self.inputs.shape[1]))
+            return in_double(weights @ self._squares)
+        products = np.zeros((len(weights), self.inputs.shape[1]))
         for rows in self.chunks:
             products += weights[:, rows] @ (self.inputs[rows] * self.inputs[rows])
-        return self.library.give(products)
+        return products
 
     def images(self, other: npt.NDArray[np.int8], block: npt.NDArray[np.intp] | None = None) -> Images:
         """Compute the images of all entries of sides, for the other sides in the rows of `other`."""
@@ -119,11 +103,11 @@ class Samples(DescentData):
         d = self.inputs.shape[1]
         # The columns of small data are contiguous in its features, which halves the time of thin products.
         columns = self.inputs.T if self.large else self._features[:d]
-        hidden = self.library.take(other[:, :d]) @ columns
+        hidden = other[:, :d].astype(self.dtype) @ columns
         if not self.map.lifted:
             hidden *= a
             return Images(self, hidden)
-        last = self.library.take(other[:, d:])
+        last = other[:, d:].astype(self.dtype)
         # Large temporary arrays take as long to allocate as to compute.
         q = hidden * (0.5 * b)
         q += c * last
@@ -133,7 +117,7 @@ class Samples(DescentData):
 
     def outputs(self, U: npt.NDArray[np.int8], V: npt.NDArray[np.int8], block: npt.NDArray[np.intp]) -> FloatArray:
         """Return the outputs (B, n) of neurons."""
-        return self.library.give(self.images(V).combined(U))
+        return in_double(self.images(V).combined(U))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +128,7 @@ class Images:
     ----------
     samples : Samples
     p : array of shape (B, n)
-        Array of the library of the samples, like all arrays whose last axis is the samples.
+        In the precision of the products, like all arrays whose last axis is the samples.
     q : array of shape (B, n) or None
         Image of the last entry of a lift, which replaces :math:`x_k p`.
     """
@@ -173,7 +157,7 @@ class Images:
     def combined(self, sides: npt.NDArray[Any]) -> Any:
         """Compute the sums (B, n) of the images of all entries, weighted by the entries of `sides` (B, N)."""
         d = self.samples.inputs.shape[1]
-        taken = self.samples.library.take(sides)
+        taken = sides.astype(self.samples.dtype, copy=False)
         sums = taken[:, :d] @ self.samples.inputs.T
         sums *= self.p
         if self.q is not None:
@@ -182,7 +166,7 @@ class Images:
 
     def products(self, weights: Any) -> FloatArray:
         """Compute the sums (B, N) over samples of weights (B, n) times images."""
-        main = self.samples.library.give((self.p * weights) @ self.samples.inputs)
+        main = in_double((self.p * weights) @ self.samples.inputs)
         return main if self.q is None else np.hstack([main, self._sums(self.q, weights)])
 
     def square_products(self, weights: Any) -> FloatArray:
@@ -190,14 +174,13 @@ class Images:
         p, q = self.squares
         if weights.shape[1] == 1:
             # Equal weights of all samples are factors of the sums.
-            main, factors = self.samples.square_products(p), self.samples.library.give(weights)
+            main, factors = self.samples.square_products(p), in_double(weights)
             return factors * (main if q is None else np.hstack([main, self._sums(self.q, self.q)]))
         main = self.samples.square_products(p * weights)
         return main if q is None else np.hstack([main, self._sums(q, weights)])
 
     def _sums(self, images: Any, weights: Any) -> FloatArray:
-        library = self.samples.library
-        return library.give(library.einsum("ij,ij->i", images, weights))[:, None]
+        return in_double(np.einsum("ij,ij->i", images, weights))[:, None]
 
     @property
     def largest(self) -> float:

@@ -77,7 +77,7 @@ def _block_step(
     """Move the second-layer weights of a batch of neurons to the minimum of one quadratic model."""
     alpha, slopes = descent.alpha[rows], images @ descent.gradient
     penalties = descent.penalty * descent.prices[rows]
-    cross = cross_curvatures(images, curvature, descent.data.library)
+    cross = cross_curvatures(images, curvature, descent.data.dtype)
     # As in `_step`, limit steps without curvature to a few typical weights.
     reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
     diagonals = np.einsum("cjj->jc", cross)

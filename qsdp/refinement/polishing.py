@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.arrays import check_device
 from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import count_jobs, few_threads, in_threads
 from qsdp._utils.progress import progress
@@ -64,7 +63,6 @@ def polish(
     random_state: RandomState = None,
     callback: Callback | None = None,
     n_jobs: int | None = None,
-    device: str | None = None,
     verbose: bool | int = False,
 ) -> Any:
     r"""Lower a network's objective by coordinate descent over its weights, at equal storage.
@@ -102,9 +100,6 @@ def polish(
         Threads for outputs that do not interact (one magnitude per output, and a loss that adds up over outputs, but
         not a squared loss, whose outputs share products), as in joblib; None means one. Without a time limit, the
         result does not depend on it.
-    device : str, optional
-        Torch device for the products of batches of neurons with the data, or for the Gram matrix of the data, such as
-        "cuda"; None means NumPy on the CPU. The network is usually the same, but moves decided by rounding may differ.
     verbose : bool or int, default=False
         Show objective and sweeps on standard error, or in the notebook.
 
@@ -117,11 +112,9 @@ def polish(
     Raises
     ------
     InvalidInputError
-        An argument is not allowed, the network does not fit the problem, or torch has no such device.
+        An argument is not allowed, or the network does not fit the problem.
     SolverError
         The loss couples outputs and has no curvature.
-    UnavailableSolverError
-        A device is requested, and torch is not installed.
 
     Warns
     -----
@@ -173,7 +166,6 @@ def polish(
             random_state=random_state,
             callback=callback,
             n_jobs=n_jobs,
-            device=device,
             verbose=verbose,
         )
     except Interrupted as interrupt:
@@ -190,7 +182,6 @@ def improve(
     random_state: RandomState = None,
     callback: Callback | None = None,
     n_jobs: int | None = None,
-    device: str | None = None,
     verbose: bool | int = False,
     trial: Trial | None = None,
     data: AnyData | None = None,
@@ -210,7 +201,6 @@ def improve(
     sweeps = check_integer("max_sweeps", max_sweeps, minimum=1)
     starts = 1 + check_integer("restarts", restarts, minimum=0)
     jobs = count_jobs(n_jobs)
-    check_device(device)
     check_verbose(verbose)
     rng = check_random_state(random_state)
     if callback is not None and not callable(callback):
@@ -218,7 +208,7 @@ def improve(
     with deadline.after(time_limit):
         best = BestNetwork(problem, network)
         count = 0
-        data = descent_data(problem, network.n_neurons, device) if data is None else data
+        data = descent_data(problem, network.n_neurons) if data is None else data
         run = Run(network, rng, data)
         try:
             with few_threads(small=is_small(problem)), progress(verbose) as stages, stages.stage("polish") as bar:

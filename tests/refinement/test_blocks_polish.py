@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from block_problems import LOSSES, enumerated_optimum, random_blocks, random_problem, random_targets
-from torch_devices import DEVICE, needs_torch
 
 import qsdp
 from qsdp._utils import parallel
@@ -271,17 +270,6 @@ def test_threads_do_not_change_the_network() -> None:
     alone, together = (polish(network, problem, restarts=1, random_state=0, n_jobs=jobs) for jobs in (None, 2))
     for name in ("U", "V", "alpha"):
         np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))
-
-
-@needs_torch
-@pytest.mark.parametrize("loss", ["logistic", "squared", "cross_entropy"])
-def test_a_device_finds_the_same_network(loss: str, large: None) -> None:
-    problem = random_problem(3, loss, n=30, n_outputs=1 if loss == "logistic" else 3)
-    network = random_network(problem, 12, 0, free=True)
-    alone, there = (polish(network, problem, random_state=0, device=device) for device in (None, DEVICE))
-    np.testing.assert_array_equal(there.U, alone.U)
-    np.testing.assert_array_equal(there.V, alone.V)
-    np.testing.assert_allclose(there.alpha, alone.alpha, rtol=1e-7, atol=1e-9 * np.abs(alone.alpha).max())
 
 
 def test_interrupts_and_time_limits() -> None:

@@ -506,7 +506,7 @@ def test_targets_of_any_size_are_learned_on_large_data(scale, dtype, single):
     problem = random_problem(4, 6, 40, beta=0.01)
     scaled = qsdp.TrainingProblem(problem.X, scale * problem.y, beta=0.01 * scale)
     data = Samples(scaled)
-    assert data.library.dtype == dtype
+    assert data.dtype == dtype
     objectives = [one.objective(polish(random_network(one, 15, 0), one)) for one in (problem, scaled)]
     assert objectives[1] == pytest.approx(scale**2 * objectives[0], rel=1e-6)
 
@@ -515,7 +515,7 @@ def test_targets_of_any_size_are_learned_on_large_data(scale, dtype, single):
 def test_huge_targets_of_losses_with_bounded_gradients_are_learned_on_large_data(loss, single):
     problem = random_problem(4, 6, 60, loss, beta=0.01)
     scaled = qsdp.TrainingProblem(problem.X, 1e25 * problem.y, beta=0.01, loss=loss)
-    assert Samples(scaled).library.dtype == np.float64
+    assert Samples(scaled).dtype == np.float64
     check_locally_optimal(random_network(scaled, 15, 0), scaled)
 
 
@@ -536,7 +536,7 @@ def test_a_row_of_another_size_does_not_end_learning_on_large_data(size, dtype, 
     X = problem.X.copy()
     X[0] *= size
     outlying = qsdp.TrainingProblem(X, problem.y, beta=0.001, loss="hinge")
-    assert Samples(outlying).library.dtype == dtype
+    assert Samples(outlying).dtype == dtype
     check_locally_optimal(random_network(outlying, 15, 0), outlying)
 
 

@@ -1,4 +1,4 @@
-"""A GPU beside the processor of the same machine: statistics, Gram matrices, relaxations and polish.
+"""A GPU beside the processor of the same machine: statistics, Gram matrices and relaxations.
 
 Every work runs twice, each time in a process of its own: in NumPy on all cores of the machine, and in torch on a GPU.
 Where torch finds no GPU, these cases are skipped. Before its measurement, torch computes one small product, so that no
@@ -10,13 +10,12 @@ figure includes the start of the device.
     blocks       the Gram matrix of the moments of 5 x 5 patches in 4 x 4 regions of all pixels; 5616 of them an image
     low-rank     the relaxation of one class of all pixels by the low-rank method, squared loss, beta = 3000, to a
                  certified gap of 1e-2
-    polish       two sweeps over 1000 random neurons on all pixels, refitted before, cross-entropy of ten classes
 
 Seconds are wall-clock time, with the copies to and from the device. Sums are compared by what is computed from them: of
 statistics the relaxation's bound, solved on the processor to a gap of 1e-6; of a Gram matrix its trace and its
-quadratic form at a random vector. The low-rank method and polish may take other steps where rounding decides: intervals
-between bound and objective must meet, and polished objectives differ by at most a percent. Pooled images have a
-constant column. The betas of Gram matrices and statistics are 0.05 `beta_max`, that of polish is 1.
+quadratic form at a random vector. The low-rank method may take other steps where rounding decides: intervals between
+bound and objective must meet. Pooled images have a constant column. The betas of Gram matrices and statistics are 0.05
+`beta_max`.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ Measured = dict[str, Any]
 
 PROCESSOR, GPU = "processor", "cuda"
 COLUMNS, BATCHES, READ, BATCH = 30, 10, 5, 10**6
-#: Classes of the targets; share of `beta_max` for relaxations of Gram matrices; beta of the low-rank method.
-CLASSES, SHARE, BETA, TOL = 10, 0.05, 3000.0, 1e-2
-NEURONS, SWEEPS, EQUAL, SOLVED = 1000, 2, 1e-9, 1e-6
+#: Share of `beta_max` for relaxations of Gram matrices; beta of the low-rank method.
+SHARE, BETA, TOL = 0.05, 3000.0, 1e-2
+EQUAL, SOLVED = 1e-9, 1e-6
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
@@ -125,25 +124,6 @@ def low_rank(device: str | None, part: int) -> Measured:
     return {"n": problem.n_samples, "seconds": seconds, "gap": found.relative_gap, **bounds(found)}
 
 
-def polish(device: str | None, part: int) -> Measured:
-    X, y = pixels(part, 28 if part == 1 else 7)
-    rng, m = np.random.default_rng(0), NEURONS // part
-    U, V = rng.choice([-1.0, 1.0], (2, m, X.shape[1]))
-    # Every neuron serves one class, with the magnitude that `refit` finds.
-    alpha = np.eye(CLASSES)[np.arange(m) % CLASSES] * rng.choice([-1.0, 1.0], (m, 1))
-    problem = qsdp.TrainingProblem(X, y, beta=1.0 / part, loss="cross_entropy")
-    network = qsdp.refit(qsdp.BilinearNetwork(U, V, alpha), problem, second_layer="shared")
-    before = problem.objective(network)
-    found, seconds = wall(lambda: qsdp.polish(network, problem, max_sweeps=SWEEPS, random_state=0, device=device))
-    return {
-        "n": problem.n_samples,
-        "neurons": m,
-        "seconds": seconds,
-        "before": before,
-        "objective": problem.objective(found),
-    }
-
-
 def solved(problem: qsdp.TrainingProblem) -> Measured:
     problem = problem.with_beta(SHARE * qsdp.beta_max(problem))
     return bounds(qsdp.solve_relaxation(problem))
@@ -159,7 +139,6 @@ WORKS: dict[str, tuple[Callable[[str | None, int], Measured], int]] = {
     "gram": (gram, 100),
     "blocks": (blocks, 100),
     "low-rank": (low_rank, 100),
-    "polish": (polish, 100),
 }
 
 
@@ -199,7 +178,6 @@ def claims(records: Records) -> list[Claim]:
             lambda both: near(both, "trace", EQUAL) and near(both, "form", EQUAL),
         ),
         (("low-rank",), "... intervals of bound and objective meet.", meet),
-        (("polish",), "... polished objectives differ by at most 1 %.", lambda both: near(both, "objective", 0.01)),
     ):
         made.append(exact(TARGET, f"GPU beside processor: {statement}", [holds(known[w]) for w in works if w in known]))
     for work, (processor, device) in known.items():
@@ -213,5 +191,5 @@ def claims(records: Records) -> list[Claim]:
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("statistics", "relaxation", "refinement", "encoding", "smooth_losses")
+MEASURED = ("statistics", "relaxation", "encoding")
 EXPERIMENT = experiment_in(__name__, "A GPU beside the processor", "Targets of the package: devices")
