@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -29,17 +29,19 @@ from qsdp.forms import no_rows
 from qsdp.lifting import DataMap
 from qsdp.losses import DataFit, Loss, get_loss
 from qsdp.training_data import (
+    QuadraticModel,
     SecondLayer,
     Statistics,
+    TrainingData,
     check_binary,
     check_levels,
+    data_of_model,
     data_of_rows,
-    data_of_statistics,
     positive_weights,
     targets_of_classes,
 )
 
-__all__ = ["TrainingProblem", "check_problem"]
+__all__ = ["TrainingProblem", "check_problem", "quadratic_problem"]
 
 
 class TrainingProblem(Summarized, ReadOnlyArrays):
@@ -122,14 +124,24 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         levels: int = 2,
         sample_weight: Any = None,
     ) -> None:
+        if isinstance(X, Statistics):
+            raise InvalidTypeError("X must be rows or Blocks; for statistics, use TrainingProblem.from_statistics")
+        self._set_options(beta, loss, activation, levels)
+        self._set_data(data_of_rows(X, y, sample_weight, self.loss, self.activation))
+
+    def _set_options(
+        self,
+        beta: float,
+        loss: str | Loss,
+        activation: str | Sequence[float] | PolynomialActivation | None,
+        levels: int,
+    ) -> None:
         self.activation = get_activation(activation)
         self.levels = check_levels(levels)
         self.loss: Loss = get_loss(loss)
         self.beta: float = check_beta("beta", beta)
-        if isinstance(X, Statistics):
-            data = data_of_statistics(X, y, sample_weight, self.loss, self.activation)
-        else:
-            data = data_of_rows(X, y, sample_weight, self.loss, self.activation)
+
+    def _set_data(self, data: TrainingData) -> None:
         #: The data as a map of :math:`\sum_j \alpha_j u_j v_j^T`, for weights at their true levels.
         self.weight_map: DataMap = data.weight_map
         #: Targets of shape (n, C), also for one output; everything inside has this shape.
@@ -182,7 +194,26 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """
         if not isinstance(statistics, Statistics):
             raise InvalidTypeError(f"statistics must be SufficientStatistics; got {type(statistics).__name__}")
-        return cls(statistics, None, beta=beta, loss=loss, activation=activation, levels=levels)
+        return cls._of_model(statistics.reduced, beta, loss, activation, levels)
+
+    @classmethod
+    def _of_model(
+        cls,
+        model: Callable[[PolynomialActivation | None], QuadraticModel],
+        beta: float,
+        loss: str | Loss,
+        activation: str | Sequence[float] | PolynomialActivation | None,
+        levels: int,
+    ) -> TrainingProblem:
+        """Create the problem of a quadratic model, which is computed after all options have been checked."""
+        problem = cls.__new__(cls)
+        problem._set_options(beta, loss, activation, levels)
+        if not problem.loss.quadratic:
+            raise InvalidInputError(
+                f"loss must be 'squared' for a problem from statistics; got {problem.loss!r}, which needs the rows"
+            )
+        problem._set_data(data_of_model(model(problem.activation)))
+        return problem
 
     def require_rows(self, what: str) -> None:
         """Raise `InvalidInputError` if the problem has no rows of data."""
@@ -482,6 +513,18 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def relaxed_penalty(self) -> float:
         r"""Coefficient of :math:`\rho` in the relaxation, :math:`2 \beta D`."""
         return min(self.beta * (2.0 * self.dimension), sys.float_info.max)
+
+
+def quadratic_problem(
+    model: QuadraticModel,
+    *,
+    beta: float,
+    loss: str | Loss = "squared",
+    activation: str | Sequence[float] | PolynomialActivation | None = None,
+    levels: int = 2,
+) -> TrainingProblem:
+    """Create the problem of a quadratic model, whose rows include the lift of the activation."""
+    return TrainingProblem._of_model(lambda _: model, beta, loss, activation, levels)
 
 
 def check_problem(problem: object) -> None:

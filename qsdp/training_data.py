@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -26,13 +27,14 @@ from qsdp.losses import Loss
 
 __all__ = [
     "MAX_LEVELS",
+    "QuadraticModel",
     "Statistics",
     "TrainingData",
     "check_binary",
     "check_levels",
     "counting_rows",
+    "data_of_model",
     "data_of_rows",
-    "data_of_statistics",
     "positive_weights",
     "quadratic_map",
     "targets_of_classes",
@@ -42,11 +44,29 @@ __all__ = [
 MAX_LEVELS = int(np.iinfo(np.int8).max) + 1
 
 
+@dataclass(frozen=True, eq=False)
+class QuadraticModel:
+    r"""Squared loss as a function of the matrices of a network, :math:`\|\langle F, S \rangle - y\|^2` plus a constant.
+
+    Few rows F and targets y stand for all samples, or for their loss near a point.
+
+    Attributes
+    ----------
+    map : FormMap
+        The rows F.
+    targets : ndarray of shape (r,) or (r, C)
+        The targets y.
+    """
+
+    map: FormMap
+    targets: FloatArray
+
+
 @runtime_checkable
 class Statistics(Protocol):
     """Interface of `qsdp.SufficientStatistics` that a problem requires."""
 
-    def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
+    def reduced(self, activation: PolynomialActivation | None) -> QuadraticModel:
         """Return a few rows and targets that have the same squared loss as all samples."""
 
 
@@ -99,20 +119,12 @@ def counting_rows(
     return data, target, weights
 
 
-def data_of_statistics(
-    statistics: Statistics, y: Any, sample_weight: Any, loss: Loss, activation: PolynomialActivation | None
-) -> TrainingData:
-    """Reduce statistics to a few rows with the same squared loss."""
-    if y is not None or sample_weight is not None:
-        raise InvalidInputError("y and sample_weight must be None for statistics, which include them")
-    if not loss.quadratic:
-        raise InvalidInputError(
-            f"loss must be 'squared' for a problem from statistics; got {loss!r}, which needs the rows"
-        )
-    data, target = statistics.reduced(activation)
+def data_of_model(model: QuadraticModel) -> TrainingData:
+    """Return the rows and targets of a quadratic model as training data."""
+    target = model.targets
     # There may be no rows at all, so the number of outputs does not follow from the size.
     columns = target.reshape(len(target), *(target.shape[1:] or (1,)))
-    return TrainingData(data, read_only(columns), None, not target.shape[1:])
+    return TrainingData(model.map, read_only(columns), None, not target.shape[1:])
 
 
 def positive_weights(data: DataMap, sample_weight: Any) -> FloatArray | None:

@@ -633,6 +633,8 @@ def test_problems_that_statistics_do_not_have():
         TrainingProblem.from_statistics(X, beta=1.0)
     with pytest.raises(InvalidInputError, match="statistics must have at least one row"):
         TrainingProblem.from_statistics(SufficientStatistics(), beta=1.0)
+    with pytest.raises(InvalidTypeError, match=r"TrainingProblem\.from_statistics"):
+        TrainingProblem(statistics, y, beta=1.0)
     with pytest.raises(InvalidInputError, match="statistics must have at least one row to be saved"):
         SufficientStatistics().save("statistics")
     with pytest.raises(SolverError, match="needs the rows of the data"):

@@ -23,7 +23,7 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_choice, check_numbers, own, read_only
-from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.activations import get_activation
 from qsdp.blocks import KINDS, Blocks, Layout, PatchGeometry, check_layout
 from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree
@@ -34,7 +34,8 @@ from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit, Loss
 from qsdp.networks import BilinearNetwork, BlockNetwork
-from qsdp.problem import TrainingProblem
+from qsdp.problem import TrainingProblem, quadratic_problem
+from qsdp.training_data import QuadraticModel
 
 __all__ = ["data_digest", "read_proof", "write_proof", "write_rows_proof"]
 
@@ -385,7 +386,9 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
         "levels": int(arrays["levels"]),
     }
     if "forms" in arrays:
-        stored = TrainingProblem.from_statistics(_StoredStatistics(arrays), **options)
+        activation = get_activation(options["activation"])
+        lifted = activation is not None and activation.lifted
+        stored = quadratic_problem(_stored_model(arrays, lifted=lifted), **options)
     elif "sizes" in arrays:
         layout = _layout(arrays)
         rows = Blocks(read_only(arrays["X"]), layout.sizes, layout.kinds, layout.omega).rows
@@ -398,21 +401,15 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
     return stored
 
 
-class _StoredStatistics:
-    """Statistics stored in a file, for the activation of its problem only."""
-
-    def __init__(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        self._arrays = arrays
-
-    def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
-        forms, y = (check_numbers(name, self._arrays[name], "of a file") for name in ("forms", "y"))
-        lifted = activation is not None and activation.lifted
-        n, rounding = int(self._arrays["n_samples"]), read_rounding(self._arrays, *forms.shape)
-        if "sizes" in self._arrays:
-            layout = _layout(self._arrays)
-            found = FormMap(layout, forms, units=read_only(1.0 / layout.prices), n_samples=n, rounding=rounding)
-        else:
-            found = FormMap.of(forms, lifted, n, rounding)
-        if found.layout.n_entries != forms.shape[1] or len(y) != len(forms):
-            raise StorageError("its forms and targets do not fit together")
-        return found, read_only(y.copy())
+def _stored_model(arrays: dict[str, npt.NDArray[Any]], *, lifted: bool) -> QuadraticModel:
+    """Read the rows and targets that stand for all samples of statistics."""
+    forms, y = (check_numbers(name, arrays[name], "of a file") for name in ("forms", "y"))
+    n, rounding = int(arrays["n_samples"]), read_rounding(arrays, *forms.shape)
+    if "sizes" in arrays:
+        layout = _layout(arrays)
+        found = FormMap(layout, forms, units=read_only(1.0 / layout.prices), n_samples=n, rounding=rounding)
+    else:
+        found = FormMap.of(forms, lifted, n, rounding)
+    if found.layout.n_entries != forms.shape[1] or len(y) != len(forms):
+        raise StorageError("its forms and targets do not fit together")
+    return QuadraticModel(found, read_only(y.copy()))

@@ -21,7 +21,6 @@ from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS, MARGIN, ROUNDING, SAFE, UNIT
 from qsdp._utils.progress import ProgressBar
 from qsdp._utils.validation import FloatArray, read_only
-from qsdp.activations import PolynomialActivation
 from qsdp.certificates.proof import root_tree, scaled_tree, tree_bound
 from qsdp.certificates.row_sums import SCALES, RowSums, Scores, Totals, read_rows
 from qsdp.certificates.verification import check_guarded
@@ -31,11 +30,12 @@ from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
-from qsdp.problem import TrainingProblem
+from qsdp.problem import TrainingProblem, quadratic_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.spectra import spectral_bound
 from qsdp.roundoff import gamma
 from qsdp.statistics.batches import has_weight, naming, numbered, require_rows
+from qsdp.training_data import QuadraticModel
 
 __all__ = ["RowsProof", "bound_over_rows", "proportional_beta"]
 
@@ -205,17 +205,6 @@ def _level_factors(problem: TrainingProblem) -> FloatArray:
 # -- correction -------------------------------------------------------------------------------------------------
 
 
-class _Model:
-    """Quadratic model of the loss of all rows: their gradient, and the curvature of few rows."""
-
-    def __init__(self, forms: FloatArray, target: FloatArray, n_samples: int) -> None:
-        self._forms, self._target, self._n_samples = forms, target, n_samples
-
-    def reduced(self, activation: PolynomialActivation | None) -> tuple[FormMap, FloatArray]:
-        lifted = activation is not None and activation.lifted
-        return FormMap.of(self._forms, lifted, self._n_samples), self._target
-
-
 def _corrected(few: TrainingProblem, scores: Scores, matrices: FloatArray, beta: float, ratio: float) -> Scores:
     """Take a Newton step for all rows, and return the new scores.
 
@@ -238,9 +227,8 @@ def _corrected(few: TrainingProblem, scores: Scores, matrices: FloatArray, beta:
             raise np.linalg.LinAlgError("the curvature is too large for floats")
         root = scipy.linalg.cholesky(curvature)
         target = root @ (counts * S[upper]) + 0.5 * scipy.linalg.solve_triangular(root, M[upper], trans=1)
-        model = _Model(root, target, few.n_samples)
-        options: dict[str, Any] = {"beta": beta, "activation": few.activation, "levels": few.levels}
-        problem = TrainingProblem.from_statistics(model, **options)
+        model = QuadraticModel(FormMap.of(root, few.lifted, few.n_samples), target)
+        problem = quadratic_problem(model, beta=beta, activation=few.activation, levels=few.levels)
         relaxation = solve_relaxation(problem)
         moved.append(2.0 * relaxation.Z_stack[0] * factors)
     return replace(scores, forms=np.stack(moved))

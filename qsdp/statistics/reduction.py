@@ -12,13 +12,14 @@ from qsdp.forms import FormMap
 from qsdp.roundoff import SumRounding
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.moments import CHANGE_ROUNDINGS, PackedSums, Root, changed, n_monomials, root
+from qsdp.training_data import QuadraticModel
 
 __all__ = ["reduced_blocks", "reduced_rows"]
 
 
 def reduced_rows(
     basis: Basis, sums: PackedSums, d: int, activation: PolynomialActivation | None, n_samples: int
-) -> tuple[FormMap, FloatArray]:
+) -> QuadraticModel:
     """Compute k rows of monomials of d columns, and targets (k, C), with the same squared loss as all rows, from sums.
 
     They are a pivoted Cholesky factor of the sums with unit diagonal, transformed back to the original columns.
@@ -41,10 +42,11 @@ def reduced_rows(
     form_sizes, target_sizes = original[chosen] * np.abs(parts[chosen]), original[n_monomials(d) :]
     rounding = _rounding(sums, found, sizes, form_sizes, target_sizes, target)
     factor = float(np.ldexp(1.0, 2 * unit))
-    return FormMap(one_block(d + lifted), rows, factor, None, lifted, n_samples, rounding=rounding), target
+    data = FormMap(one_block(d + lifted), rows, factor, None, lifted, n_samples, rounding=rounding)
+    return QuadraticModel(data, target)
 
 
-def reduced_blocks(layout: Layout, sums: PackedSums, n_samples: int) -> tuple[FormMap, FloatArray]:
+def reduced_blocks(layout: Layout, sums: PackedSums, n_samples: int) -> QuadraticModel:
     """Compute k rows of packed blocks, and targets (k, C), with the same squared loss as all rows, from sums."""
     sizes, p = sums.sizes(), layout.n_entries
     found = root(sums.triangle(), sizes)
@@ -52,7 +54,8 @@ def reduced_blocks(layout: Layout, sums: PackedSums, n_samples: int) -> tuple[Fo
     W = found.W if len(found.W) else np.zeros((1, len(sizes)))
     rows, target = read_only(np.ascontiguousarray(W[:, :p])), W[:, p:]
     rounding = _rounding(sums, found, sizes, sizes[:p], sizes[p:], target)
-    return FormMap(layout, rows, units=read_only(1.0 / layout.prices), n_samples=n_samples, rounding=rounding), target
+    data = FormMap(layout, rows, units=read_only(1.0 / layout.prices), n_samples=n_samples, rounding=rounding)
+    return QuadraticModel(data, target)
 
 
 def _rounding(

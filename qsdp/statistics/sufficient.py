@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,6 @@ from qsdp._utils.validation import (
 from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Blocks, Layout
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.forms import FormMap
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
@@ -39,6 +39,7 @@ from qsdp.statistics.files import read_statistics, write_statistics
 from qsdp.statistics.moments import PackedSums, monomials, n_monomials
 from qsdp.statistics.reduction import reduced_blocks, reduced_rows
 from qsdp.statistics.sample import Rows, RowSample
+from qsdp.training_data import QuadraticModel
 
 __all__ = ["SufficientStatistics", "load_or_create"]
 
@@ -342,7 +343,7 @@ class SufficientStatistics:
 
     # -- use ------------------------------------------------------------------------------------------------------
 
-    def reduced(self, activation: PolynomialActivation | None = None) -> tuple[FormMap, FloatArray]:
+    def reduced(self, activation: PolynomialActivation | None = None) -> QuadraticModel:
         r"""Return a few rows and targets on which every network has the same squared loss as on all samples.
 
         The rows are a pivoted Cholesky factor of the statistics, scaled to unit diagonal; their number is its rank.
@@ -351,10 +352,11 @@ class SufficientStatistics:
         self._check_rows("have a problem")
         d, C, n = self.n_features_in_, self.n_outputs_, self.n_samples_seen_
         if self.blocks_ is not None:
-            rows, target = reduced_blocks(self.blocks_, self._sums, n)
+            model = reduced_blocks(self.blocks_, self._sums, n)
         else:
-            rows, target = reduced_rows(self._basis, self._sums, d, activation, n)
-        return rows, read_only(np.ascontiguousarray(target[:, -1] if C is None else target))
+            model = reduced_rows(self._basis, self._sums, d, activation, n)
+        targets = model.targets[:, -1] if C is None else model.targets
+        return replace(model, targets=read_only(np.ascontiguousarray(targets)))
 
     def kept_problem(
         self,

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,9 @@ from qsdp.column_generation.floor import Floor
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES as KNOWN
 from qsdp.pricing import BilinearOracle, BoundTree
+from qsdp.problem import quadratic_problem
 from qsdp.relaxation.instance import Instance
+from qsdp.training_data import QuadraticModel
 
 Arrays = dict[str, np.ndarray]
 
@@ -128,7 +129,7 @@ def _stored_problem(f: Arrays) -> qsdp.TrainingProblem:
         return qsdp.TrainingProblem(f["X"], f["y"], loss=loss, sample_weight=f.get("sample_weight"), **options)
     lifted = activation is not None and any(activation[1:])
     forms, y = FormMap.of(np.asarray(f["forms"], dtype=float), lifted, len(f["y"])), np.asarray(f["y"], dtype=float)
-    return qsdp.TrainingProblem.from_statistics(SimpleNamespace(reduced=lambda _: (forms, y)), **options)
+    return quadratic_problem(QuadraticModel(forms, y), **options)
 
 
 def _halved(network: Any) -> Any:

@@ -212,7 +212,8 @@ def test_statistics_bound_what_their_rounding_changes(kind: str, cuts: tuple[int
     # Everything of the samples, such as their dual vector T c, is computed in rationals.
     X, y, w = columns_of(kind, seed=len(cuts) // 2, d=3)
     statistics = statistics_of(X, y, w, cuts, merge)
-    data, targets = statistics.reduced()
+    model = statistics.reduced()
+    data, targets = model.map, model.targets
     rounding, basis = data.rounding, statistics._basis
     assert rounding is not None
     sizes, k = statistics._sums.sizes(), len(rounding.table)
