@@ -48,7 +48,7 @@ from qsdp._utils.validation import FloatArray, read_only
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
-from qsdp.pricing.bilinear import check_enumerated
+from qsdp.pricing.oracle import check_enumerated
 from qsdp.pricing.shifts import free_matrix, homogenized
 from qsdp.pricing.sign_vectors import attained, sign_table
 from qsdp.problem import TrainingProblem

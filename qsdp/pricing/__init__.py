@@ -5,7 +5,7 @@ for the matrix of a dual vector. `search` finds good neurons in milliseconds; `p
 bound that anyone can check.
 """
 
-from qsdp.pricing.bilinear import BilinearOracle
+from qsdp.pricing.oracle import BilinearOracle
 from qsdp.pricing.result import BoundTree, Leaf, LeafCuts, OracleResult
 from qsdp.pricing.stack import price_stack
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.result import SignArray
 
-__all__ = ["CENTRES", "PairPool", "Pool", "canonical", "signs"]
+__all__ = ["CENTRES", "Pool", "canonical", "signs"]
 
 #: Maximum number of optima near which a round of local search continues.
 CENTRES = 30
@@ -23,8 +21,8 @@ def signs(values: FloatArray) -> FloatArray:
     return result
 
 
-class Pool(ABC):
-    """Collection of the atoms, rows of small integers, with the largest pricing values.
+class Pool:
+    r"""Collection of the pairs (u, sign(Mu)) with the largest values :math:`\|Mu\|_1`, distinct up to signs and order.
 
     Parameters
     ----------
@@ -50,9 +48,22 @@ class Pool(ABC):
         self.values: FloatArray = np.empty(0)
         self.atoms: SignArray = np.empty((0, 0), dtype=np.int8)
 
-    @abstractmethod
     def add(self, vectors: FloatArray) -> FloatArray:
-        """Add vectors, given as rows, and return their values."""
+        """Add vectors u, given as rows, and return their values."""
+        P = vectors @ self.M
+        values: FloatArray = np.abs(P).sum(axis=1)
+        chosen = self._chosen(values)
+        if len(chosen):
+            pairs = canonical(vectors[chosen].astype(np.int8), signs(P[chosen]).astype(np.int8))
+            self._merge(np.hstack(pairs), values[chosen])
+        return values
+
+    @property
+    def pairs(self) -> tuple[SignArray, SignArray]:
+        """Return U and V of shape (k, N)."""
+        N = len(self.M)
+        atoms = self.atoms.reshape(len(self.values), 2 * N)
+        return atoms[:, :N], atoms[:, N:]
 
     @property
     def target(self) -> float:
@@ -88,27 +99,6 @@ class Pool(ABC):
         _, first = np.unique(keys, return_index=True)
         best = first[np.argsort(-values[first], kind="stable")][: self.max_atoms]
         self.atoms, self.values = atoms[best], values[best]
-
-
-class PairPool(Pool):
-    r"""Pool of pairs (u, sign(Mu)) with value :math:`\|Mu\|_1`, distinct up to signs and order."""
-
-    def add(self, vectors: FloatArray) -> FloatArray:
-        """Add vectors u, given as rows, and return their values."""
-        P = vectors @ self.M
-        values: FloatArray = np.abs(P).sum(axis=1)
-        chosen = self._chosen(values)
-        if len(chosen):
-            pairs = canonical(vectors[chosen].astype(np.int8), signs(P[chosen]).astype(np.int8))
-            self._merge(np.hstack(pairs), values[chosen])
-        return values
-
-    @property
-    def pairs(self) -> tuple[SignArray, SignArray]:
-        """Return U and V of shape (k, N)."""
-        N = len(self.M)
-        atoms = self.atoms.reshape(len(self.values), 2 * N)
-        return atoms[:, :N], atoms[:, N:]
 
 
 def canonical(U: SignArray, V: SignArray) -> tuple[SignArray, SignArray]:
