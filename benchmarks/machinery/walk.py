@@ -14,6 +14,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 import qsdp
 
 
@@ -89,12 +91,20 @@ def _column_generation() -> Callable[[], Any]:
     return lambda: qsdp.column_generation(problem, random_state=0)
 
 
+def _polish() -> Callable[[], Any]:
+    problem = _problem()
+    logistic = qsdp.TrainingProblem(problem.X, np.where(problem.y > 0.0, 1.0, -1.0), beta=0.5, loss="logistic")
+    network = qsdp.solve_and_sample(problem.X, problem.y, n_neurons=50, beta=5.0, random_state=0).network
+    return lambda: qsdp.polish(network, logistic, random_state=0)
+
+
 CALLS: dict[str, Callable[[], Callable[[], Any]]] = {
     "solve_relaxation": _solve_relaxation,
     "solve_and_sample": _solve_and_sample,
     "fit": _fit,
     "certify": _certify,
     "column_generation": _column_generation,
+    "polish": _polish,
 }
 
 
