@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from qsdp import datasets
 from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Blocks
-from qsdp.certificates import Certificate, certify, load_certificate
+from qsdp.certificates import Certificate, certify, certify_stream, load_certificate
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.distillation import DenseLayer, DistillationResult, distill
 from qsdp.exceptions import QSDPError, QSDPWarning
@@ -74,6 +74,7 @@ __all__ = [
     "available_solvers",
     "beta_max",
     "certify",
+    "certify_stream",
     "column_generation",
     "datasets",
     "distill",

@@ -14,7 +14,7 @@ from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_random_state, warn
 from qsdp.activations import PolynomialActivation
-from qsdp.certificates import Certificate, certify
+from qsdp.certificates import Certificate, certify, certify_stream
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.bilinear import is_cheap
 from qsdp.drawing import Drawing, check_memory_of_network, refined, timed_stage
@@ -352,7 +352,7 @@ def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions)
     ----------
     few : TrainingProblem
     batches : callable
-        Returns an iterator over batches of all rows; see `certify`.
+        Returns an iterator over batches of all rows; see `certify_stream`.
     options : TrainingOptions
     """
     if few.blocks is not None:
@@ -369,7 +369,7 @@ def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions)
         result = run_pipeline(few, options)
         timings = dict(result.timings)
         with timed_stage(timings, "certify"):
-            certificate = certify(
+            certificate = certify_stream(
                 result.network,
                 batches,
                 result.relaxation,

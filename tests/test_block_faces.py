@@ -51,7 +51,9 @@ WORKS: dict[str, Callable[[Any], Any]] = {
     "solve_and_sample": lambda a: str(a.result._summary()),
     "resample": lambda a: a.result.resample(10),
     "certify": lambda a: qsdp.certify(a.network, a.problem, a.relaxation, bound_type="exact", arithmetic="verified"),
-    "certify statistics": lambda a: qsdp.certify(a.network, a.statistics, beta=a.problem.beta, bound_type="exact"),
+    "certify statistics": lambda a: qsdp.certify(
+        a.network, qsdp.TrainingProblem.from_statistics(a.statistics, beta=a.problem.beta), bound_type="exact"
+    ),
     "refit": lambda a: qsdp.refit(a.network, a.problem),
     "polish": lambda a: qsdp.polish(a.network, a.problem, max_sweeps=1),
     "predict": lambda a: a.relaxation.predict(a.X) - a.network.predict(a.X),
@@ -82,7 +84,7 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "distill on blocks": (NO_COLUMNS, lambda a: qsdp.distill(LinearRegression().fit(a.columns, a.y), a.X)),
     "effects": (NO_FORM, lambda a: qsdp.Effects.of(a.network, a.columns)),
     "effects on blocks": (NO_COLUMNS, lambda a: qsdp.Effects.of(qsdp.QuadraticForm(np.eye(3)), a.X)),
-    "certify batches": ("must be columns", lambda a: qsdp.certify(a.network, a.rows, a.relaxation)),
+    "certify_stream": ("must be of columns", lambda a: qsdp.certify_stream(a.network, a.rows, a.relaxation)),
     "certify another network": ("must be a BlockNetwork", lambda a: qsdp.certify(a.bilinear, a.problem)),
     "certify on columns": ("must be a BilinearNetwork; got Block", lambda a: qsdp.certify(a.network, a.plain)),
     "start of columns": ("must be a BlockNetwork", lambda a: qsdp.column_generation(a.problem, start=a.bilinear)),

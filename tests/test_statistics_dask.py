@@ -131,7 +131,7 @@ def test_chunks_are_certified() -> None:
     relaxation = qsdp.solve_relaxation(few)
     network = qsdp.sample_network(qsdp.shape_covariance(relaxation), 50, random_state=0)
     arrays = [da.from_array(part, chunks=(100, *part.shape[1:])) for part in (X, y)]
-    certificate = qsdp.certify(network, dask_batches(*arrays), relaxation, passes=2)
+    certificate = qsdp.certify_stream(network, dask_batches(*arrays), relaxation, passes=2)
     assert certificate.objective == pytest.approx(TrainingProblem(X, y, beta=30.0).objective(network), rel=1e-12)
     assert 0.0 < certificate.lower_bound < certificate.objective
 

@@ -8,12 +8,14 @@ from qsdp.certificates.certificate import (
 )
 from qsdp.certificates.certifying import certify, guarded
 from qsdp.certificates.checks import check_fits, check_relaxation
+from qsdp.certificates.passes import certify_stream
 
 __all__ = [
     "BOUND_TYPES",
     "Certificate",
     "certificate_of",
     "certify",
+    "certify_stream",
     "check_fits",
     "check_relaxation",
     "guarded",

@@ -16,8 +16,8 @@ from qsdp._utils.summary import Summarized, Summary, format_share, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.certificates.checks import check_fits
 from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
-from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree, scaled_tree, tree_bound
+from qsdp.certificates.row_sums import RowsProof
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BoundTree

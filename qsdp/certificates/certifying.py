@@ -1,8 +1,8 @@
-"""Certify a network on a problem, on statistics, or on batches of rows."""
+"""Certify a network on a problem."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,21 +11,18 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.progress import ProgressBar, progress
-from qsdp._utils.validation import FloatArray, check_beta, check_choice, check_integer, check_verbose, read_only
+from qsdp._utils.validation import FloatArray, check_choice, check_verbose, read_only
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of
-from qsdp.certificates.checks import check_bilinear, check_fits, check_relaxation
-from qsdp.certificates.passes import bound_over_rows, proportional_beta
+from qsdp.certificates.checks import as_bilinear, check_fits, check_relaxation
 from qsdp.certificates.proof import Proof, root_tree, scaled_tree
 from qsdp.certificates.verification import check_guarded, verified_scales
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork, from_polynomial
-from qsdp.networks.polynomial import QUADRATIC
+from qsdp.exceptions import InvalidTypeError
+from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.memory import check_memory
-from qsdp.statistics import SufficientStatistics
 
 __all__ = ["certify", "guarded"]
 
@@ -34,35 +31,26 @@ ARITHMETICS = ("float", "verified")
 
 def certify(
     network: BilinearNetwork | BlockNetwork | PolynomialNetwork,
-    problem: Any,
+    problem: TrainingProblem,
     relaxation: Relaxation | None = None,
     *,
-    beta: float | None = None,
-    passes: int = 1,
     bound_type: str = "sdp",
     arithmetic: str = "float",
     time_limit: float | None = None,
     verbose: bool | int = False,
 ) -> Certificate:
-    r"""Certify a network: bound its distance from the global optimum of `problem`, or of all rows of a stream.
+    r"""Certify a network: bound its distance from the global optimum of `problem`.
+
+    `certify_stream` certifies a network on rows that are read in batches.
 
     Parameters
     ----------
     network : BilinearNetwork, BlockNetwork or PolynomialNetwork
         Any network with the inputs, outputs, levels and activation of the problem, whatever the source of its weights.
         A polynomial network is converted by `from_polynomial`; its certificate is that of the bilinear network.
-    problem : TrainingProblem, SufficientStatistics, or iterable of (X, y) or (X, y, sample_weight)
-        An iterable yields any number of batches of rows. A function that returns a new such iterable is also accepted.
+    problem : TrainingProblem
     relaxation : Relaxation, optional
-        Solved relaxation of the same problem. Its lower bound holds for every network. If None, it is solved here. For
-        statistics, a relaxation of another problem only sets beta. For batches, a relaxation of some of the rows is
-        required, with the loss, activation and levels of all rows; its predictions give dual vectors of all rows.
-    beta : float, optional
-        Beta for all rows of batches or statistics. By default, the beta of the relaxation times the ratio of the total
-        weight of all rows to that of the relaxation's rows. The beta of a relaxation of statistics is used unchanged.
-    passes : int, default=1
-        Number of passes over batches. Between passes, a Newton step for all rows corrects the predictions, which
-        reduces the gap due to a relaxation of only some rows severalfold.
+        Solved relaxation of the same problem. Its lower bound holds for every network. If None, it is solved here.
     bound_type : {"sdp", "exact"}, default="sdp"
         "sdp" uses the bound of the relaxation. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly for two dual
         vectors: that of the relaxation, and minus the gradient of the loss at the predictions of the network. If the
@@ -75,9 +63,9 @@ def certify(
     time_limit : float, optional
         Seconds, > 0, checked between iterations of a relaxation that is solved here and during exact pricing; then the
         bound is computed. An unfinished maximum still has a valid bound, but the certificate's `bound_type` is then
-        "sdp". No pass over batches starts after the limit; a running pass is finished.
+        "sdp".
     verbose : bool or int, default=False
-        Show a progress bar of the maxima, or of the rows of batches, on the standard error or in the notebook.
+        Show a progress bar of the maxima on the standard error or in the notebook.
 
     Raises
     ------
@@ -96,31 +84,15 @@ def certify(
     """
     exact = check_choice("bound_type", bound_type, BOUND_TYPES) == "exact"
     check_choice("arithmetic", arithmetic, ARITHMETICS)
-    count = check_integer("passes", passes, minimum=1)
+    if not isinstance(problem, TrainingProblem):
+        raise InvalidTypeError(
+            f"problem must be a TrainingProblem; got {type(problem).__name__}. Use TrainingProblem.from_statistics for "
+            "SufficientStatistics, and certify_stream for rows in batches"
+        )
     check_verbose(verbose)
     request = _Request(exact, arithmetic == "verified", verbose)
     with deadline.after(time_limit):
-        return _certified(network, problem, relaxation, beta, count, request)
-
-
-def _certified(
-    network: Any,
-    problem: Any,
-    relaxation: Any,
-    beta: float | None,
-    count: int,
-    request: _Request,
-) -> Certificate:
-    if isinstance(network, PolynomialNetwork):
-        network = _bilinear(network, problem)
-    if isinstance(problem, SufficientStatistics):
-        problem, beta = _of_statistics(network, problem, relaxation, beta), None
-        relaxation = relaxation if relaxation is not None and relaxation.problem == problem else None
-    elif not isinstance(problem, TrainingProblem):
-        return _of_batches(network, problem, relaxation, beta, count, request)
-    if beta is not None or count > 1:
-        raise InvalidInputError("beta and passes are for batches of rows; a TrainingProblem already has a beta")
-    return _of_problem(network, problem, relaxation, request)
+        return _certified(network, problem, relaxation, request)
 
 
 @dataclass(frozen=True)
@@ -132,7 +104,8 @@ class _Request:
     verbose: bool | int
 
 
-def _of_problem(network: Any, problem: TrainingProblem, relaxation: Any, request: _Request) -> Certificate:
+def _certified(network: Any, problem: TrainingProblem, relaxation: Any, request: _Request) -> Certificate:
+    network = as_bilinear(network, problem)
     check_fits(network, problem)
     if request.verified:
         problem.require_rows("arithmetic='verified'")
@@ -153,68 +126,6 @@ def _of_problem(network: Any, problem: TrainingProblem, relaxation: Any, request
                 if priced.lower_bound >= (1.0 - ROUNDING if preferred else 1.0) * certificate.lower_bound:
                     certificate = priced
             return guarded(certificate) if request.verified else certificate
-
-
-def _bilinear(network: PolynomialNetwork, problem: Any) -> BilinearNetwork:
-    """Convert a polynomial network; a problem without an activation has the neurons of the quadratic one."""
-    converted = from_polynomial(network)
-    plain = isinstance(problem, TrainingProblem) and problem.activation is None
-    return replace(converted, activation=None) if plain and converted.activation == QUADRATIC else converted
-
-
-def _of_statistics(
-    network: BilinearNetwork | BlockNetwork,
-    statistics: SufficientStatistics,
-    relaxation: Relaxation | None,
-    beta: float | None,
-) -> TrainingProblem:
-    """Build the problem of the statistics with the activation and levels of the network."""
-    if beta is None:
-        if not isinstance(relaxation, Relaxation):
-            raise InvalidInputError("beta is required for statistics without a relaxation")
-        beta = proportional_beta(relaxation.problem, statistics.total_weight_)
-    if isinstance(network, BlockNetwork):
-        return TrainingProblem.from_statistics(statistics, beta=beta)
-    check_bilinear(network)
-    return TrainingProblem.from_statistics(statistics, beta=beta, activation=network.activation, levels=network.levels)
-
-
-def _of_batches(
-    network: BilinearNetwork | BlockNetwork,
-    batches: Any,
-    relaxation: Relaxation | None,
-    beta: float | None,
-    passes: int,
-    request: _Request,
-) -> Certificate:
-    one_array = isinstance(batches, str) or hasattr(batches, "__array__")
-    if one_array or not (callable(batches) or isinstance(batches, Iterable)):
-        raise InvalidTypeError(
-            "problem must be a TrainingProblem, SufficientStatistics, or batches of rows (an iterable, or a function "
-            f"that returns one); got {type(batches).__name__}"
-        )
-    if not isinstance(relaxation, Relaxation):
-        raise InvalidTypeError(
-            "relaxation must be a Relaxation of some of the rows if problem is batches of rows; got "
-            f"{type(relaxation).__name__}"
-        )
-    if isinstance(network, BlockNetwork):
-        raise InvalidInputError("problem must be a TrainingProblem for blocks: rows in batches must be columns")
-    check_fits(network, relaxation.problem)
-    penalty = None if beta is None else check_beta("beta", beta)
-    with progress(request.verbose) as stages, stages.stage("certify") as bar:
-        objective, bound, finished, proof = bound_over_rows(
-            network,
-            batches,
-            relaxation,
-            penalty,
-            passes=passes,
-            exact=request.exact,
-            verified=request.verified,
-            bar=bar,
-        )
-    bound_type, arithmetic = "exact" if finished else "sdp", "verified" if request.verified else "float"
-    return Certificate(min(bound, objective), objective, bound_type, arithmetic, proof)
 
 
 def _of_relaxation(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation) -> Certificate:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork
+from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork, from_polynomial
+from qsdp.networks.polynomial import QUADRATIC
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation
 
-__all__ = ["check_bilinear", "check_fits", "check_relaxation"]
+__all__ = ["as_bilinear", "check_bilinear", "check_fits", "check_relaxation"]
+
+
+def as_bilinear(network: Any, problem: TrainingProblem) -> Any:
+    """Convert a polynomial network; a problem without an activation has the neurons of the quadratic one."""
+    if not isinstance(network, PolynomialNetwork):
+        return network
+    converted = from_polynomial(network)
+    plain = problem.activation is None and converted.activation == QUADRATIC
+    return replace(converted, activation=None) if plain else converted
 
 
 def check_bilinear(network: Any, name: str = "network") -> None:

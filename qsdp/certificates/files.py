@@ -25,9 +25,8 @@ from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_choice, check_numbers, own, read_only
 from qsdp.activations import get_activation
 from qsdp.blocks import KINDS, Blocks, Layout, PatchGeometry, check_layout
-from qsdp.certificates.passes import RowsProof
 from qsdp.certificates.proof import Proof, check_proof, check_tree
-from qsdp.certificates.row_sums import Scores
+from qsdp.certificates.row_sums import RowsProof, Scores
 from qsdp.certificates.stored_trees import read_trees, tree_arrays
 from qsdp.certificates.sums import Sums, SumsProof, read_rounding, rounding_arrays
 from qsdp.exceptions import InvalidInputError, StorageError

@@ -9,8 +9,8 @@ mixture of the dual vectors of all passes proves at least the mixture of their b
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,25 +19,25 @@ import scipy
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS, MARGIN, ROUNDING, SAFE, UNIT
-from qsdp._utils.progress import ProgressBar
-from qsdp._utils.validation import FloatArray, read_only
+from qsdp._utils.progress import ProgressBar, progress
+from qsdp._utils.validation import FloatArray, check_beta, check_integer, check_verbose, read_only
+from qsdp.certificates.certificate import Certificate
+from qsdp.certificates.checks import as_bilinear, check_fits
 from qsdp.certificates.proof import root_tree, scaled_tree, tree_bound
-from qsdp.certificates.row_sums import SCALES, RowSums, Scores, Totals, read_rows
-from qsdp.certificates.verification import check_guarded
-from qsdp.exceptions import InvalidInputError
+from qsdp.certificates.row_sums import SCALES, RowsProof, RowSums, Scores, Totals
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.forms import FormMap
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
-from qsdp.losses import Loss
-from qsdp.networks import BilinearNetwork
-from qsdp.pricing import BilinearOracle, BoundTree
+from qsdp.networks import BilinearNetwork, PolynomialNetwork
+from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem, quadratic_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.spectra import spectral_bound
 from qsdp.roundoff import gamma
-from qsdp.statistics.batches import has_weight, naming, numbered, require_rows
+from qsdp.statistics.batches import has_weight, naming, numbered, require_rows, streams
 from qsdp.training_data import QuadraticModel
 
-__all__ = ["RowsProof", "bound_over_rows", "proportional_beta"]
+__all__ = ["certify_stream"]
 
 #: Step of Moreau's envelope of losses with kinks, relative to the mean loss; of 0.1 to 1, 0.3 was the best.
 _SMOOTHING = 0.3
@@ -49,99 +49,102 @@ _UNIT = 8192.0 * UNIT
 _RIDGE = 0.2
 
 
-@dataclass(frozen=True, eq=False)
-class RowsProof:
-    r"""Everything needed to recompute a certificate's bound, except the rows themselves.
-
-    The dual vector is :math:`\nu_i = \sum_k m_{kp}\, \nu_i(S_k)`, for scores :math:`S_k` and each part p of the outputs
-    (single outputs if they do not interact, else all). It is in the domain of the conjugate.
-
-    Attributes
-    ----------
-    network : BilinearNetwork
-    loss : Loss
-    beta : float
-    n_samples : int
-    digest : str
-        SHA-256 of the rows, see `qsdp.certificates.row_sums.RowSums`.
-    scores : tuple of Scores
-    mixture : ndarray of shape (K, P)
-        Nonnegative; columns add up to one at most.
-    trees : tuple of BoundTree
-        Trees that bound the pricing values of the mixture's matrices, one for each output.
-    objective_rounding : float
-        Bound on how much the objective may depend on the order of sums.
-    """
-
-    network: BilinearNetwork
-    loss: Loss
-    beta: float
-    n_samples: int
-    digest: str
-    scores: tuple[Scores, ...]
-    mixture: FloatArray
-    trees: tuple[BoundTree, ...]
-    objective_rounding: float = 0.0
-
-    @property
-    def size(self) -> int:
-        """Side N of the matrices."""
-        return int(self.scores[0].forms.shape[-1])
-
-    @property
-    def scalar(self) -> bool:
-        """Whether outputs have the shape (n,)."""
-        return not self.network.output_shape
-
-
-def bound_over_rows(
-    network: BilinearNetwork,
+def certify_stream(
+    network: BilinearNetwork | PolynomialNetwork,
     batches: Any,
     relaxation: Relaxation,
-    beta: float | None,
     *,
-    passes: int,
-    exact: bool,
-    verified: bool,
-    bar: ProgressBar,
-) -> tuple[float, float, bool, RowsProof]:
-    """Compute objective and lower bound over the rows of batches, whether pricing was exact, and the proof.
+    passes: int = 1,
+    beta: float | None = None,
+    verbose: bool | int = False,
+) -> Certificate:
+    r"""Certify a network on any number of rows, which are read in batches and forgotten.
 
-    The arguments are those of `certify`, already checked. The relaxation is one of some rows, few enough to be solved
-    in memory. No pass starts after a time limit.
+    The relaxation is that of some of the rows, few enough to be solved in memory. Its predictions give a dual vector of
+    all rows, whose bound holds for every network on all rows. Allowances for the rounding of the sums are subtracted.
+
+    Parameters
+    ----------
+    network : BilinearNetwork or PolynomialNetwork
+        Any network with the inputs, outputs, levels and activation of the relaxation's problem. A polynomial network is
+        converted by `from_polynomial`.
+    batches : iterable of (X, y) or (X, y, sample_weight), or function that returns one
+        All rows, in batches of any size. Several passes need an iterable that can be read again, such as a list, or a
+        function that is called once for every pass.
+    relaxation : Relaxation
+        Relaxation of some of the rows, with the loss, activation and levels of all rows.
+    passes : int, default=1
+        Number of passes over the batches. Between passes, a Newton step for all rows corrects the predictions, which
+        reduces the gap due to a relaxation of only some rows severalfold.
+    beta : float, optional
+        Beta for all rows. By default, the beta of the relaxation times the ratio of the total weight of all rows to
+        that of the relaxation's rows. The beta of a relaxation of statistics is used unchanged.
+    verbose : bool or int, default=False
+        Show the number of rows read so far, on standard error or in the notebook.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        The network or a batch does not match the relaxation's problem, or the batches cannot be read again. For a
+        batch, the message gives its number and its first row.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> X, y = qsdp.datasets.make_planted(n=300, d=4, n_neurons=3, random_state=0)
+    >>> relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(X[:100], y[:100], beta=1.0))
+    >>> network = qsdp.sample_network(qsdp.shape_covariance(relaxation), 50, random_state=0)
+    >>> batches = [(X[:150], y[:150]), (X[150:], y[150:])]
+    >>> certificate = qsdp.certify_stream(network, batches, relaxation, passes=2)
+    >>> 0.0 < certificate.lower_bound <= certificate.objective
+    True
     """
-    loss, few = relaxation.problem.loss, relaxation.problem
-    if verified:
-        check_guarded(loss)
+    passes = check_integer("passes", passes, minimum=1)
+    check_verbose(verbose)
+    if not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(f"relaxation must be a Relaxation of some of the rows; got {type(relaxation).__name__}")
+    few = relaxation.problem
+    if few.blocks is not None:
+        raise InvalidInputError("relaxation must be of columns: rows in batches cannot be in blocks; see qsdp.certify")
+    bilinear: BilinearNetwork = as_bilinear(network, few)
+    check_fits(bilinear, few)
+    beta = None if beta is None else check_beta("beta", beta)
     if passes > 1:
         few.require_rows("a correction between passes")
     search: _Search | None = None
     first: RowSums | None = None
     scores = _initial_scores(relaxation)
-    for number, stream in enumerate(_streams(batches, passes)):
-        sums = RowSums(network, loss, scores, verified=verified)
-        _take(sums, stream, network, loss, bar, f"pass {number + 1} of {passes}" if passes > 1 else "")
-        if first is None:
-            first = sums
-            ratio = sums.total_weight / few.data_fit.total_weight
-            weight = proportional_beta(few, sums.total_weight) if beta is None else beta
-            search = _Search(network, weight, few.data_fit.n_parts)
-        elif sums.digest != first.digest:
-            raise InvalidInputError("batches must hold the same rows in every pass; those of the first pass differed")
-        assert search is not None
-        search.add(sums.totals())
-        if number + 1 == passes or deadline.over():
-            break
-        try:
-            scores = _corrected(few, scores, search.passes[-1].matrices, weight, ratio)
-        except (TimeOver, np.linalg.LinAlgError):
-            break
+    with progress(verbose) as stages, stages.stage("certify") as bar:
+        for number, stream in enumerate(streams(batches, passes)):
+            sums = RowSums(bilinear, few.loss, scores)
+            _take(sums, stream, bar, f"pass {number + 1} of {passes}" if passes > 1 else "")
+            if first is None:
+                first = sums
+                ratio = sums.total_weight / few.data_fit.total_weight
+                weight = proportional_beta(few, sums.total_weight) if beta is None else beta
+                search = _Search(bilinear, weight, few.data_fit.n_parts)
+            elif sums.digest != first.digest:
+                raise InvalidInputError(
+                    "batches must hold the same rows in every pass; those of the first pass differed"
+                )
+            assert search is not None
+            search.add(sums.totals())
+            if number + 1 == passes or deadline.over():
+                break
+            try:
+                scores = _corrected(few, scores, search.passes[-1].matrices, weight, ratio)
+            except (TimeOver, np.linalg.LinAlgError):
+                break
     assert first is not None
     assert search is not None
-    value, mixture, trees, finished = search.proven(exact)
+    bound, mixture, trees = search.proven()
     proof = RowsProof(
-        network,
-        loss,
+        bilinear,
+        few.loss,
         weight,
         first.n_samples,
         first.digest,
@@ -150,7 +153,8 @@ def bound_over_rows(
         trees,
         first.objective_rounding,
     )
-    return first.loss_value + search.penalty(network), value, finished, proof
+    objective = first.loss_value + search.penalty(bilinear)
+    return Certificate(min(bound, objective), objective, proof=proof)
 
 
 def proportional_beta(few: TrainingProblem, total_weight: float) -> float:
@@ -158,29 +162,12 @@ def proportional_beta(few: TrainingProblem, total_weight: float) -> float:
     return few.beta if not few.weight_map.has_rows else few.beta * (total_weight / few.data_fit.total_weight)
 
 
-def _streams(batches: Any, passes: int) -> Iterator[Iterable[Any]]:
-    """Yield an iterable of batches for each pass; raise an error if they can be read only once."""
-    if callable(batches):
-        for _ in range(passes):
-            yield batches()
-        return
-    if passes > 1 and iter(batches) is batches:
-        raise InvalidInputError(
-            f"batches must be readable more than once for passes={passes}: give a list, or a function that returns the "
-            f"stream again; got {type(batches).__name__}"
-        )
-    for _ in range(passes):
-        yield batches
-
-
-def _take(
-    sums: RowSums, stream: Iterable[Any], network: BilinearNetwork, loss: Loss, bar: ProgressBar, name: str
-) -> None:
+def _take(sums: RowSums, stream: Iterable[Any], bar: ProgressBar, name: str) -> None:
     row = 0
     for number, parts in numbered(stream):
         with naming(f"batch {number}, which begins at row {row}"):
             if has_weight(*parts):
-                sums.add(*read_rows(network, loss, *parts))
+                sums.add(*parts)
         row += len(parts[0])
         bar.count(row, None, ", ".join(part for part in (name, f"{row:,} rows") if part))
     require_rows(sums.n_samples)
@@ -280,29 +267,19 @@ class _Search:
         share = max(0.0, 1.0, float(found.x), key=bound)
         return (1.0 - share) * known + share * latest
 
-    def proven(self, exact: bool) -> tuple[float, FloatArray, tuple[BoundTree, ...], bool]:
-        """Compute the bound of the best mixture, the mixture and trees that prove it, and whether all are exact."""
-        total, finished, scaled = [], exact, self._mixture.copy()
-        trees: dict[int, BoundTree] = {}
+    def proven(self) -> tuple[float, FloatArray, tuple[BoundTree, ...]]:
+        """Compute the bound of the best mixture, the mixture, and the trees of one leaf that prove it."""
+        total, scaled = [], self._mixture.copy()
+        trees: list[BoundTree] = []
         for p, outputs in enumerate(self._parts):
             matrices, roundings = self._mixed(self._mixture[:, p])
-            uppers = []
-            for k in outputs:
-                M = matrices[k]
-                tree = root_tree(_dominating(M))
-                if exact and not deadline.over() and np.all(np.isfinite(M)):
-                    result = BilinearOracle(len(M)).prove(M, max_atoms=0)
-                    tree = result.trees[0] if result.trees and result.trees[0].leaves else tree
-                    finished &= result.exact
-                else:
-                    finished = False
-                trees[k] = tree
-                uppers.append(tree_bound(M, tree) + roundings[k])
-            value, scale = self._value(self._values(p, self._mixture[:, p]), max(uppers))
+            leaves = [root_tree(_dominating(matrices[k])) for k in outputs]
+            upper = max(tree_bound(matrices[k], leaf) + roundings[k] for k, leaf in zip(outputs, leaves, strict=True))
+            value, scale = self._value(self._values(p, self._mixture[:, p]), upper)
             total.append(value)
             scaled[:, p] *= scale
-            trees.update({k: scaled_tree(trees[k], scale) for k in outputs})
-        return math.nextafter(math.fsum(total), 0.0), scaled, tuple(trees[k] for k in sorted(trees)), finished
+            trees += [scaled_tree(leaf, scale) for leaf in leaves]
+        return math.nextafter(math.fsum(total), 0.0), scaled, tuple(trees)
 
     def _mixed(self, mixture: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Compute the matrices of a mixture, and bounds on the effect of their errors on pricing values."""

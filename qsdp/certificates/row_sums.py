@@ -21,14 +21,14 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import DataMap, QuadraticMap
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
 from qsdp.networks import BilinearNetwork
+from qsdp.pricing import BoundTree
 from qsdp.relaxation.bounds import entry_size, pricing_roundings
 from qsdp.relaxation.instance import LinearInstance
-from qsdp.roundoff import ScaledRows, gamma
-from qsdp.statistics.basis import REACH
+from qsdp.roundoff import gamma
 from qsdp.statistics.batches import check_finite
 from qsdp.training_data import counting_rows, quadratic_map
 
-__all__ = ["SCALES", "RowSums", "Scores", "Totals", "read_rows"]
+__all__ = ["SCALES", "RowSums", "RowsProof", "Scores", "Totals"]
 
 #: Multiples of the dual vector whose values are summed. Concavity allows values between them to be interpolated.
 SCALES = (0.25, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 1.0)
@@ -96,6 +96,51 @@ class Totals:
     values: FloatArray
 
 
+@dataclass(frozen=True, eq=False)
+class RowsProof:
+    r"""Everything needed to recompute a certificate's bound, except the rows themselves.
+
+    The dual vector is :math:`\nu_i = \sum_k m_{kp}\, \nu_i(S_k)`, for scores :math:`S_k` and each part p of the outputs
+    (single outputs if they do not interact, else all). It is in the domain of the conjugate.
+
+    Attributes
+    ----------
+    network : BilinearNetwork
+    loss : Loss
+    beta : float
+    n_samples : int
+    digest : str
+        SHA-256 of the rows, see `RowSums`.
+    scores : tuple of Scores
+    mixture : ndarray of shape (K, P)
+        Nonnegative; columns add up to one at most.
+    trees : tuple of BoundTree
+        Trees that bound the pricing values of the mixture's matrices, one for each output.
+    objective_rounding : float
+        Bound on how much the objective may depend on the order of sums.
+    """
+
+    network: BilinearNetwork
+    loss: Loss
+    beta: float
+    n_samples: int
+    digest: str
+    scores: tuple[Scores, ...]
+    mixture: FloatArray
+    trees: tuple[BoundTree, ...]
+    objective_rounding: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """Side N of the matrices."""
+        return int(self.scores[0].forms.shape[-1])
+
+    @property
+    def scalar(self) -> bool:
+        """Whether outputs have the shape (n,)."""
+        return not self.network.output_shape
+
+
 class RowSums:
     """Sums over rows that certify a network, computed block by block.
 
@@ -104,19 +149,16 @@ class RowSums:
     network : BilinearNetwork
     loss : Loss
     scores : Scores
-    verified : bool
-        Whether the bound must hold for any rounding.
     """
 
-    def __init__(self, network: BilinearNetwork, loss: Loss, scores: Scores, *, verified: bool) -> None:
+    def __init__(self, network: BilinearNetwork, loss: Loss, scores: Scores) -> None:
         self.n_samples, self.objective_rounding = 0, 0.0
-        self._network, self._loss, self._scores, self._verified = network, loss, scores, verified
+        self._network, self._loss, self._scores = network, loss, scores
         C, N = network.n_outputs, scores.forms.shape[-1]
         self._matrices, self._sizes, self._roundings = np.zeros((C, N, N)), np.zeros(C), np.zeros(C)
         self._losses: list[float] = []
         self._weights: list[float] = []
         self._values: list[FloatArray] = []
-        self._exponent: int | None = None
         self._digest = hashlib.sha256()
 
     @property
@@ -142,8 +184,15 @@ class RowSums:
         roundings = MARGIN * self._roundings + gamma(len(self._values) + 2) * self._sizes
         return Totals(self._scores, self._matrices.copy(), roundings, np.nextafter(summed, -np.inf))
 
-    def add(self, X: FloatArray, fit: DataFit) -> None:
-        """Add rows that `read_rows` has read."""
+    def add(self, X: object, y: object, sample_weight: object = None) -> None:
+        """Add the rows of a batch whose weight is positive.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            An argument is incompatible with the network or the loss. Labels and classes may be missing from a batch.
+        """
+        X, fit = self._read(X, y, sample_weight)
         step = max(1, CACHE_FLOATS // X.shape[1])
         # Overflow proves nothing, and shows as infinity or NaN.
         with np.errstate(all="ignore"):
@@ -153,6 +202,13 @@ class RowSums:
         self.n_samples += len(X)
         self._weights.append(fit.total_weight)
 
+    def _read(self, X: object, y: object, sample_weight: object) -> tuple[FloatArray, DataFit]:
+        check_finite("X", X)
+        check_finite("y", y)
+        network, loss = self._network, self._loss
+        data, target, weights = counting_rows(X, y, sample_weight, partial(_encoded, loss, network), network.n_inputs)
+        return data, DataFit(loss, target, weights)
+
     def _add(self, X: FloatArray, fit: DataFit) -> None:
         data = quadratic_map(X, self._network.activation)
         scaled = data.of_scaled_data(self._network.levels - 1.0)
@@ -161,15 +217,10 @@ class RowSums:
         terms = EPS * (self._network.n_neurons + 2 * data.size + 16) * float(np.abs(self._network.alpha).sum(0).max())
         self.objective_rounding += fit.rounding(outputs, terms * scaled.absolute_sums[:, 0])
         predictions = self._scores.predictions(data)
-        nu = self._scores.multipliers(predictions, fit)
-        if self._verified:
-            nu = fit.admissible(nu)
-            matrices, roundings = self._guarded(X, data, fit, nu)
-        else:
-            nu = fit.project(nu)
-            matrices, roundings = scaled.adjoints(nu), pricing_roundings(LinearInstance(scaled, fit, 0.0), nu)
+        nu = fit.project(self._scores.multipliers(predictions, fit))
+        matrices = scaled.adjoints(nu)
         changes = self._changes(data, fit, predictions)
-        roundings = roundings + entry_size(scaled, changes)
+        roundings = pricing_roundings(LinearInstance(scaled, fit, 0.0), nu) + entry_size(scaled, changes)
         self._matrices += matrices
         self._sizes += np.abs(matrices).sum(axis=(1, 2))
         self._roundings += roundings
@@ -178,15 +229,12 @@ class RowSums:
         parts = fit.parts
         duals, lost = (np.split(array, len(parts), axis=1) for array in (nu, slopes))
         values = [
-            [self._value(part, s * dual) - changed.sum() for s in SCALES]
+            [part.guarded_dual_value(s * dual) - changed.sum() for s in SCALES]
             for part, dual, changed in zip(parts, duals, lost, strict=True)
         ]
         self._values.append(np.array(values))
         columns = [X, fit.target] + ([] if fit.weights is None else [fit.weights[:, None]])
         self._digest.update(np.ascontiguousarray(np.hstack(columns) + 0.0, dtype="<f8").data)
-
-    def _value(self, fit: DataFit, nu: FloatArray) -> float:
-        return fit.verified_dual_value(nu) if self._verified else fit.guarded_dual_value(nu)
 
     def _changes(self, data: QuadraticMap, fit: DataFit, predictions: FloatArray) -> FloatArray:
         """Bound the change of multipliers if predictions are recomputed from the scores with different rounding."""
@@ -194,36 +242,6 @@ class RowSums:
         errors = EPS * (2 * data.size + 16) * data.absolute_sums * largest
         ends = [self._scores.multipliers(predictions + sign * errors, fit) for sign in (-1.0, 1.0)]
         return np.abs(ends[1] - ends[0])
-
-    def _guarded(
-        self, X: FloatArray, data: QuadraticMap, fit: DataFit, nu: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Compute the matrices of a batch with verified error bounds, which are infinite if the rows are too large."""
-        largest = [math.frexp(float(np.abs(array).max()))[1] for array in (X, nu)]
-        if self._exponent is None:
-            self._exponent = largest[0]
-        rows = ScaledRows.of(X, self._network.levels, data.coefficients, data.lifted, self._exponent)
-        defects = fit.row_defects(nu)
-        if rows is None or max(largest[0] - self._exponent, largest[1]) > REACH:
-            return np.zeros_like(self._matrices), np.full(len(self._roundings), np.inf)
-        pairs = [rows.matrix(column, defects) for column in nu.T]
-        return np.stack([M for M, _ in pairs]), np.array([r for _, r in pairs])
-
-
-def read_rows(
-    network: BilinearNetwork, loss: Loss, X: object, y: object, sample_weight: object = None
-) -> tuple[FloatArray, DataFit]:
-    """Validate a batch; return its rows of positive weight and their `DataFit`.
-
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        An argument is incompatible with the network or the loss. Labels and classes may be missing from a batch.
-    """
-    check_finite("X", X)
-    check_finite("y", y)
-    data, target, weights = counting_rows(X, y, sample_weight, partial(_encoded, loss, network), network.n_inputs)
-    return data, DataFit(loss, target, weights)
 
 
 def _encoded(loss: Loss, network: BilinearNetwork, target: FloatArray) -> FloatArray:

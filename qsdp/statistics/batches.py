@@ -14,7 +14,17 @@ from qsdp._utils.summary import first_few
 from qsdp._utils.validation import check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["accumulate", "check_finite", "has_weight", "is_empty", "naming", "numbered", "require_rows", "row_batches"]
+__all__ = [
+    "accumulate",
+    "check_finite",
+    "has_weight",
+    "is_empty",
+    "naming",
+    "numbered",
+    "require_rows",
+    "row_batches",
+    "streams",
+]
 
 
 def accumulate(
@@ -54,6 +64,34 @@ def accumulate(
     if first < taken:
         raise InvalidInputError(f"batches must be the stream of the checkpoint, of at least {taken} rows; got {first}")
     save(1)
+
+
+def streams(batches: Any, passes: int = 1) -> Iterator[Iterable[Any]]:
+    """Yield an iterable of batches for each pass over a source: an iterable, or a function that returns one.
+
+    Raises
+    ------
+    InvalidTypeError
+        The source is neither.
+    InvalidInputError
+        It can be read only once, and several passes are requested.
+    """
+    previous = None
+    for _ in range(passes):
+        stream = batches() if callable(batches) else batches
+        if isinstance(stream, str) or hasattr(stream, "__array__") or not isinstance(stream, Iterable):
+            raise InvalidTypeError(
+                "batches must be an iterable of (X, y) or (X, y, sample_weight), or a function that returns one; got "
+                f"{type(stream).__name__}"
+            )
+        used_up = stream is previous or not callable(batches)
+        if passes > 1 and used_up and iter(stream) is stream:
+            raise InvalidInputError(
+                f"batches must be readable more than once for passes={passes}: give a list, or a function that returns "
+                f"a new stream for each pass; got {type(stream).__name__}"
+            )
+        yield stream
+        previous = stream
 
 
 def numbered(batches: Iterable[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:

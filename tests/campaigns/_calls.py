@@ -43,8 +43,8 @@ LONG = {
     "grothendieck_bound": "qsdp.grothendieck_bound(rng.standard_normal((900, 900)), tol=1e-14, max_iter=10**6)",
     "certify": f"{_EXACT})",
     "certify, verified": f"{_EXACT}, arithmetic='verified')",
-    "certify, batches": (
-        "qsdp.certify(network, [(X, y)] * 10**5, qsdp.solve_relaxation(problem, tol=0.1), beta=1.0, passes=10**5)"
+    "certify_stream": (
+        "qsdp.certify_stream(network, [(X, y)] * 10**5, qsdp.solve_relaxation(problem, tol=0.1), passes=10**5)"
     ),
     "statistics": "[statistics.partial_fit(X, y) for _ in range(10**7)]",
     "solve_and_sample, exact": "qsdp.solve_and_sample(X, y, 30, 0.01, 'huber', refine='exact', time_limit=10**6)",

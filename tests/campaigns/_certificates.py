@@ -209,5 +209,5 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
         relaxation = qsdp.solve_relaxation(problem.take(np.arange(6)), tol=1e-6)
         batches = [(problem.X[:5], problem.y[:5]), (problem.X[5:], problem.y[5:])]
         network = _halved(qsdp.column_generation(problem).network)
-        certificate = qsdp.certify(network, batches, relaxation, beta=problem.beta, passes=2)
+        certificate = qsdp.certify_stream(network, batches, relaxation, beta=problem.beta, passes=2)
         yield f"batches, {loss}", certificate, {"X": problem.X, "y": problem.y}

@@ -160,11 +160,9 @@ class _Case:
         w = np.ones(n) if problem.sample_weight is None else problem.sample_weight
         cut = int(self.rng.integers(0, n + 1))
         batches = [(problem.X[:cut], problem.y[:cut], w[:cut]), (problem.X[cut:], problem.y[cut:], w[cut:])]
-        options = {"arithmetic": str(self.rng.choice(ARITHMETICS)), "passes": int(self.rng.integers(1, 4))}
-        options |= {"bound_type": str(self.rng.choice(BOUND_TYPES)), **self._limits(), "beta": problem.beta}
-        given = [batch for batch in batches if len(batch[1])]
-        certificate = qsdp.certify(self.network, given, relaxation, **options)
-        self.bounds.append(("batches", certificate.lower_bound, options["arithmetic"] == "verified"))
+        options = {"passes": int(self.rng.integers(1, 4)), "beta": problem.beta}
+        certificate = qsdp.certify_stream(self.network, batches, relaxation, **options)
+        self.bounds.append(("batches", certificate.lower_bound, False))
         self._objective("batches", certificate.objective, self.network)
         self._file("batches", certificate, {"X": problem.X, "y": problem.y, "sample_weight": w})
 

@@ -560,7 +560,7 @@ def test_files_of_statistics(dtype: str, include: Any, tmp_path: Path, capsys: p
     problem = problem_of(1, "squared", dtype)
     statistics = qsdp.SufficientStatistics().partial_fit(problem.X, problem.y)
     forms = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta)
-    certificate = certify(network_for(problem), statistics, beta=problem.beta, bound_type="exact")
+    certificate = certify(network_for(problem), forms, bound_type="exact")
     assert certificate.objective == pytest.approx(problem.objective(network_for(problem)), rel=1e-9)
     certificate.save(tmp_path / "c", include_data=include)
     loaded = load_certificate(tmp_path / "c", forms)

@@ -29,9 +29,9 @@ from qsdp import (
     Certificate,
     PolynomialNetwork,
     Relaxation,
-    SufficientStatistics,
     TrainingProblem,
     certify,
+    certify_stream,
     from_polynomial,
     solve_relaxation,
 )
@@ -425,10 +425,10 @@ def test_options_that_are_refused(options: dict[str, Any], message: str, solved:
 )
 def test_other_networks_are_told_the_way(network: Any, message: str) -> None:
     problem = make("squared")
-    statistics = SufficientStatistics().partial_fit(problem.X, problem.y)
-    for data, options in [(problem, {}), (statistics, {"beta": 1.0})]:
+    relaxation = solve_relaxation(problem)
+    for work in (lambda: certify(network, problem), lambda: certify_stream(network, [], relaxation)):
         with pytest.raises(InvalidInputError, match=f"network must be a BilinearNetwork; {message}"):
-            certify(network, data, **options)
+            work()
 
 
 @pytest.mark.parametrize("activation", [None, "quadratic", "relu_like"])
@@ -444,8 +444,7 @@ def test_polynomial_networks_are_converted(activation: str | None) -> None:
     assert certificate.objective == problem.objective(bilinear)
     np.testing.assert_allclose(bilinear.predict(P.X), polynomial.predict(P.X), rtol=1e-12)
     if activation is not None:
-        statistics = SufficientStatistics().partial_fit(P.X, P.y)
-        streamed = certify(polynomial, statistics, beta=P.beta)
+        streamed = certify_stream(polynomial, [(P.X, P.y)], solve_relaxation(problem))
         assert streamed.objective == pytest.approx(certificate.objective, rel=1e-9)
         with pytest.raises(InvalidInputError, match="network must have levels 3, as the problem has; got 2"):
             certify(polynomial, problem.with_levels(3))

@@ -1,4 +1,4 @@
-"""Certificates over batches: valid for all rows, whatever the few rows, the division and the arithmetic."""
+"""Certificates over batches: valid for all rows, whatever the few rows and the division."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from brute_force import global_optimum, random_problem, random_vector_problem
 
 import qsdp
 import qsdp_check
-from qsdp import BilinearNetwork, Relaxation, SufficientStatistics, TrainingProblem, certify
-from qsdp.certificates.passes import RowsProof
+from qsdp import BilinearNetwork, Relaxation, TrainingProblem, certify, certify_stream
+from qsdp._utils import deadline
+from qsdp.certificates.row_sums import RowsProof
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, Logistic, Loss
 from qsdp.statistics import row_batches
@@ -50,12 +51,10 @@ def checked(certificate: qsdp.Certificate, problem: TrainingProblem, folder: Pat
 def test_bounds_hold_for_all_rows(loss: str, options: dict[str, Any], tmp_path: Path) -> None:
     full, relaxation, network = case(loss, **options)
     optimum = global_optimum(full)
-    for passes, arithmetic, bound_type in ((1, "float", "sdp"), (3, "verified", "exact"), (3, "float", "exact")):
-        certificate = certify(
-            network, batches_of(full), relaxation, passes=passes, arithmetic=arithmetic, bound_type=bound_type
-        )
+    for passes in (1, 3):
+        certificate = certify_stream(network, batches_of(full), relaxation, passes=passes)
         assert certificate.objective == pytest.approx(full.objective(network), rel=1e-12)
-        assert (certificate.bound_type, certificate.arithmetic) == (bound_type, arithmetic)
+        assert certificate.bound_type == "sdp"
         assert 0.0 < certificate.lower_bound <= optimum.upper * (1.0 + 1e-12)
         assert isinstance(certificate.proof, RowsProof)
         assert certificate.proof.beta == pytest.approx(full.beta)
@@ -70,7 +69,7 @@ def test_outputs_and_weights(tmp_path: Path) -> None:
         full = TrainingProblem(plain.X, plain.y, beta=plain.beta, loss=loss, sample_weight=w)
         few = qsdp.solve_relaxation(full.take(np.arange(20)))
         batches = [(plain.X[:9], plain.y[:9], w[:9]), (plain.X[9:], plain.y[9:], w[9:])]
-        certificate = certify(network, batches, few, beta=full.beta, arithmetic="verified", passes=2)
+        certificate = certify_stream(network, batches, few, beta=full.beta, passes=2)
         assert certificate.objective == pytest.approx(full.objective(network), rel=1e-12)
         assert 0.0 < certificate.lower_bound <= global_optimum(full).upper
         assert checked(certificate, full, tmp_path) == 0
@@ -80,13 +79,13 @@ def test_classes_may_lack_in_batches() -> None:
     full, relaxation, network = case("cross_entropy")
     order = np.argsort(full.y[:, 0])
     sorted_rows = [(full.X[order[k : k + 10]], full.y.argmax(axis=1)[order[k : k + 10]]) for k in range(0, 60, 10)]
-    certificate = certify(network, sorted_rows, relaxation)
+    certificate = certify_stream(network, sorted_rows, relaxation)
     assert certificate.objective == pytest.approx(full.objective(network), rel=1e-12)
 
 
 def test_division_does_not_matter() -> None:
     full, relaxation, network = case("logistic")
-    certificates = [certify(network, batches_of(full, rows), relaxation, passes=2) for rows in (60, 7, 1)]
+    certificates = [certify_stream(network, batches_of(full, rows), relaxation, passes=2) for rows in (60, 7, 1)]
     for one in certificates[1:]:
         assert one.lower_bound == pytest.approx(certificates[0].lower_bound, rel=1e-6)
         assert one.proof.digest == certificates[0].proof.digest
@@ -102,7 +101,7 @@ def test_passes_close_the_gap(loss: str) -> None:
     relaxation = qsdp.solve_relaxation(few, tol=1e-3)
     network = qsdp.sample_network(qsdp.shape_covariance(relaxation), 300, random_state=0)
     batches = list(row_batches(X, y, rows=3000))
-    gaps = [certify(network, batches, relaxation, passes=passes).relative_gap for passes in (1, 2, 4)]
+    gaps = [certify_stream(network, batches, relaxation, passes=passes).relative_gap for passes in (1, 2, 4)]
     whole = qsdp.solve_relaxation(TrainingProblem(X, y, beta=200.0, loss=loss), tol=1e-3)
     best = certify(network, whole.problem, whole).relative_gap
     assert gaps[0] > gaps[1] > gaps[2] >= best - 1e-3
@@ -121,29 +120,19 @@ def test_passes_need_no_curvature() -> None:
     few = full.take(np.arange(20)).with_beta(full.beta / 3)
     bare = TrainingProblem(few.X, few.y, beta=few.beta, loss=Bare())
     own = qsdp.solve_relaxation(bare, solver="splitting", tol=1e-2)
-    bounds = [certify(network, batches_of(full), one, passes=3).lower_bound for one in (relaxation, own)]
+    bounds = [certify_stream(network, batches_of(full), one, passes=3).lower_bound for one in (relaxation, own)]
     assert bounds[1] == pytest.approx(bounds[0], rel=1e-2)
-
-
-def test_statistics_are_the_problem_of_all_rows() -> None:
-    full, relaxation, network = case("squared")
-    statistics = SufficientStatistics.from_batches(batches_of(full))
-    reduced = TrainingProblem.from_statistics(statistics, beta=full.beta)
-    certificate = certify(network, statistics, relaxation)
-    assert certificate.lower_bound == pytest.approx(certify(network, full).lower_bound, rel=1e-5)
-    own = qsdp.solve_relaxation(reduced)
-    assert certify(network, statistics, own).lower_bound == min(own.lower_bound, reduced.objective(network))
-    with pytest.raises(InvalidInputError, match="beta is required"):
-        certify(network, statistics)
 
 
 def test_the_same_rows_are_asked_for() -> None:
     full, relaxation, network = case("squared")
     streams = iter([batches_of(full), batches_of(full)[::-1]])
     with pytest.raises(InvalidInputError, match="the same rows in every pass"):
-        certify(network, lambda: next(streams), relaxation, passes=2)
-    with pytest.raises(InvalidInputError, match=r"readable more than once for passes=2.*generator"):
-        certify(network, (batch for batch in batches_of(full)), relaxation, passes=2)
+        certify_stream(network, lambda: next(streams), relaxation, passes=2)
+    stream = (batch for batch in batches_of(full))
+    for source in (stream, lambda: stream):
+        with pytest.raises(InvalidInputError, match=r"readable more than once for passes=2: give a list, .*generator"):
+            certify_stream(network, source, relaxation, passes=2)
 
 
 def altered(change: Callable[[np.ndarray, np.ndarray], tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
@@ -169,44 +158,52 @@ def test_bad_batches_are_named() -> None:
     ]
     for change, message in cases:
         with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
-            certify(network, altered(change), relaxation)
+            certify_stream(network, altered(change), relaxation)
     with pytest.raises(InvalidTypeError, match="batch 0 must be a tuple"):
-        certify(network, [full.X], relaxation)
+        certify_stream(network, [full.X], relaxation)
     with pytest.raises(InvalidInputError, match="an empty stream"):
-        certify(network, [], relaxation)
+        certify_stream(network, [], relaxation)
     classes, few, other = case("cross_entropy")
     with pytest.raises(InvalidInputError, match=r"batch 0, .*class numbers 0 \.\. 1"):
-        certify(other, [(classes.X, np.full(60, 2.0))], few)
+        certify_stream(other, [(classes.X, np.full(60, 2.0))], few)
 
 
 def test_batches_without_weight_or_rows_change_nothing() -> None:
     full, relaxation, network = case("logistic")
     batches = [(X, y, np.ones(len(y))) for X, y in batches_of(full)]
     more = [(full.X[:0], full.y[:0], full.y[:0]), (full.X[:5], full.y[:5], np.zeros(5))]
-    found = certify(network, [*more, *batches[:2], *more, *batches[2:], *more], relaxation, passes=2)
-    assert found == certify(network, batches, relaxation, passes=2)
+    found = certify_stream(network, [*more, *batches[:2], *more, *batches[2:], *more], relaxation, passes=2)
+    assert found == certify_stream(network, batches, relaxation, passes=2)
     with pytest.raises(InvalidInputError, match="an empty stream"):
-        certify(network, more, relaxation)
+        certify_stream(network, more, relaxation)
     with pytest.raises(
         InvalidInputError, match="batch 0, which begins at row 0: y must have no rows, as X has none; got"
     ):
-        certify(network, [(full.X[:0], full.y), *batches], relaxation)
+        certify_stream(network, [(full.X[:0], full.y), *batches], relaxation)
 
 
 def test_arguments_are_checked() -> None:
     full, relaxation, network = case("squared")
-    with pytest.raises(InvalidTypeError, match=r"relaxation must be a Relaxation .*got NoneType"):
-        certify(network, batches_of(full))
-    with pytest.raises(InvalidTypeError, match=r"problem must be a TrainingProblem.*got int"):
-        certify(network, 3, relaxation)
-    for wrong in ({"beta": 1.0}, {"passes": 2}):
-        with pytest.raises(InvalidInputError, match="are for batches"):
-            certify(network, full, **wrong)
+    with pytest.raises(InvalidTypeError, match=r"relaxation must be a Relaxation of some of the rows; got NoneType"):
+        certify_stream(network, batches_of(full), None)
+    for wrong in (3, "rows.csv", full.X, lambda: None):
+        with pytest.raises(InvalidTypeError, match=r"batches must be an iterable of .*, or a function that"):
+            certify_stream(network, wrong, relaxation)
+    with pytest.raises(InvalidInputError, match="passes must be an integer >= 1; got 0"):
+        certify_stream(network, batches_of(full), relaxation, passes=0)
+    with pytest.raises(InvalidInputError, match=r"beta must be .*; got 0"):
+        certify_stream(network, batches_of(full), relaxation, beta=0.0)
+    statistics = qsdp.SufficientStatistics().partial_fit(full.X, full.y)
+    for other, name in ((batches_of(full), "list"), (statistics, "SufficientStatistics")):
+        with pytest.raises(
+            InvalidTypeError, match=rf"problem must be a TrainingProblem; got {name}\. .*certify_stream"
+        ):
+            certify(network, other)
 
 
 def test_a_certificate_of_other_rows_or_claims_is_denied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     full, relaxation, network = case("logistic")
-    certificate = certify(network, batches_of(full), relaxation, passes=2)
+    certificate = certify_stream(network, batches_of(full), relaxation, passes=2)
     other = TrainingProblem(full.X, -full.y, beta=full.beta, loss="logistic")
     assert checked(certificate, other, tmp_path) == 1
     assert "the certificate does not belong to" in capsys.readouterr().out
@@ -221,6 +218,7 @@ def test_a_certificate_of_other_rows_or_claims_is_denied(tmp_path: Path, capsys:
 
 def test_time_ends_passes() -> None:
     full, relaxation, network = case("squared")
-    certificate = certify(network, batches_of(full), relaxation, passes=50, time_limit=1e-3)
+    with deadline.after(1e-3):
+        certificate = certify_stream(network, batches_of(full), relaxation, passes=50)
     assert isinstance(certificate.proof, RowsProof)
     assert len(certificate.proof.scores) < 50

@@ -76,7 +76,8 @@ def test_certificates_of_blocks_and_batches_are_refused_on_disk(tmp_path: Path) 
     problem = qsdp.TrainingProblem(rows[:, :3], labels, beta=0.5, loss=Other())
     relaxation = qsdp.solve_relaxation(problem, solver="splitting", tol=1e-3)
     batches = [(rows[:6, :3], labels[:6]), (rows[6:, :3], labels[6:])]
-    certificate = qsdp.certify(qsdp.BilinearNetwork([[1, 1, -1]], [[1, -1, 1]], [0.5]), batches, relaxation)
+    network = qsdp.BilinearNetwork([[1, 1, -1]], [[1, -1, 1]], [0.5])
+    certificate = qsdp.certify_stream(network, batches, relaxation)
     refused(certificate, Other(), tmp_path)
 
 
