@@ -47,7 +47,7 @@ print(f"accuracy on test rows:     {model.score(X_test, y_test):.1%}")
 # The network is $f(x) = \sum_j \alpha_j\, \tilde u_j^T \mathcal{X} \tilde v_j$: a quadratic function of the inputs,
 # built from sign vectors $u_j, v_j$, with one number $|\alpha|$ for all neurons. Each weight takes one bit. The
 # function itself is a quadratic form whose entries are integers times $|\alpha|$; for few neurons, the form takes more
-# bits. All three are stored exactly: the neurons, the set of neurons without their order, and the form.
+# bits.
 
 # %%
 network = model.network_
@@ -56,8 +56,8 @@ print(
     "weights that occur:", np.unique(np.vstack([network.U, network.V]))
 )
 print(
-    f"{network.n_bits:,} bits; as a set {network.set_bits:,}, as an "
-    f"integer form {network.form_bits:,}"
+    f"{network.n_bits:,} bits; as an integer form "
+    f"{network.to_integer_form().n_bits:,}"
 )
 
 # %% [markdown]

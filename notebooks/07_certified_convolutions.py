@@ -126,7 +126,7 @@ print(" bits  bytes  gap      accuracy")
 for bits in (2, 3, 4, 6, 8):
     rounded = qsdp.refit(model.network_, problem, alpha_bits=bits)
     path = folder / f"network-{bits}"
-    rounded.save(path, form="smallest")
+    rounded.save(path)
     gap = 1 - bound / problem.objective(rounded)
     outputs = model.encoder_.predict(
         qsdp.load_network(path), images[rest]
@@ -151,7 +151,7 @@ refitted = qsdp.refit(
     loss="cross_entropy",
     alpha_bits=6,
 )
-refitted.save(folder / "refitted", form="smallest")
+refitted.save(folder / "refitted")
 right = np.mean(
     squared.encoder_.predict(refitted, images[rest]).argmax(axis=1)
     == digits[rest]

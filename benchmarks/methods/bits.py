@@ -9,16 +9,28 @@ cost float models nothing, since coefficients absorb means and deviations; they 
 deviations, since constants absorb the means, and rounded quadratic ones, including networks, both. Categories are bits
 already.
 
-A network counts `smallest_bits`. Comparisons of training methods at an equal number of neurons count `n_bits`, the
+A network counts `network_bits`. Comparisons of training methods at an equal number of neurons count `n_bits`, the
 neurons without a code, and no positions on columns, which are the same for all.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from benchmarks.uci.bits import PLACE, REAL, boosting_bits, linear_bits, node_bits, tree_bits, weights_bits
-from qsdp._utils.validation import FloatArray
+import qsdp
+from benchmarks.uci.bits import (
+    PLACE,
+    REAL,
+    boosting_bits,
+    coded_bits,
+    linear_bits,
+    node_bits,
+    tree_bits,
+    weights_bits,
+)
+from qsdp._utils.validation import FloatArray, IntArray
+from qsdp.networks.coding import fold
 from qsdp.report.sizes import encoding_bits
 
 __all__ = [
@@ -31,6 +43,7 @@ __all__ = [
     "encoding_bits",
     "form_bits",
     "linear_bits",
+    "network_bits",
     "node_bits",
     "tree_bits",
     "weights_bits",
@@ -45,3 +58,51 @@ def form_bits(weights: FloatArray, size: int, precision: int = REAL) -> int:
     upper = np.triu_indices(size)
     triangles = weights.reshape(-1, size, size)[:, upper[0], upper[1]]
     return sum(weights_bits(row, precision) + REAL * (0 if precision == REAL else 2) for row in triangles)
+
+
+def network_bits(network: qsdp.BilinearNetwork) -> int:
+    """Return the bits of a binary network in the smallest of three descriptions of the same function.
+
+    These are the neurons one by one; where the neurons of an output share the magnitude of their weight, also the
+    neurons of each output as a set, and the integers of the quadratic form; otherwise the form in real numbers.
+    """
+    size = network.U.shape[1]
+    if not network.shared_alpha:
+        return min(network.n_bits, REAL * network.n_outputs * (size * (size + 1) // 2))
+    second_layer = network.n_bits - network.U.size - network.V.size
+    listed = neuron_numbers(network.U, network.V)
+    outputs = network.output_weights.astype(bool)
+    sets = [listed[used] for used in outputs.T]
+    gaps = [np.diff(np.sort(one), prepend=0) for one in sets]
+    matrices = network.to_integer_form().matrices
+    return min(
+        network.n_bits,
+        sum(coded_bits(one) for one in gaps) + second_layer,
+        sum(coded_bits(matrix_numbers(one)) + REAL for one in matrices),
+    )
+
+
+def neuron_numbers(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8]) -> npt.NDArray[np.object_]:
+    """Convert binary neurons to numbers, which are the same for (u, v), (v, u) and (-u, -v).
+
+    The digits of a vector's number are its signs, changed if the first one is positive. Pairs are counted along a
+    triangle. The last bit is that of a sign change of one vector alone.
+    """
+    first, second = (
+        np.array([int("".join(map(str, row)), 2) for row in ((W > 0) != (W[:, :1] > 0)).astype(int)], dtype=object)
+        for W in (U, V)
+    )
+    larger, smaller = np.maximum(first, second), np.minimum(first, second)
+    numbers: npt.NDArray[np.object_] = larger * (larger + 1) + 2 * smaller + (U[:, 0] != V[:, 0]).astype(int)
+    return numbers
+
+
+def matrix_numbers(matrix: IntArray) -> IntArray:
+    r"""Return the upper triangle of an integer form as nonnegative numbers, without bits that follow from its diagonal.
+
+    In a binary network, :math:`T_{ij} + T_{ii} + (T_{ii} - T_{jj}) / 2` is even, so the last bits of the diagonal's
+    entries, which are equal, give those of all others.
+    """
+    rows, columns = np.triu_indices(len(matrix), 1)
+    diagonal = np.diag(matrix)
+    return fold(np.concatenate([diagonal, matrix[rows, columns]]) >> 1)

@@ -77,7 +77,7 @@ def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any
     _, seconds = timed(lambda: search.fit(inputs, sample.split.y))
     found = search.best_estimator_.network_
     chosen = {**search.best_params_, "decided": float(search.choice_.decided)}
-    measured = sample.measured(search.predict(tests), found.smallest_bits, seconds, places)
+    measured = sample.measured(search.predict(tests), sizes.network_bits(found), seconds, places)
     return {**measured, "neurons": found.n_neurons, "chosen": chosen}
 
 

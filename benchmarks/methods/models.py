@@ -105,7 +105,7 @@ def measured_network(sample: Sample, model: qsdp.QuantizedNetworkClassifier) -> 
     places = sizes.encoding_bits(model.encoder_.encoding_)
     return {
         "test": sample.test(model.predict(sample.split.X_test)),
-        "bits": model.network_.smallest_bits + places,
+        "bits": sizes.network_bits(model.network_) + places,
         "encoding_bits": places,
         "gap": model.certificate_.relative_gap,
         "neurons": model.network_.n_neurons,

@@ -21,7 +21,7 @@ from qsdp.report.sizes import PLACE, boosting_bits, node_bits
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeClassifier
 
-__all__ = ["PLACE", "REAL", "boosting_bits", "linear_bits", "node_bits", "tree_bits", "weights_bits"]
+__all__ = ["PLACE", "REAL", "boosting_bits", "coded_bits", "linear_bits", "node_bits", "tree_bits", "weights_bits"]
 
 
 def linear_bits(weights: FloatArray, precision: int = REAL) -> int:
@@ -36,7 +36,12 @@ def weights_bits(weights: FloatArray, precision: int) -> int:
         return precision * len(weights)
     # Integer places on the grid, rounded down if the grid has no zero; 1e-6 absorbs rounding errors.
     numbers = fold(np.floor(weights / steps[steps > 1e-9 * steps.max()].min() + 1e-6).astype(np.int64))
-    return min(precision * len(weights), encoded_bits(numbers, parameter_of(numbers)) + 8)
+    return min(precision * len(weights), coded_bits(numbers))
+
+
+def coded_bits(numbers: npt.NDArray[Any]) -> int:
+    """Return the bits of the Golomb-Rice code of nonnegative integers and of a byte for its parameter."""
+    return encoded_bits(numbers, parameter_of(numbers)) + 8
 
 
 def tree_bits(model: DecisionTreeClassifier) -> int:

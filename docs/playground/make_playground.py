@@ -50,7 +50,7 @@ def write_networks(problem: qsdp.TrainingProblem, solved: qsdp.BlockNetwork, bou
     for number, bits in SIZES:
         network = qsdp.refit(largest(solved, number), problem, tol=1e-2, time_limit=60, alpha_bits=bits)
         path = HERE / f"mnist_{number}_{bits}.net"
-        network.save(path, form="set")
+        network.save(path)
         network = qsdp.load_network(path)
         objective = problem.objective(network)
         entry = {

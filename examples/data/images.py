@@ -46,7 +46,7 @@ print(f"{model.score(images[1300:], digits[1300:]):.1%}")
 problem = model.result_.problem
 rounded = qsdp.refit(model.network_, problem, alpha_bits=6)
 file = Path(tempfile.mkdtemp()) / "digits.network"
-rounded.save(file, form="smallest")
+rounded.save(file)
 gap = 1 - model.certificate_.lower_bound / problem.objective(rounded)
 print(
     f"{file.stat().st_size} bytes, at most {gap:.2%} above the optimum"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, IntArray, check_choice
-from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.exceptions import ExportError
 from qsdp.export._description import ModelDescription
 from qsdp.networks import BilinearNetwork, BlockForm, BlockNetwork, IntegerForm, QuadraticForm
 from qsdp.networks.compact import integer_weights
@@ -175,8 +175,8 @@ def form_of_blocks(network: BlockNetwork | BlockForm) -> tuple[FloatArray, Float
     """Return coefficients (C, P) of the sums of products of blocks, in integers where possible, and units (C,)."""
     if isinstance(network, BlockForm):
         return (network.integers * network.layout.counts).astype(np.float64), network.scales
-    try:
-        weights, units = integer_weights(network.output_weights)
-    except InvalidInputError:
+    factored = integer_weights(network.output_weights)
+    if factored is None:
         return network.entries, np.ones(network.n_outputs)
+    weights, units = factored
     return np.rint(network.with_weights(network.U, network.V, weights).entries), units

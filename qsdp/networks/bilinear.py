@@ -17,11 +17,9 @@ from qsdp._utils.validation import FloatArray, check_choice, check_matrix, read_
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks.integer_form import IntegerForm
-from qsdp.networks.neuron_set import KIND as SET_KIND
-from qsdp.networks.neuron_set import pack_set, set_bits, set_memory
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network
 from qsdp.networks.quadratic_form import NeuronFunction, QuadraticForm, form_of_neurons
-from qsdp.networks.storage import fits_memory, pack_levels, write_archive
+from qsdp.networks.storage import pack_levels, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
     LARGEST_WEIGHT,
@@ -124,26 +122,6 @@ class BilinearNetwork(NeuronFunction):
         return weights + FLOAT_BITS * count_floats(self.alpha)
 
     @cached_property
-    def set_bits(self) -> int:
-        """Size in bits without neuron order and redundant signs; `n_bits` if alpha is not shared."""
-        return set_bits(*self._weights) if self.shared_alpha else self.n_bits
-
-    @property
-    def form_bits(self) -> int:
-        """Size in bits of the exact quadratic form: of `to_integer_form` if alpha is shared, else of real numbers."""
-        D = int(self.U.shape[1])
-        return self.to_integer_form().n_bits if self.shared_alpha else FLOAT_BITS * self.n_outputs * (D * (D + 1) // 2)
-
-    @property
-    def smallest_bits(self) -> int:
-        """Minimum of `n_bits`, `set_bits` and `form_bits`; ``save(form="smallest")`` writes that form if it can."""
-        return min(self.n_bits, self.set_bits, self.form_bits)
-
-    @property
-    def _weights(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8], FloatArray, int, bool]:
-        return self.U, self.V, self.alpha, self.levels, self.lifted
-
-    @cached_property
     def forms(self) -> FloatArray:
         """Symmetric matrices of shape (C, D, D), also for a scalar network; see `quadratic_form`."""
         return read_only(form_of_neurons(self.U, self.V, self.output_weights))
@@ -198,49 +176,23 @@ class BilinearNetwork(NeuronFunction):
         """Return the same function as a standard network with polynomial activation; see `to_polynomial`."""
         return to_polynomial(self, method=method)
 
-    def save(self, path: str | os.PathLike[str], *, form: str = "neurons") -> None:
-        """Write the network to `path` as packed bits with a strict header, readable by `qsdp.load_network`.
-
-        Parameters
-        ----------
-        path : path-like
-        form : {"neurons", "set", "integers", "smallest"}, default="neurons"
-            "neurons" writes the neurons unchanged, one by one. If alpha is shared, two other forms can store the
-            same function in fewer bits. "set" does not store the order of the neurons, and does not distinguish
-            :math:`(u, v)` from :math:`(v, u)` and :math:`(-u, -v)`. "integers" writes `to_integer_form`, which is
-            loaded as an `IntegerForm`. "smallest" chooses the form that takes the fewest bits.
-        """
-        check_choice("form", form, ["neurons", "set", "integers", "smallest"])
-        if form == "smallest":
-            sizes = {"neurons": self.n_bits}
-            if self.shared_alpha:
-                sizes["integers"] = self.form_bits
-                if fits_memory(set_memory(*self.U.shape), self.set_bits // 8):
-                    sizes["set"] = self.set_bits
-            form = min(sizes, key=sizes.__getitem__)
-        if form == "integers":
-            self.to_integer_form().save(path)
-        elif form == "neurons":
-            write_archive(path, KIND, *self.archive())
-        elif self.shared_alpha:
-            arrays = pack_set(*self._weights)
-            if not fits_memory(set_memory(*self.U.shape), arrays["neurons"].nbytes):
-                raise InvalidInputError(
-                    f"form='set' must not compress {self.n_neurons} neurons of {self.n_inputs} inputs to "
-                    f"{arrays['neurons'].nbytes} bytes, fewer than load_network trusts for so many weights; "
-                    "use form='neurons'"
-                )
-            write_archive(path, SET_KIND, network_header(self), arrays)
-        else:
-            raise InvalidInputError("alpha must be the same for all neurons of an output for a neuron set")
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the network to `path` as packed bits with a strict header, readable by `qsdp.load_network`."""
+        write_archive(path, KIND, *self.archive())
 
     def archive(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the header and the arrays of the network's file as plain bits."""
+        header = {
+            "n_neurons": self.n_neurons,
+            "n_inputs": self.n_inputs,
+            "levels": self.levels,
+            "activation": list(self.activation.coefficients) if self.activation else None,
+        }
         arrays = {
             name: pack_levels(weights, self.levels - 1, lifted=self.lifted)
             for name, weights in (("U", self.U), ("V", self.V))
         }
-        return network_header(self), {**arrays, **pack_alpha(self.alpha, arrays["U"].nbytes + arrays["V"].nbytes)}
+        return header, {**arrays, **pack_alpha(self.alpha, arrays["U"].nbytes + arrays["V"].nbytes)}
 
     def __repr__(self) -> str:
         if self.shared_alpha:
@@ -268,15 +220,6 @@ def is_narrow(network: BilinearNetwork) -> bool:
     """Whether evaluating the neurons takes fewer operations per sample than evaluating the quadratic forms."""
     D = int(network.U.shape[1])
     return network.n_neurons * (4 * D + 2 * network.n_outputs) < network.n_outputs * D**2
-
-
-def network_header(network: BilinearNetwork) -> dict[str, Any]:
-    return {
-        "n_neurons": network.n_neurons,
-        "n_inputs": network.n_inputs,
-        "levels": network.levels,
-        "activation": list(network.activation.coefficients) if network.activation else None,
-    }
 
 
 def _is_lifted(activation: PolynomialActivation | None) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,15 +9,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from qsdp._utils.files import write_whole
 from qsdp._utils.outputs import outputs_text
 from qsdp._utils.parallel import chunks
 from qsdp._utils.summary import Summary, first_few, format_bits
 from qsdp._utils.validation import FloatArray, IntArray, read_only
 from qsdp.blocks import Layout, check_blocks
 from qsdp.exceptions import InvalidInputError
-from qsdp.networks.compact import pack_form
 from qsdp.networks.quadratic_form import QuadraticFunction
+from qsdp.networks.weights import FLOAT_BITS
 
 __all__ = ["BlockForm", "BlockFunction"]
 
@@ -57,7 +55,7 @@ class BlockForm(BlockFunction):
     r"""Function :math:`f_c(x) = s_c \sum_r \langle \mathcal{X}_r, T_{cr} \rangle` with symmetric integer matrices.
 
     `BlockNetwork.to_integer_form` returns it. For neurons with weights :math:`q_j s_c` and integers q,
-    :math:`T_{cr} = \sum_j q_j (u_j v_j^T + v_j u_j^T) / 2`. For many neurons, this form takes fewer bytes.
+    :math:`T_{cr} = \sum_j q_j (u_j v_j^T + v_j u_j^T) / 2`. For many neurons, this form takes fewer bits.
 
     Attributes
     ----------
@@ -81,14 +79,11 @@ class BlockForm(BlockFunction):
         """Vectors of shape (C, P) whose inner products with packed entries are the outputs."""
         return read_only(self.scales[:, None] * (self.integers * self.layout.counts))
 
-    @cached_property
+    @property
     def n_bits(self) -> int:
-        """Storage in bits: eight times the bytes of the file that `save` writes."""
-        return 8 * len(pack_form(self))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the form to `path` in codes of variable length, readable by `qsdp.load_network`."""
-        write_whole(path, pack_form(self))
+        """Size in bits: for each output, the bits of its widest integer for every entry, and a real number."""
+        bits = [(2 * int(np.abs(one).max())).bit_length() for one in self.integers]
+        return sum(bits) * self.layout.n_entries + FLOAT_BITS * len(bits)
 
     def __repr__(self) -> str:
         return f"BlockForm(n_blocks={self.layout.n_blocks}{outputs_text(self.output_shape)}, n_bits={self.n_bits})"

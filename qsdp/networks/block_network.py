@@ -16,12 +16,12 @@ from qsdp._utils.outputs import outputs_text
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import Checks, checked, is_count, is_list, is_text
 from qsdp._utils.summary import Summary, first_few, format_bits, format_count
-from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_numbers, own, read_only
+from qsdp._utils.validation import FloatArray, check_matrix, check_numbers, own, read_only
 from qsdp.blocks import Layout, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.block_form import BlockForm, BlockFunction
 from qsdp.networks.coding import BitReader
-from qsdp.networks.compact import NEURONS, integer_weights, pack_form, pack_neurons, read_compact, weights_memory
+from qsdp.networks.compact import integer_weights, pack_neurons, read_compact, weights_memory
 from qsdp.networks.quadratic_form import NeuronFunction
 from qsdp.networks.storage import Arrays, bits_of_integers, check_memory, fits_memory, write_archive
 from qsdp.networks.weights import (
@@ -164,34 +164,30 @@ class BlockNetwork(BlockFunction, NeuronFunction):
         InvalidInputError
             Second-layer weights are not integers times such a scale, see the argument `alpha_bits` of `qsdp.refit`.
         """
-        integers, scales = integer_weights(self.output_weights)
+        factored = integer_weights(self.output_weights)
+        if factored is None:
+            raise InvalidInputError(
+                "alpha must be integers up to 2^15 times one scale of single precision for each output for an integer "
+                "form: use qsdp.refit(..., alpha_bits=8)"
+            )
+        integers, scales = factored
         # A neuron adds (u_i v_j + u_j v_i) / 2, which is -1, 0 or 1, so the sums are exact.
         total = np.rint(self._summed(integers) / self.layout.counts).astype(np.int64)
         return BlockForm(self.layout, read_only(total), read_only(scales), self.output_shape)
 
-    def save(self, path: str | os.PathLike[str], *, form: str = "neurons") -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network to `path`, readable by `qsdp.load_network`.
 
-        Parameters
-        ----------
-        path : path-like
-        form : {"neurons", "set", "integers", "smallest"}, default="neurons"
-            "neurons" writes the neurons unchanged in `n_bits` bits, with a strict header and a digest. If second-layer
-            weights are integers times a scale of each output (see `alpha_bits` of `qsdp.refit`), two other forms take
-            fewer bytes, in a container of about twenty. "set" stores neither the order of neurons nor signs that do not
-            change the function; neurons that serve several outputs are loaded once for each. "integers" writes
-            `to_integer_form`, which is loaded as a `BlockForm`. "smallest" is the smallest of these files.
+        If second-layer weights are integers times a scale of each output (see `alpha_bits` of `qsdp.refit`), the file
+        takes few bytes, without the order of neurons and signs that do not change the function; neurons that serve
+        several outputs are loaded once for each. Otherwise, neurons are written unchanged in `n_bits` bits and real
+        numbers in double precision, with a strict header and a digest.
         """
-        check_choice("form", form, ["neurons", "set", "integers", "smallest"])
-        if form == "smallest":
-            neurons = [pack_neurons(self)] if np.any(self.alpha) else []
-            write_whole(path, min([*neurons, pack_form(self.to_integer_form())], key=len))
-        elif form == "set":
-            write_whole(path, pack_neurons(self))
-        elif form == "integers":
-            self.to_integer_form().save(path)
-        else:
+        contents = pack_neurons(self)
+        if contents is None:
             write_archive(path, KIND, *self.archive())
+        else:
+            write_whole(path, contents)
 
     def archive(self) -> tuple[dict[str, Any], Arrays]:
         """Return the header and the arrays of the network's file."""
@@ -289,16 +285,11 @@ def blocks_from_archive(header: dict[str, Any], arrays: Arrays) -> BlockNetwork:
     return network
 
 
-def blocks_of_contents(contents: bytes) -> BlockNetwork | BlockForm:
-    """Read the network or the form of a compact file; raise `StorageError` for any mismatch."""
-    kind, layout, shape, arrays = read_compact(contents)
-    if kind == NEURONS:
-        alpha = arrays["alpha"] if shape else arrays["alpha"][:, 0]
-        network = BlockNetwork.of(layout, arrays["U"], arrays["V"], alpha, arrays["block"])
-        again = pack_neurons(network)
-    else:
-        form = BlockForm(layout, read_only(arrays["integers"]), read_only(arrays["scales"]), shape)
-        again = pack_form(form)
-    if again != contents:
+def blocks_of_contents(contents: bytes) -> BlockNetwork:
+    """Read the network of a compact file; raise `StorageError` for any mismatch."""
+    layout, shape, arrays = read_compact(contents)
+    alpha = arrays["alpha"] if shape else arrays["alpha"][:, 0]
+    network = BlockNetwork.of(layout, arrays["U"], arrays["V"], alpha, arrays["block"])
+    if pack_neurons(network) != contents:
         raise StorageError("its numbers are not coded in canonical form")
-    return network if kind == NEURONS else form
+    return network

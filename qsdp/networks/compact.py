@@ -1,10 +1,11 @@
-"""Compact file format of networks on blocks: neurons as sets, or integer forms, in a container of nine bytes.
+"""Compact file format of networks on blocks whose second-layer weights are small multiples of a scale per output.
 
-A file is four bytes that name the format, one for the kind, the contents, and their CRC-32. The contents begin with
-unsigned LEB128 integers: the number of outputs (zero for a scalar function), the number of runs of equal blocks, and
-for each run its length and twice the side, plus one if the blocks are linear; then the scale of each output in single
-precision. Golomb-Rice codes follow; a parameter takes a byte unless it can be computed from preceding values. The rest
-is one string of bits, padded with zeros to a whole byte.
+A file is five bytes that name the format, the contents, and their CRC-32. The contents begin with unsigned LEB128
+integers: the number of outputs (zero for a scalar function), the number of runs of equal blocks, and for each run its
+length and twice the side, plus one if the blocks are linear; then the scale of each output in single precision.
+Golomb-Rice codes follow, with a byte for each parameter that cannot be computed from preceding values. They are one
+string of bits, padded with zeros to a whole byte: the number of neurons of each block and output, their second-layer
+weights, and the neurons of each block and output in ascending order of their numbers, as differences of these.
 """
 
 from __future__ import annotations
@@ -19,19 +20,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.numeric import triangle_side
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.blocks import KINDS, Layout, check_layout
-from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, Bits, encode, fold, parameter_of, unfold
-from qsdp.networks.neuron_set import numbers_of, vectors_of
 from qsdp.networks.storage import MOST_INPUTS, check_memory, fits_memory
 
-__all__ = ["FORM", "MAGIC", "NEURONS", "integer_weights", "pack_form", "pack_neurons", "read_compact", "weights_memory"]
+__all__ = ["MAGIC", "integer_weights", "pack_neurons", "read_compact", "weights_memory"]
 
-MAGIC = b"qsdB"
-
-#: Kinds of contents.
-NEURONS, FORM = 1, 2
+MAGIC = b"qsdB\x01"
 
 #: Largest magnitude of an integer second-layer weight.
 _LARGEST = 2**15
@@ -39,13 +37,10 @@ _LARGEST = 2**15
 _BLOCK_MEMORY = 256
 
 
-def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray]:
+def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray] | None:
     """Factor second-layer weights exactly into integers (m, C) and single-precision scales (C,).
 
-    Raises
-    ------
-    InvalidInputError
-        There are no such integers up to 2^15 in magnitude.
+    Return None if there are no such integers up to 2^15 in magnitude.
     """
     integers, scales = np.zeros(alpha.shape, dtype=np.int64), np.zeros(alpha.shape[1])
     for c, column in enumerate(alpha.T):
@@ -59,10 +54,7 @@ def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray]:
         most = int(_LARGEST * divisor / Fraction(float(np.abs(column).max())))
         scale = next((s for s in map(_single, (divisor / k for k in _divisors(divisor, most))) if s is not None), None)
         if scale is None:
-            raise InvalidInputError(
-                "alpha must be integers up to 2^15 times one scale of single precision for each output to be stored "
-                "in a few bits: use qsdp.refit(..., alpha_bits=8)"
-            )
+            return None
         integers[used, c], scales[c] = np.rint(column[used] / scale).astype(np.int64), scale
     return integers, scales
 
@@ -80,65 +72,58 @@ def _single(number: Fraction) -> float | None:
     return rounded if rounded > 0.0 and Fraction(rounded) == number else None
 
 
-def pack_neurons(network: Any) -> bytes:
-    """Encode a network, whose second-layer weights are integers times a scale per output, as file contents.
+def pack_neurons(network: Any) -> bytes | None:
+    """Encode a network as the contents of a file, or return None if its weights are not integers or all zero.
 
-    The neurons of each output and block are listed in ascending order of their numbers, see
-    `qsdp.networks.neuron_set`, as the differences of these: neither their order is stored, nor signs that are absorbed
-    in their weights. A neuron that serves several outputs is stored for each.
+    Neither the order of neurons is stored, nor signs that are absorbed in their weights. A neuron that serves several
+    outputs is stored for each. None is also the result if the file would be so small that `read_compact` refused it.
     """
-    integers, scales = integer_weights(network.output_weights)
+    factored = integer_weights(network.output_weights)
+    if factored is None or not np.any(factored[0]):
+        return None
+    integers, scales = factored
     layout, gaps, weights = network.layout, [], []
     neurons, outputs = np.nonzero(integers)
-    if not len(neurons):
-        raise InvalidInputError("alpha must not be all zero to be stored in a few bits: use form='neurons'")
     groups = network.block[neurons] * network.n_outputs + outputs
     counts = np.bincount(groups, minlength=layout.n_blocks * network.n_outputs)
     sorted_groups = np.argsort(groups, kind="stable")
     for some in np.split(sorted_groups, np.cumsum(counts[counts > 0])[:-1]):
-        own, (r, c) = neurons[some], divmod(int(groups[some[0]]), network.n_outputs)
+        rows, (r, c) = neurons[some], divmod(int(groups[some[0]]), network.n_outputs)
         flat, side = layout.linear[r], layout.sizes[r]
-        numbers, negated = numbers_of(network.U[own, :side], None if flat else network.V[own, :side])
-        q = np.where(negated, -integers[own, c], integers[own, c])
-        order = np.lexsort((q, numbers.astype(object)))
+        numbers, negated = _numbers_of(network.U[rows, :side], None if flat else network.V[rows, :side])
+        q = np.where(negated, -integers[rows, c], integers[rows, c])
+        order = np.lexsort((q, numbers))
         differences = np.diff(numbers[order], prepend=0)
-        gaps.append(encode(differences, _parameter(len(own), side, flat)))
+        gaps.append(encode(differences, _parameter(len(rows), side, flat)))
         weights.append(q[order])
     # No weight is zero.
     coded = [_coded(counts), _coded(fold(np.concatenate(weights)) - 1)]
     bits = np.concatenate([*(bits for _, bits in coded), *gaps])
-    memory = weights_memory(layout, len(neurons), network.n_outputs)
-    return _contents(NEURONS, network, scales, [parameter for parameter, _ in coded], bits, memory)
+    head = _leb128(network.n_outputs if network.output_shape else 0)
+    runs = [(key, len(list(run))) for key, run in groupby(zip(layout.sizes, layout.linear, strict=True))]
+    head += _leb128(len(runs))
+    for (side, flat), length in runs:
+        head += _leb128(length) + _leb128(2 * side + flat)
+    head += scales.astype("<f4").tobytes() + bytes(parameter for parameter, _ in coded)
+    body = MAGIC + head + np.packbits(bits).tobytes()
+    memory = weights_memory(layout, len(neurons), network.n_outputs) + _BLOCK_MEMORY * layout.n_blocks
+    if layout.side > MOST_INPUTS or not fits_memory(memory, len(body) + 4):
+        return None
+    return body + zlib.crc32(body).to_bytes(4, "little")
 
 
-def pack_form(form: Any) -> bytes:
-    """Encode an integer form as file contents, with a separate Golomb-Rice parameter for every output and block."""
-    layout = form.layout
-    parts = []
-    for r, c in _groups(layout, form.n_outputs):
-        parts.append(_coded(fold(form.integers[c, layout.starts[r] : layout.starts[r + 1]])))
-    bits = np.concatenate([bits for _, bits in parts])
-    return _contents(FORM, form, form.scales, [parameter for parameter, _ in parts], bits, 0)
-
-
-def read_compact(contents: bytes) -> tuple[int, Layout, tuple[int, ...], dict[str, npt.NDArray[Any]]]:
-    """Decode kind, layout, output shape and arrays of a file; raise `StorageError` for any mismatch.
-
-    The arrays are U, V, alpha and block of neurons, or integers and scales of a form.
-    """
+def read_compact(contents: bytes) -> tuple[Layout, tuple[int, ...], dict[str, npt.NDArray[Any]]]:
+    """Decode layout, output shape, and U, V, alpha and block of a file; raise `StorageError` for any mismatch."""
     body = contents[:-4]
-    if len(contents) < 12 or zlib.crc32(body).to_bytes(4, "little") != contents[-4:]:
+    if len(contents) < len(MAGIC) + 7 or zlib.crc32(body).to_bytes(4, "little") != contents[-4:]:
         raise StorageError("it is damaged: its contents do not match their digest")
-    kind, data = body[4], body[5:]
-    if kind not in (NEURONS, FORM):
-        raise StorageError(f"its contents are of an unknown kind, {kind}")
+    data = body[len(MAGIC) :]
     numbers = _Numbers(data)
     outputs = numbers.next()
     runs = [(numbers.next(), *divmod(numbers.next(), 2)) for _ in range(numbers.next(limit=len(data)))]
     C, R = max(outputs, 1), sum(count for count, _, _ in runs)
-    entries = sum(count * (side if flat else side * (side + 1) // 2) for count, side, flat in runs)
-    # Every block and output takes at least a bit, and every integer of a form.
-    if C * (entries if kind == FORM else R) > 8 * len(data):
+    # Every block and output takes at least a bit.
+    if 8 * len(data) < C * R:
         raise StorageError(f"{R} blocks and {C} outputs are more than {len(contents)} bytes hold")
     check_memory(_BLOCK_MEMORY * R, len(contents))
     if any(side > MOST_INPUTS for _, side, _ in runs):
@@ -148,22 +133,7 @@ def read_compact(contents: bytes) -> tuple[int, Layout, tuple[int, ...], dict[st
     scales = np.frombuffer(numbers.take(4 * C), dtype="<f4").astype(np.float64)
     if not np.all(np.isfinite(scales) & (scales >= 0.0)):
         raise StorageError("its scales are not finite")
-    shape = (outputs,) if outputs else ()
-    if kind == FORM:
-        return kind, layout, shape, {"integers": _read_form(numbers, layout, C), "scales": scales}
-    return kind, layout, shape, _read_neurons(numbers, layout, scales, len(contents))
-
-
-def _read_form(numbers: _Numbers, layout: Layout, C: int) -> IntArray:
-    parameters = list(numbers.take(layout.n_blocks * C))
-    reader = BitReader(np.frombuffer(numbers.rest(), dtype=np.uint8))
-    integers = np.zeros((C, layout.n_entries), dtype=np.int64)
-    for (r, c), parameter in zip(_groups(layout, C), parameters, strict=True):
-        if parameter > 52:
-            raise StorageError("parameters are larger than integers")
-        own = slice(layout.starts[r], layout.starts[r + 1])
-        integers[c, own] = unfold(reader.read(own.stop - own.start, parameter))
-    return integers
+    return layout, (outputs,) if outputs else (), _read_neurons(numbers, layout, scales, len(contents))
 
 
 def weights_memory(layout: Layout, m: int, n_outputs: int) -> int:
@@ -191,29 +161,12 @@ def _read_neurons(numbers: _Numbers, layout: Layout, scales: FloatArray, n_bytes
     for (r, c), count in zip(groups, counts.tolist(), strict=True):
         if count == 0:
             continue
-        side, flat, own = layout.sizes[r], layout.linear[r], slice(first, first + count)
-        listed = np.cumsum(reader.read(count, _parameter(count, side, flat), object))
-        U[own, :side], other = vectors_of(listed, side, paired=not flat)
-        V[own, :side] = other if other is not None else 1
-        alpha[own, c], block[own], first = q[own] * scales[c], r, first + count
+        side, flat, rows = layout.sizes[r], layout.linear[r], slice(first, first + count)
+        listed = np.cumsum(reader.read(count, _parameter(count, side, flat), object)).tolist()
+        U[rows, :side], other = _vectors_of(listed, side, paired=not flat)
+        V[rows, :side] = other if other is not None else 1
+        alpha[rows, c], block[rows], first = q[rows] * scales[c], r, first + count
     return {"U": U, "V": V, "alpha": alpha, "block": block}
-
-
-def _contents(kind: int, function: Any, scales: FloatArray, parameters: list[int], bits: Bits, memory: int) -> bytes:
-    layout = function.layout
-    head = _leb128(function.n_outputs if function.output_shape else 0)
-    runs = [(key, len(list(run))) for key, run in groupby(zip(layout.sizes, layout.linear, strict=True))]
-    head += _leb128(len(runs))
-    for (side, flat), length in runs:
-        head += _leb128(length) + _leb128(2 * side + flat)
-    head += scales.astype("<f4").tobytes() + bytes(parameters)
-    body = MAGIC + bytes([kind]) + head + np.packbits(bits).tobytes()
-    if layout.side > MOST_INPUTS or not fits_memory(memory + _BLOCK_MEMORY * layout.n_blocks, len(body) + 4):
-        raise InvalidInputError(
-            f"a network on {layout.n_blocks} blocks of sides up to {layout.side} must not be stored in "
-            f"{len(body) + 4} bytes, fewer than load_network trusts for so many weights; use form='neurons'"
-        )
-    return body + zlib.crc32(body).to_bytes(4, "little")
 
 
 def _groups(layout: Layout, n_outputs: int) -> Iterator[tuple[int, int]]:
@@ -221,6 +174,49 @@ def _groups(layout: Layout, n_outputs: int) -> Iterator[tuple[int, int]]:
     for r in range(layout.n_blocks):
         for c in range(n_outputs):
             yield r, c
+
+
+def _numbers_of(
+    U: npt.NDArray[np.int8], V: npt.NDArray[np.int8] | None
+) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.bool_]]:
+    r"""Convert neurons to numbers, and return whether their second-layer weights must change their signs.
+
+    The digits of a vector's number are its signs, all changed if the first one is positive. Pairs are counted along a
+    triangle, so that :math:`(u, v)`, :math:`(v, u)` and :math:`(\pm u, \pm v)` have the same number. V is None for
+    neurons of linear blocks.
+    """
+    sides = [U] if V is None else [U, V]
+    numbers = []
+    for signs in sides:
+        rows = np.packbits((signs > 0) != (signs[:, :1] > 0), axis=1)
+        padding = -signs.shape[1] % 8
+        numbers.append(np.array([int.from_bytes(row.tobytes(), "big") >> padding for row in rows], dtype=object))
+    negated = np.logical_xor.reduce([signs[:, 0] > 0 for signs in sides])
+    if V is None:
+        return numbers[0], negated
+    smaller, larger = np.minimum(*numbers), np.maximum(*numbers)
+    return larger * (larger + 1) // 2 + smaller, negated
+
+
+def _vectors_of(
+    numbers: list[int], side: int, *, paired: bool
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8] | None]:
+    """Invert `_numbers_of`; raise `StorageError` for numbers out of range."""
+    if not paired:
+        return _signs_of(numbers, side), None
+    larger = [triangle_side(number) for number in numbers]
+    smaller = [number - one * (one + 1) // 2 for number, one in zip(numbers, larger, strict=True)]
+    return _signs_of(smaller, side), _signs_of(larger, side)
+
+
+def _signs_of(numbers: list[int], side: int) -> npt.NDArray[np.int8]:
+    """Convert the numbers of sign vectors to the vectors, (m, side), of which the first sign is negative."""
+    if max(numbers) >= 2 ** (side - 1):
+        raise StorageError("neurons have numbers beyond those of their sides")
+    n_bytes = -(-side // 8)
+    packed = np.frombuffer(b"".join(number.to_bytes(n_bytes, "big") for number in numbers), dtype=np.uint8)
+    bits = np.unpackbits(packed.reshape(len(numbers), n_bytes), axis=1)[:, 8 * n_bytes - side :]
+    return 2 * bits.astype(np.int8) - 1
 
 
 def _parameter(count: int, side: int, flat: bool) -> int:

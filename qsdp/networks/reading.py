@@ -10,16 +10,12 @@ import numpy.typing as npt
 
 from qsdp._utils.files import check_path
 from qsdp._utils.stored import Checks, checked, is_activation, is_count
-from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.activations import get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.bilinear import KIND, BilinearNetwork
 from qsdp.networks.block_network import KIND as BLOCK_KIND
 from qsdp.networks.block_network import blocks_from_archive, blocks_of_contents
 from qsdp.networks.compact import MAGIC
-from qsdp.networks.integer_form import KIND as INTEGER_KIND
-from qsdp.networks.integer_form import integer_form_from_archive
-from qsdp.networks.neuron_set import KIND as SET_KIND
-from qsdp.networks.neuron_set import unpack_set
 from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
 from qsdp.networks.polynomial import polynomial_from_archive
 from qsdp.networks.storage import read_archive, unpack_levels
@@ -32,7 +28,7 @@ _HEADER: Checks = {"n_neurons": is_count, "n_inputs": is_count, "levels": is_cou
 
 
 def load_network(path: str | os.PathLike[str]) -> Any:
-    """Load a `BilinearNetwork`, an `IntegerForm` of one, a `PolynomialNetwork`, a `BlockNetwork` or a `BlockForm`.
+    """Load a `BilinearNetwork`, a `PolynomialNetwork` or a `BlockNetwork`.
 
     Raises
     ------
@@ -56,35 +52,17 @@ def load_network(path: str | os.PathLike[str]) -> Any:
 
 def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
     """Build the network of a file's header and arrays; raise `StorageError` for any mismatch."""
-    m, d, levels, activation, lifted = _read_header(header)
+    fields = checked("header", header, _HEADER)
+    m, d, levels = fields["n_neurons"], fields["n_inputs"], check_levels(fields["levels"])
+    activation = get_activation(fields["activation"])
+    lifted = activation is not None and activation.lifted
     U, V = (unpack_levels(arrays[name], (m, d), levels - 1, lifted=lifted) for name in ("U", "V"))
     return BilinearNetwork(U, V, unpack_alpha(arrays, m, {"U", "V"}), levels, activation)
-
-
-def _set_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> BilinearNetwork:
-    m, d, levels, activation, lifted = _read_header(header)
-    U, V, alpha = unpack_set(arrays, m, d, levels, lifted)
-    return BilinearNetwork(U, V, alpha, levels, activation)
-
-
-def _read_header(header: dict[str, Any]) -> tuple[int, int, int, PolynomialActivation | None, bool]:
-    """Parse a header: numbers of neurons, inputs and levels, the activation, and whether it is lifted."""
-    fields = checked("header", header, _HEADER)
-    activation = get_activation(fields["activation"])
-    return (
-        fields["n_neurons"],
-        fields["n_inputs"],
-        check_levels(fields["levels"]),
-        activation,
-        activation is not None and activation.lifted,
-    )
 
 
 #: Readers by the kind of file that `load_network` reads, except estimators.
 _READERS = {
     KIND: network_from_archive,
-    SET_KIND: _set_from_archive,
-    INTEGER_KIND: integer_form_from_archive,
     POLYNOMIAL_KIND: polynomial_from_archive,
     BLOCK_KIND: blocks_from_archive,
 }

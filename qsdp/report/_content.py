@@ -15,7 +15,7 @@ from qsdp.activations import activation_name
 from qsdp.losses import get_loss
 from qsdp.networks import Effects
 from qsdp.report._scatter import scatter
-from qsdp.report.figures import show_measure
+from qsdp.report.figures import show_measure, stored_sizes
 from qsdp.report.rivals import mean_and_error, rivals_of
 from qsdp.report.sizes import encoding_bits
 from qsdp.tables.scored import ScoredRows, class_names
@@ -44,12 +44,7 @@ def facts_of_model(model: Any) -> dict[str, Any]:
     network, certificate, encoder = model.network_, model.certificate_, model.encoder_
     source, classes = getattr(model, "table_", None), class_names(model)
     encoding = getattr(encoder, "encoding_", None)
-    form = "integers" if network.shared_alpha else "real numbers"
-    sizes = {
-        "the neurons": network.n_bits,
-        "the neurons without their order": network.set_bits,
-        f"a quadratic form of {form}": network.form_bits,
-    }
+    sizes = stored_sizes(network)
     inputs = 0 if encoding is None else encoding_bits(encoding)
     return {
         "target": None if source is None else source.target,
@@ -59,8 +54,8 @@ def facts_of_model(model: Any) -> dict[str, Any]:
         "weights": "binary" if network.levels == 2 else f"{network.levels}-level",
         "activation": activation_name(network.activation),
         "loss": f"{get_loss(model.loss).name}, beta {model._trained_beta:g}",
-        "bytes": _bytes(network.smallest_bits + inputs),
-        "sizes": [(f"network, stored as {what}", _bytes(bits)) for what, bits in sizes.items()]
+        "bytes": _bytes(min(bits for _, bits in sizes) + inputs),
+        "sizes": [(f"network, stored as {what}", _bytes(bits)) for what, bits in sizes]
         + [("means, deviations and thresholds of columns", _bytes(inputs))],
         "certificate": certificate,
         "importances": _bars(model._names(None), getattr(model, "feature_importances_", np.zeros(0))),

@@ -9,6 +9,7 @@ from qsdp.activations import activation_name
 from qsdp.certificates import Certificate
 from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks.weights import FLOAT_BITS
 
 __all__ = [
     "WITHOUT_PERCENT",
@@ -64,12 +65,13 @@ def stored_sizes(network: BilinearNetwork | BlockNetwork) -> list[tuple[str, int
     """Return the names of a network and its equivalent forms, with the number of bits of each."""
     if isinstance(network, BlockNetwork):
         return [(f"{network.n_neurons:,} neurons", network.n_bits)]
-    shared = network.shared_alpha
-    return [
-        (f"{network.n_neurons:,} neurons", network.n_bits),
-        *([("a set of neurons, without their order", network.set_bits)] if shared else []),
-        (f"a quadratic form of {'integers' if shared else 'real numbers'}", network.form_bits),
-    ]
+    D = network.U.shape[1]
+    form = (
+        ("a quadratic form of integers", network.to_integer_form().n_bits)
+        if network.shared_alpha
+        else ("a quadratic form of real numbers", FLOAT_BITS * network.n_outputs * (D * (D + 1) // 2))
+    )
+    return [(f"{network.n_neurons:,} neurons", network.n_bits), form]
 
 
 def network_fact(model: Any) -> tuple[str, str]:

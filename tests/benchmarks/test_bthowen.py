@@ -8,6 +8,7 @@ import pytest
 import qsdp
 from benchmarks.runner import Record
 
+bits_of_models = pytest.importorskip("benchmarks.methods.bits", reason="not in the installed package")
 study = pytest.importorskip("benchmarks.experiments.accuracy.bthowen", reason="not in the installed package")
 
 
@@ -20,7 +21,7 @@ def test_networks_fill_the_size(n_classes: int, bits: int) -> None:
     study.resample_to(model, bits, 0)
     network = model.network_
     outputs = network.n_outputs
-    assert network.smallest_bits <= bits
+    assert bits_of_models.network_bits(network) <= bits
     # Another neuron is 12 bits.
     assert network.n_neurons == study.MOST * outputs or bits - network.n_bits < 12
 

@@ -62,6 +62,40 @@ def test_bits_of_rounded_weights(precision: int, half: float) -> None:
     )
 
 
+@pytest.mark.parametrize("lifted", [False, True])
+def test_bits_of_networks(lifted: bool) -> None:
+    """Few neurons count as a set, many as integers; order and redundant signs do not count."""
+    rng = np.random.default_rng(0)
+    size = 6 + lifted
+    for m in (5, 40, 400):
+        U, V = rng.choice(np.array([-1, 1], dtype=np.int8), (2, m, size))
+        network = qsdp.BilinearNetwork(U, V, np.full(m, 0.3), activation=(0.1, 0.5, 0.4) if lifted else None)
+        order = rng.permutation(m)
+        sign = rng.choice(np.array([-1, 1], dtype=np.int8), (m, 1))
+        swapped = rng.random((m, 1)) < 0.5
+        same = qsdp.BilinearNetwork(
+            (np.where(swapped, V, U) * sign)[order],
+            (np.where(swapped, U, V) * sign)[order],
+            np.full(m, 0.3),
+            activation=network.activation,
+        )
+        assert bits.network_bits(same) == bits.network_bits(network)
+        # The vectors of pairs, each as one of 2^(size - 1), in a triangle, and the sign of the product.
+        digits = [[int("".join("01"[int(a != w[0])] for a in w), 2) for w in side] for side in (U, V)]
+        pairs = [(max(p), min(p)) for p in zip(*digits, strict=True)]
+        numbers = sorted(2 * (b * (b + 1) // 2 + a) + (u[0] != v[0]) for (b, a), u, v in zip(pairs, U, V, strict=True))
+        gaps = np.diff(numbers, prepend=0)
+        as_set = min(m * (1 + k) + int((gaps >> k).sum()) for k in range(20)) + 8 + 32
+        (T,) = network.to_integer_form().matrices
+        entries = np.concatenate([np.diag(T), T[np.triu_indices(size, 1)]]) // 2
+        folded = np.where(entries < 0, -2 * entries - 1, 2 * entries)
+        as_form = min(len(folded) * (1 + k) + int((folded >> k).sum()) for k in range(20)) + 8 + 32
+        assert bits.network_bits(network) == min(network.n_bits, as_set, as_form)
+        assert (as_form < as_set) == (m == 400)
+    free = qsdp.BilinearNetwork(np.ones((9, 2)), np.ones((9, 2)), np.arange(9.0))
+    assert bits.network_bits(free) == 3 * 32
+
+
 def test_bits_of_trees() -> None:
     X = np.random.default_rng(0).standard_normal((200, 5))
     y = (X[:, 0] > 0).astype(int) + 2 * (X[:, 1] * X[:, 2] > 0)

@@ -20,6 +20,7 @@ import tempfile
 import time
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -444,19 +445,19 @@ def _others() -> list[tuple[str, bytes, Callable[[Path], Any]]]:
     problem = qsdp.TrainingProblem(X, y, beta=0.5)
     shared = qsdp.BilinearNetwork([[1, 1, -1], [1, -1, 1]], [[1, 1, 1], [-1, 1, 1]], [0.5, 0.5])
     rows = [f"{v:.3f},{'uv'[i % 2]},{'no' if v < 0 else 'yes'}" for i, v in enumerate(X[:, 0])]
-    readers = [qsdp.load] * 5 + [qsdp.SufficientStatistics.load, qsdp.load]
+    readers = [qsdp.load] * 4 + [qsdp.SufficientStatistics.load, qsdp.load]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         qsdp.column_generation(problem).network.save(folder / "bilinear")
-        shared.save(folder / "integers", form="integers")
-        shared.save(folder / "set", form="set")
         shared.to_polynomial().save(folder / "polynomial")
         qsdp.SufficientStatistics(keep=4, random_state=0).partial_fit(X, y).save(folder / "statistics")
         (folder / "table.csv").write_text("\n".join(["a,b,label", *rows]))
         fit = f"fit {folder / 'table.csv'} --target label --output {folder / 'model'} --beta 0.1"
         CliRunner().invoke(cli.app, fit, catch_exceptions=False)
         qsdp.column_generation(simple_blocks("squared", 2)).network.save(folder / "blocks")
-        kinds = ("bilinear", "integers", "set", "polynomial", "blocks", "statistics", "model")
+        compact = qsdp.BlockNetwork([[1, 1, -1], [1, -1, 0]], [[1, 1, 1], [-1, 1, 0]], [0.5, 1.0], [0, 1], [3, 2])
+        compact.save(folder / "compact")
+        kinds = ("bilinear", "compact", "polynomial", "blocks", "statistics", "model")
         return [(kind, (folder / kind).read_bytes(), reader) for kind, reader in zip(kinds, readers, strict=True)]
 
 
@@ -474,6 +475,15 @@ def _other_file(path: Path, rng: Random, outcome: Outcome) -> None:
         return
     if kind == "model":
         _forge_model(path, contents, rng, outcome)
+        read = _read(lambda: reader(path), kind, outcome)
+        if read is not None:
+            _read(lambda: _used(read), f"use of a {kind}", outcome)
+        return
+    if kind == "compact":
+        # Changed contents with the digest that belongs to them.
+        body = _corrupted(contents[:-4], rng)
+        path.write_bytes(body + zlib.crc32(body).to_bytes(4, "little"))
+        outcome.count("attack", "contents of a compact file")
         read = _read(lambda: reader(path), kind, outcome)
         if read is not None:
             _read(lambda: _used(read), f"use of a {kind}", outcome)

@@ -74,7 +74,7 @@ def test_page(trained: Path, here: Path, target: str, file: str) -> None:
     share = f"{100 * certificate.relative_gap:.3g}\u00a0%"
     parts, problem = scored_rows(model, table)
     shown = [f"{certificate.lower_bound:.6g}", f"{certificate.objective:.6g}", share]
-    shown += [f"{-(-network.form_bits // 8):,}", model.table_.digest, "seed 0", *model.encoder_.dropped_]
+    shown += [f"{-(-network.to_integer_form().n_bits // 8):,}", model.table_.digest, "seed 0", *model.encoder_.dropped_]
     assert [one for one in shown if one not in page.words] == []
     assert problem.objective(network) == certificate.objective
     assert [one.name for one in parts] == ["training rows", "test rows"]
@@ -135,7 +135,8 @@ def test_scores_beside_rivals(trained: Path) -> None:
         (f"{100.0 * always.mean():.1f} %", difference(always - ours)),
     ]
     first, *others = judged["rivals"]
-    network = -(-(model.network_.smallest_bits + 4 * 2 * 16) // 8)
+    bits = min(model.network_.n_bits, model.network_.to_integer_form().n_bits)
+    network = -(-(bits + 4 * 2 * 16) // 8)
     assert first == ("this network", f"{100.0 * ours.mean():.1f} %", f"{network:,}", "")
     assert [line[0] for line in others[:2]] == ["logistic regression in 8 bits", "boosted trees"]
     assert [(line[1], line[3]) for line in others] == expected

@@ -236,7 +236,7 @@ def test_classifiers_decide_alike(cancer, encoding, column_width, tmp_path):
         subprocess.run(["gcc", "-std=c99", "-Os", "-c", "cancer.c"], cwd=tmp_path, check=True)
         lines = subprocess.run(["size", "-A", "cancer.o"], cwd=tmp_path, capture_output=True, text=True, check=True)
         sizes = re.findall(r"^\.(?:text|rodata)\S*\s+(\d+)", lines.stdout, re.MULTILINE)
-        assert sum(map(int, sizes)) <= min(model.network_.n_bits, model.network_.form_bits) / 8 + 1024
+        assert sum(map(int, sizes)) <= min(model.network_.n_bits, model.network_.to_integer_form().n_bits) / 8 + 1024
 
 
 def test_thresholds_are_exact(cancer):

@@ -69,7 +69,7 @@ def test_shared_weights_are_stored_once(tmp_path: Path) -> None:
 
 
 def test_neurons_of_weight_zero(tmp_path: Path) -> None:
-    network = qsdp.BlockNetwork([[1, 1]] * 2, [[1, 1]] * 2, [[0.0, 0.0], [0.0, 2.0]], [0, 0], [2])
+    network = qsdp.BlockNetwork([[1, 1]] * 2, [[1, 1]] * 2, [[0.0, 0.0], [0.0, 0.1]], [0, 0], [2])
     network.save(tmp_path / "n")
     assert_same(network, qsdp.load_network(tmp_path / "n"))
 

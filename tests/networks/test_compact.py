@@ -38,35 +38,56 @@ def samples(layout: Layout) -> qsdp.Blocks:
 
 
 @pytest.mark.parametrize("seed", range(60))
-@pytest.mark.parametrize("form", ["set", "integers", "smallest"])
-def test_files_hold_the_same_function(seed: int, form: str, tmp_path: Path) -> None:
+def test_files_hold_the_same_function(seed: int, tmp_path: Path) -> None:
     network = network_of(seed)
-    network.save(tmp_path / "n", form=form)
+    network.save(tmp_path / "n")
+    assert (tmp_path / "n").read_bytes()[:4] == b"qsdB"
     loaded = qsdp.load_network(tmp_path / "n")
     X = samples(network.layout)
     expected = network.predict(X)
     np.testing.assert_allclose(loaded.predict(X), expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
     assert loaded.output_shape == network.output_shape
     assert (loaded.layout.sizes, loaded.layout.linear) == (network.layout.sizes, network.layout.linear)
-    loaded.save(tmp_path / "again", **({} if isinstance(loaded, qsdp.BlockForm) else {"form": "set"}))
+    loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "n").read_bytes()
-    if isinstance(loaded, qsdp.BlockForm):
-        assert loaded.n_bits == 8 * (tmp_path / "n").stat().st_size
-        assert isinstance(repr(loaded), str)
-        assert str(loaded.n_outputs) in str(loaded._summary())
 
 
-def test_the_smallest_is_the_smallest(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    layout = Layout((5, 5), (False, False), (1.0, 1.0))
-    for m in (3, 300):
-        network = random_network(rng, layout, m)
-        network = network.with_weights(network.U, network.V, np.ones(m))
-        sizes = {}
-        for form in ("neurons", "set", "integers", "smallest"):
-            network.save(tmp_path / form, form=form)
-            sizes[form] = (tmp_path / form).stat().st_size
-        assert sizes["smallest"] == min(sizes.values()) == sizes["set" if m == 3 else "integers"]
+@pytest.mark.parametrize("seed", range(20))
+def test_a_file_does_not_depend_on_the_order_and_redundant_signs_of_neurons(seed: int, tmp_path: Path) -> None:
+    network, rng = network_of(seed), np.random.default_rng(seed)
+    network.save(tmp_path / "n")
+    order = rng.permutation(network.n_neurons)
+    first, second = rng.choice([-1, 1], (2, network.n_neurons, 1))
+    quadratic = ~np.array(network.layout.linear)[network.block]
+    swapped = (quadratic & (rng.random(network.n_neurons) < 0.5))[:, None]
+    U, V = np.where(swapped, network.V, network.U) * first, np.where(swapped, network.U, network.V) * second
+    sign = (first * np.where(quadratic[:, None], second, 1))[:, 0]
+    alpha = (network.output_weights * sign[:, None]).reshape(network.alpha.shape)
+    network.with_weights(U[order], V[order], alpha[order], order).save(tmp_path / "other")
+    assert (tmp_path / "n").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_integer_forms_are_the_same_function(seed: int) -> None:
+    network = network_of(seed)
+    form, X = network.to_integer_form(), samples(network.layout)
+    expected = network.predict(X)
+    np.testing.assert_allclose(form.predict(X), expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
+    widths = [(2 * int(np.abs(row).max())).bit_length() for row in form.integers]
+    assert form.n_bits == sum(widths) * network.layout.n_entries + 32 * network.n_outputs
+    assert isinstance(repr(form), str)
+    assert str(form.n_outputs) in str(form._summary())
+
+
+def test_other_second_layers_have_no_integer_form_and_are_stored_unchanged(tmp_path: Path) -> None:
+    network = network_of(0)
+    network = network.with_weights(network.U, network.V, network.alpha + 0.1)
+    with pytest.raises(InvalidInputError, match="alpha_bits=8"):
+        network.to_integer_form()
+    network.save(tmp_path / "n")
+    loaded = qsdp.load_network(tmp_path / "n")
+    for name in ("U", "V", "alpha", "block"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(network, name))
 
 
 def test_neurons_take_few_bits_more_than_their_entropy(tmp_path: Path) -> None:
@@ -75,7 +96,7 @@ def test_neurons_take_few_bits_more_than_their_entropy(tmp_path: Path) -> None:
     layout = Layout((10,) * 16, (False,) * 16, (1.0,) * 16)
     network = random_network(rng, layout, 600, 10, single=True)
     alpha = np.where(network.output_weights != 0.0, rng.choice([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0], (600, 1)), 0.0)
-    network.with_weights(network.U, network.V, alpha).save(tmp_path / "n", form="set")
+    network.with_weights(network.U, network.V, alpha).save(tmp_path / "n")
     size = 8 * (tmp_path / "n").stat().st_size
     pairs = 2**9 * (2**9 + 1) / 2
     entropy = 600 * (np.log2(pairs) - np.log2(600 / 160) + np.log2(np.e) + np.log2(6))
@@ -88,8 +109,7 @@ def test_scales_are_found_exactly() -> None:
     found, scales = integer_weights(integers * scale)
     assert np.array_equal(found, integers)
     assert scales.tolist() == [scale, 0.0]
-    with pytest.raises(InvalidInputError, match="alpha_bits=8"):
-        integer_weights(np.array([[0.1], [0.3]]))
+    assert integer_weights(np.array([[0.1], [0.3]])) is None
 
 
 def test_scales_of_weights_with_large_common_divisors() -> None:
@@ -114,16 +134,15 @@ def test_any_changed_byte_is_an_error_or_another_network(tmp_path: Path) -> None
     rng = np.random.default_rng(0)
     for seed in range(6):
         network = network_of(seed)
-        for form in ("set", "integers"):
-            network.save(tmp_path / "n", form=form)
-            contents = (tmp_path / "n").read_bytes()
-            for at in range(4, len(contents)):
-                forged = bytearray(contents)
-                forged[at] ^= int(rng.integers(1, 256))
-                check_refused(tmp_path, bytes(forged))
-                check_one_error(tmp_path, rewritten(bytes(forged)))
-            for end in range(4, len(contents)):
-                check_one_error(tmp_path, rewritten(contents[:end] + b"0000"))
+        network.save(tmp_path / "n")
+        contents = (tmp_path / "n").read_bytes()
+        for at in range(5, len(contents)):
+            forged = bytearray(contents)
+            forged[at] ^= int(rng.integers(1, 256))
+            check_refused(tmp_path, bytes(forged))
+            check_one_error(tmp_path, rewritten(bytes(forged)))
+        for end in range(5, len(contents)):
+            check_one_error(tmp_path, rewritten(contents[:end] + b"0000"))
 
 
 def check_refused(folder: Path, contents: bytes) -> None:

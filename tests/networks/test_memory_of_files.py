@@ -26,12 +26,12 @@ def number(value: int) -> bytes:
     return found + bytes([value])
 
 
-def compact(kind: int, n_outputs: int, runs: list[tuple[int, int, bool]], parameters: list[int], bits: Any) -> bytes:
+def compact(n_outputs: int, runs: list[tuple[int, int, bool]], parameters: list[int], bits: Any) -> bytes:
     """Return a compact file of runs of blocks (length, side, linear) with a right digest."""
     head = number(n_outputs) + number(len(runs))
     head += b"".join(number(length) + number(2 * side + flat) for length, side, flat in runs)
     head += np.full(max(n_outputs, 1), 1.1, dtype="<f4").tobytes() + bytes(parameters)
-    body = b"qsdB" + bytes([kind]) + head + np.packbits(np.array(bits, dtype=np.uint8)).tobytes()
+    body = b"qsdB\x01" + head + np.packbits(np.array(bits, dtype=np.uint8)).tobytes()
     return body + zlib.crc32(body).to_bytes(4, "little")
 
 
@@ -68,22 +68,21 @@ def imported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("side", [1, 10, 2**15, 2**29])
 @pytest.mark.parametrize("length", [2**12, 2**22, 2**31])
 @pytest.mark.parametrize("flat", [True, False])
-@pytest.mark.parametrize("kind", [1, 2])
-def test_runs_of_blocks(tmp_path: Path, kind: int, flat: bool, length: int, side: int) -> None:
-    contents = compact(kind, 0, [(length, side, flat)], [0, 0], [0] * 264)
+def test_runs_of_blocks(tmp_path: Path, flat: bool, length: int, side: int) -> None:
+    contents = compact(0, [(length, side, flat)], [0, 0], [0] * 264)
     assert len(contents) < 64
     refused(tmp_path, contents, f"{length} blocks and 1 outputs are more than {len(contents)} bytes hold")
 
 
 def test_many_runs_and_outputs(tmp_path: Path) -> None:
     runs = [(2**20 + k, 1 + k, False) for k in range(20)]
-    refused(tmp_path, compact(1, 0, runs, [0, 0], [0] * 264), "blocks and 1 outputs are more than")
-    refused(tmp_path, compact(1, 50, [(200, 1, False)], [0, 0], [0] * 264), "200 blocks and 50 outputs are more than")
-    contents = compact(1, 0, [(1, 3, False)], [0, 0], [0] * 264)
+    refused(tmp_path, compact(0, runs, [0, 0], [0] * 264), "blocks and 1 outputs are more than")
+    refused(tmp_path, compact(50, [(200, 1, False)], [0, 0], [0] * 264), "200 blocks and 50 outputs are more than")
+    contents = compact(0, [(1, 3, False)], [0, 0], [0] * 264)
     many = contents[:5] + number(2**31) + contents[6:-4]
     refused(tmp_path, many + zlib.crc32(many).to_bytes(4, "little"), "2147483648 outputs are more than")
     # As many blocks as bits allow, but none of them with a neuron.
-    refused(tmp_path, compact(1, 0, [(2**17, 1, True)], [0, 0], [0] * 2**17), "are more than a file of")
+    refused(tmp_path, compact(0, [(2**17, 1, True)], [0, 0], [0] * 2**17), "are more than a file of")
 
 
 def test_empty_blocks_beside_neurons(tmp_path: Path) -> None:
@@ -91,19 +90,19 @@ def test_empty_blocks_beside_neurons(tmp_path: Path) -> None:
     for side in (2**13, 2**15):
         for m in (1, 3, 60):
             # As many neurons as there are zeros before the first one; all weights are one, and all gaps zero.
-            contents = compact(1, 0, [(1, 1, True), (1, side, True)], [0, 0], [0] * m + [1] * (2 + m + m))
+            contents = compact(0, [(1, 1, True), (1, side, True)], [0, 0], [0] * m + [1] * (2 + m + m))
             with contextlib.suppress(StorageError):
                 assert load(tmp_path, contents).U.shape == (m, side)
         m = 300
-        contents = compact(1, 0, [(1, 1, True), (1, side, True)], [0, 0], [0] * m + [1] * (2 + m + m))
+        contents = compact(0, [(1, 1, True), (1, side, True)], [0, 0], [0] * m + [1] * (2 + m + m))
         refused(tmp_path, contents, f"arrays of {m * (2 * side + 8)} bytes are more than a file of")
-    contents = compact(1, 0, [(1, 1, True), (1, 2**15 + 1, True)], [0, 0], [0, 1, 1, 1, 1])
+    contents = compact(0, [(1, 1, True), (1, 2**15 + 1, True)], [0, 0], [0, 1, 1, 1, 1])
     refused(tmp_path, contents, "a block has a side beyond 32768")
 
 
 def test_numbers_of_neurons_do_not_overflow(tmp_path: Path) -> None:
     counts = encode(np.full(2100, 2**52 - 1, dtype=np.int64), 52)
-    refused(tmp_path, compact(1, 0, [(2100, 1, True)], [52, 0], counts), "neurons are more than")
+    refused(tmp_path, compact(0, [(2100, 1, True)], [52, 0], counts), "neurons are more than")
 
 
 def test_second_layers(tmp_path: Path) -> None:
@@ -117,10 +116,6 @@ def test_second_layers(tmp_path: Path) -> None:
     refused(tmp_path, contents, f"arrays of {8 * m * C} bytes are more than")
     header = {"n_neurons": m, "n_inputs": 1, "largest_weight": 1, "one_parity": True, "activation": [1.0, 0.0, 0.0]}
     contents = archive(tmp_path, "polynomial-network", header, Q=U, bias=np.zeros(C), **shared)
-    refused(tmp_path, contents, f"arrays of {8 * m * C} bytes are more than")
-    header = {"n_neurons": m, "n_inputs": 1, "levels": 2, "activation": None}
-    neurons = np.full(m, 255, np.uint8)
-    contents = archive(tmp_path, "neuron-set", header, neurons=neurons, parameters=np.zeros(C, np.uint32), **shared)
     refused(tmp_path, contents, f"arrays of {8 * m * C} bytes are more than")
 
 
@@ -150,26 +145,11 @@ def test_a_large_empty_block_of_a_header(tmp_path: Path) -> None:
     assert load(tmp_path, contents).layout.sizes == (1, 2**20)
 
 
-@pytest.mark.parametrize("levels", [2, 3, 128])
-@pytest.mark.parametrize("m", [4, 60])
-def test_sets_of_wide_neurons(tmp_path: Path, levels: int, m: int) -> None:
-    header = {"n_neurons": m, "n_inputs": 2**13, "levels": levels, "activation": None}
-    arrays = {"neurons": np.full(8, 255, np.uint8), "parameters": np.zeros(1, np.uint32), "alpha": np.ones(1)}
-    refused(tmp_path, archive(tmp_path, "neuron-set", header, **arrays), "canonical|are more than a file of 8 bytes")
-
-
-@pytest.mark.parametrize("n_inputs", [100, 2**15, 2**40])
-def test_integer_forms(tmp_path: Path, n_inputs: int) -> None:
-    header = {"n_inputs": n_inputs, "vector": False, "activation": None}
-    arrays = {"integers": np.full(8, 255, np.uint8), "codes": np.zeros(1, np.uint8), "scales": np.ones(1)}
-    refused(tmp_path, archive(tmp_path, "integer-form", header, **arrays), "bits are too few|more than a file may have")
-
-
 # -- what can be written can be read -----------------------------------------------------------------------
 
 
-def saved(network: Any, folder: Path, **options: Any) -> Any:
-    network.save(folder / "n", **options)
+def saved(network: Any, folder: Path) -> Any:
+    network.save(folder / "n")
     return load(folder, (folder / "n").read_bytes())
 
 
@@ -187,8 +167,6 @@ def test_networks_with_many_outputs_can_be_read(tmp_path: Path, C: int) -> None:
     for network in many_outputs(C):
         assert np.array_equal(saved(network, tmp_path).alpha, network.alpha)
         assert ((tmp_path / "n").stat().st_size > network.alpha.nbytes) == (C == 300)
-    network = next(many_outputs(C))
-    assert np.array_equal(saved(network, tmp_path, form="smallest").predict([[2.0]]), network.predict([[2.0]]))
 
 
 def test_networks_out_of_proportion_to_their_files_are_not_saved(tmp_path: Path) -> None:
@@ -196,24 +174,12 @@ def test_networks_out_of_proportion_to_their_files_are_not_saved(tmp_path: Path)
     U = np.zeros((m, side), np.int8)
     U[:, 0] = 1
     network = qsdp.BlockNetwork(U, np.zeros_like(U), np.ones(m), np.zeros(m), [1, side], ["linear", "linear"])
-    for form in ("neurons", "set", "smallest"):
-        with pytest.raises(InvalidInputError, match="fewer than load_network trusts for so many weights"):
-            network.save(tmp_path / "n", form=form)
-    same = qsdp.BilinearNetwork(np.ones((3000, 200)), np.ones((3000, 200)), np.ones(3000))
-    with pytest.raises(
-        InvalidInputError, match="fewer than load_network trusts for so many weights; use form='neurons'"
-    ):
-        same.save(tmp_path / "n", form="set")
+    with pytest.raises(InvalidInputError, match="fewer than load_network trusts for so many weights"):
+        network.save(tmp_path / "n")
     assert not (tmp_path / "n").exists()
-    for form in ("neurons", "smallest"):
-        x = np.ones((1, 200))
-        assert saved(same, tmp_path, form=form).predict(x) == same.predict(x)
 
 
 def test_a_network_without_weights(tmp_path: Path) -> None:
     network = qsdp.BlockNetwork([[1, 1]], [[1, -1]], [0.0], [0], [2])
-    with pytest.raises(InvalidInputError, match=r"alpha must not be all zero .* use form='neurons'"):
-        network.save(tmp_path / "n", form="set")
     rows = qsdp.Blocks([[1.0, 2.0, 3.0]], sizes=[2])
-    for form in ("neurons", "integers", "smallest"):
-        assert saved(network, tmp_path, form=form).predict(rows) == 0.0
+    assert saved(network, tmp_path).predict(rows) == 0.0

@@ -698,7 +698,7 @@ def test_load_network_dispatches_by_kind(tmp_path: Path) -> None:
     assert type(load_network(tmp_path / "one")) is BilinearNetwork
     assert_same(load_network(tmp_path / "other"), one.to_polynomial())
     write_archive(tmp_path / "third", "relaxation", {}, {"x": np.zeros(1)})
-    kinds = "'bilinear-network' or 'neuron-set' or 'integer-form' or 'polynomial-network'"
+    kinds = "'bilinear-network' or 'polynomial-network'"
     with pytest.raises(StorageError, match=f"holds a 'relaxation'; expected a {kinds}"):
         load_network(tmp_path / "third")
 

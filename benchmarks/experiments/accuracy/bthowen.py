@@ -25,6 +25,7 @@ import numpy as np
 import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, over_sets, where
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, not_measured, paired_claim
+from benchmarks.methods.bits import network_bits
 from benchmarks.methods.equal_bits import rounded
 from benchmarks.methods.models import Measured, Sample, logistic_of_columns, relaxed_forms, trees
 from benchmarks.uci.data import LARGE, SETS, load, prepare, split_cases
@@ -81,7 +82,7 @@ def resample_to(model: qsdp.QuantizedNetworkClassifier, bits: int, seed: int) ->
     each = 2 * (bits_of(network.levels) * network.n_inputs + network.lifted)
     neurons = min((bits - (network.n_bits - each * network.n_neurons)) // each, MOST * network.n_outputs)
     model.resample(max(neurons, network.n_outputs), random_state=seed)
-    while model.network_.smallest_bits > bits and neurons > network.n_outputs:
+    while network_bits(model.network_) > bits and neurons > network.n_outputs:
         # Second-layer weights that the neurons of an output do not share take more bits.
         neurons = max(int(neurons * bits / model.network_.n_bits), network.n_outputs)
         model.resample(neurons, random_state=seed)
@@ -104,7 +105,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         test = float(np.mean(model.predict(X_test) == y_test))
     return {
         "test": test,
-        "bits": model.network_.smallest_bits,
+        "bits": network_bits(model.network_),
         "neurons": model.network_.n_neurons,
         "inputs": model.network_.n_inputs,
         "gap": model.certificate_.relative_gap,

@@ -21,6 +21,7 @@ import numpy as np
 import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, where
 from benchmarks.machinery.verdicts import Claim, paired_claim
+from benchmarks.methods.bits import network_bits
 from benchmarks.runner import Record
 from benchmarks.uci.data import LARGE, SETS, prepare
 from benchmarks.versions import ESTIMATORS, estimators_of
@@ -87,7 +88,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         test = float(np.mean(model.predict(split.X_test) == split.y_test))
     return {
         "test": test,
-        "bits": model.network_.smallest_bits,
+        "bits": network_bits(model.network_),
         "inputs": model.network_.n_inputs,
         "gap": model.certificate_.relative_gap,
         "seconds": seconds,

@@ -25,7 +25,7 @@ import numpy as np
 import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, values, where
 from benchmarks.machinery.verdicts import Claim, exact, paired_claim
-from benchmarks.methods.bits import PLACE, QUADRATIC, encoding_bits
+from benchmarks.methods.bits import PLACE, QUADRATIC, encoding_bits, network_bits
 from benchmarks.uci.data import LARGE, SETS, prepare
 from benchmarks.versions import ESTIMATORS, estimators_of
 from qsdp._utils.parallel import blas_threads
@@ -65,7 +65,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         _, seconds = timed(lambda: model.fit(X, y))
         found = {"test": float(model.score(X_test, y_test)), "seconds": seconds}
         if case["model"] == "default":
-            found["bits"] = model.network_.smallest_bits + encoding_bits(model.encoder_.encoding_)
+            found["bits"] = network_bits(model.network_) + encoding_bits(model.encoder_.encoding_)
         elif case["model"] != "boosting":
             numbers = sum(one.kind == "value" for one in model.encoder_.inputs_.expressions_)
             found["bits"] = model.network_.n_bits + model.encoder_.threshold_bits(model.network_)

@@ -46,7 +46,8 @@ from benchmarks.machinery.common import TARGET, Records, accuracy, experiment_in
 from benchmarks.machinery.process import in_own_process, peak
 from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.methods.binary_cnn import train_binary_cnn
-from benchmarks.uci.bits import boosting_bits, tree_bits
+from benchmarks.uci.bits import REAL, boosting_bits, coded_bits, tree_bits
+from qsdp.networks.coding import fold
 from qsdp.networks.compact import integer_weights
 from qsdp.refinement import in_bits
 from qsdp.refinement._alpha_bits import nearest_integers
@@ -61,6 +62,8 @@ FRONT = {
 CERTIFIED, GAP = ((1900, 97.7), (6000, 98.2)), 0.01
 #: Relative gap and largest number of seconds of proofs by size of the patches.
 PROOFS = {3: (1e-6, 10.0), 4: (1e-6, 120.0), 5: (1e-2, 1800.0)}
+#: Bytes of the file of a network on equal blocks besides codes and scales.
+CONTAINER = 13
 #: Shares of the first layer of a refit for smaller and larger shares of the second one.
 FIRST = (0.0001, 0.0003)
 #: Strengths C of logistic regressions; rates and epochs of binary CNNs; trees and leaves of forests.
@@ -286,25 +289,35 @@ def judged_model(predict: Any, bits: int, others: Any) -> dict[str, Any]:
 
 
 def scored(networks: Any, encoder: Any, others: Any, share: float) -> list[dict[str, Any]]:
-    """Return bits, bytes on disk and accuracies on images for choice and test of networks."""
+    """Return bits, bytes on disk and accuracies on images for choice and test of networks or forms."""
     X_choice, y_choice, X_test, y_test = others
     entries = []
-    with TemporaryDirectory() as folder:
-        for bits, network in networks:
-            path = Path(folder, "network")
-            network.save(path, **({} if isinstance(network, qsdp.BlockForm) else {"form": "smallest"}))
-            again = qsdp.load_network(path)
-            entries.append(
-                {
-                    "bits": bits,
-                    "second_share": share,
-                    "bytes": path.stat().st_size,
-                    "neurons": getattr(again, "n_neurons", None),
-                    "choice_accuracy": accuracy(encoder.predict(again, X_choice), y_choice),
-                    "test_accuracy": accuracy(encoder.predict(again, X_test), y_test),
-                }
-            )
+    for bits, network in networks:
+        if isinstance(network, qsdp.BlockForm):
+            again, n_bytes = network, bytes_of_form(network)
+        else:
+            with TemporaryDirectory() as folder:
+                path = Path(folder, "network")
+                network.save(path)
+                again, n_bytes = qsdp.load_network(path), path.stat().st_size
+        entries.append(
+            {
+                "bits": bits,
+                "second_share": share,
+                "bytes": n_bytes,
+                "neurons": getattr(again, "n_neurons", None),
+                "choice_accuracy": accuracy(encoder.predict(again, X_choice), y_choice),
+                "test_accuracy": accuracy(encoder.predict(again, X_test), y_test),
+            }
+        )
     return entries
+
+
+def bytes_of_form(form: qsdp.BlockForm) -> int:
+    """Return the bytes of a form with a Golomb-Rice code for each output and block, in the container of a network."""
+    parts = np.split(form.integers, form.layout.starts[1:-1], axis=1)
+    bits = sum(coded_bits(fold(row)) for part in parts for row in part) + REAL * form.n_outputs
+    return CONTAINER + -(-bits // 8)
 
 
 def proof(case: dict[str, Any], encoder: Any, blocks: Any, y: np.ndarray, others: Any) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def of_network(encoder: qsdp.encoding.Windows, train: Any, test: Any) -> dict[st
     found["rounded_gap"] = 1.0 - certificate.lower_bound / problem.objective(rounded)
     with TemporaryDirectory() as folder:
         path = Path(folder, "network")
-        rounded.save(path, form="smallest")
+        rounded.save(path)
         found["bytes"] = path.stat().st_size
     model.network_ = rounded
     return {**found, "test_accuracy": float(model.score(test[0], test[1]))}

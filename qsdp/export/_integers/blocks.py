@@ -13,7 +13,7 @@ import numpy as np
 from qsdp._utils.numeric import EPS, LARGEST_INTEGER, ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.encoding import Encoding, Expression, InputColumn
-from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.exceptions import ExportError
 from qsdp.export._description import ModelDescription
 from qsdp.export._integers.columns import checked_scales, column_scales, limits_of
 from qsdp.export._integers.inputs import integer_inputs
@@ -153,11 +153,11 @@ def _second_layer(
 
 def _integer_weights(alpha: FloatArray, digits: int) -> tuple[IntArray, FloatArray]:
     """Return second-layer weights as integers times scales, rounded unless they are exactly that."""
-    try:
-        return integer_weights(alpha)
-    except InvalidInputError:
-        scales = np.array([unit_of(one, digits)[0] for one in alpha.T])
-        return np.rint(alpha / scales).astype(np.int64), scales
+    factored = integer_weights(alpha)
+    if factored is not None:
+        return factored
+    scales = np.array([unit_of(one, digits)[0] for one in alpha.T])
+    return np.rint(alpha / scales).astype(np.int64), scales
 
 
 def _common(scales: FloatArray, decision: str, digits: int) -> tuple[FloatArray, IntArray]:
