@@ -16,6 +16,7 @@ from qsdp._utils import deadline
 from qsdp._utils.progress import progress
 from qsdp._utils.tuning import INNER
 from qsdp._utils.validation import FloatArray
+from qsdp.choosing.neurons import MOST_NEURONS, deviation, least_deviation, more_neurons
 from qsdp.networks import BilinearNetwork
 from qsdp.options import TrainingOptions
 from qsdp.problem import TrainingProblem
@@ -31,7 +32,6 @@ from qsdp.refinement import (
 from qsdp.relaxation import Relaxation
 from qsdp.sampling import check_memory_of_neurons, sample_network
 from qsdp.shaping import SignCovariance
-from qsdp.width import MOST_NEURONS, deviation, least_deviation, more_neurons
 
 __all__ = ["Drawing", "check_memory_of_network", "refined", "timed_stage"]
 

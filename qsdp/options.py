@@ -27,16 +27,17 @@ from qsdp._utils.validation import (
     check_verbose,
 )
 from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.choosing.beta import BetaChoice, choose_beta
+from qsdp.choosing.neurons import LEAST_NEURONS, MOST_NEURONS
+from qsdp.choosing.regression import RidgeFit
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss, get_loss
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import BACKENDS, check_solver
 from qsdp.relaxation.largest_beta import useful_beta_max
-from qsdp.ridge import BetaChoice, RidgeFit, choose_beta
 from qsdp.sampling import ALLOCATIONS, check_neurons
 from qsdp.shaping import SHAPINGS
 from qsdp.training_data import check_levels
-from qsdp.width import LEAST_NEURONS, MOST_NEURONS
 
 __all__ = ["AUTO", "LIMITED", "REFINEMENTS", "REFINEMENT_TIME", "TrainingOptions"]
 

@@ -15,6 +15,9 @@ from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_random_state, warn
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify, certify_stream
+from qsdp.choosing.beta import BetaChoice
+from qsdp.choosing.neurons import ENOUGH
+from qsdp.choosing.regression import RidgeFit
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.bilinear import is_cheap
 from qsdp.drawing import Drawing, check_memory_of_network, refined, timed_stage
@@ -27,11 +30,9 @@ from qsdp.refinement import Interrupted, best_at_interrupt
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import relaxation_of, with_network
 from qsdp.relaxation.shortfall import warn_of_choices
-from qsdp.ridge import BetaChoice, RidgeFit
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
-from qsdp.width import ENOUGH
 
 __all__ = [
     "QSDPResult",

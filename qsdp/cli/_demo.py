@@ -10,6 +10,7 @@ import typer
 from qsdp._utils.summary import format_share
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.certificates import Certificate
+from qsdp.choosing.neurons import MOST_NEURONS
 from qsdp.cli import _flags as flags
 from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._streams import stage
@@ -26,7 +27,6 @@ from qsdp.report.figures import (
 )
 from qsdp.report.rivals import mean_and_error
 from qsdp.report.sizes import LINEAR_BITS, rounded_linear
-from qsdp.width import MOST_NEURONS
 
 
 def demo(

@@ -16,6 +16,7 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import SECOND, SMALL
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
+from qsdp.choosing.regression import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit, moderate
 from qsdp.encoding import Encoding, EncodingRule, TableEncoder
 from qsdp.encoding.fitting import FEW
 from qsdp.encoding.scales import NO_GAIN, scaled_to_rows
@@ -33,7 +34,6 @@ from qsdp.estimators.thresholds import (
 )
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit, moderate
 from qsdp.training_data import quadratic_map
 
 __all__ = ["choose_encoder"]

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from qsdp._utils.validation import FloatArray
+from qsdp.choosing.beta import LeftOutOutputs
 from qsdp.estimators.choices import is_clear_gain
-from qsdp.ridge import LeftOutOutputs
 
 __all__ = ["decision_offsets"]
 

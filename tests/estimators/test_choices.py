@@ -14,6 +14,7 @@ import qsdp
 from qsdp import TrainingProblem
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
+from qsdp.choosing.regression import LeftOut, RidgeFit, left_out_fit
 from qsdp.encoding.scales import NO_GAIN
 from qsdp.estimators import choices, thresholds
 from qsdp.estimators.choices import (
@@ -31,7 +32,6 @@ from qsdp.estimators.choices import (
 )
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LeftOut, RidgeFit, left_out_fit
 
 RELU = (0.0937, 0.5, 0.4688)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import qsdp
+from qsdp.choosing.beta import LeftOutOutputs
 from qsdp.estimators.offsets import _likeliest, decision_offsets
-from qsdp.ridge import LeftOutOutputs
 
 
 def rows_of_classes(n: int = 4000, slope: float = 6.0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -11,13 +11,13 @@ import qsdp
 from qsdp import TrainingProblem
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
+from qsdp.choosing.regression import LeftOut
 from qsdp.encoding import Encoding, TableEncoder
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import thresholds_of
 from qsdp.estimators import thresholds
 from qsdp.estimators.thresholds import affordable_thresholds, distributions, thresholds_per_column, with_splits
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import LeftOut
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from block_problems import LOSSES, enumerated_optimum, random_blocks, random_pro
 
 import qsdp
 from qsdp import paper
+from qsdp.choosing.beta import choose_beta
 from qsdp.exceptions import InvalidInputError
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.joining import better_of, point_of, with_network
@@ -17,7 +18,6 @@ from qsdp.relaxation.scaled import ScaledProblem
 from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solvers.splitting import solve_splitting
-from qsdp.ridge import choose_beta
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate", "ignore::qsdp.exceptions.QSDPWarning")
 

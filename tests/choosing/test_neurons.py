@@ -13,13 +13,13 @@ from brute_force import random_problem, random_vector_problem
 import qsdp
 from qsdp import drawing
 from qsdp._utils import deadline
+from qsdp.choosing.neurons import ENOUGH, LEAST_NEURONS, MOST_NEURONS, deviation, least_deviation, more_neurons
 from qsdp.column_generation.master import Master
 from qsdp.losses import LOSSES
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import run_pipeline
 from qsdp.refinement import Trial
 from qsdp.refinement._moment_descent import MomentDescent
-from qsdp.width import ENOUGH, LEAST_NEURONS, MOST_NEURONS, deviation, least_deviation, more_neurons
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((80, 5))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import qsdp
 from qsdp import QuantizedNetworkClassifier, TrainingProblem
 from qsdp._utils import deadline
-from qsdp.relaxation.held_out import _folds, held_out_predictions
+from qsdp.estimators.held_out import _folds, held_out_predictions
 from qsdp.relaxation.rows import Cells, DistinctRows
 
 

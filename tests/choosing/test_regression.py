@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import qsdp
-from qsdp import TrainingProblem, ridge
+from qsdp import TrainingProblem
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
+from qsdp.choosing import regression
+from qsdp.choosing.beta import choose_beta
+from qsdp.choosing.regression import _SCALES, _STRENGTHS, Functions, LeftOut, left_out_fit, regression_targets
 from qsdp.losses import get_loss
 from qsdp.relaxation.rows import DistinctRows
-from qsdp.ridge import _SCALES, _STRENGTHS, Functions, LeftOut, choose_beta, left_out_fit, regression_targets
 
 
 def errors_of(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
@@ -143,9 +145,9 @@ def test_rows_that_are_not_left_out_train_too(monkeypatch: pytest.MonkeyPatch) -
     y = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=24)
     problem, rows = TrainingProblem(X, y, beta=1.0), DistinctRows.of(X)
     # Both train on all rows; for the same strength, the errors at the rows left out and the solutions are the same.
-    monkeypatch.setattr(ridge, "_STRENGTHS", np.array([0.01]))
+    monkeypatch.setattr(regression, "_STRENGTHS", np.array([0.01]))
     whole = LeftOut.of(problem, rows).best(problem.map.take(LeftOut.of(problem, rows).samples))
-    monkeypatch.setattr(ridge, "MOST_ROWS", 10)
+    monkeypatch.setattr(regression, "MOST_ROWS", 10)
     left_out = LeftOut.of(problem, rows, trained=24)
     part = left_out.best(problem.map.take(left_out.samples))
     assert part.errors.shape == (10,)
@@ -157,7 +159,7 @@ def test_the_first_rows_choose_the_scale_and_all_the_strength(monkeypatch: pytes
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     problem, rows = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.normal(size=60), beta=1.0), DistinctRows.of(X)
-    monkeypatch.setattr(ridge, "MOST_FUNCTIONS", 20)
+    monkeypatch.setattr(regression, "MOST_FUNCTIONS", 20)
     few, many = LeftOut.of(problem, rows, trained=10), LeftOut.of(problem, rows)
     best = min((few.best(few.data(problem, scale), scale) for scale in _SCALES), key=lambda fit: fit.errors.sum())
     found = left_out_fit(problem, rows)
@@ -321,7 +323,7 @@ def test_columns_far_from_zero_are_orthonormalised_before_they_are_squared(offse
 def test_beta_of_huge_and_tiny_data_is_that_of_data_in_other_units(
     power: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ridge, "MOST_FUNCTIONS", most)
+    monkeypatch.setattr(regression, "MOST_FUNCTIONS", most)
     monkeypatch.setattr(Functions.__init__, "__defaults__", (most,))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 6))
