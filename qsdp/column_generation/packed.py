@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
-from qsdp._utils.gap import relative
-from qsdp._utils.numeric import EPS, HALF_DIGITS, ROUNDING
-from qsdp._utils.tuning import FAR, MANY_ROWS, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, PATIENCE, ROUGH
+from qsdp._utils.numeric import HALF_DIGITS
+from qsdp._utils.tuning import FAR, MANY_ROWS, MOST_SIDE, NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.master import DualProof, Restricted, SharedSums
-from qsdp.column_generation.restricted import (
-    curvature_matrix,
-    descended,
-    nonnegative_minimum,
-    sampling_chances,
-)
+from qsdp.column_generation.restricted import Columns, Evaluated, SmoothProblem, curvature_matrix, sampling_chances
 from qsdp.losses import PiecewiseQuadratic
 from qsdp.relaxation.instance import Instance
 
@@ -37,52 +29,26 @@ _PER_ATOM, _KEPT = 3, 5
 _DOUBLE = FAR * float(np.finfo(np.float32).eps)
 
 
-@dataclass(frozen=True, eq=False)
-class _Evaluated:
-    r"""Loss and gradient at a network.
-
-    Attributes
-    ----------
-    x : ndarray of shape (C, P)
-        Packed entries of the network.
-    loss : float
-    gradient : ndarray of shape (C, P)
-        Gradient of the loss with respect to x.
-    prediction, nu : ndarray of shape (n, C) or None
-        Predictions and minus the gradient with respect to them, if they were computed.
-    """
-
-    x: FloatArray
-    loss: float
-    gradient: FloatArray
-    prediction: FloatArray | None = None
-    nu: FloatArray | None = None
-
-
 class _SquaredLoss:
     r"""Squared loss of one output from sums over the samples: :math:`x^T G x - 2 h^T x + \sum_i w_i y_i^2`."""
 
-    #: Number of steps for which second derivatives are used.
-    kept = 1
+    kept, inexact = 1, True
 
     def __init__(self, normal: Instance, matrix: FloatArray, products: FloatArray) -> None:
         self._matrix, self._products = matrix, products
         self._zero = normal.fit.value_at_zero
 
-    def at(self, x: FloatArray) -> _Evaluated:
-        """Evaluate the loss at the packed entries of a network."""
+    def at(self, x: FloatArray) -> Evaluated:
         image = self._matrix @ x[0]
         loss = self._zero - 2.0 * float(self._products @ x[0]) + float(x[0] @ image)
-        return _Evaluated(x, max(0.0, loss), 2.0 * (image - self._products)[None])
+        return Evaluated(x, max(0.0, loss), 2.0 * (image - self._products)[None])
 
-    def bound(self, point: _Evaluated, largest: float) -> tuple[float, float]:
-        """Maximise the dual value over multiples up to `largest` of minus the gradient; return it and the multiple."""
+    def bound(self, point: Evaluated, largest: float) -> tuple[float, float]:
         product = self._zero - float(self._products @ point.x[0])
         scale = min(largest, max(0.0, product / point.loss)) if point.loss > 0.0 else 0.0
         return scale * (2.0 * product - scale * point.loss), scale
 
     def refine(self) -> bool:
-        """Make second derivatives more accurate; return whether that is possible."""
         return False
 
     def sharpen(self) -> bool:
@@ -90,21 +56,19 @@ class _SquaredLoss:
         return False
 
     def images(self, vectors: FloatArray) -> FloatArray:
-        """Precompute the part of `hessian` that depends only on vectors (k, P), one row for each."""
         return 2.0 * (vectors @ self._matrix)
 
-    def hessian(self, point: _Evaluated, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
-        """Compute the second derivatives (k, k), or an approximation, along the vectors (k, P) of atoms."""
-        return vectors @ images.T
+    def hessian(self, point: Evaluated, columns: Columns, images: FloatArray) -> FloatArray:
+        return columns.vectors @ images.T
 
 
 class _SampledLoss:
-    """Smooth loss evaluated by passes over the samples, with second derivatives from a subset; see `_SquaredLoss`.
+    """Smooth loss evaluated by passes over the samples, with second derivatives from a subset; see `SmoothLoss`.
 
     Samples are drawn in proportion to their curvature, since most of them have next to none once a network fits them.
     """
 
-    kept = _KEPT
+    kept, inexact = _KEPT, True
 
     def __init__(self, normal: Instance) -> None:
         self._map, self._fit = normal.map.packed, normal.fit
@@ -116,17 +80,17 @@ class _SampledLoss:
         moderate = float(limits.tiny) < self._map.largest_stored**2 < float(limits.max)
         self._dtype: Any = np.float32 if moderate else np.float64
 
-    def at(self, x: FloatArray) -> _Evaluated:
+    def at(self, x: FloatArray) -> Evaluated:
         prediction = self._map.values_of(x, self._dtype)
         nu = -self._fit.gradient(prediction)
-        return _Evaluated(x, self._fit.value(prediction), -self._map.sums(nu, self._dtype).T, prediction, nu)
+        return Evaluated(x, self._fit.value(prediction), -self._map.sums(nu, self._dtype).T, prediction, nu)
 
     def sharpen(self) -> bool:
         changes = bool(self._dtype != np.float64)
         self._dtype = np.float64
         return changes
 
-    def bound(self, point: _Evaluated, largest: float) -> tuple[float, float]:
+    def bound(self, point: Evaluated, largest: float) -> tuple[float, float]:
         assert point.nu is not None
         # Near the optimum, the best multiple is one or the largest feasible one.
         scale = min(1.0, largest)
@@ -139,15 +103,15 @@ class _SampledLoss:
         self._least = max(self._least, 2 * self._drawn)
         return self._drawn < self._map.n_rows
 
-    def hessian(self, point: _Evaluated, vectors: FloatArray, images: FloatArray, atoms: Atoms) -> FloatArray:
+    def hessian(self, point: Evaluated, columns: Columns, images: FloatArray) -> FloatArray:
         assert point.prediction is not None
         curvature = self._fit.curvature(point.prediction)
-        chances = sampling_chances(curvature.traces(), max(self._least, _PER_ATOM * len(vectors)))
+        chances = sampling_chances(curvature.traces(), max(self._least, _PER_ATOM * len(columns.vectors)))
         chosen = np.flatnonzero(self._rng.random(len(chances)) < chances)
         self._drawn = len(chances) if np.all(chances == 1.0) else len(chosen)
         roots = 1.0 / np.sqrt(chances[chosen, None])
-        columns = roots * self._map.take(chosen).values_in_blocks(vectors, atoms.block)
-        return curvature_matrix(columns, curvature.take(chosen), self._fit.coupled_outputs(atoms.outputs))
+        values = roots * self._map.take(chosen).values_in_blocks(columns.vectors, columns.block)
+        return curvature_matrix(values, curvature.take(chosen), self._fit.coupled_outputs(columns.outputs))
 
 
 class PackedMaster(Restricted):
@@ -211,74 +175,21 @@ class PackedMaster(Restricted):
         """Solve to a relative duality gap `tol`, or until steps decrease too little or a time limit passes."""
         if tol < _DOUBLE and self._loss.sharpen():
             self._own = self._loss.at(self._own.x)
-        a, point, model, age, idle = self.weights, self._own, None, 0, 0
-        for _ in range(MOST_STEPS):
-            slopes, value, radius = self._slopes(point), self._total(a, point), self.normal.dual_radius
-            reached = max(radius, float((radius - slopes).max(initial=0.0)))
-            # A tiny penalty may vanish in normalised units.
-            largest = radius / reached if reached > 0.0 else 1.0
-            if relative(value - self._loss.bound(point, largest)[0], value) <= tol or deadline.over():
-                break
-            if model is None or age == self._loss.kept:
-                chosen = np.flatnonzero((a > 0.0) | (slopes < 0.0))
-                vectors, images = self._vectors[chosen], self._images[chosen]
-                model, age = (chosen, self._loss.hessian(point, vectors, images, self.atoms[chosen])), 0
-            moved = self._step(model, a, point, slopes)
-            if moved is None:
-                if age == 0 and not self._loss.refine():
-                    break
-                model = None
-                continue
-            (a, point), age = moved, age + 1
-            fall = value - self._total(a, point)
-            # Where the objective no longer falls but for rounding, steps may still improve the dual vector.
-            idle = idle + 1 if fall <= EPS * value else 0
-            if idle > PATIENCE:
-                if not self._loss.refine():
-                    break
-                model, idle = None, 0
-            if self._grown and fall < ROUGH * (value - self._best):
-                break
+        problem = self._problem()
+        a, point = problem.minimise(self.weights, self._own, tol, self._best if self._grown else None)
         self._grown = False
         self.weights, self._own, self._dual = a, point, point
-        self.objective = self._total(a, point) * self.units.value
+        self.objective = problem.total(a, point) * self.units.value
 
-    def _step(
-        self, model: tuple[npt.NDArray[np.intp], FloatArray], a: FloatArray, point: _Evaluated, slopes: FloatArray
-    ) -> tuple[FloatArray, _Evaluated] | None:
-        """Take a step with backtracking; return weights of the model's atoms and their point, or None at a minimum."""
-        (chosen, H), value = model, self._total(a, point)
-        own, small = a[chosen], ROUNDING * self.normal.dual_radius
-        change = np.zeros_like(a)
-        change[chosen] = nonnegative_minimum(H, slopes[chosen] - H @ own, own, small) - own
-        slope = float(slopes @ change)
-
-        def evaluate(weights: FloatArray) -> tuple[float, _Evaluated]:
-            reached = self._loss.at(self._entries(weights))
-            return self._total(weights, reached), reached
-
-        found = descended(evaluate, a, change, value, slope) if slope < 0.0 else None
-        return None if found is None else (found[0], found[2])
-
-    def _total(self, weights: FloatArray, point: _Evaluated) -> float:
-        return point.loss + self.normal.dual_radius * float(weights.sum())
-
-    def _entries(self, weights: FloatArray) -> FloatArray:
-        used = np.flatnonzero(weights)
-        owners = np.arange(len(self._dual.x))[:, None] == self.atoms.outputs[used]
-        x: FloatArray = (owners * weights[used]) @ self._vectors[used]
-        return x
-
-    def _slopes(self, point: _Evaluated) -> FloatArray:
-        """Compute the derivatives of the objective with respect to the weights (reduced costs)."""
-        every = self._vectors @ point.gradient.T
-        return self.normal.dual_radius + every[np.arange(len(every)), self.atoms.outputs]
+    def _problem(self) -> SmoothProblem:
+        columns = Columns(self._vectors, self.atoms.outputs, self.atoms.block, len(self._dual.x))
+        return SmoothProblem(self._loss, columns, self._images, np.full(len(self.atoms), self.normal.dual_radius))
 
     def centre_on(self, best: DualProof) -> None:
         """Set the stability centre of `pull` to the network of a proof."""
         self._centre = self._dual
 
-    def _halfway(self) -> _Evaluated:
+    def _halfway(self) -> Evaluated:
         return self._loss.at(0.5 * (self._centre.x + self._dual.x))
 
     def proof(self, upper: float) -> DualProof:
@@ -303,7 +214,7 @@ class PackedMaster(Restricted):
         """Drop the atoms of largest reduced costs if there are too many."""
         if len(self.atoms) <= MOST_SIDE:
             return
-        costs = np.where(self.weights > 0.0, -np.inf, self._slopes(self._dual))
+        costs = np.where(self.weights > 0.0, -np.inf, self._problem().slopes(self._dual))
         rows = np.sort(np.argsort(costs)[: max(MOST_SIDE // 2, int(np.count_nonzero(self.weights)))])
         self.select(rows)
 

@@ -1,16 +1,24 @@
 """Convex problem of the second layer for fixed neurons, by dense interior-point and Newton methods."""
 
 from qsdp.column_generation.restricted._best import RestrictedSolution, predict
-from qsdp.column_generation.restricted._nonnegative import descended, nonnegative_minimum
-from qsdp.column_generation.restricted._smooth import curvature_matrix, sampling_chances
+from qsdp.column_generation.restricted._nonnegative import nonnegative_minimum
+from qsdp.column_generation.restricted._smooth import (
+    Columns,
+    Evaluated,
+    SmoothProblem,
+    curvature_matrix,
+    sampling_chances,
+)
 from qsdp.column_generation.restricted._solve import check_solvable, is_solvable, solve_restricted
 from qsdp.column_generation.restricted._sparsify import sparsify
 
 __all__ = [
+    "Columns",
+    "Evaluated",
     "RestrictedSolution",
+    "SmoothProblem",
     "check_solvable",
     "curvature_matrix",
-    "descended",
     "is_solvable",
     "nonnegative_minimum",
     "predict",

@@ -38,27 +38,19 @@ class RestrictedSolution:
         central in the dual optimal set, which makes column generation converge faster than a vertex.
     objective, lower_bound : float
         Bounds on the restricted problem, evaluated at `weights` and `nu`.
-    iterations : int
     """
 
     weights: FloatArray
     nu: FloatArray
     objective: float
     lower_bound: float
-    iterations: int
 
 
 class Best:
     """Incumbent of a restricted problem: the best weights and the best dual vector so far, with their values."""
 
-    def __init__(
-        self,
-        F: FloatArray,
-        fit: DataFit,
-        penalties: FloatArray,
-        outputs: npt.NDArray[np.intp] | None = None,
-    ) -> None:
-        self.F, self.fit, self.penalties, self.outputs = F, fit, penalties, outputs
+    def __init__(self, F: FloatArray, fit: DataFit, penalties: FloatArray) -> None:
+        self.F, self.fit, self.penalties = F, fit, penalties
         self.weights = np.zeros(F.shape[1])
         self.nu = np.zeros_like(fit.target)
         self.objective = fit.value_at_zero
@@ -75,27 +67,16 @@ class Best:
     def stalled(self) -> bool:
         return self.iterations - self.improved > PATIENCE
 
-    def predict(self, weights: FloatArray) -> FloatArray:
-        return predict(self.F, weights, self.fit.target, self.outputs)
-
-    def correlations(self, nu: FloatArray) -> FloatArray:
-        """Compute the inner product of every column with the dual vector of its output."""
-        products = self.F.T @ nu
-        if self.outputs is None:
-            return products[:, 0]
-        chosen: FloatArray = products[np.arange(len(self.outputs)), self.outputs]
-        return chosen
-
     def update(self, weights: FloatArray, nu: FloatArray, iteration: int, mu: float) -> float:
         """Evaluate a pair of iterates and return the relative gap of the best pair."""
         self.iterations = iteration
-        objective = self.fit.value(self.predict(weights)) + float(self.penalties @ weights)
+        objective = self.fit.value((self.F @ weights)[:, None]) + float(self.penalties @ weights)
         if objective < PROGRESS * self.objective:
             self.improved = iteration
         if objective < self.objective:
             self.objective, self.weights = objective, weights.copy()
         nu = self.fit.project(nu)
-        excess = float((self.correlations(nu) / self.penalties).max(initial=0.0))
+        excess = float(((self.F.T @ nu)[:, 0] / self.penalties).max(initial=0.0))
         nu = nu / max(1.0, excess)
         bound = self.fit.dual_value(nu)
         if PROGRESS * bound > self.bound:
@@ -109,4 +90,4 @@ class Best:
         return gap
 
     def solution(self) -> RestrictedSolution:
-        return RestrictedSolution(self.weights, self.nu, self.objective, self.bound, self.iterations)
+        return RestrictedSolution(self.weights, self.nu, self.objective, self.bound)

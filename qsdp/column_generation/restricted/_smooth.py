@@ -1,18 +1,244 @@
-"""Restricted problem of smooth losses, by Newton steps over non-negative weights."""
+r"""Restricted problem of smooth losses: Newton's method over non-negative weights.
+
+An atom is a vector of r coordinates, and the loss is a function of weighted sums of such vectors, of shape (C, r) for C
+outputs. The coordinates are the values on the samples or, on blocks, packed entries of matrices.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import MOST_STEPS, SMALL
+from qsdp._utils.gap import relative
+from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.tuning import MOST_STEPS, PATIENCE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.restricted._best import Best, RestrictedSolution
+from qsdp.column_generation.restricted._best import RestrictedSolution
 from qsdp.column_generation.restricted._nonnegative import descended, nonnegative_minimum
 from qsdp.losses import Curvature, DataFit
 
-__all__ = ["curvature_matrix", "sampling_chances", "solve_smooth"]
+__all__ = [
+    "Columns",
+    "Evaluated",
+    "SmoothLoss",
+    "SmoothProblem",
+    "curvature_matrix",
+    "sampling_chances",
+    "solve_smooth",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Columns of a restricted problem: atoms in the coordinates of a loss.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (k, r)
+    outputs, block : ndarray of shape (k,)
+        Output and block of each atom.
+    n_outputs : int
+    """
+
+    vectors: FloatArray
+    outputs: npt.NDArray[np.intp]
+    block: npt.NDArray[np.intp]
+    n_outputs: int
+
+    def __getitem__(self, rows: Any) -> Columns:
+        return Columns(self.vectors[rows], self.outputs[rows], self.block[rows], self.n_outputs)
+
+    def combined(self, weights: FloatArray) -> FloatArray:
+        """Compute the weighted sums (C, r) of the columns of each output."""
+        used: Any = np.flatnonzero(weights)
+        if 2 * len(used) > len(weights):
+            # Selecting most columns takes longer than multiplying all of them.
+            used = slice(None)
+        vectors, weights = self.vectors[used], weights[used]
+        owners = np.arange(self.n_outputs)[:, None] == self.outputs[used]
+        sums: FloatArray = (owners * weights) @ vectors
+        return sums
+
+    def products(self, gradient: FloatArray) -> FloatArray:
+        """Compute the inner product of every column with the row of its output, for rows (C, r)."""
+        every = self.vectors @ gradient.T
+        chosen: FloatArray = every[np.arange(len(every)), self.outputs]
+        return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    r"""Loss and gradient at a network.
+
+    Attributes
+    ----------
+    x : ndarray of shape (C, r)
+        Coordinates of the network.
+    loss : float
+    gradient : ndarray of shape (C, r)
+        Gradient of the loss with respect to x.
+    prediction, nu : ndarray of shape (n, C) or None
+        Predictions and minus the gradient with respect to them, if they were computed.
+    """
+
+    x: FloatArray
+    loss: float
+    gradient: FloatArray
+    prediction: FloatArray | None = None
+    nu: FloatArray | None = None
+
+
+class SmoothLoss(Protocol):
+    """Smooth loss of networks in coordinates."""
+
+    #: Number of steps for which second derivatives are used, and whether gradients have rounding errors of sums.
+    kept: int
+    inexact: bool
+
+    def at(self, x: FloatArray) -> Evaluated:
+        """Evaluate the loss at the coordinates of a network."""
+
+    def bound(self, point: Evaluated, largest: float) -> tuple[float, float]:
+        """Maximise the dual value over multiples up to `largest` of minus the gradient; return it and the multiple."""
+
+    def refine(self) -> bool:
+        """Make second derivatives more accurate; return whether that is possible."""
+
+    def images(self, vectors: FloatArray) -> FloatArray:
+        """Precompute the part of `hessian` that depends only on vectors (k, r), one row for each."""
+
+    def hessian(self, point: Evaluated, columns: Columns, images: FloatArray) -> FloatArray:
+        """Compute the second derivatives (k, k), or an approximation, along columns."""
+
+
+class ValueLoss:
+    """Loss of the values on the samples."""
+
+    kept, inexact = 1, False
+
+    def __init__(self, fit: DataFit) -> None:
+        self._fit = fit
+
+    def at(self, x: FloatArray) -> Evaluated:
+        prediction = x.T
+        gradient = self._fit.gradient(prediction)
+        return Evaluated(x, self._fit.value(prediction), gradient.T, prediction, -gradient)
+
+    def bound(self, point: Evaluated, largest: float) -> tuple[float, float]:
+        assert point.nu is not None
+        # Near the optimum, the best multiple is one or the largest feasible one.
+        scale = min(1.0, largest)
+        return self._fit.dual_value(scale * self._fit.project(point.nu)), scale
+
+    def refine(self) -> bool:
+        return False
+
+    def images(self, vectors: FloatArray) -> FloatArray:
+        return np.zeros((len(vectors), 0))
+
+    def hessian(self, point: Evaluated, columns: Columns, images: FloatArray) -> FloatArray:
+        assert point.prediction is not None
+        outputs = self._fit.coupled_outputs(columns.outputs)
+        return curvature_matrix(columns.vectors.T, self._fit.curvature(point.prediction), outputs)
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothProblem:
+    r"""Problem of minimising :math:`L(\sum_j a_j f_j) + \sum_j c_j a_j` over :math:`a \ge 0`.
+
+    Attributes
+    ----------
+    loss : SmoothLoss
+        L.
+    columns : Columns
+        :math:`f_j`.
+    images : ndarray
+        What the loss has precomputed of them.
+    penalties : ndarray of shape (k,)
+    """
+
+    loss: SmoothLoss
+    columns: Columns
+    images: FloatArray
+    penalties: FloatArray
+
+    def minimise(
+        self, weights: FloatArray, point: Evaluated, tol: float, least: float | None = None
+    ) -> tuple[FloatArray, Evaluated]:
+        """Minimise to a relative gap `tol`, starting from weights and the point there; return both at the minimum.
+
+        Stop also if steps no longer decrease the objective, if a time limit passes, or if a step decreases it by
+        little of its distance to the value `least`.
+        """
+        a, model, age, idle = weights, None, 0, 0
+        for _ in range(MOST_STEPS):
+            slopes, value = self.slopes(point), self.total(a, point)
+            bound, _ = self.loss.bound(point, self.multiple(slopes))
+            if relative(value - bound, value) <= tol or deadline.over():
+                break
+            if model is None or age == self.loss.kept:
+                # Weights of zero whose slope is positive stay zero in this step.
+                chosen = np.flatnonzero((a > 0.0) | (slopes < 0.0))
+                model, age = (chosen, self.loss.hessian(point, self.columns[chosen], self.images[chosen])), 0
+            moved = self._step(model, a, point, slopes)
+            if moved is None:
+                if age == 0 and not self.loss.refine():
+                    break
+                model = None
+                continue
+            (a, point), age = moved, age + 1
+            fall = value - self.total(a, point)
+            # Where the objective no longer falls but for rounding, steps may still improve the dual vector.
+            idle = idle + 1 if fall <= EPS * value else 0
+            if idle > PATIENCE:
+                if not self.loss.refine():
+                    break
+                model, idle = None, 0
+            if least is not None and fall < ROUGH * (value - least):
+                break
+        return a, point
+
+    def _step(
+        self, model: tuple[npt.NDArray[np.intp], FloatArray], a: FloatArray, point: Evaluated, slopes: FloatArray
+    ) -> tuple[FloatArray, Evaluated] | None:
+        """Take a step with backtracking; return weights and their point, or None at a minimum of the model."""
+        (chosen, H), own = model, a[model[0]]
+        small = ROUNDING * float(self.penalties.min(initial=np.inf)) if self.loss.inexact else 0.0
+        change = np.zeros_like(a)
+        change[chosen] = nonnegative_minimum(H, slopes[chosen] - H @ own, own, small) - own
+        slope = float(slopes @ change)
+        if not slope < 0.0:
+            return None
+
+        def evaluate(weights: FloatArray) -> tuple[float, Evaluated]:
+            reached = self.at(weights)
+            return self.total(weights, reached), reached
+
+        found = descended(evaluate, a, change, self.total(a, point), slope)
+        return None if found is None else (found[0], found[2])
+
+    def at(self, weights: FloatArray) -> Evaluated:
+        """Evaluate the loss at weights."""
+        return self.loss.at(self.columns.combined(weights))
+
+    def total(self, weights: FloatArray, point: Evaluated) -> float:
+        """Return the objective of weights from the loss at their point."""
+        return point.loss + float(self.penalties @ weights)
+
+    def slopes(self, point: Evaluated) -> FloatArray:
+        """Compute the derivatives of the objective with respect to the weights (reduced costs)."""
+        return self.penalties + self.columns.products(point.gradient)
+
+    def multiple(self, slopes: FloatArray) -> float:
+        """Return the largest multiple, up to one, of minus the gradient that is feasible for all columns."""
+        reached = np.maximum(self.penalties, self.penalties - slopes)
+        # A tiny penalty may vanish in normalised units.
+        ratios = np.divide(self.penalties, reached, out=np.ones_like(reached), where=reached > 0.0)
+        return float(ratios.min(initial=1.0))
 
 
 def solve_smooth(
@@ -23,29 +249,16 @@ def solve_smooth(
     tol: float,
     start: FloatArray,
 ) -> RestrictedSolution:
-    best, a = Best(F, fit, penalties, outputs), start
-
-    def evaluate(weights: FloatArray) -> tuple[float, FloatArray]:
-        prediction = best.predict(weights)
-        return fit.value(prediction) + float(penalties @ weights), prediction
-
-    value, prediction = evaluate(a)
-    for iteration in range(MOST_STEPS):
-        gradient = fit.gradient(prediction)
-        if best.update(a, -gradient, iteration, np.inf) <= tol or best.stalled or deadline.over():
-            break
-        slope = penalties + best.correlations(gradient)
-        # Weights of zero whose slope is positive stay zero in this step.
-        chosen = np.flatnonzero((a > 0.0) | (slope < 0.0))
-        own = a[chosen]
-        H = curvature_matrix(F[:, chosen], fit.curvature(prediction), None if outputs is None else outputs[chosen])
-        change = np.zeros_like(a)
-        change[chosen] = nonnegative_minimum(H, slope[chosen] - H @ own, own) - own
-        moved = descended(evaluate, a, change, value, float(slope @ change))
-        if moved is None:
-            break
-        a, value, prediction = moved
-    return best.solution()
+    """Solve the problem of columns (n, k) that feed `outputs`, or a single output."""
+    k, C = F.shape[1], fit.target.shape[1]
+    zero = np.zeros(k, dtype=np.intp)
+    columns = Columns(F.T, zero if outputs is None else outputs, zero, C)
+    loss = ValueLoss(fit)
+    problem = SmoothProblem(loss, columns, loss.images(columns.vectors), penalties)
+    weights, point = problem.minimise(start, problem.at(start), tol)
+    bound, scale = loss.bound(point, problem.multiple(problem.slopes(point)))
+    assert point.nu is not None
+    return RestrictedSolution(weights, scale * fit.project(point.nu), problem.total(weights, point), bound)
 
 
 def curvature_matrix(F: FloatArray, curvature: Curvature, outputs: npt.NDArray[np.intp] | None) -> FloatArray:
