@@ -193,7 +193,6 @@ FIELDS: dict[str, tuple[str, tuple[int, ...]]] = {
     "cut_weights": ("float", (1,)),
     # the claims
     "bound_type": ("text", (0,)),
-    "arithmetic": ("text", (0,)),
     "lower_bound": ("float", (0,)),
     "objective": ("float", (0,)),
 }
@@ -206,7 +205,7 @@ BLOCKS = {"sizes", "linear", "omega", "block"}
 CUTS = {name for name in FIELDS if name.startswith("cut")}
 PROBLEM = {"beta", "loss", "parameters", "activation", "levels", "U", "V", "alpha"}
 PROOF = {"order", "leaves", "lengths", "signs", "shifted", "shifts"}
-CLAIMS = {"bound_type", "arithmetic", "lower_bound", "objective"}
+CLAIMS = {"bound_type", "lower_bound", "objective"}
 
 
 class ClaimError(Exception):
@@ -1418,9 +1417,8 @@ def answer(options: argparse.Namespace) -> int:
     end = time.monotonic() + options.time_limit
     try:
         f, source, digest = read(options.file, options.data, end)
-        bound_type, arithmetic = str(f["bound_type"]), str(f["arithmetic"])
+        bound_type = str(f["bound_type"])
         need(bound_type in ("sdp", "exact"), f"bound_type: {bound_type!r:.40} is unknown")
-        need(arithmetic in ("float", "verified"), f"arithmetic: {arithmetic!r:.40} is unknown")
         with np.errstate(all="ignore"):
             objective, bound, value, penalty = check(f, end=end)
     except OSError as error:
@@ -1445,7 +1443,7 @@ def answer(options: argparse.Namespace) -> int:
     print(f"proof        {np.sum(shifted)} leaves by eigenvalues, {np.sum(~shifted)} enumerated, {cuts} cuts: u'M(nu)v")
     print(f"             at most {value:.12g}, beta D = {penalty:.17g}")
     print(f"lower bound  {bound:.12g} (computed; claimed {float(f['lower_bound']):.12g})")
-    print(f"             ({bound_type} bound, {arithmetic} arithmetic: stated, not checked)")
+    print(f"             ({bound_type} bound: stated, not checked)")
     print(f"gap          {objective - bound:.4g}, relative {(objective - bound) / objective if objective else 0.0:.4g}")
     print(
         f"yes: every such network, of any width, has an objective of at least {bound:.12g}, to a relative {TOLERANCE:g}"

@@ -198,19 +198,15 @@ print(f"objective of the network:         {optimum.objective:.6f}")
 # %% [markdown]
 # ## For somebody who does not trust us
 #
-# The file holds data, network, dual vector and the proof that bounds all prices; `arithmetic="verified"` guards against
-# rounding. `qsdp-check` is one file that needs only NumPy and imports nothing from the library.
+# The file holds data, network, dual vector and the proof that bounds all prices; no rounding makes the
+# bound wrong. `qsdp-check` is one file that needs only NumPy and imports nothing from the library.
 
 # %%
 file = tempfile.mkdtemp() + "/diabetes.cert"
-verified = qsdp.certify(
-    optimum.network,
-    problem,
-    relaxation,
-    bound_type="exact",
-    arithmetic="verified",
+proven = qsdp.certify(
+    optimum.network, problem, relaxation, bound_type="exact"
 )
-verified.save(file)
+proven.save(file)
 code = qsdp_check.main([file])
 
 # %% [markdown]

@@ -183,17 +183,19 @@ class ScaledRows:
 
 @dataclass(frozen=True, eq=False)
 class PackedRows:
-    """Packed rows of blocks, regarded as exact, and the exponent of their unit."""
+    """Packed rows of blocks, regarded as exact, the exponent of their unit, and factors of their entries, (P,)."""
 
     layout: Layout
     rows: npt.NDArray[Any]
     exponent: int
+    factors: FloatArray
 
     def matrices(self, nu: FloatArray, defects: FloatArray) -> list[tuple[FloatArray, float]]:
         r"""Return for each block :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`."""
         sums, errors = np.zeros((2, self.layout.n_entries))
         n = len(self.rows)
         step = max(1, math.isqrt(n))
+        # Two of the twelve roundings are those of a factor and of the product with it.
         roundings = gamma(step + -(-n // step) + 12) * np.abs(nu) + defects
         for start in range(0, n, step):
             some = slice(start, start + step)
@@ -201,9 +203,10 @@ class PackedRows:
             sums += nu[some] @ part
             errors += roundings[some] @ np.abs(part)
         # Products and entries below the smallest floats are lost.
-        sizes = self.layout.counts * (np.ldexp(errors + n * _UNDERFLOW, self.exponent) + LEAST)
-        blocks = MARGIN * np.add.reduceat(sizes, self.layout.starts[:-1])
-        return list(zip(self.layout.matrices(np.ldexp(sums, self.exponent)[None]), blocks.tolist(), strict=True))
+        lost = np.abs(self.factors) * np.ldexp(errors + n * _UNDERFLOW, self.exponent) + LEAST
+        blocks = MARGIN * np.add.reduceat(self.layout.counts * lost, self.layout.starts[:-1])
+        entries = np.ldexp(sums, self.exponent) * self.factors
+        return list(zip(self.layout.matrices(entries[None]), blocks.tolist(), strict=True))
 
 
 # -- semidefinite matrices ------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ WORKS: dict[str, Callable[[Any], Any]] = {
     "shape_covariance": lambda a: qsdp.sample_network(qsdp.shape_covariance(a.relaxation), 50),
     "solve_and_sample": lambda a: str(a.result._summary()),
     "resample": lambda a: a.result.resample(10),
-    "certify": lambda a: qsdp.certify(a.network, a.problem, a.relaxation, bound_type="exact", arithmetic="verified"),
+    "certify": lambda a: qsdp.certify(a.network, a.problem, a.relaxation, bound_type="exact"),
     "certify statistics": lambda a: qsdp.certify(
         a.network, qsdp.TrainingProblem.from_statistics(a.statistics, beta=a.problem.beta), bound_type="exact"
     ),

@@ -31,11 +31,10 @@ def test_missing_targets_are_named() -> None:
 
 
 class Bare(Logistic):
-    """A loss without second derivatives and without verified bounds."""
+    """A loss without second derivatives."""
 
     name = "bare"
     curvature = Loss.curvature
-    guarded_values = Loss.guarded_values
 
 
 def test_missing_members_of_a_loss_are_named() -> None:
@@ -45,12 +44,8 @@ def test_missing_members_of_a_loss_are_named() -> None:
     assert problem.objective(qsdp.polish(network, problem, random_state=0)) <= problem.objective(network)
     with pytest.raises(qsdp.QSDPError, match="define curvature"):
         qsdp.refit(network, problem)
-    with pytest.raises(qsdp.QSDPError, match="Bare does not define"):
-        qsdp.certify(network, problem, relaxation, arithmetic="verified")
     with pytest.raises(NotImplementedError, match="Bare does not define curvature"):
         Bare().curvature(X[:, 0], X[:, 1])
-    with pytest.raises(NotImplementedError, match="Bare does not define guarded_values"):
-        Bare().guarded_values(X[:, 0], X[:, 1])
 
 
 def test_no_error_is_raised_without_a_message() -> None:

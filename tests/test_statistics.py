@@ -608,11 +608,10 @@ def test_memory_with_a_device_counts_its_full_matrix():
 @pytest.mark.parametrize(
     "use",
     [
-        lambda problem, network: qsdp.certify(network, problem, arithmetic="verified"),
         lambda problem, network: problem.take([0, 1]),
         lambda problem, network: problem.X,
     ],
-    ids=["verified", "take", "X"],
+    ids=["take", "X"],
 )
 def test_what_needs_rows_says_so(use):
     X, y, _ = rows()

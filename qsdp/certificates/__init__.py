@@ -6,7 +6,7 @@ from qsdp.certificates.certificate import (
     certificate_of,
     load_certificate,
 )
-from qsdp.certificates.certifying import certify, guarded
+from qsdp.certificates.certifying import certify
 from qsdp.certificates.checks import check_fits, check_relaxation
 from qsdp.certificates.passes import certify_stream
 
@@ -18,6 +18,5 @@ __all__ = [
     "certify_stream",
     "check_fits",
     "check_relaxation",
-    "guarded",
     "load_certificate",
 ]

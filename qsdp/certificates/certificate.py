@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
 import numpy as np
 
@@ -16,14 +15,13 @@ from qsdp._utils.summary import Summarized, Summary, format_share, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.certificates.checks import check_fits
 from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
-from qsdp.certificates.proof import Proof, check_proof, check_tree, scaled_tree, tree_bound
+from qsdp.certificates.proof import Proof, check_proof, scaled_tree
 from qsdp.certificates.row_sums import RowsProof
+from qsdp.certificates.verification import proven_bound
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.bounds import best_scale, entry_size, feasible_scale, largest_scale
-from qsdp.relaxation.instance import Instance
 
 __all__ = [
     "Certificate",
@@ -42,13 +40,12 @@ class Certificate(Summarized, Gap):
     Attributes
     ----------
     lower_bound : float
-        No network, of any width and with any weights, has a smaller objective.
+        No network, of any width and with any weights, has a smaller objective. This holds for any rounding of the
+        computer. If sums or streams stand for the rows, it holds up to their stated rounding.
     objective : float
         Objective (24) of the certified network; nan if it is not known.
     bound_type : {"sdp", "exact"}
         Whether pricing values were bounded by the semidefinite relaxation, or their maximum was computed exactly.
-    arithmetic : {"float", "verified"}
-        "verified": the bound holds for any rounding of the computer, see `qsdp.certificates.verification`.
     proof : Proof, RowsProof or None
         Everything needed to recompute the bound, except rows that were read in batches. It is ignored when
         certificates are compared.
@@ -57,7 +54,6 @@ class Certificate(Summarized, Gap):
     lower_bound: float
     objective: float
     bound_type: str = "sdp"
-    arithmetic: str = "float"
     proof: Proof | RowsProof | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -116,7 +112,7 @@ class Certificate(Summarized, Gap):
                 "a certificate without a proof cannot be saved; an estimator loses its proof, which holds the training "
                 "data, when it is pickled or saved"
             )
-        claims = {name: getattr(self, name) for name in ("bound_type", "arithmetic", "lower_bound", "objective")}
+        claims = {name: getattr(self, name) for name in ("bound_type", "lower_bound", "objective")}
         stored = "sums" if isinstance(include_data, str) and include_data == "sums" else False
         stored = stored or check_flag("include_data", include_data)
         if isinstance(self.proof, RowsProof):
@@ -136,8 +132,7 @@ class Certificate(Summarized, Gap):
         )
 
     def _summary(self) -> Summary:
-        bound = f"{self.bound_type}, {self.arithmetic} arithmetic"
-        return Summary("Certificate", [*gap_rows(self, "of this network"), ("bound type", bound)])
+        return Summary("Certificate", [*gap_rows(self, "of this network"), ("bound type", self.bound_type)])
 
 
 def certificate_of(
@@ -174,67 +169,23 @@ def certificate_of(
     Returns
     -------
     Certificate
-        Computed in ordinary floating point, less an allowance for rounding. Its proof holds the scaled `nu` and trees.
+        Its bound holds for any rounding, see `qsdp.roundoff`. Its proof holds the scaled `nu` and trees.
     """
     check_fits(network, problem)
     check_choice("bound_type", bound_type, BOUND_TYPES)
     nu = problem.columns(nu)
     check_proof(problem, nu, trees)
-    inside = problem.data_fit.project(np.asarray(nu, dtype=np.float64))
-    evaluated = _uppers(problem, inside, np.abs(inside - nu), trees, uppers)
-    parts = problem.parts
-    columns = (np.split(array, len(parts), axis=-1) for array in (inside, evaluated))
-    bounds = [_scaled(part, np.ascontiguousarray(nu), own) for part, nu, own in zip(parts, *columns, strict=True)]
-    value = sum(bound for bound, _ in bounds)
-    scales = np.repeat([scale for _, scale in bounds], problem.n_outputs // len(parts))
+    value, inside, scales = proven_bound(problem, nu, trees, uppers)
     factors = np.repeat(scales, len(trees) // len(scales))
-    objective = problem.objective(network)
-    return Certificate(
-        # The proven bound may exceed an optimal objective by its rounding; smaller bounds are proven as well.
-        lower_bound=max(0.0, min(value, objective)),
-        objective=objective,
-        bound_type=bound_type,
-        proof=Proof(
-            problem,
-            network,
-            read_only(inside * scales),
-            tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(trees, factors, strict=True)),
-        ),
+    proof = Proof(
+        problem,
+        network,
+        read_only(inside * scales),
+        tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(trees, factors, strict=True)),
     )
-
-
-def _uppers(
-    problem: TrainingProblem,
-    nu: FloatArray,
-    moved: FloatArray,
-    trees: Sequence[BoundTree],
-    known: Sequence[float | None] | None,
-) -> FloatArray:
-    r"""Compute the upper bounds on the pricing values of :math:`M_\nu` that the trees prove.
-
-    A known bound is that of a dual vector from which `nu` was moved, by the rounding of numbers that may be large. As
-    the tree is of the other matrix, its bound grows by up to the side of its shifts times half of the sum of the
-    changes of entries. If that is more than rounding, a tree of one leaf is evaluated again.
-    """
-    # Computed only if some tree needs it.
-    matrices = cache(lambda: problem.map.adjoints(nu))
-    uppers = []
-    changes = entry_size(problem.map, moved)
-    for k, (tree, change) in enumerate(zip(trees, changes.tolist(), strict=True)):
-        check_tree(tree, problem.size)
-        upper, needed = None if known is None else known[k], (problem.size + 1.0) * change
-        settled = upper is not None and (len(tree.leaves) > 1 or needed <= ROUNDING * upper)
-        uppers.append(upper + needed if settled else tree_bound(matrices()[k], tree))
-    return np.array(uppers)
-
-
-def _scaled(problem: TrainingProblem, nu: FloatArray, uppers: FloatArray) -> tuple[float, float]:
-    """Compute the best bound that multiples of `nu` prove, at least 0, and the multiple."""
-    instance = Instance.of(problem)
-    scale = best_scale(instance.fit, nu, largest_scale(instance, nu, uppers))
-    scale = feasible_scale(instance, nu, uppers, scale)
-    value = instance.guarded_dual_value(scale * nu)
-    return (value, scale) if value > 0.0 else (0.0, 0.0)
+    objective = problem.objective(network)
+    # The proven bound may exceed an optimal objective by the rounding of the objective; smaller bounds are proven, too.
+    return Certificate(min(value, objective), objective, bound_type, proof)
 
 
 def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Certificate:

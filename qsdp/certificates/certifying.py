@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,10 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.progress import ProgressBar, progress
-from qsdp._utils.validation import FloatArray, check_choice, check_verbose, read_only
+from qsdp._utils.validation import FloatArray, check_choice, check_verbose
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of
 from qsdp.certificates.checks import as_bilinear, check_fits, check_relaxation
-from qsdp.certificates.proof import Proof, root_tree, scaled_tree
-from qsdp.certificates.verification import check_guarded, verified_scales
+from qsdp.certificates.proof import root_tree
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
@@ -24,9 +23,7 @@ from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.memory import check_memory
 
-__all__ = ["certify", "guarded"]
-
-ARITHMETICS = ("float", "verified")
+__all__ = ["certify"]
 
 
 def certify(
@@ -35,7 +32,6 @@ def certify(
     relaxation: Relaxation | None = None,
     *,
     bound_type: str = "sdp",
-    arithmetic: str = "float",
     time_limit: float | None = None,
     verbose: bool | int = False,
 ) -> Certificate:
@@ -57,9 +53,6 @@ def certify(
         loss is smooth, the latter proves an optimal network optimal. The best of all bounds is used. At the kinks of
         the hinge or the absolute loss, the gradient proves less: use
         ``column_generation(problem, start=network).certificate``.
-    arithmetic : {"float", "verified"}, default="float"
-        "verified" guards the bound against all rounding, see `qsdp.certificates.verification`. It can leave a bound of
-        0, if multipliers are too close to the ends of their domain, as with nearly separable classes.
     time_limit : float, optional
         Seconds, > 0, checked between iterations of a relaxation that is solved here and during exact pricing; then the
         bound is computed. An unfinished maximum still has a valid bound, but the certificate's `bound_type` is then
@@ -70,8 +63,8 @@ def certify(
     Raises
     ------
     InvalidInputError
-        The network does not match the problem, the relaxation belongs to another problem, a verified bound is requested
-        for a loss without guarded values, or the proof of an exact bound needs more than the main memory.
+        The network does not match the problem, the relaxation belongs to another problem, or the proof of an exact
+        bound needs more than the main memory.
 
     Examples
     --------
@@ -83,59 +76,37 @@ def certify(
     True
     """
     exact = check_choice("bound_type", bound_type, BOUND_TYPES) == "exact"
-    check_choice("arithmetic", arithmetic, ARITHMETICS)
     if not isinstance(problem, TrainingProblem):
         raise InvalidTypeError(
             f"problem must be a TrainingProblem; got {type(problem).__name__}. Use TrainingProblem.from_statistics for "
             "SufficientStatistics, and certify_stream for rows in batches"
         )
     check_verbose(verbose)
-    request = _Request(exact, arithmetic == "verified", verbose)
-    with deadline.after(time_limit):
-        return _certified(network, problem, relaxation, request)
-
-
-@dataclass(frozen=True)
-class _Request:
-    """Options of a certificate: exact pricing, verified arithmetic, and the progress bar."""
-
-    exact: bool
-    verified: bool
-    verbose: bool | int
-
-
-def _certified(network: Any, problem: TrainingProblem, relaxation: Any, request: _Request) -> Certificate:
-    network = as_bilinear(network, problem)
-    check_fits(network, problem)
-    if request.verified:
-        problem.require_rows("arithmetic='verified'")
-        check_guarded(problem.loss)
+    converted: Any = as_bilinear(network, problem)
+    check_fits(converted, problem)
     if relaxation is not None:
         check_relaxation(relaxation, problem)
-    if request.exact:
+    if exact:
         check_memory(problem, proven=True)
-    with progress(request.verbose) as stages:
+    with deadline.after(time_limit), progress(verbose) as stages:
         if relaxation is None:
-            with deadline.fraction(0.5 if request.exact else 1.0):
-                relaxation = solve_relaxation(problem, verbose=request.verbose)
+            with deadline.fraction(0.5 if exact else 1.0):
+                relaxation = solve_relaxation(problem, verbose=verbose)
         with stages.stage("certify") as bar:
-            certificate = _of_relaxation(network, relaxation)
-            for priced in _exact(network, relaxation, bar) if request.exact else ():
+            certificate = _of_relaxation(converted, relaxation)
+            for priced in _exact(converted, relaxation, bar) if exact else ():
                 # An exact bound may fall short of the relaxation's by its own allowance for rounding.
                 preferred = priced.bound_type == "exact" and certificate.bound_type != "exact"
                 if priced.lower_bound >= (1.0 - ROUNDING if preferred else 1.0) * certificate.lower_bound:
                     certificate = priced
-            return guarded(certificate) if request.verified else certificate
+            return certificate
 
 
 def _of_relaxation(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation) -> Certificate:
     problem, dual = relaxation.problem, relaxation.bound
     # If nu is zero, it needs no weights, but those of the relaxation are all ones.
     weights = dual.z * np.repeat(np.any(dual.nu, axis=0), problem.map.n_blocks)[:, None]
-    trees = tuple(root_tree(z) for z in weights)
-    proof = Proof(problem, network, read_only(dual.nu.copy()), trees)
-    objective = problem.objective(network)
-    return Certificate(max(0.0, min(relaxation.lower_bound, objective)), objective, proof=proof)
+    return certificate_of(problem, network, dual.nu, [root_tree(z) for z in weights], "sdp")
 
 
 def _exact(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation, bar: ProgressBar) -> Iterator[Certificate]:
@@ -148,7 +119,7 @@ def _exact(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation, bar:
         inside = instance.fit.project(nu)
         if not np.all(np.isfinite(inside)):
             continue
-        proven: list[tuple[BoundTree, bool]] = []
+        proven: list[tuple[BoundTree, float | None, bool]] = []
         for k, M in enumerate(instance.adjoints(inside)):
             if not deadline.over():
                 with deadline.fraction(1.0 / remaining):
@@ -157,28 +128,18 @@ def _exact(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation, bar:
             if proven:
                 bar.count(total - remaining, total, f"{total - remaining} of {total} pricing problems")
         if len(proven) == instance.n_matrices:
-            finished = all(exact for _, exact in proven)
-            trees = [tree for tree, _ in proven]
-            yield certificate_of(problem, network, inside, trees, "exact" if finished else "sdp")
+            trees, uppers, finished = zip(*proven, strict=True)
+            yield certificate_of(problem, network, inside, trees, "exact" if all(finished) else "sdp", uppers)
 
 
-def _priced(problem: TrainingProblem, k: int, M: FloatArray, shift: FloatArray | None) -> list[tuple[BoundTree, bool]]:
-    """Compute a tree for the k-th matrix and whether its bound is exact; an empty list if the time limit passed."""
+def _priced(
+    problem: TrainingProblem, k: int, M: FloatArray, shift: FloatArray | None
+) -> list[tuple[BoundTree, float | None, bool]]:
+    """Compute a tree for the k-th matrix, its bound, and whether that is exact; nothing if the time limit passed."""
     layout = problem.blocks
     if layout is not None and layout.linear[k % layout.n_blocks]:
         # The matrix is diagonal, so the values of all pairs of signs are at most the sum of its magnitudes.
-        return [(root_tree(np.abs(M.diagonal())), True)]
+        sizes = np.abs(M.diagonal())
+        return [(root_tree(sizes), math.nextafter(math.fsum(sizes), math.inf), True)]
     result = BilinearOracle(problem.size).prove(M, max_atoms=0, shift=shift)
-    return [(result.trees[0], result.exact)] if result.trees and result.trees[0].leaves else []
-
-
-def guarded(certificate: Certificate) -> Certificate:
-    """Recompute the bound of a certificate from its proof in verified arithmetic."""
-    proof = certificate.proof
-    assert isinstance(proof, Proof)
-    value, nu, scales = verified_scales(proof.problem, proof.nu, proof.trees)
-    factors = np.repeat(scales, len(proof.trees) // len(scales))
-    trees = tuple(scaled_tree(tree, float(scale)) for tree, scale in zip(proof.trees, factors, strict=True))
-    scaled = read_only(nu * scales)
-    bound = min(value, certificate.objective)
-    return replace(certificate, lower_bound=bound, arithmetic="verified", proof=replace(proof, nu=scaled, trees=trees))
+    return [(result.trees[0], result.upper, result.exact)] if result.trees and result.trees[0].leaves else []

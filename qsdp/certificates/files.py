@@ -122,7 +122,7 @@ def _data(problem: TrainingProblem) -> dict[str, Any]:
 
 
 def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, include_data: bool | str) -> None:
-    """Write a proof and the claims bound_type, arithmetic, lower_bound and objective to a file, atomically."""
+    """Write a proof and the claims bound_type, lower_bound and objective to a file, atomically."""
     problem, network = proof.problem, proof.network
     loss = _loss_arrays(problem.loss)
     _check_objective(proof, problem.data_fit)
@@ -281,19 +281,20 @@ def _read(
 ) -> tuple[Proof | RowsProof | None, dict[str, Any]]:
     if str(arrays["loss"]) == "piecewise quadratic" or {"interval", "inverse_curvature", "label"} & set(arrays):
         raise StorageError(f"it has a stored user-defined loss; files hold only the losses {', '.join(LOSSES)}")
-    claims = {name: str(arrays[name]) for name in ("bound_type", "arithmetic")}
-    numbers = {name: float(arrays[name]) for name in ("lower_bound", "objective")}
-    if claims["bound_type"] not in {"sdp", "exact"} or claims["arithmetic"] not in {"float", "verified"}:
-        raise StorageError(f"it claims an unknown bound type, {claims['bound_type']!r}, {claims['arithmetic']!r}")
-    if not np.all(np.isfinite(list(numbers.values()))):
+    bound_type = str(arrays["bound_type"])
+    if bound_type not in {"sdp", "exact"}:
+        raise StorageError(f"it claims an unknown bound type, {bound_type!r}")
+    claims: Claims = {"bound_type": bound_type}
+    claims |= {name: float(arrays[name]) for name in ("lower_bound", "objective")}
+    if not np.all(np.isfinite([claims["lower_bound"], claims["objective"]])):
         raise StorageError("its objective or bound is not finite")
     if "scores" in arrays and "gram" not in arrays:
         if problem is not None:
             raise StorageError("it was made from batches of rows, not from a TrainingProblem")
-        return _rows_proof(arrays), {**claims, **numbers}
+        return _rows_proof(arrays), claims
     stored = _of_sums(arrays, problem) if "gram" in arrays else _problem(arrays, problem)
     if stored is None:
-        return None, {**claims, **numbers}
+        return None, claims
     network = _network(arrays, stored)
     if "gram" in arrays:
         prices = stored.map.layout.prices[stored.map.layout.block]
@@ -304,7 +305,7 @@ def _read(
     check_proof(stored, nu, trees)
     for tree in trees:
         check_tree(tree, stored.size)
-    return Proof(stored, network, nu, trees), {**claims, **numbers}
+    return Proof(stored, network, nu, trees), claims
 
 
 def _network(arrays: dict[str, npt.NDArray[Any]], problem: TrainingProblem) -> BilinearNetwork | BlockNetwork:

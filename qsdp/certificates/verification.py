@@ -1,13 +1,4 @@
-r"""Verified arithmetic: lower bounds that hold for any rounding of the computer.
-
-IEEE double precision is assumed: an operation errs by a factor :math:`1 + \delta`,
-:math:`|\delta| \le u = 2^{-53}`, and by at most :math:`2^{-1022}` where it underflows. A sum of products of n terms
-then errs, in any order and with or without fused operations, by at most :math:`\gamma_n = n u / (1 - n u)` times the
-sum of the magnitudes (Higham, *Accuracy and Stability of Numerical Algorithms*, chapter 3). The library's matrix
-products are trusted to sum products. Its Cholesky factorisation and eigenvalues are not trusted at all, but checked.
-
-Error terms are also computed in floating point and multiplied by 1.01, which far exceeds their own rounding.
-"""
+"""The lower bound that a dual vector and bounds on its pricing values prove, for any rounding; see `qsdp.roundoff`."""
 
 from __future__ import annotations
 
@@ -16,47 +7,43 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from qsdp._utils.numeric import SAFE
+from qsdp._utils.numeric import ROUNDING, SAFE
 from qsdp._utils.validation import FloatArray
-from qsdp.certificates.proof import check_proof, check_tree, scaled_tree, tree_bound
-from qsdp.exceptions import InvalidInputError
-from qsdp.losses import DataFit, Loss
+from qsdp.certificates.proof import check_tree, tree_bound
+from qsdp.losses import DataFit
 from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
+from qsdp.relaxation.bounds import best_scale, entry_size, pricing_roundings
+from qsdp.relaxation.instance import Instance
 from qsdp.roundoff import ATTEMPTS, PackedRows, ScaledRows
 
-__all__ = [
-    "check_guarded",
-    "verified_scales",
-]
+__all__ = ["proven_bound"]
 
 #: Unit of the smallest dual vectors; scaled to one, they keep the penalty clear of overflow and underflow.
 _SMALLEST = 2.0**-450
 
-
-def check_guarded(loss: Loss) -> None:
-    """Raise `InvalidInputError` unless bounds can be verified for the loss."""
-    if not loss.has_guarded_values:
-        raise InvalidInputError(
-            f"arithmetic must be 'float' for the {loss.name} loss: verified bounds need guarded_values, which "
-            f"{type(loss).__name__} does not define"
-        )
+#: Smallest penalty next to which products that underflow vanish, for data up to 1e100.
+_CLEAR = 2.0**-300
 
 
-def verified_scales(
-    problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]
+def proven_bound(
+    problem: TrainingProblem,
+    nu: FloatArray,
+    trees: Sequence[BoundTree],
+    uppers: Sequence[float | None] | None = None,
 ) -> tuple[float, FloatArray, FloatArray]:
-    r"""Compute a lower bound on :math:`p_b^*` that holds for any rounding, at least 0, and what proves it.
+    r"""Compute the best lower bound on :math:`p_b^*` that multiples of a dual vector prove, at least 0.
 
     Parameters
     ----------
     problem : TrainingProblem
-        Its data are taken as exact.
-    nu : ndarray of shape (n,) or (n, C)
-        Dual vector. It is projected onto the domain of the conjugate, and scaled down until no pricing value exceeds
-        the penalty :math:`\beta D`.
+        Its data are taken as exact; sums that stand for samples have a stated rounding.
+    nu : ndarray of shape (n, C)
+        Dual vector. It is projected onto the domain of the conjugate.
     trees : sequence of BoundTree
-        Trees that bound :math:`\max_{u,v} |u^T M_\nu v|`, as in a `Proof`. Their bounds are verified here.
+        Trees that bound :math:`\max_{u,v} |u^T M_\nu v|`, as in a `Proof`.
+    uppers : sequence of float or None, optional
+        Bounds of the trees, where an oracle has just proven them for the same matrices in floats.
 
     Returns
     -------
@@ -64,49 +51,40 @@ def verified_scales(
     nu : ndarray of shape (n, C)
         The dual vector, projected onto the domain of the conjugate.
     scales : ndarray of shape (C,)
-        Its multiples that prove the bound.
-
-    Notes
-    -----
-    1. :math:`\hat M` is computed with a bound r on :math:`\sum_{jk} |\hat M - M|_{jk}`; a pricing value changes by at
-       most r.
-    2. Enumerated leaves add :math:`\gamma_{6N}` times the sum of :math:`|\hat M|` to the value in floats. For leaves
-       with a shift z, :math:`\mathrm{Diag}(z + d) - B` is proven positive semidefinite (see `semidefinite_shift`), so
-       that :math:`\sum z + \sum d` is a bound. Cuts change B and the bound; the sums of their products are rounded by
-       :math:`\gamma_{m + 8}`.
-    3. If :math:`\bar\tau` is their maximum plus r, every :math:`s \le \beta D / \bar\tau` makes :math:`s \nu`
-       feasible. Its rounding to floats is included in r.
-    4. The dual value of :math:`s \nu` is rounded down, and the domain of the conjugate is tested exactly (see
-       `DataFit.verified_dual_value`).
-
-    Raises
-    ------
-    InvalidInputError
-        Dual vector and trees do not fit the problem, or the loss has no guarded values.
+        Its multiples that prove the bound, one per output if the loss is a sum over outputs.
     """
-    check_guarded(problem.loss)
-    nu = problem.columns(nu)
-    check_proof(problem, nu, trees)
+    for tree in trees:
+        check_tree(tree, problem.size)
     fit = problem.data_fit
     # Overflow proves nothing, and shows as infinity or NaN.
     with np.errstate(all="ignore"):
         inside = fit.admissible(nu)
-        uppers = _relative_uppers(problem, inside, trees)
-        # If no pricing value exceeds the penalty, nu is unchanged and not rounded either.
-        scales = np.array([1.0 if upper <= 1.0 else SAFE / upper for upper in uppers])
+        relative = _relative_uppers(problem, inside, np.abs(inside - nu), trees, uppers)
         fits = fit.parts
-        columns = (np.split(array, len(fits), axis=-1) for array in (inside, scales))
-        parts = [_best(part, nu, float(own.min())) for part, nu, own in zip(fits, *columns, strict=True)]
-    values, found = zip(*parts, strict=True)
+        columns = (np.split(array, len(fits), axis=-1) for array in (inside, relative))
+        parts = [
+            _best(problem, part, np.ascontiguousarray(nu), float(own.max()))
+            for part, nu, own in zip(fits, *columns, strict=True)
+        ]
+    values, scales = zip(*parts, strict=True)
     # A single number needs no sum, which would be rounded.
     total = values[0] if len(values) == 1 else math.nextafter(math.fsum(values), -math.inf)
-    return max(0.0, total), inside, np.repeat(found, len(scales) // len(fits))
+    return max(0.0, total), inside, np.repeat(scales, len(relative) // len(fits))
 
 
-def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
-    """Compute the verified dual value of ``scale * nu``, or 0 if that is larger, and the scale that attains it."""
+def _best(problem: TrainingProblem, fit: DataFit, nu: FloatArray, upper: float) -> tuple[float, float]:
+    """Compute the best proven dual value of feasible multiples of `nu`, at least 0, and the multiple.
+
+    No pricing value of `nu` exceeds the penalty times `upper`. If that is at most one, `nu` itself is feasible.
+    """
+    largest = SAFE / upper if upper > 0.0 else math.inf
+    scale = best_scale(fit, nu, max(1.0, largest) if upper <= 1.0 else largest)
     for _ in range(ATTEMPTS):
-        value = fit.verified_dual_value(scale * nu)
+        if problem.map.has_rows:
+            value = fit.verified_dual_value(scale * nu)
+        else:
+            # What sums leave out is known to a few digits only, so a larger allowance costs nothing.
+            value = fit.guarded_dual_value(scale * nu) - problem.map.value_loss(scale * nu, fit.target)
         if value > -math.inf:
             break
         # Rounding moved a boundary point out of the domain, which is convex and contains zero.
@@ -114,44 +92,72 @@ def _best(fit: DataFit, nu: FloatArray, scale: float) -> tuple[float, float]:
     return (value, scale) if value > 0.0 else (0.0, 0.0)
 
 
-def _relative_uppers(problem: TrainingProblem, nu: FloatArray, trees: Sequence[BoundTree]) -> list[float]:
-    r"""Bound :math:`\tau_k / (\beta D)` from above, also for rounded multiples of the dual vector."""
-    layout, data = problem.blocks, problem.map
-    rows: ScaledRows | PackedRows | None
-    if layout is None:
-        rows = ScaledRows.of(
-            problem.X, problem.levels, data.samples.coefficients, data.samples.lifted, _exponent(problem.X)
-        )
-        prices, radii = [1.0], [math.nextafter(problem.beta * problem.dimension, 0.0)]
-    else:
-        rows = PackedRows(layout, problem.X.rows, math.frexp(data.packed.largest_entry)[1])
-        prices = layout.prices.tolist()
-        radii = [SAFE * problem.beta * price for price in prices]
-    defects = problem.data_fit.row_defects(nu)
-    uppers = []
-    for k, column in enumerate(nu.T):
-        # Shifts refer to matrices divided by the penalty factors of their blocks.
-        own = [scaled_tree(tree, price) for tree, price in zip(trees[k * len(prices) :], prices, strict=False)]
+def _relative_uppers(
+    problem: TrainingProblem,
+    nu: FloatArray,
+    moved: FloatArray,
+    trees: Sequence[BoundTree],
+    known: Sequence[float | None] | None,
+) -> FloatArray:
+    r"""Bound :math:`\tau_k / (\beta D)` from above for each output, also for rounded multiples of the dual vector.
+
+    A known bound is that of a matrix in floats, of a dual vector from which `nu` was moved, by the rounding of numbers
+    that may be large. As the tree is of the other matrix, its bound grows by up to the side of its shifts times half of
+    the sum of the changes of entries. If that is more than rounding, a tree of one leaf is evaluated again.
+    """
+    instance, R = Instance.of(problem), problem.map.n_blocks
+    radius = math.nextafter(SAFE * problem.beta * problem.dimension, 0.0)
+    changes = (problem.size + 1.0) * entry_size(problem.map, moved)
+    settled = [
+        upper is not None and radius > _CLEAR and (len(tree.leaves) > 1 or change <= ROUNDING * upper)
+        for tree, upper, change in zip(trees, known or [None] * len(trees), changes.tolist(), strict=True)
+    ]
+    # Both the matrix in floats and that of a check differ from the exact one.
+    roundings = changes + 2.0 * pricing_roundings(instance, nu) if any(settled) else changes
+    matrices, uppers = _Matrices(problem, nu), []
+    for k in range(nu.shape[1]):
+        own = slice(k * R, (k + 1) * R)
+        if known is not None and all(settled[own]):
+            totals = (np.array(known[own], dtype=np.float64) + roundings[own]) / SAFE / radius
+        else:
+            totals = np.array(matrices.relative(k, trees[own], radius))
+        # Unlike `max`, this is NaN if any of them is.
+        uppers.append(np.max(totals))
+    return np.nan_to_num(np.array(uppers), nan=math.inf)
+
+
+class _Matrices:
+    """Matrices of dual vectors with bounds on their errors."""
+
+    def __init__(self, problem: TrainingProblem, nu: FloatArray) -> None:
+        data = problem.map
+        self._nu, self._losses = nu, data.pricing_losses(nu)
+        self._defects = problem.data_fit.row_defects(nu)
+        self._rows: ScaledRows | PackedRows | None
+        if data.has_columns:
+            X = problem.X
+            self._rows = ScaledRows.of(X, problem.levels, data.coefficients, data.lifted, _exponent(X))
+        else:
+            units = np.ones(1) if data.units is None else data.units
+            factors = np.broadcast_to(data.factor * units[data.layout.block], data.layout.n_entries)
+            self._rows = PackedRows(data.layout, data.rows, math.frexp(data.largest_stored)[1], factors)
+
+    def relative(self, k: int, trees: Sequence[BoundTree], radius: float) -> list[float]:
+        """Bound the pricing values of an output relative to the dual radius, by trees for its blocks."""
+        column = self._nu[:, k]
         unit = _exponent(column)
-        for tree in own:
-            check_tree(tree, data.size)
         if not np.any(column):
-            uppers.append(0.0)
-            continue
-        if rows is None or math.ldexp(1.0, unit) < _SMALLEST:
-            uppers.append(math.inf)
-            continue
-        matrices = rows.matrices(np.ldexp(column, -unit), np.ldexp(defects, -unit))
-        uppers.append(max(_relative(*each, unit) for each in zip(matrices, own, radii, strict=True)))
-    return uppers
-
-
-def _relative(matrix: tuple[FloatArray, float], tree: BoundTree, radius: float, unit: int) -> float:
-    """Bound the pricing values of a matrix, in units of 2^unit, relative to the dual radius."""
-    M, r = matrix
-    room = math.nextafter(float(np.ldexp(radius, -unit)), 0.0)
-    total = (max(0.0, tree_bound(M, tree, unit)) + r) / SAFE
-    return total / room if room > 0.0 and math.isfinite(total) else math.inf
+            return [0.0]
+        room = math.nextafter(float(np.ldexp(radius, -unit)), 0.0)
+        if self._rows is None or math.ldexp(1.0, unit) < _SMALLEST or not room > 0.0:
+            return [math.inf]
+        matrices = self._rows.matrices(np.ldexp(column, -unit), np.ldexp(self._defects, -unit))
+        losses = np.ldexp(self._losses[k * len(trees) : (k + 1) * len(trees)], -unit).tolist()
+        # Errors count twice, so that a check that recomputes the matrix and allows for its rounding agrees.
+        return [
+            (max(0.0, tree_bound(M, tree, unit)) + 2.0 * (r + loss)) / SAFE / room
+            for (M, r), tree, loss in zip(matrices, trees, losses, strict=True)
+        ]
 
 
 def _exponent(array: FloatArray) -> int:

@@ -14,7 +14,7 @@ import typer
 from qsdp._utils import deadline
 from qsdp._utils.files import write_whole
 from qsdp._utils.validation import check_choice, check_real, warn
-from qsdp.certificates import BOUND_TYPES, Certificate, guarded
+from qsdp.certificates import BOUND_TYPES, Certificate
 from qsdp.certificates import certify as certify_network
 from qsdp.cli._flags import Force, ModelFile, load_model
 from qsdp.cli._reports import print_facts, print_figures
@@ -35,10 +35,6 @@ _BOUND_TYPE_NOTES = {
     "sdp": "pricing values bounded by the semidefinite relaxation",
     "exact": "pricing values computed exactly",
 }
-_ARITHMETIC_NOTES = {
-    "float": "with an allowance for rounding",
-    "verified": "proven for any rounding",
-}
 
 
 def certify(
@@ -49,9 +45,6 @@ def certify(
         typer.Option(metavar="CERT", help="Certificate file; MODEL.cert in the current folder by default."),
     ] = None,
     bound_type: Annotated[str, typer.Option(help=f"Type of the bound: {' | '.join(BOUND_TYPES)}.")] = "sdp",
-    verified: Annotated[
-        bool, typer.Option("--verified", help="Prove the bound for any rounding of the arithmetic.")
-    ] = False,
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time limit of --bound-type exact.")
     ] = REFINEMENT_TIME,
@@ -80,8 +73,6 @@ def certify(
             certificate = _certificate(model.network_, problem, bound_type, time_limit)
         if received:
             raise KeyboardInterrupt
-        if verified:
-            certificate = guarded(certificate)
         stored = model.certificate_.lower_bound
         if certificate.lower_bound < (1.0 - _CLOSED) * stored:
             advice = "--bound-type exact" if bound_type == "sdp" else "a larger --time-limit"
@@ -104,7 +95,6 @@ def certify(
         [
             *certificate_figures(certificate, standardised=model.table_.kind is not None),
             ("bound type", certificate.bound_type, _BOUND_TYPE_NOTES[certificate.bound_type]),
-            ("arithmetic", certificate.arithmetic, _ARITHMETIC_NOTES[certificate.arithmetic]),
         ]
     )
 
@@ -124,8 +114,8 @@ def _certificate(network: BilinearNetwork, problem: TrainingProblem, bound_type:
         ).certificate
     if found.proof is None or found.lower_bound <= certificate.lower_bound:
         return certificate
-    proof = replace(found.proof, network=network)
-    return replace(found, objective=certificate.objective, proof=proof)
+    bound = min(found.lower_bound, certificate.objective)
+    return Certificate(bound, certificate.objective, found.bound_type, replace(found.proof, network=network))
 
 
 def _save_rows(problem: TrainingProblem, path: Path) -> None:

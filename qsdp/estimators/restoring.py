@@ -212,8 +212,8 @@ def _check_outputs(model: Any) -> None:
         _numbers("_score_range", model._score_range, (2, count))
     certificate = model.certificate_
     numbers = certificate.lower_bound, certificate.objective
-    if not all(map(is_number, numbers)) or min(numbers) < 0.0 or certificate.arithmetic not in {"float", "verified"}:
-        raise StorageError("certificate_ must have a bound and an objective that are numbers >= 0, and an arithmetic")
+    if not all(map(is_number, numbers)) or min(numbers) < 0.0:
+        raise StorageError("certificate_ must have a bound and an objective that are numbers >= 0")
     loss = get_loss(model.loss)
     if not is_classifier(model):
         if loss.for_classes:

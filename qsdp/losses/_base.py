@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.numeric import EPS, HALF_DIGITS
+from qsdp._utils.numeric import EPS, HALF_DIGITS, UNIT
 from qsdp._utils.summary import first_few
 from qsdp._utils.validation import FloatArray, check_real
 from qsdp.exceptions import InvalidInputError
@@ -83,8 +83,9 @@ class Loss(abc.ABC):
 
     Each algorithm declares the attributes of a loss that it needs. Certificates, operator splitting, conic solvers,
     sampling and polishing work with `values`, `gradient`, `conjugates`, `project_dual`, `prox`, `expression` and
-    `rescaled`. Low-rank and interior-point solvers and the second layer also need `curvature`; verified bounds need
-    `guarded_values`. A `PiecewiseQuadratic` loss has all of these.
+    `rescaled`. Low-rank and interior-point solvers and the second layer also need `curvature`. A `PiecewiseQuadratic`
+    loss has all of these. A loss that defines `guarded_values` has bounds that are proven for any rounding; the
+    default relies on the stated accuracy of `conjugates`.
 
     Attributes
     ----------
@@ -224,12 +225,7 @@ class Loss(abc.ABC):
         share = self.curvature_share(reach) if self.has_curvature else 0.0
         return share * self.curvature(prediction, target).diagonal if share > 0.0 else np.zeros_like(prediction)
 
-    # -- verified arithmetic ----------------------------------------------------------------------------------
-
-    @property
-    def has_guarded_values(self) -> bool:
-        """True if `guarded_values` is defined, so that bounds can be verified against rounding."""
-        return type(self).guarded_values is not Loss.guarded_values
+    # -- rounding ------------------------------------------------------------------------------------------
 
     def admissible(self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
         r"""Return a nearby multiplier for which the exact :math:`-\nu / w` is in the conjugate's domain.
@@ -244,6 +240,8 @@ class Loss(abc.ABC):
             return -self.project_dual(-multiplier, target)
         unit = -multiplier / weight
         inside = self.project_dual(unit, target)
+        if self.coupled:
+            return -weight * inside
         farther = np.nextafter(unit, np.copysign(np.inf, unit))
         kept = self.project_dual(farther, target) == farther
         return np.where(kept, multiplier, np.nextafter(-weight * inside, 0.0))
@@ -253,7 +251,9 @@ class Loss(abc.ABC):
     ) -> tuple[FloatArray, int, float] | None:
         r"""Return terms whose sum is :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)`, and bounds on their errors.
 
-        Only sums, products, quotients and roots are used, since errors of mathematical libraries are not proven.
+        By default, these are minus the weighted `conjugates`, each of which is relied on to err by at most 64 roundoffs
+        of itself and of the loss at zero. A loss overrides this with terms whose errors are proven. These use only
+        sums, products, quotients and roots, since errors of mathematical libraries are not proven.
 
         Returns
         -------
@@ -264,9 +264,20 @@ class Loss(abc.ABC):
         slack : float
             Additional absolute error of their sum.
 
-        Outside the domain, which is tested exactly, None is returned.
+        Outside the domain, which is tested exactly, None is returned. By default, a multiplier that is outside only by
+        the rounding of the quotient counts as inside.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not define guarded_values, for verified bounds")
+        unit = -multiplier if weight is None else -multiplier / weight
+        inside = self.project_dual(unit, target)
+        if not np.all(np.abs(inside - unit) <= 4.0 * EPS * np.abs(unit)):
+            return None
+        terms, sizes = -self.conjugates(inside, target), self.values(np.zeros_like(target), target)
+        if weight is not None:
+            factors = weight[:, 0] if self.coupled else weight
+            terms, sizes = factors * terms, factors * sizes
+        if not np.all(np.isfinite(terms)):
+            return None
+        return terms, 129, 128.0 * UNIT * float(np.sum(sizes))
 
     def row_defects(self, multiplier: FloatArray) -> FloatArray:
         """Bound the deviation of each sample's entries from an exactly feasible vector: zero for uncoupled losses."""

@@ -72,8 +72,7 @@ def check_loss(loss: Loss, *, n_samples: int = 200, random_state: RandomState = 
     _check_prox(loss, t, y, require)
     if loss.has_curvature:
         _check_curvature(loss, t, y, rng.choice([-1.0, 1.0], shape), require)
-    if loss.has_guarded_values:
-        _check_guarded_values(loss, moved, y, require)
+    _check_guarded_values(loss, moved, y, require)
     _check_other_forms(loss, t, y, rng.uniform(0.5, 2.0, n), require)
 
 
@@ -142,7 +141,9 @@ def _check_guarded_values(loss: Loss, dual: FloatArray, y: FloatArray, require: 
         require(guarded is not None, "guarded_values refuse what admissible returns")
         assert guarded is not None
         expected = -factor * loss.conjugates(dual, y)
-        terms = guarded[0].sum(axis=1) if loss.coupled else np.reshape(guarded[0], (-1, len(y))).sum(axis=0)
+        terms = guarded[0]
+        if terms.shape != expected.shape:
+            terms = terms.sum(axis=1) if loss.coupled else np.reshape(terms, (-1, len(y))).sum(axis=0)
         require(_close(terms, expected), "guarded_values are not minus the conjugates, times the weights")
     if loss.bounded_dual:
         outside = np.full_like(dual, 2.0 * loss.lipschitz)

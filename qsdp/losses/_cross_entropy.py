@@ -167,10 +167,12 @@ class CrossEntropy(ClassLoss):
         r"""Bound the deviation of :math:`\nu`, and of any rounded multiple, from an exactly feasible vector.
 
         In that vector, the entry for a sample's class is minus the sum of the others, so that p = u + y sums to one
-        exactly. The bound is for the multiple 1; it is smaller for smaller multiples.
+        exactly. The bound is for the multiple 1; it is smaller for smaller multiples. It exceeds the rounding of the
+        sum by as much as the stand-alone checker allows.
         """
         sums = np.array([abs(math.fsum(row)) for row in multiplier])
-        defects: FloatArray = MARGIN * (sums + 2.0 * UNIT * np.abs(multiplier).sum(axis=1))
+        rounding = EPS * (multiplier.shape[1] + 2) * np.abs(multiplier).sum(axis=1)
+        defects: FloatArray = MARGIN * (sums + rounding)
         return defects
 
     def encode_target(self, target: FloatArray) -> FloatArray:

@@ -42,7 +42,6 @@ LONG = {
     "maxcut_bound": "qsdp.maxcut_bound(rng.standard_normal((1500, 1500)), tol=1e-14, max_iter=10**6)",
     "grothendieck_bound": "qsdp.grothendieck_bound(rng.standard_normal((900, 900)), tol=1e-14, max_iter=10**6)",
     "certify": f"{_EXACT})",
-    "certify, verified": f"{_EXACT}, arithmetic='verified')",
     "certify_stream": (
         "qsdp.certify_stream(network, [(X, y)] * 10**5, qsdp.solve_relaxation(problem, tol=0.1), passes=10**5)"
     ),
@@ -119,7 +118,7 @@ Call = Callable[[qsdp.TrainingProblem, int], Any]
 def _certified(problem: qsdp.TrainingProblem, seed: int) -> qsdp.Certificate:
     U, V = np.random.default_rng(seed).choice([-1, 1], size=(2, 3, problem.size))
     network = qsdp.BilinearNetwork(U, V, np.ones(3))
-    return qsdp.certify(network, problem, bound_type="exact", arithmetic="verified")
+    return qsdp.certify(network, problem, bound_type="exact")
 
 
 def _fitted(estimator: Any, **options: Any) -> Call:

@@ -172,8 +172,7 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
     problem = simple("squared", d=4)
     relaxation, network = qsdp.solve_relaxation(problem), qsdp.column_generation(problem).network
     yield "relaxation", qsdp.certify(network, problem, relaxation), None
-    verified = {"bound_type": "exact", "arithmetic": "verified"}
-    yield "verified", qsdp.certify(network, problem, relaxation, **verified), None
+    yield "exact", qsdp.certify(network, problem, relaxation, bound_type="exact"), None
     # A tree of several leaves, all but the first with a shift.
     nu = problem.data_fit.project(-problem.data_fit.gradient(problem.outputs(network)))
     proven = (

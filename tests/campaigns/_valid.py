@@ -47,7 +47,7 @@ def _drawn(rng: Random, extreme: bool) -> tuple[str, Arrays, Arrays | None]:
     f |= _network(rng, f, side, C)
     if extreme:
         f["alpha"] = f["alpha"] * float(np.clip(size["y"] / size["X"] ** (1 if "sizes" in f else 2), 1e-250, 1e250))
-    f |= {"bound_type": np.array("exact"), "arithmetic": np.array("float"), "lower_bound": np.array(0.0)}
+    f |= {"bound_type": np.array("exact"), "lower_bound": np.array(0.0)}
     f["objective"] = np.array(0.0)
     data = images | {name: f[name] for name in ("y", "sample_weight") if name in f} if images else None
     if kind == "statistics":

@@ -5,7 +5,7 @@ integers, single precision, and weights of penalties and samples; the optimum of
 case is made from the seed and its index, nothing else. What counts as wrong:
 
 * a lower bound above the optimum by more than `qsdp-check` allows for rounding, as in the campaign of soundness, or at
-  all in verified arithmetic; bounds from sums are no exception;
+  all for a certificate of rows; bounds from sums are no exception;
 * an objective that is not the one of the network; "optimal" with a gap above the tolerance, claimed or true; a file
   that `qsdp-check` refuses, or that is read as something else;
 * a dual vector of a bound at which a neuron has a pricing value above its penalty;
@@ -43,8 +43,8 @@ OMEGA = {"none": 4, "near one": 4, "many orders": 2}
 TYPES = {"double": 6, "single": 2, "integers": 2}
 SOLVERS = {"auto": 4, "interior": 6, "splitting": 6, "clarabel": 1}
 STOPS = {"none": 2, "iterations": 1, "time": 1}
-#: Certificates, bound and arithmetic.
-CERTIFICATES = {("sdp", "float"): 1, ("sdp", "verified"): 1, ("exact", "float"): 1, ("exact", "verified"): 1}
+#: Bounds of certificates.
+CERTIFICATES = {"sdp": 1, "exact": 1}
 #: Shares of the problems that have a certificate, column generation, and of these results those with a file.
 CERTIFIED, GENERATED, FILE = 0.3, 0.3, 0.3
 
@@ -172,8 +172,7 @@ class _Case:
                 self.outcome.refused(step.__name__, error)
 
     def _certify(self, problem: qsdp.TrainingProblem, relaxation: qsdp.Relaxation | None) -> None:
-        bound_type, arithmetic = _chosen(self.rng, CERTIFICATES)
-        options: dict[str, Any] = {"bound_type": bound_type, "arithmetic": arithmetic, "time_limit": 2.0}
+        options: dict[str, Any] = {"bound_type": _chosen(self.rng, CERTIFICATES), "time_limit": 2.0}
         certificate = qsdp.certify(self.networks[0], problem, relaxation, **options)
         self._claim("certify", certificate, self.networks[0], problem)
 
@@ -197,8 +196,7 @@ class _Case:
         value, error, rounding = network_value(self.problem, network)
         lost = 0.0 if problem.weight_map.has_rows else self._rounding_of_sums(network)
         self.best = min(self.best, value + error)
-        strict = certificate.arithmetic == "verified"
-        self._compare(f"{name}, {certificate.bound_type}, {certificate.arithmetic}", certificate.lower_bound, strict)
+        self._compare(f"{name}, {certificate.bound_type}", certificate.lower_bound, problem.weight_map.has_rows)
         if not abs(certificate.objective - value) <= rounding + self._allowed(value) + lost:
             self._wrong("wrong objective", of=name, claimed=certificate.objective, value=value)
         if self.rng.random() < FILE:

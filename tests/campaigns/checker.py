@@ -268,7 +268,7 @@ def _claims(arrays: Arrays, rng: Random) -> Arrays:
     if rng.random() < 0.4:
         arrays["objective"] = np.array(float(arrays["objective"]) * (1.0 + float(rng.choice([-1.0, 1.0])) * share))
     if rng.random() < 0.3:
-        arrays["bound_type"], arrays["arithmetic"] = np.array("exact"), np.array("verified")
+        arrays["bound_type"] = np.array("exact")
     return arrays
 
 

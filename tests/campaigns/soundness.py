@@ -1,15 +1,15 @@
 """No bound is above the optimum, no objective other than its network's, and no proof is claimed that is none.
 
 Small random problems (`_problems`), the optimum of each over all neurons (`_optimum`), and everything that the library
-claims about it: relaxations of every solver, early stops among them; certificates in float and verified arithmetic,
-also over batches of rows; column generation; files, as `qsdp-check` reads them;
+claims about it: relaxations of every solver, early stops among them; certificates, also over
+batches of rows; column generation; files, as `qsdp-check` reads them;
 calls whose time ends at any of their looks at the clock. A case is made from the seed and its index, nothing else; time
 limits are of processor time.
 
 What counts as wrong, with p the smallest objective of any network that was found, rounded up:
 
 * a lower bound above p, by more than what `qsdp-check` allows for rounding (1e-9 of it, or 1e-15 of the objective of no
-  network), or at all where the arithmetic is verified;
+  network), or at all for a certificate of rows in memory;
 * an objective that is not the one of the network, by more than that and the rounding of an evaluation in floats;
 * "optimal" with a gap above the tolerance asked for, between these very numbers or the true ones;
 * a file that was saved and that `qsdp-check` refuses, or that is read as something else;
@@ -37,12 +37,11 @@ import qsdp_check
 from campaigns._optimum import network_value, optimum
 from campaigns._problems import draw, random_network
 from campaigns._record import Outcome, one_thread
-from qsdp.certificates.verification import verified_scales
 from qsdp.column_generation import bilinear
 
 OWN = ("auto", "interior", "splitting", "low-rank")
 FOREIGN = ("scs", "clarabel")
-BOUND_TYPES, ARITHMETICS = ("sdp", "exact"), ("float", "verified")
+BOUND_TYPES = ("sdp", "exact")
 #: Shares of the cases that have a step, which are drawn until there is one.
 STEPS = {"relaxation": 0.25, "foreign relaxation": 0.01, "column generation": 0.4, "certify": 0.25, "batches": 0.01}
 #: Shares of the cases, of column generation and of the certificates that have something beside.
@@ -150,7 +149,7 @@ class _Case:
 
     def _certify(self) -> None:
         network = self.network if self.rng.random() < 0.5 else random_network(self.rng, self.problem, 3)
-        options = {"bound_type": str(self.rng.choice(BOUND_TYPES)), "arithmetic": str(self.rng.choice(ARITHMETICS))}
+        options = {"bound_type": str(self.rng.choice(BOUND_TYPES))}
         certificate = qsdp.certify(network, self.problem, self.relaxation, **options, **self._limits())
         self._claim(f"certify {options['bound_type']}", certificate, network)
 
@@ -195,19 +194,16 @@ class _Case:
     # -- what is claimed, and what is true ----------------------------------------------------------------------
 
     def _claim(self, name: str, found: Any, network: Any = None, *, filed: bool = False) -> None:
-        """Compare a relaxation, or a certificate of a network and what it proves in verified arithmetic."""
+        """Compare a relaxation, or a certificate of a network."""
         if isinstance(found, qsdp.Relaxation):
             self.bounds.append((name, found.lower_bound, False))
             if not found.lower_bound <= found.objective + self._allowed(found.objective):
                 figures = {"bound": found.lower_bound, "objective": found.objective}
                 self._wrong("bound above the relaxation's objective", of=name, **figures)
             return
-        name, verified = f"{name}, {found.bound_type}, {found.arithmetic}", found.arithmetic == "verified"
-        self.bounds.append((name, found.lower_bound, verified))
+        name = f"{name}, {found.bound_type}"
+        self.bounds.append((name, found.lower_bound, True))
         self._objective(name, found.objective, network)
-        if found.proof is not None and not verified:
-            value = verified_scales(self.problem, found.proof.nu, found.proof.trees)[0]
-            self.bounds.append(("verified_bound", value, True))
         if filed or self.rng.random() < FILE:
             self._file(name, found)
 

@@ -15,7 +15,7 @@ from test_block_certificates import network_for, simple_certificate, trees_for
 
 import qsdp
 import qsdp_check
-from qsdp.certificates import certificate_of, certify, guarded, load_certificate
+from qsdp.certificates import certificate_of, certify, load_certificate
 from qsdp.certificates.files import MAGIC
 from qsdp.certificates.sums import Sums, rounding_arrays
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
@@ -66,20 +66,19 @@ def test_files_of_rows_keep_their_type(
         simple_certificate(problem),
         certify(network_for(problem), problem),
     ):
-        for one in (certificate, guarded(certificate)):
-            path = tmp_path / "c"
-            one.save(path)
-            assert contents_of(path)["X"].dtype == dtype
-            loaded = load_certificate(path)
-            assert loaded == one
-            assert loaded.proof.problem == problem  # type: ignore[union-attr]
-            assert loaded.proof.problem.X.rows.dtype == dtype  # type: ignore[union-attr]
-            assert not loaded.proof.problem.X.rows.flags.writeable  # type: ignore[union-attr]
-            loaded.save(tmp_path / "again")
-            assert path.read_bytes() == (tmp_path / "again").read_bytes()
-            code, said = answer(path, capsys)
-            assert code == 0, said
-            assert "data         X and y from the certificate" in said
+        path = tmp_path / "c"
+        certificate.save(path)
+        assert contents_of(path)["X"].dtype == dtype
+        loaded = load_certificate(path)
+        assert loaded == certificate
+        assert loaded.proof.problem == problem  # type: ignore[union-attr]
+        assert loaded.proof.problem.X.rows.dtype == dtype  # type: ignore[union-attr]
+        assert not loaded.proof.problem.X.rows.flags.writeable  # type: ignore[union-attr]
+        loaded.save(tmp_path / "again")
+        assert path.read_bytes() == (tmp_path / "again").read_bytes()
+        code, said = answer(path, capsys)
+        assert code == 0, said
+        assert "data         X and y from the certificate" in said
     data = {"X": problem.X.rows, "y": problem.y} | ({} if weights is None else {"sample_weight": weights})
     np.savez(tmp_path / "data.npz", **data)
     certificate.save(tmp_path / "d", include_data=False)

@@ -35,9 +35,8 @@ from qsdp import (
     from_polynomial,
     solve_relaxation,
 )
-from qsdp.certificates import certificate_of, guarded
+from qsdp.certificates import certificate_of
 from qsdp.certificates.proof import root_tree
-from qsdp.certificates.verification import verified_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.pricing import BilinearOracle, BoundTree, Leaf, OracleResult
@@ -220,19 +219,17 @@ def test_certificates_are_immutable_values() -> None:
     assert certificate != Certificate(3.0, 4.0, bound_type="exact")
 
 
-# -- bound types, arithmetic and proofs --------------------------------------------------------------------
+# -- bound types and proofs -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", SCALAR_LOSSES)
-@pytest.mark.parametrize("arithmetic", ["float", "verified"])
-def test_exact_bounds_hold_and_are_no_worse(loss: str, arithmetic: str, solved: dict[str, Relaxation]) -> None:
+def test_exact_bounds_hold_and_are_no_worse(loss: str, solved: dict[str, Relaxation]) -> None:
     problem = make(loss)
     optimum = global_optimum(problem)
     network = optimal_network(problem, optimum)
-    weak = certify(network, problem, solved[loss], arithmetic=arithmetic)
-    strong = certify(network, problem, solved[loss], bound_type="exact", arithmetic=arithmetic)
+    weak = certify(network, problem, solved[loss])
+    strong = certify(network, problem, solved[loss], bound_type="exact")
     assert (weak.bound_type, strong.bound_type) == ("sdp", "exact")
-    assert weak.arithmetic == strong.arithmetic == arithmetic
     assert weak.lower_bound * (1 - 1e-9) <= strong.lower_bound <= optimum.upper
     assert weak.lower_bound == pytest.approx(solved[loss].lower_bound, rel=1e-9)
     if problem.loss.smooth:
@@ -247,11 +244,10 @@ def test_exact_bounds_of_vector_outputs(loss: str) -> None:
     problem = random_vector_problem(1, 3, 10, 3, loss, beta=0.1)
     optimum = global_optimum(problem)
     network = optimal_network(problem, optimum)
-    for arithmetic in ("float", "verified"):
-        certificate = certify(network, problem, bound_type="exact", arithmetic=arithmetic)
-        assert certificate.bound_type == "exact"
-        assert certificate.lower_bound <= optimum.upper
-        assert certificate.relative_gap < 1e-4
+    certificate = certify(network, problem, bound_type="exact")
+    assert certificate.bound_type == "exact"
+    assert certificate.lower_bound <= optimum.upper
+    assert certificate.relative_gap < 1e-4
 
 
 @FUZZ
@@ -273,14 +269,13 @@ def test_any_dual_vector_and_tree_prove_a_bound_that_holds(seed: int, levels: in
         # What was scaled proves itself again.
         again = certificate_of(problem, network, proof.nu, proof.trees, "exact")
         assert again.lower_bound >= certificate.lower_bound * (1 - 1e-9)
-        assert verified_scales(problem, proof.nu, proof.trees)[0] >= certificate.lower_bound * (1 - 1e-9)
 
 
 def test_the_proof_of_a_relaxation_is_its_dual_point(solved: dict[str, Relaxation]) -> None:
     for loss, relaxation in solved.items():
         certificate = certify(NETWORK, make(loss), relaxation)
-        assert np.array_equal(certificate.nu, relaxation.dual.nu)
-        assert np.array_equal(certificate.z, relaxation.dual.z)
+        np.testing.assert_allclose(certificate.nu, relaxation.dual.nu, rtol=1e-3)
+        np.testing.assert_allclose(certificate.z, relaxation.dual.z, rtol=1e-3)
         assert certificate.proof is not None
         assert certificate.proof.network is NETWORK
     assert certify(NETWORK, make("squared"), solved["squared"], bound_type="exact").z is None
@@ -297,7 +292,7 @@ def test_proofs_are_no_part_of_the_value(solved: dict[str, Relaxation]) -> None:
     assert certificate == Certificate(certificate.lower_bound, certificate.objective)
     assert hash(certificate) == hash(Certificate(certificate.lower_bound, certificate.objective))
     assert "proof" not in repr(certificate)
-    assert certificate != dataclasses.replace(certificate, arithmetic="verified")
+    assert certificate != dataclasses.replace(certificate, bound_type="exact")
 
 
 def test_what_is_called_optimal() -> None:
@@ -340,11 +335,9 @@ def test_a_weight_is_as_many_rows(loss: Any, n_outputs: int, seed: int, beta: fl
         sums = [root_tree(np.abs(M).sum(axis=1)) for M in matrices]
         leaf = Leaf(np.zeros(0, dtype=np.int8), None)
         enumerated = [BoundTree(np.arange(problem.size), (leaf,))] * len(matrices)
-        floats = [certificate_of(problem, network, nu, trees, "exact") for trees in (sums, enumerated)]
-        proofs.append([*floats, *map(guarded, floats)])
+        proofs.append([certificate_of(problem, network, nu, trees, "exact") for trees in (sums, enumerated)])
     for one, other in zip(*proofs, strict=True):
         assert one.lower_bound == pytest.approx(other.lower_bound, rel=1e-9, abs=1e-12 * light.data_fit.value_at_zero)
-    assert proofs[0][0].lower_bound == pytest.approx(proofs[0][2].lower_bound, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:with beta")
@@ -357,12 +350,11 @@ def test_bounds_with_weights_hold(loss: Any, n_outputs: int, seed: int) -> None:
     optimum = global_optimum(problem)
     network = optimal_network(problem, optimum)
     relaxation = solve_relaxation(problem)
-    for arithmetic in ("float", "verified"):
-        weak = certify(network, problem, relaxation, arithmetic=arithmetic)
-        strong = certify(network, problem, relaxation, bound_type="exact", arithmetic=arithmetic)
-        assert weak.lower_bound * (1 - 1e-9) <= strong.lower_bound <= min(optimum.upper, strong.objective)
-        if problem.loss.smooth:
-            assert strong.relative_gap < 1e-4
+    weak = certify(network, problem, relaxation)
+    strong = certify(network, problem, relaxation, bound_type="exact")
+    assert weak.lower_bound * (1 - 1e-9) <= strong.lower_bound <= min(optimum.upper, strong.objective)
+    if problem.loss.smooth:
+        assert strong.relative_gap < 1e-4
 
 
 class _Stopped(BilinearOracle):
@@ -373,7 +365,7 @@ class _Stopped(BilinearOracle):
         sums = np.abs(M).sum(axis=1)
         leaf = Leaf(np.zeros(0, dtype=np.int8), np.concatenate([[0.0], 0.5 * sums, 0.5 * sums]))
         tree = BoundTree(np.arange(len(M)), (leaf,))
-        return dataclasses.replace(proven, exact=False, trees=(tree,) if self.proves else ())
+        return dataclasses.replace(proven, upper=float(sums.sum()), exact=False, trees=(tree,) if self.proves else ())
 
     proves = True
 
@@ -388,7 +380,7 @@ def test_unfinished_pricing_problems_are_not_called_exact(
     network = true_optimum(problem)
     certificate = certify(network, problem, solved["squared"], bound_type="exact")
     assert certificate.bound_type == "sdp"
-    assert solved["squared"].lower_bound <= certificate.lower_bound <= certificate.objective
+    assert solved["squared"].lower_bound * (1 - 1e-9) <= certificate.lower_bound <= certificate.objective
 
 
 def test_no_time_at_all_leaves_the_relaxation(solved: dict[str, Relaxation], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,7 +394,6 @@ def test_no_time_at_all_leaves_the_relaxation(solved: dict[str, Relaxation], mon
     ("options", "message"),
     [
         ({"bound_type": "optimal"}, "bound_type must be one of 'exact', 'sdp'"),
-        ({"arithmetic": "double"}, "arithmetic must be one of 'float', 'verified'"),
         ({"time_limit": 0}, "time_limit must be a finite number > 0; got 0"),
         ({"time_limit": -1.0}, "time_limit must be a finite number > 0"),
         ({"time_limit": math.inf}, "time_limit must be a finite number > 0"),

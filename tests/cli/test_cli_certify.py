@@ -68,7 +68,6 @@ def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) 
     (answer,) = [text for command, text in outputs.items() if command.startswith("qsdp-check")]
     assert answer.splitlines()[-1].startswith("yes: ")
     assert "exact" in answer
-    assert "verified" in answer
     assert len((here / "predictions.csv").read_text().splitlines()) == 443
     made = [
         "best.cert",
@@ -93,22 +92,18 @@ def test_the_commands_of_readme(here: Path, capsys: pytest.CaptureFixture[str]) 
 # -- bounds ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [[], ["--verified"]])
-def test_certify_a_sampled_model(
-    trained: Path, here: Path, capsys: pytest.CaptureFixture[str], options: list[str]
-) -> None:
-    result = run("certify", trained / "label.qsdp", trained / "messy.csv", *options)
+def test_certify_a_sampled_model(trained: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run("certify", trained / "label.qsdp", trained / "messy.csv")
     assert (result.exit_code, result.stderr) == (0, "")
     text, model = result.stdout, qsdp.load(trained / "label.qsdp")
     assert figure(text, "saved") == "label.cert"
     assert figure(text, "check") == "qsdp-check label.cert"
     assert figure(text, "bound type").startswith("sdp ")
-    assert figure(text, "arithmetic").startswith("verified " if options else "float ")
     assert number(text, "objective") == pytest.approx(model.certificate_.objective, rel=1e-5)
     assert number(text, "lower bound") == pytest.approx(model.certificate_.lower_bound, rel=1e-5)
     assert "globally optimal" not in text
     certificate = load_certificate("label.cert", problem_on(model, read_table(trained / "messy.csv")))
-    assert (certificate.bound_type, certificate.arithmetic) == ("sdp", "verified" if options else "float")
+    assert certificate.bound_type == "sdp"
     assert certificate.objective == pytest.approx(model.certificate_.objective, rel=1e-12)
     assert check(capsys, "label.cert")[0] == 0
     assert "exists" in refused("certify", trained / "label.qsdp", trained / "messy.csv")
@@ -116,13 +111,12 @@ def test_certify_a_sampled_model(
 
 
 @pytest.mark.parametrize("loss", ["squared", "hinge", "cross_entropy"])
-@pytest.mark.parametrize("options", [[], ["--verified"]])
 def test_exact_models_are_proven_optimal(
-    optimal: Path, here: Path, capsys: pytest.CaptureFixture[str], loss: str, options: list[str]
+    optimal: Path, here: Path, capsys: pytest.CaptureFixture[str], loss: str
 ) -> None:
     """Also where the loss has kinks, at which its gradient proves nothing."""
     path = optimal / f"{loss}.qsdp"
-    result = run("certify", path, optimal / "messy.csv", "--bound-type", "exact", "--output", "proof", *options)
+    result = run("certify", path, optimal / "messy.csv", "--bound-type", "exact", "--output", "proof")
     assert (result.exit_code, result.stderr) == (0, "")
     assert "globally optimal to relative gap" in figure(result.stdout, "relative gap")
     assert figure(result.stdout, "bound type").startswith("exact ")

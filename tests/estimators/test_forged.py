@@ -479,10 +479,7 @@ def test_values_that_contradict_each_other(tmp_path: Path) -> None:
             "no names": {"feature_names_in_": stored(None)},
             "names of others": {"feature_names_in_": stored(["colour", "size", "smooth"])},
             "bound": {"certificate_": stored({
-                "lower_bound": 2.0, "objective": 1.0, "bound_type": "sdp", "arithmetic": "float"
-            })},
-            "arithmetic": {"certificate_": stored({
-                "lower_bound": 1.0, "objective": 2.0, "bound_type": "sdp", "arithmetic": "exact"
+                "lower_bound": 2.0, "objective": 1.0, "bound_type": "sdp"
             })},
             "refined": {"_refined": stored("best")},
             "other": {"other_": stored(1)},

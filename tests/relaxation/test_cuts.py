@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import dijkstra
 
 import qsdp
 from qsdp._utils import deadline
-from qsdp.certificates import certificate_of, guarded
+from qsdp.certificates import certificate_of
 from qsdp.certificates.proof import root_tree
 from qsdp.relaxation.cuts import CuttingPlanes
 from qsdp.relaxation.cuts import planes as planes_module
@@ -156,9 +156,7 @@ def test_it_is_above_the_relaxation_and_below_the_optimum(loss: str) -> None:
     certificate = certificate_of(problem, optimum.network, best.nu, [tree], "sdp")
     assert certificate.lower_bound == pytest.approx(best.value, rel=1e-9)
     assert certificate.z is None
-    verified = guarded(certificate)
-    assert verified.lower_bound == pytest.approx(best.value, rel=1e-9)
-    assert verified.lower_bound <= optimum.objective
+    assert certificate.lower_bound <= optimum.objective
 
 
 def test_many_samples_enter_through_their_gram_matrix() -> None:

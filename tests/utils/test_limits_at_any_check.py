@@ -11,7 +11,7 @@ import pytest
 
 import qsdp
 from qsdp._utils import deadline as deadlines
-from qsdp.certificates.verification import verified_scales
+from qsdp.certificates.verification import proven_bound
 
 #: The clock advances by a second whenever it is read, so that these limits end at different checks.
 LIMITS = [1.0, 3.0, 10.0, 30.0, 100.0]
@@ -45,7 +45,7 @@ def test_valid_all_the_same(name: str, loss: str, limit: float, monkeypatch: pyt
     assert found.objective >= found.lower_bound
     proof = getattr(getattr(found, "certificate", found), "proof", None)
     if proof is not None:
-        assert verified_scales(problem, proof.nu, proof.trees)[0] <= optimum * (1.0 + 1e-9)
+        assert proven_bound(problem, proof.nu, proof.trees)[0] <= optimum * (1.0 + 1e-9)
 
 
 def _polished(problem: qsdp.TrainingProblem, limit: float) -> Any:
