@@ -188,7 +188,7 @@ class _Side:
         least = np.sort(np.argsort(-falls, axis=None, kind="stable")[:_PAIRED])
         j, k = np.unravel_index(least, falls.shape)
         alpha, other = alpha[j], other[j]
-        images = np.concatenate([self.moments.images_of_row(a, other[i : i + 1]) for i, a in enumerate(k)])
+        images = self.moments.images_of_rows(k, other)
         cross = 2.0 * (alpha @ alpha.T) * np.einsum("pqb,qb->pq", images[:, k], other)
         both = falls[j, k][:, None] + falls[j, k] - np.multiply.outer(steps[j, k], steps[j, k]) * cross
         np.fill_diagonal(both, -np.inf)

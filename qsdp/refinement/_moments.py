@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.parallel import chunks
@@ -29,6 +30,8 @@ class Moments(DescentData):
 
     Attributes
     ----------
+    size : int
+        Side N of the matrices.
     gram : ndarray of shape (p, p)
         :math:`\sum_i w_i (\mathcal{X}_i)_{ab} (\mathcal{X}_i)_{cd}` for pairs of the upper triangle, p = N(N+1)/2.
 
@@ -50,14 +53,10 @@ class Moments(DescentData):
         data: Any = self.problem.weight_map
         self.unit = power_of_two(data.largest_entry)
         self.map = data.scaled(1.0 / self.unit)
+        self.size = self.map.size
         with deadline.unlimited():
             self.gram = self.map.pair_sums()
         self.largest_image = float(self.map.of_scaled_data(problem.levels - 1.0).absolute_sums.max(initial=0.0))
-
-    @property
-    def size(self) -> int:
-        """Side N of the matrices."""
-        return self.map.size
 
     @cached_property
     def row_curvatures(self) -> FloatArray:
@@ -77,6 +76,11 @@ class Moments(DescentData):
         Maps shape (B, N) to (B, N, N).
         """
         return self.packed_images(k, sides).take(pair_places(self.size), axis=1)
+
+    def images_of_rows(self, rows: npt.NDArray[np.intp], sides: FloatArray) -> FloatArray:
+        """Compute `images_of_row` for a row k of its own for each row v of `sides`."""
+        each = zip(rows, sides[:, None], strict=True)
+        return np.concatenate([self.images_of_row(int(k), side) for k, side in each])
 
     def packed_images(self, k: int, sides: FloatArray) -> FloatArray:
         """Compute the upper triangles (B, p) of `images_of_row`."""
