@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,20 +16,20 @@ from qsdp._utils.arrays import ArrayLibrary, library_of
 from qsdp._utils.numeric import LARGEST_INTEGER, triangle_side
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.tuning import MANY_ROWS
-from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
+from qsdp._utils.validation import FloatArray, read_only
 from qsdp.blocks import Blocks, Layout, one_block
-from qsdp.exceptions import InvalidInputError
+from qsdp.data_map import BLOCKS, SAMPLES, DataMap, require
 from qsdp.roundoff import SumRounding
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["FormMap", "exact_sums", "no_rows"]
+__all__ = ["FormMap", "exact_sums"]
 
 
 @dataclass(frozen=True, eq=False)
-class FormMap(ReadOnlyArrays):
-    r"""Linear map of stacks of symmetric matrices by inner products with forms, stored as packed entries.
+class FormMap(DataMap):
+    r"""Data map of forms, symmetric matrices that are stored as packed entries.
 
     The forms are data in blocks, one sample per row, or a few rows that represent all samples of statistics.
 
@@ -47,8 +47,8 @@ class FormMap(ReadOnlyArrays):
         Whether the last row and column of the matrices belong to no column of the data.
     n_samples : int
         Number of samples that the rows represent.
-    has_rows : bool
-        Whether the rows are those samples.
+    offers : frozenset of str
+        Whether the rows are those samples, and in blocks.
     rounding : SumRounding, optional
         How far the sums over the samples may be from those over the rows, if these are not the samples.
     """
@@ -59,11 +59,8 @@ class FormMap(ReadOnlyArrays):
     units: FloatArray | None = None
     lifted: bool = False
     n_samples: int = 0
-    has_rows: bool = False
+    offers: frozenset[str] = frozenset()
     rounding: SumRounding | None = None
-
-    #: The forms are not products of columns.
-    has_columns: ClassVar[Literal[False]] = False
 
     @classmethod
     def of(cls, forms: FloatArray, lifted: bool, n_samples: int, rounding: SumRounding | None = None) -> FormMap:
@@ -77,40 +74,26 @@ class FormMap(ReadOnlyArrays):
 
         Block r is divided by :math:`\omega_r D_r`, and second-layer weights are multiplied by it.
         """
-        layout = blocks.layout
-        return cls(layout, blocks.rows, units=read_only(1.0 / layout.prices), n_samples=len(blocks), has_rows=True)
+        return replace(cls.in_blocks(blocks.layout, blocks.rows, len(blocks)), offers=frozenset({SAMPLES, BLOCKS}))
 
-    @property
-    def samples(self) -> NoReturn:
-        """Raise `InvalidInputError`: the samples are not rows of columns."""
-        if self.has_rows:
-            raise InvalidInputError("this needs data of columns; the problem has blocks")
-        raise no_rows("this")
-
-    @property
-    def packed(self) -> FormMap:
-        """The map itself, which has packed entries."""
-        return self
+    @classmethod
+    def in_blocks(
+        cls, layout: Layout, rows: npt.NDArray[Any], n_samples: int, rounding: SumRounding | None = None
+    ) -> FormMap:
+        """Build the map of rows of blocks that stand for the samples, see `of_blocks`."""
+        units = read_only(1.0 / layout.prices)
+        return cls(layout, rows, units=units, n_samples=n_samples, offers=frozenset({BLOCKS}), rounding=rounding)
 
     @property
     def X(self) -> Blocks:  # noqa: N802 (the name of data in scikit-learn)
         """Samples in blocks; raise an error for statistics, which have none."""
-        return Blocks.of(self.rows, self.layout) if self.has_rows else self.samples
-
-    @property
-    def size(self) -> int:
-        """Side N of the matrices."""
-        return self.layout.side
-
-    @property
-    def n_blocks(self) -> int:
-        """Number R of matrices per output."""
-        return self.layout.n_blocks
+        require(self, "this", SAMPLES)
+        return Blocks.of(self.rows, self.layout)
 
     @property
     def n_features(self) -> int:
         """Number of columns d of the data; of packed entries, for blocks."""
-        return self.layout.n_entries if self.units is not None else self.size - self.lifted
+        return self.layout.n_entries if BLOCKS in self.offers else self.size - self.lifted
 
     @property
     def scale(self) -> float:
@@ -122,12 +105,12 @@ class FormMap(ReadOnlyArrays):
         """Packed entries of the forms in the units of the data, of shape (r, P)."""
         return self.rows * self.factor
 
-    @property
+    @cached_property
     def n_rows(self) -> int:
         """Number of rows r."""
         return int(self.rows.shape[0])
 
-    def forward(self, S: FloatArray) -> FloatArray:
+    def forward(self, S: FloatArray, n_jobs: int = 1) -> FloatArray:
         """Return the values of shape (r,) for matrices of shape (N, N) or (R, N, N), symmetric or not."""
         values: FloatArray = self.values_of(self.layout.means(S) * self.layout.counts)[:, 0]
         return values
@@ -145,7 +128,7 @@ class FormMap(ReadOnlyArrays):
 
         `dtype` is that of the products; in single precision they take half the time.
         """
-        weights = (vectors * self._scales).T.astype(dtype)
+        weights = (vectors * self.scales).T.astype(dtype)
         values = np.empty((self.n_rows, len(vectors)))
         for some, rows in self._chunks(dtype):
             values[some] = rows @ weights
@@ -156,7 +139,7 @@ class FormMap(ReadOnlyArrays):
         values = np.empty((self.n_rows, len(vectors)))
         for r in range(self.n_blocks):
             own, mine = slice(*self.layout.starts[r : r + 2]), np.flatnonzero(block == r)
-            values[:, mine] = self.rows[:, own].astype(np.float64) @ (vectors[mine, own] * self._scales[own]).T
+            values[:, mine] = self.rows[:, own].astype(np.float64) @ (vectors[mine, own] * self.scales[own]).T
         return values
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
@@ -175,7 +158,7 @@ class FormMap(ReadOnlyArrays):
         for some, rows in self._chunks(dtype):
             # In this order, the product takes half the time of its transpose.
             sums += columns[:, some] @ rows
-        sums *= self._scales
+        sums *= self.scales
         return sums.T
 
     def operator(self, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
@@ -185,7 +168,7 @@ class FormMap(ReadOnlyArrays):
 
     def features(self, columns: slice = slice(None)) -> FloatArray:
         """Return the forms as vectors (r, P) with the same inner products, or a slice of their entries."""
-        return self.rows[:, columns] * (self._scales * self.layout.factors)[columns]
+        return self.rows[:, columns] * (self.scales * self.layout.factors)[columns]
 
     def expression(self, S: cp.Expression | list[cp.Expression]) -> cp.Expression:
         """Build the values as an affine CVXPY expression in a symmetric or square expression for each block."""
@@ -196,7 +179,7 @@ class FormMap(ReadOnlyArrays):
         for r, matrix in enumerate(blocks):
             own = slice(layout.starts[r], layout.starts[r + 1])
             first, second = layout.first[own], layout.second[own]
-            weights = 0.5 * (self._scales * layout.counts)[own]
+            weights = 0.5 * (self.scales * layout.counts)[own]
             name = "forms" if len(blocks) == 1 else f"forms{r}"
             total = total + cp.Constant(self.rows[:, own] * weights, name=name) @ (
                 matrix[first, second] + matrix[second, first]
@@ -214,8 +197,8 @@ class FormMap(ReadOnlyArrays):
             A time limit passed between chunks of rows.
         """
         G = exact_sums(self.rows, weights, dtype, device)
-        G *= self._scales.astype(dtype)
-        G *= self._scales.astype(dtype)[:, None]
+        G *= self.scales.astype(dtype)
+        G *= self.scales.astype(dtype)[:, None]
         return G
 
     def inner_products(self, other: FormMap) -> FloatArray:
@@ -224,7 +207,7 @@ class FormMap(ReadOnlyArrays):
         return products
 
     def fill_kernel(self, library: ArrayLibrary, delta: FloatArray, kernel: Any) -> None:
-        """Write the inner products of the forms to an array of the library, divided by `delta` as in `QuadraticMap`."""
+        """Write the inner products of the forms to an array (r, r) of the library, see `DataMap.fill_kernel`."""
         block, first, second = self.layout.block, self.layout.first, self.layout.second
         scales = 1.0 / (delta[block, first] * delta[block, second])
         kernel[:] = 0.0
@@ -252,7 +235,7 @@ class FormMap(ReadOnlyArrays):
     @cached_property
     def absolute_sums(self) -> FloatArray:
         """Sums of the absolute values of all entries of each form, of shape (r, R)."""
-        starts, weights = self.layout.starts[:-1], np.abs(self._scales) * self.layout.counts
+        starts, weights = self.layout.starts[:-1], np.abs(self.scales) * self.layout.counts
         return read_only(self._per_row(lambda rows: np.add.reduceat(np.abs(rows) * weights, starts, axis=1)))
 
     def pricing_losses(self, nu: FloatArray) -> FloatArray:
@@ -260,7 +243,7 @@ class FormMap(ReadOnlyArrays):
         if self.rounding is None:
             return np.zeros(nu.shape[1] * self.n_blocks)
         errors, rest = self.rounding.of_entries(nu)
-        entries = self.layout.counts[:, None] * (np.abs(self._scales)[:, None] * errors + np.abs(self.sums(rest)))
+        entries = self.layout.counts[:, None] * (np.abs(self.scales)[:, None] * errors + np.abs(self.sums(rest)))
         losses: FloatArray = np.add.reduceat(entries, self.layout.starts[:-1], axis=0).T.ravel()
         return losses
 
@@ -271,7 +254,7 @@ class FormMap(ReadOnlyArrays):
     def row_bounds(self, z: FloatArray) -> FloatArray:
         """Bound the norms (r,) of the forms scaled by ``Diag(z)^(-1/2)`` on both sides by their Frobenius norms."""
         first, second = self.layout.first, self.layout.second
-        weights = self.layout.counts * self._scales**2 / (z[first] * z[second])
+        weights = self.layout.counts * self.scales**2 / (z[first] * z[second])
         return np.sqrt(self._per_row(lambda rows: (np.square(rows) @ weights)[:, None])[:, 0])
 
     def mean_size(self, weights: FloatArray | None = None) -> float:
@@ -319,7 +302,7 @@ class FormMap(ReadOnlyArrays):
 
     def equals(self, other: object) -> bool:
         """Whether the other map has the same rows."""
-        if not isinstance(other, FormMap) or self.layout != other.layout or self.has_rows != other.has_rows:
+        if not isinstance(other, FormMap) or self.layout != other.layout or self.offers != other.offers:
             return False
         if self.rows is other.rows and self.factor == other.factor:
             return True
@@ -327,7 +310,7 @@ class FormMap(ReadOnlyArrays):
         return np.array_equal(self.rows * (self.factor / other.factor), other.rows)
 
     @cached_property
-    def _scales(self) -> FloatArray:
+    def scales(self) -> FloatArray:
         """Factor of each packed entry, of shape (P,)."""
         if self.units is None:
             return np.full(self.layout.n_entries, self.factor)
@@ -342,7 +325,7 @@ class FormMap(ReadOnlyArrays):
     @cached_property
     def _squares(self) -> FloatArray:
         """Squared Frobenius norms of the forms, of shape (r,), with the factor and the largest entry as units."""
-        largest, factors = self.largest_stored or 1.0, self.layout.counts * (self._scales / abs(self.factor)) ** 2
+        largest, factors = self.largest_stored or 1.0, self.layout.counts * (self.scales / abs(self.factor)) ** 2
         return self._per_row(lambda rows: (np.square(rows / largest) @ factors)[:, None])[:, 0]
 
     def _chunks(self, dtype: Any = np.float64) -> Iterator[tuple[slice, FloatArray]]:
@@ -391,11 +374,3 @@ def exact_sums(
         x = rows[start : start + most].astype(np.float64)
         total += (x.T @ x).astype(np.int64)
     return total.astype(np.float64)
-
-
-def no_rows(what: str) -> InvalidInputError:
-    """Create the error for an operation that needs the rows of the data but has only statistics."""
-    return InvalidInputError(
-        f"{what} needs the rows of the data, which a problem from statistics does not have: "
-        "use a problem of rows, such as `SufficientStatistics.kept_problem`"
-    )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +15,15 @@ from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, squared_rows
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import WORK_FLOATS, chunks, in_threads
 from qsdp._utils.tuning import MODERATE, TILE
-from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
+from qsdp._utils.validation import FloatArray, read_only
 from qsdp.blocks import Layout, one_block
-from qsdp.exceptions import InvalidInputError
-from qsdp.forms import FormMap
+from qsdp.data_map import COLUMNS, SAMPLES, DataMap
 from qsdp.gram import pair_operations, pair_sums, pairs_of
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["DataMap", "QuadraticMap", "append_constant", "bordered", "quadratic_values"]
+__all__ = ["QuadraticMap", "append_constant", "bordered", "quadratic_values"]
 
 
 def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
@@ -76,8 +75,8 @@ def bordered(M: FloatArray, edge: FloatArray, corner: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class QuadraticMap(ReadOnlyArrays):
-    r"""Data map: the linear map from matrices S to :math:`(\langle \mathcal{X}_i, S \rangle)_i`, in factored form.
+class QuadraticMap(DataMap):
+    r"""Data map of rows of columns, whose matrices are never formed.
 
     .. math::
 
@@ -101,33 +100,18 @@ class QuadraticMap(ReadOnlyArrays):
     coefficients: tuple[float, float, float] = (1.0, 0.0, 0.0)
     lifted: bool = False
 
-    #: Whether the map has the rows of the data, and matrices that are products of their columns.
-    has_rows: ClassVar[Literal[True]] = True
-    has_columns: ClassVar[Literal[True]] = True
+    offers: ClassVar[frozenset[str]] = frozenset({SAMPLES, COLUMNS})
+    units: ClassVar[None] = None
 
-    @property
+    @cached_property
+    def layout(self) -> Layout:
+        """Positions of the entries of the upper triangle of a matrix."""
+        return one_block(int(self.X.shape[1]) + self.lifted)
+
+    @cached_property
     def n_rows(self) -> int:
         """Number of samples n."""
         return int(self.X.shape[0])
-
-    #: Number of matrices of an output, and factor of each, see `FormMap`.
-    n_blocks: ClassVar[int] = 1
-    units: ClassVar[None] = None
-
-    @property
-    def layout(self) -> Layout:
-        """Positions of the entries of the upper triangle of a matrix."""
-        return one_block(self.size)
-
-    @property
-    def samples(self) -> QuadraticMap:
-        """The map itself, which has the rows of the data."""
-        return self
-
-    @property
-    def packed(self) -> NoReturn:
-        """Raise `InvalidInputError`: the samples have columns, not packed entries."""
-        raise InvalidInputError("this needs a problem on blocks or from statistics; this problem has rows of columns")
 
     @property
     def n_features(self) -> int:
@@ -143,11 +127,6 @@ class QuadraticMap(ReadOnlyArrays):
     def n_samples(self) -> int:
         """Number of samples represented by the rows: n."""
         return self.n_rows
-
-    @property
-    def size(self) -> int:
-        """Side N of the matrices: d, or d + 1 if lifted."""
-        return int(self.X.shape[1]) + self.lifted
 
     def forward(self, S: FloatArray, n_jobs: int = 1) -> FloatArray:
         """Return the values of shape (n,) for a matrix of shape (N, N), symmetric or not."""
@@ -178,19 +157,13 @@ class QuadraticMap(ReadOnlyArrays):
             values += 0.5 * b * (left * t + right * s) + c * (s * t)
         return values
 
-    def values_of(self, vectors: FloatArray) -> FloatArray:
-        """Return the inner products (n, k) of the packed entries with vectors (k, P)."""
+    def values_of(self, vectors: FloatArray, dtype: Any = np.float64) -> FloatArray:
+        """Return the inner products (n, k) of the packed entries with vectors (k, P), in double precision."""
         return self.forwards(self.layout.matrices(vectors / self.layout.counts))
 
-    def combinations(self, U: FloatArray, V: FloatArray, alpha: FloatArray, n_jobs: int = 1) -> FloatArray:
-        r"""Return :math:`\sum_j \alpha_{jk}\, u_j^T \mathcal{X}_i v_j` of shape (n, C) for alpha of shape (m, C)."""
-        values = np.empty((self.n_rows, alpha.shape[1]))
-
-        def evaluate(rows: slice) -> None:
-            values[rows] = self.take(rows).products(U, V) @ alpha
-
-        in_threads(evaluate, chunks(self.n_rows, max(self.X.shape[1], len(U))), n_jobs)
-        return values
+    def values_in_blocks(self, vectors: FloatArray, block: npt.NDArray[np.intp]) -> FloatArray:
+        """Return `values_of`: there is one block."""
+        return self.values_of(vectors)
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""
@@ -203,6 +176,10 @@ class QuadraticMap(ReadOnlyArrays):
         # A single matrix is not copied, since it may fill the memory.
         matrices = [self.adjoint(column) for column in nu.T]
         return matrices[0][None] if len(matrices) == 1 else np.stack(matrices)
+
+    def sums(self, nu: FloatArray, dtype: Any = np.float64) -> FloatArray:
+        """Apply the adjoint to each column of `nu`; return packed entries (P, C), in double precision."""
+        return self.layout.entries(self.adjoints(nu)).T
 
     def operator(self, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
         r"""Return a function that multiplies vectors (1, N) by :math:`\sum_i \nu_i \mathcal{X}_i`."""
@@ -315,14 +292,6 @@ class QuadraticMap(ReadOnlyArrays):
         """Largest magnitude of an entry of the data."""
         return largest_magnitude(self.X)
 
-    def pricing_losses(self, nu: FloatArray) -> FloatArray:
-        """Return zeros, since the rows are the samples, see `FormMap.pricing_losses`."""
-        return np.zeros(nu.shape[1])
-
-    def value_loss(self, nu: FloatArray, targets: FloatArray) -> float:
-        """Return zero, since the rows are the samples, see `FormMap.value_loss`."""
-        return 0.0
-
     @cached_property
     def absolute_sums(self) -> FloatArray:
         r"""Sums of the absolute values of all entries of :math:`\mathcal{X}_i`, of shape (n, 1)."""
@@ -421,10 +390,6 @@ class QuadraticMap(ReadOnlyArrays):
     def row_operations(self) -> float:
         """Approximate number of floating-point operations of `forward` for one row."""
         return 2.0 * self.size * self.size
-
-
-#: Data as a linear map, given by samples or by their statistics.
-DataMap = QuadraticMap | FormMap
 
 
 def _root_mean_square(X: FloatArray, weights: FloatArray | None) -> float:

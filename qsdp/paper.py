@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,9 @@ from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import Summarized, Summary, first_few
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_matrix, check_real
 from qsdp.activations import PolynomialActivation
+from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
+from qsdp.lifting import QuadraticMap
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation
@@ -526,7 +528,7 @@ def _dual(instance: Instance, name: str, cones: Any) -> Program:
     variables = {"nu": nu}
     conjugate, constraints = instance.fit.conjugate_expression(-cp.reshape(nu, (n, C), order="C"))
     for k in range(C):
-        M = instance.map.adjoint_expression(nu[:, k] if C > 1 else nu)  # type: ignore[union-attr]
+        M = cast(QuadraticMap, instance.map).adjoint_expression(nu[:, k] if C > 1 else nu)
         z1, z2 = (cp.Variable(instance.size, name=name if C == 1 else f"{name}_{k}") for name in ("z1", "z2"))
         variables |= {z.name(): z for z in (z1, z2)}
         constraints += cones(M, z1, z2)
@@ -843,7 +845,7 @@ def neurons_needed(relaxation: Relaxation, epsilon: float, delta: float) -> int:
     if delta >= 1.0:
         raise InvalidInputError(f"delta must be below 1; got {delta:g}")
     problem = relaxation.problem
-    if problem.blocks is not None or problem.levels > 2 or not problem.map.has_rows:
+    if problem.blocks is not None or problem.levels > 2 or SAMPLES not in problem.map.offers:
         raise InvalidInputError("relaxation must be for two levels and rows of columns")
     reach, N, C = _largest_reach(problem, relaxation.outputs(problem.X), epsilon), problem.size, problem.n_outputs
     numbers = [1]
@@ -895,5 +897,5 @@ def _check_columns(problem: TrainingProblem) -> None:
 def _check_rows(problem: TrainingProblem) -> None:
     check_problem(problem)
     _check_columns(problem)
-    if not problem.map.has_rows:
+    if SAMPLES not in problem.map.offers:
         raise InvalidInputError("problem must have rows for a dual program; got statistics")

@@ -24,9 +24,8 @@ from qsdp._utils.validation import (
 )
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.blocks import Layout
+from qsdp.data_map import BLOCKS, SAMPLES, DataMap, require
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.forms import no_rows
-from qsdp.lifting import DataMap
 from qsdp.losses import DataFit, Loss, get_loss
 from qsdp.training_data import (
     QuadraticModel,
@@ -217,8 +216,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     def require_rows(self, what: str) -> None:
         """Raise `InvalidInputError` if the problem has no rows of data."""
-        if not self.weight_map.has_rows:
-            raise no_rows(what)
+        require(self.weight_map, what, SAMPLES)
 
     @property
     def X(self) -> Any:  # noqa: N802 (the name of data in scikit-learn)
@@ -278,7 +276,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     @property
     def blocks(self) -> Layout | None:
         """Sides, kinds and weights of the blocks of a sample; None for data with one row a sample."""
-        return self.weight_map.layout if self.weight_map.units is not None else None
+        return self.weight_map.layout if BLOCKS in self.weight_map.offers else None
 
     @property
     def prices(self) -> FloatArray:
@@ -454,7 +452,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
             self.block_of(network)
             entries = network.entries  # type: ignore[attr-defined]  # a network on blocks, as checked
             values = self.weight_map.values_of(entries * prices)
-        elif self.weight_map.has_rows or not hasattr(network, "forms"):
+        elif SAMPLES in self.weight_map.offers or not hasattr(network, "forms"):
             prediction = network.predict(self.X)
             if prediction.shape != self.y.shape:
                 raise InvalidInputError(f"network must have outputs of shape {self.y.shape}; got {prediction.shape}")

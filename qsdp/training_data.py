@@ -20,9 +20,10 @@ from qsdp._utils.validation import (
 )
 from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Blocks, Layout
+from qsdp.data_map import SAMPLES, DataMap, require
 from qsdp.exceptions import InvalidInputError
-from qsdp.forms import FormMap, no_rows
-from qsdp.lifting import DataMap, QuadraticMap
+from qsdp.forms import FormMap
+from qsdp.lifting import QuadraticMap
 from qsdp.losses import Loss
 
 __all__ = [
@@ -129,8 +130,7 @@ def data_of_model(model: QuadraticModel) -> TrainingData:
 
 def positive_weights(data: DataMap, sample_weight: Any) -> FloatArray | None:
     """Check weights of all samples of a problem, which are positive since others were dropped with their rows."""
-    if not data.has_rows:
-        raise no_rows("reweighting")
+    require(data, "reweighting", SAMPLES)
     weights = check_sample_weight(sample_weight, data.n_rows)
     if weights is not None and not np.all(weights > 0.0):
         raise InvalidInputError("sample_weight must be positive: to drop rows of weight zero, build another problem")

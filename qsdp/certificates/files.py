@@ -13,7 +13,7 @@ import os
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.row_sums import RowsProof, Scores
 from qsdp.certificates.stored_trees import read_trees, tree_arrays
 from qsdp.certificates.sums import Sums, SumsProof, read_rounding, rounding_arrays
+from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit, Loss
@@ -101,7 +102,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
     order = slice(None, None, -1)
     backwards = network.with_weights(network.U[order], network.V[order], network.alpha[order], order)
     if isinstance(network, BlockNetwork):
-        data = problem.weight_map.packed
+        data = cast(FormMap, problem.weight_map)
         alone = data.factor * network.outputs(Blocks.of(data.rows, network.layout))
     else:
         U, V = network.U.astype(np.float64), network.V.astype(np.float64)
@@ -115,8 +116,8 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
 
 def _data(problem: TrainingProblem) -> dict[str, Any]:
     """Return the arrays of a file that contain the data, in the order of their digest."""
-    if not problem.weight_map.has_rows:
-        return {"forms": problem.weight_map.forms, "y": problem.y}
+    if SAMPLES not in problem.weight_map.offers:
+        return {"forms": cast(FormMap, problem.weight_map).forms, "y": problem.y}
     weights = {} if problem.sample_weight is None else {"sample_weight": problem.sample_weight}
     return {"X": problem.X if problem.blocks is None else problem.X.rows, "y": problem.y, **weights}
 
@@ -407,7 +408,7 @@ def _stored_model(arrays: dict[str, npt.NDArray[Any]], *, lifted: bool) -> Quadr
     n, rounding = int(arrays["n_samples"]), read_rounding(arrays, *forms.shape)
     if "sizes" in arrays:
         layout = _layout(arrays)
-        found = FormMap(layout, forms, units=read_only(1.0 / layout.prices), n_samples=n, rounding=rounding)
+        found = FormMap.in_blocks(layout, forms, n, rounding)
     else:
         found = FormMap.of(forms, lifted, n, rounding)
     if found.layout.n_entries != forms.shape[1] or len(y) != len(forms):

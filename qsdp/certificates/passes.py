@@ -25,6 +25,7 @@ from qsdp.certificates.certificate import Certificate
 from qsdp.certificates.checks import as_bilinear, check_fits
 from qsdp.certificates.proof import root_tree, scaled_tree, tree_bound
 from qsdp.certificates.row_sums import SCALES, RowsProof, RowSums, Scores, Totals
+from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.forms import FormMap
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
@@ -159,7 +160,7 @@ def certify_stream(
 
 def proportional_beta(few: TrainingProblem, total_weight: float) -> float:
     """Scale the problem's beta to the total weight of all rows; the beta of statistics is unchanged."""
-    return few.beta if not few.weight_map.has_rows else few.beta * (total_weight / few.data_fit.total_weight)
+    return few.beta if SAMPLES not in few.weight_map.offers else few.beta * (total_weight / few.data_fit.total_weight)
 
 
 def _take(sums: RowSums, stream: Iterable[Any], bar: ProgressBar, name: str) -> None:
@@ -207,7 +208,7 @@ def _corrected(few: TrainingProblem, scores: Scores, matrices: FloatArray, beta:
     moved = []
     for S, M, slope in zip(scores.forms, matrices / factors, slopes.T, strict=True):
         # The squared loss has no factor of one half.
-        curvature = few.weight_map.samples.pair_sums(0.5 * ratio * slope)
+        curvature = few.weight_map.pair_sums(0.5 * ratio * slope)
         ridge = _RIDGE * float(np.trace(curvature)) / len(curvature)
         curvature[np.diag_indices_from(curvature)] += ridge or 1.0
         if not np.all(np.isfinite(curvature)):

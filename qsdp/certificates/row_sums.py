@@ -17,8 +17,9 @@ import numpy as np
 from qsdp._utils.numeric import EPS, MARGIN
 from qsdp._utils.parallel import CACHE_FLOATS
 from qsdp._utils.validation import FloatArray
+from qsdp.data_map import DataMap
 from qsdp.exceptions import InvalidInputError
-from qsdp.lifting import DataMap, QuadraticMap
+from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from qsdp._utils.validation import FloatArray, own, read_only
 from qsdp.blocks import Layout
 from qsdp.certificates.proof import Proof, tree_bound
 from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.forms import FormMap
 from qsdp.gram import GramFactor
 from qsdp.networks import BlockNetwork
 from qsdp.problem import TrainingProblem
@@ -56,7 +57,7 @@ class Sums:
         """Return the sums of a problem with the squared loss on blocks; raise `InvalidInputError` for others."""
         if problem.blocks is None or not problem.loss.quadratic:
             raise InvalidInputError("include_data can be 'sums' only for the squared loss on blocks; use True")
-        data = problem.weight_map.packed
+        data = cast(FormMap, problem.weight_map)
         (n, P), weights = data.rows.shape, problem.sample_weight
         sums = PackedSums(P + problem.n_outputs, at_once=_ROWS_AT_ONCE)
         for some in chunks(n, P):
@@ -133,7 +134,7 @@ class SumsProof:
         sums = Sums.of(problem)
         assert isinstance(network, BlockNetwork)
         # In the units of the rows.
-        wanted = 0.5 * problem.weight_map.packed.sums(proof.nu) * sums.layout.prices[sums.layout.block, None]
+        wanted = 0.5 * problem.weight_map.sums(proof.nu) * sums.layout.prices[sums.layout.block, None]
         pivoted = GramFactor(sums.gram.copy())
         # Near an optimum, the network itself is nearly such a vector, and large cancelling vectors are avoided.
         vectors = network.entries.T.copy()
@@ -173,7 +174,7 @@ def _terms(a: FloatArray, b: FloatArray) -> FloatArray:
 
 def rounding_arrays(problem: TrainingProblem) -> dict[str, Any]:
     """Return what bounds the rounding of statistics."""
-    data = problem.weight_map.packed
+    data = cast(FormMap, problem.weight_map)
     rounding = data.rounding
     assert rounding is not None  # statistics record it
     return {

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
 from qsdp._utils.numeric import ROUNDING, SAFE
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates.proof import check_tree, tree_bound
+from qsdp.data_map import COLUMNS, SAMPLES
+from qsdp.forms import FormMap
+from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit
 from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
@@ -80,7 +84,7 @@ def _best(problem: TrainingProblem, fit: DataFit, nu: FloatArray, upper: float) 
     largest = SAFE / upper if upper > 0.0 else math.inf
     scale = best_scale(fit, nu, max(1.0, largest) if upper <= 1.0 else largest)
     for _ in range(ATTEMPTS):
-        if problem.map.has_rows:
+        if SAMPLES in problem.map.offers:
             value = fit.verified_dual_value(scale * nu)
         else:
             # What sums leave out is known to a few digits only, so a larger allowance costs nothing.
@@ -134,13 +138,12 @@ class _Matrices:
         self._nu, self._losses = nu, data.pricing_losses(nu)
         self._defects = problem.data_fit.row_defects(nu)
         self._rows: ScaledRows | PackedRows | None
-        if data.has_columns:
-            X = problem.X
-            self._rows = ScaledRows.of(X, problem.levels, data.coefficients, data.lifted, _exponent(X))
+        if COLUMNS in data.offers:
+            X, columns = problem.X, cast(QuadraticMap, data)
+            self._rows = ScaledRows.of(X, problem.levels, columns.coefficients, columns.lifted, _exponent(X))
         else:
-            units = np.ones(1) if data.units is None else data.units
-            factors = np.broadcast_to(data.factor * units[data.layout.block], data.layout.n_entries)
-            self._rows = PackedRows(data.layout, data.rows, math.frexp(data.largest_stored)[1], factors)
+            forms = cast(FormMap, data)
+            self._rows = PackedRows(data.layout, forms.rows, math.frexp(data.largest_stored)[1], forms.scales)
 
     def relative(self, k: int, trees: Sequence[BoundTree], radius: float) -> list[float]:
         """Bound the pricing values of an output relative to the dual radius, by trees for its blocks."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +12,9 @@ from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import INNER, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
+from qsdp.data_map import COLUMNS, DataMap
 from qsdp.encoding.cuts import without_outliers
-from qsdp.lifting import DataMap, power_of_two
+from qsdp.lifting import power_of_two
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import Cells, DistinctRows
@@ -127,9 +127,7 @@ class Functions:
         """Return the values (n, r) of the spanning functions."""
         if self._few is None:
             return rows.features()
-        # Of the kind of `rows`.
-        few: Any = self._few
-        return rows.inner_products(few)
+        return rows.inner_products(self._few)
 
     def values(self, rows: DataMap, coefficients: FloatArray) -> FloatArray:
         """Return the values (n, C) of combinations (r, C) of the spanning functions."""
@@ -282,7 +280,7 @@ class LeftOut:
     def data(self, problem: TrainingProblem, scale: float) -> DataMap:
         """Return the `moderate` map of the distinct rows; inputs that are columns are multiplied by `scale`."""
         rows = moderate(problem.weight_map.take(self.samples))
-        return rows.of_scaled_data(scale) if rows.has_columns else rows
+        return rows.of_scaled_data(scale) if COLUMNS in rows.offers else rows
 
     def best(self, rows: DataMap, scale: float = 1.0) -> RidgeFit:
         """Fit the regression whose penalty strength has the smallest errors.

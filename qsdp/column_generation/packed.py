@@ -16,6 +16,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.master import DualProof, Restricted, SharedSums
 from qsdp.column_generation.restricted import Columns, Evaluated, SmoothProblem, curvature_matrix, sampling_chances
+from qsdp.data_map import BLOCKS, SAMPLES
 from qsdp.losses import PiecewiseQuadratic
 from qsdp.relaxation.instance import Instance
 
@@ -71,7 +72,7 @@ class _SampledLoss:
     kept, inexact = _KEPT, True
 
     def __init__(self, normal: Instance) -> None:
-        self._map, self._fit = normal.map.packed, normal.fit
+        self._map, self._fit = normal.map, normal.fit
         self._rng = np.random.default_rng(0)
         #: Minimum number of samples for second derivatives, and the number of the last ones.
         self._least, self._drawn = MANY_ROWS, 0
@@ -158,7 +159,7 @@ class PackedMaster(Restricted):
         """Whether this class suits an instance: blocks with more samples than packed entries, and a smooth loss."""
         data, loss = instance.map, instance.loss
         smooth = loss.inverse_curvature > 0.0 if isinstance(loss, PiecewiseQuadratic) else loss.has_curvature
-        return data.units is not None and data.has_rows and data.n_rows > data.layout.n_entries and smooth
+        return data.offers >= {SAMPLES, BLOCKS} and data.n_rows > data.layout.n_entries and smooth
 
     def matrices(self) -> FloatArray:
         """Return the matrices of the dual vector."""

@@ -22,6 +22,7 @@ from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, errors_of
 from qsdp.activations import get_activation
 from qsdp.blocks import Blocks
+from qsdp.data_map import SAMPLES
 from qsdp.encoding import TableEncoder
 from qsdp.encoding.columns import as_table
 from qsdp.encoding.fitting import AUTO
@@ -204,7 +205,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         None if only statistics of the rows are in memory.
         """
         problem = self.result_.problem
-        if not problem.weight_map.has_rows:
+        if SAMPLES not in problem.weight_map.offers:
             return None
         scores = self.target_scaling_.decode(problem.predictions(self.network_))
         return np.stack([scores.min(axis=0), scores.max(axis=0)]).reshape(2, -1)

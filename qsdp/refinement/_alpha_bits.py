@@ -133,7 +133,7 @@ def _columns(network: Any, problem: TrainingProblem, rows: IntegerArray) -> Floa
         columns: FloatArray = data.products(U, V)
         return columns
     vectors = network.layout.products(U, V, network.block) * _prices(network, problem)[:, None]
-    return data.packed.values_in_blocks(vectors, network.block)
+    return data.values_in_blocks(vectors, network.block)
 
 
 def _prices(network: Any, problem: TrainingProblem) -> FloatArray:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.parallel import WORK_FLOATS
+from qsdp.data_map import SAMPLES
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._block_samples import BlockSamples
 from qsdp.refinement._descent import CoordinateDescent, Neurons
@@ -58,7 +59,7 @@ def descent_data(problem: TrainingProblem, n_neurons: int) -> AnyData:
     if problem.blocks is not None:
         problem.require_rows("polish on blocks")
         return BlockSamples(problem)
-    if not problem.weight_map.has_rows:
+    if SAMPLES not in problem.weight_map.offers:
         return Moments(problem)
     if _on_moments(problem, n_neurons):
         with suppress(TimeOver), deadline.fraction(0.5):
@@ -71,7 +72,7 @@ def _on_moments(problem: TrainingProblem, n_neurons: int) -> bool:
     if problem.blocks is not None:
         return False
     usable = problem.loss.quadratic and suits_statistics(problem)
-    return not problem.weight_map.has_rows or (usable and _favours_moments(problem, n_neurons))
+    return SAMPLES not in problem.weight_map.offers or (usable and _favours_moments(problem, n_neurons))
 
 
 def _favours_moments(problem: TrainingProblem, n_neurons: int) -> bool:

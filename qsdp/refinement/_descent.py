@@ -13,7 +13,7 @@ import numpy.typing as npt
 from qsdp._utils import deadline, numeric
 from qsdp._utils.tuning import NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import DataMap
+from qsdp.data_map import SAMPLES, DataMap
 from qsdp.networks import BilinearNetwork, BlockNetwork, is_narrow
 from qsdp.problem import TrainingProblem
 
@@ -38,7 +38,7 @@ class DescentData:
     ----------
     problem : TrainingProblem
         The problem, or one without rows that has the same loss, on which the descents run.
-    map : QuadraticMap or FormMap
+    map : DataMap
         The data, in units in which no entry or coefficient is large.
     unit : float
         Divisor of the predictions.
@@ -66,10 +66,8 @@ class DescentData:
 
     def predictions(self, network: Any) -> FloatArray:
         """Return the predictions (n, C) of a network."""
-        if self.map.has_rows and is_narrow(network):
-            return self.map.samples.combinations(
-                network.U.astype(np.float64), network.V.astype(np.float64), network.alpha
-            )
+        if SAMPLES in self.map.offers and is_narrow(network):
+            return self.map.combinations(network.U.astype(np.float64), network.V.astype(np.float64), network.alpha)
         return self.map.forwards(network.forms)
 
     def adjoint(self, nu: FloatArray) -> FloatArray:

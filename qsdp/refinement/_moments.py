@@ -12,6 +12,7 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
+from qsdp.data_map import SAMPLES
 from qsdp.forms import FormMap
 from qsdp.gram import pair_places
 from qsdp.lifting import power_of_two
@@ -49,7 +50,7 @@ class Moments(DescentData):
     dtype = np.float64
 
     def __init__(self, problem: TrainingProblem) -> None:
-        self.problem = _without_rows(problem) if problem.weight_map.has_rows else problem
+        self.problem = _without_rows(problem) if SAMPLES in problem.weight_map.offers else problem
         data: Any = self.problem.weight_map
         self.unit = power_of_two(data.largest_entry)
         self.map = data.scaled(1.0 / self.unit)

@@ -24,6 +24,7 @@ from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Master, SharedSums
 from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
+from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit, Loss, get_loss
@@ -187,7 +188,7 @@ def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) 
 def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
     """Whether to use one triangular factor: for a squared loss, large data and moderately many neurons."""
     n, m = len(problem.targets), network.n_neurons
-    large = problem.weight_map.has_rows and len(list(chunks(n, problem.size))) > 1 and problem.blocks is None
+    large = SAMPLES in problem.weight_map.offers and len(list(chunks(n, problem.size))) > 1 and problem.blocks is None
     few = m <= MOST_SIDE and 2 * (m + problem.n_outputs) <= n
     return large and problem.loss.quadratic and few
 
@@ -239,7 +240,7 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> Fl
     # Chunks have several times as many rows as the factor, since each QR includes the factor again.
     for rows in chunks(len(Y), max(k, problem.size), minimum=4 * k):
         deadline.check()
-        values = roots[rows, None] * data.samples.take(rows).products(U, V)
+        values = roots[rows, None] * data.take(rows).products(U, V)
         factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))
     return factor
 

@@ -12,8 +12,8 @@ import scipy
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.tuning import INNER, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
+from qsdp.data_map import DataMap
 from qsdp.inner_problem import dominating_weights
-from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.instance import Instance, LinearInstance

@@ -11,9 +11,10 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.tuning import MODERATE, PATIENCE
 from qsdp._utils.validation import FloatArray
+from qsdp.data_map import SAMPLES, DataMap
 from qsdp.forms import FormMap
 from qsdp.gram import Gram, GramFactor, SharedGram, to_matrices
-from qsdp.lifting import DataMap, power_of_two
+from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit, Loss
 from qsdp.problem import TrainingProblem, check_problem
 
@@ -45,7 +46,7 @@ class LinearInstance:
 
     Attributes
     ----------
-    map : QuadraticMap or FormMap
+    map : DataMap
         :math:`\mathcal{A}`, shared by all outputs.
     fit : DataFit
         L: the loss with its targets, of shape (n, C), and sample weights.
@@ -206,7 +207,7 @@ class Reduction:
     def applies(instance: LinearInstance) -> bool:
         """Whether an instance can be reduced: a squared loss and n > p; statistics are not reduced again."""
         data = instance.map
-        return instance.fit.quadratic and data.has_rows and data.n_rows > data.layout.n_entries
+        return instance.fit.quadratic and SAMPLES in data.offers and data.n_rows > data.layout.n_entries
 
     def reduced(self, normal: Instance, units: Units, k: int) -> LinearInstance:
         """Return the reduced instance of output k, in the units of its normalised instance."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from qsdp._utils.arrays import library_of, squared_rows
 from qsdp._utils.validation import FloatArray
-from qsdp.forms import FormMap
+from qsdp.data_map import DataMap
 from qsdp.lifting import QuadraticMap, bordered
 
 __all__ = ["Image", "PackedProducts", "Products"]
@@ -51,8 +51,8 @@ class Products:
     `mixing`, of shape (k, C), holds the sign with which each column enters each of C matrices:
     """
 
-    def __init__(self, data: QuadraticMap, dtype: Any = np.float64, device: str | None = None) -> None:
-        self._data = data
+    def __init__(self, data: DataMap, dtype: Any = np.float64, device: str | None = None) -> None:
+        self._data = cast(QuadraticMap, data)
         self._library = library_of(device, dtype)
         self._X = self._library.take(data.X)
         #: Approximate number of floating-point operations so far.
@@ -161,7 +161,7 @@ class PackedProducts:
     many operations, so all is NumPy in double precision.
     """
 
-    def __init__(self, data: FormMap) -> None:
+    def __init__(self, data: DataMap) -> None:
         self._data = data
         #: Approximate number of floating-point operations so far.
         self.operations = 0.0
@@ -207,4 +207,4 @@ class PackedProducts:
 
     def _count(self, matrices: int) -> None:
         outputs = matrices // self._data.n_blocks
-        self.operations += 2.0 * self._data.rows.size * outputs
+        self.operations += 2.0 * self._data.n_rows * self._data.layout.n_entries * outputs

@@ -6,13 +6,16 @@ than its side N, a triangular factor of the rows and a decomposition of side n g
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import scipy.linalg
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.symmetric import eigenvalues, symmetric_part
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import DataMap
+from qsdp.data_map import COLUMNS, DataMap
+from qsdp.lifting import QuadraticMap
 
 __all__ = [
     "decomposed",
@@ -62,7 +65,7 @@ def upper_spectral_bound(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatA
 
 def few_rows(data: DataMap) -> bool:
     """Whether n is so much smaller than N that decompositions through the rows of the data take less time."""
-    return data.has_columns and data.n_rows <= 0.5 * data.size
+    return COLUMNS in data.offers and data.n_rows <= 0.5 * data.size
 
 
 def decomposed(data: DataMap, M: FloatArray, nu: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -93,7 +96,7 @@ def _factored(
     The columns of Q are orthonormal and R is triangular: they factor the scaled rows, of which the last belongs to the
     entry that a lift adds.
     """
-    data = data.samples
+    data = cast(QuadraticMap, data)
     a, b, c = coefficients or data.coefficients
     d, core = data.X.shape[1], np.diag(a * nu)
     rows = data.X * scales[:d]

@@ -54,8 +54,7 @@ def reduced_blocks(layout: Layout, sums: PackedSums, n_samples: int) -> Quadrati
     W = found.W if len(found.W) else np.zeros((1, len(sizes)))
     rows, target = read_only(np.ascontiguousarray(W[:, :p])), W[:, p:]
     rounding = _rounding(sums, found, sizes, sizes[:p], sizes[p:], target)
-    data = FormMap(layout, rows, units=read_only(1.0 / layout.prices), n_samples=n_samples, rounding=rounding)
-    return QuadraticModel(data, target)
+    return QuadraticModel(FormMap.in_blocks(layout, rows, n_samples, rounding), target)
 
 
 def _rounding(

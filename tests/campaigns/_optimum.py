@@ -16,6 +16,7 @@ from block_problems import all_neurons
 from brute_force import level_vectors, neuron_values
 
 import qsdp
+from qsdp.data_map import SAMPLES
 
 Extended = np.longdouble
 _TOLERANCES = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
@@ -64,7 +65,7 @@ def _price(problem: qsdp.TrainingProblem) -> Any:
 
 def _features(problem: qsdp.TrainingProblem, U: np.ndarray, V: np.ndarray) -> np.ndarray:
     U, V = U.astype(Extended), V.astype(Extended)
-    if not problem.weight_map.has_rows:
+    if SAMPLES not in problem.weight_map.offers:
         # Upper triangles of the matrices themselves, of a problem from statistics.
         first, second = np.triu_indices(problem.size)
         pairs = U[:, first] * V[:, second] + (first != second) * U[:, second] * V[:, first]
@@ -108,7 +109,7 @@ def _value(
     M, prediction = problem.levels - 1, F @ a
     if problem.blocks is not None:
         size = 2 * np.abs(problem.X.rows.astype(Extended)).sum(axis=1)
-    elif not problem.weight_map.has_rows:
+    elif SAMPLES not in problem.weight_map.offers:
         size = 2 * M**2 * np.abs(problem.weight_map.forms).sum(axis=1)
     else:
         c = np.abs(problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)).astype(Extended)

@@ -30,6 +30,7 @@ from campaigns import _problems
 from campaigns._optimum import Extended, features_of_blocks, network_value, optimum_of_blocks
 from campaigns._problems import KINDS, LOSSES
 from campaigns._record import Outcome, one_thread
+from qsdp.data_map import SAMPLES
 from qsdp.relaxation.bounds import DualBound, best_dual_bound
 
 #: Half of the cases have the squared loss, which is the one that statistics have.
@@ -194,9 +195,9 @@ class _Case:
     ) -> tuple[float, float]:
         """Compare a certificate with the network and the optimum; return the objective and the rounding of sums."""
         value, error, rounding = network_value(self.problem, network)
-        lost = 0.0 if problem.weight_map.has_rows else self._rounding_of_sums(network)
+        lost = 0.0 if SAMPLES in problem.weight_map.offers else self._rounding_of_sums(network)
         self.best = min(self.best, value + error)
-        self._compare(f"{name}, {certificate.bound_type}", certificate.lower_bound, problem.weight_map.has_rows)
+        self._compare(f"{name}, {certificate.bound_type}", certificate.lower_bound, SAMPLES in problem.weight_map.offers)
         if not abs(certificate.objective - value) <= rounding + self._allowed(value) + lost:
             self._wrong("wrong objective", of=name, claimed=certificate.objective, value=value)
         if self.rng.random() < FILE:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from qsdp._utils import deadline
 from qsdp._utils.tuning import INNER, SECOND, SMALL
 from qsdp._utils.validation import check_choice
+from qsdp.data_map import COLUMNS, lacking
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import Loss
 from qsdp.relaxation.backends.base import Backend
@@ -124,7 +125,7 @@ def low_rank_first(chosen: Backend, instance: Instance, settings: Settings) -> S
     shared = settings.gram is not None and instance.fit.quadratic
     if chosen is LOW_RANK or cost < SECOND or shared or settings.max_iter is not None:
         return None
-    if not instance.map.has_columns or _refusal(LOW_RANK, instance, settings) is not None:
+    if COLUMNS not in instance.map.offers or _refusal(LOW_RANK, instance, settings) is not None:
         return None
     # It failed up to a thousandth of the largest useful beta.
     if instance.dual_radius < SMALL * instance.price_at_zero():
@@ -158,8 +159,8 @@ def _cannot(backend: Backend, loss: Loss) -> str | None:
 def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | None:
     if (reason := _cannot(backend, instance.loss)) is not None:
         return reason
-    if backend.rows and not instance.map.has_rows:
-        return f"solver {backend.name!r} needs the rows of the data, but the problem holds only statistics of them"
+    if (reason := lacking(instance.map, f"solver {backend.name!r}", *backend.needs)) is not None:
+        return reason
     given = {
         "time_limit": deadline.left() < math.inf and not backend.time_limit,
         "callback": settings.callback is not None and not backend.certified,

@@ -27,8 +27,10 @@ class Backend:
         Module that must be importable, and the command that installs it.
     cones : frozenset of str
         Cones that it can express besides linear and semidefinite ones: "quadratic", "exponential".
-    time_limit, devices, rows : bool
-        Whether it supports a time limit, supports a torch device, and needs the rows of the data, not only statistics.
+    time_limit, devices : bool
+        Whether it supports a time limit and a torch device.
+    needs : frozenset of str
+        What the data must offer, see `qsdp.data_map`.
     licence : callable or None
         Returns None if the licence is valid, otherwise one line that says what is missing.
     operations : callable or None
@@ -46,7 +48,7 @@ class Backend:
     cones: frozenset[str] = frozenset({"quadratic", "exponential"})
     time_limit: bool = True
     devices: bool = False
-    rows: bool = False
+    needs: frozenset[str] = frozenset()
     licence: Callable[[], str | None] | None = None
     operations: Callable[[Instance, float], float] | None = None
     unfit: Callable[[Loss], str | None] | None = None

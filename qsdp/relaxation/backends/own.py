@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qsdp.data_map import SAMPLES
 from qsdp.relaxation.backends.base import Backend
 from qsdp.relaxation.solvers import interior, lowrank, splitting
 
@@ -18,7 +19,7 @@ LOW_RANK = Backend(
     "low-rank",
     lowrank.solve_low_rank,
     devices=True,
-    rows=True,
+    needs=frozenset({SAMPLES}),
     operations=lowrank.operations,
     unfit=lowrank.unfit,
 )

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp.lifting import DataMap
+from qsdp.data_map import DataMap
 from qsdp.relaxation.incumbent import FINAL, STOPS, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution

@@ -19,7 +19,7 @@ by a zero. With :math:`k_{ij} = x_i^T W x_j`, :math:`s_i = x_i^T W e` and :math:
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,9 @@ from qsdp._utils import deadline
 from qsdp._utils.parallel import CACHE_FLOATS, FAST_FLOATS, WORK_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
+from qsdp.data_map import DataMap
 from qsdp.gram import GramFactor, symmetric_basis
-from qsdp.lifting import DataMap
+from qsdp.lifting import QuadraticMap
 
 __all__ = [
     "Coordinates",
@@ -47,7 +48,7 @@ class SampleCoordinates:
     n_blocks = 1
 
     def __init__(self, data: DataMap) -> None:
-        self._map = data = data.samples
+        self._map = data = cast(QuadraticMap, data)
         self.length, self.size = data.n_rows, data.size
         self._a, self._b, self._c = data.coefficients
         self._X = np.ascontiguousarray(data.X)

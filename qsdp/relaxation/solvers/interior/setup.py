@@ -11,8 +11,8 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.tuning import EIGEN, INNER, TYPICAL_STEPS
 from qsdp._utils.validation import FloatArray
+from qsdp.data_map import COLUMNS, SAMPLES, DataMap
 from qsdp.gram import Gram, SharedGram
-from qsdp.lifting import DataMap
 from qsdp.losses import DataFit
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.instance import Instance
@@ -58,7 +58,7 @@ class FactorCache:
             self._gram, self._products = gram.into_basis()
             deadline.check()
             self._factor = FactorCoordinates(self._gram, data.layout)
-        elif data.has_columns:
+        elif COLUMNS in data.offers:
             self._samples: SampleCoordinates | FormCoordinates = SampleCoordinates(data)
         else:
             self._samples = FormCoordinates(data.layout, data.features())
@@ -100,7 +100,7 @@ def takes_factor(data: DataMap) -> bool:
     samples costs very little compared with its Cholesky factorisation, so samples are cheaper up to nearly n = 2 p.
     """
     n, N, p = data.n_rows, data.size, data.layout.n_entries
-    if not data.has_rows:
+    if SAMPLES not in data.offers:
         return True
     if n <= p or n > _LARGEST or data.n_blocks > 1:
         return n > p

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import scipy.linalg
@@ -13,7 +14,8 @@ from qsdp._utils.numeric import CANCELLED, ROUNDING
 from qsdp._utils.parallel import WORK_FLOATS
 from qsdp._utils.tuning import HALVINGS, MOST_STEPS, NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
-from qsdp.lifting import DataMap
+from qsdp.data_map import COLUMNS, DataMap
+from qsdp.lifting import QuadraticMap
 from qsdp.losses import Curvature, DataFit
 from qsdp.relaxation.products import Image, PackedProducts, Products
 from qsdp.relaxation.solvers.lowrank.factors import Factors
@@ -34,9 +36,10 @@ class ObjectiveData:
     def __init__(self, data: DataMap, weights: FloatArray | None, device: str | None) -> None:
         self.map = data
         self._weights = None if weights is None else weights / weights.mean()
-        if not data.has_columns:
-            self.exact = self.quick = PackedProducts(data.packed)
+        if COLUMNS not in data.offers:
+            self.exact = self.quick = PackedProducts(data)
             return
+        data = cast(QuadraticMap, data)
         self.exact = Products(data, np.float64, device)
         largest = max(data.largest_stored, *(abs(value) for value in data.coefficients))
         # Single precision saves time only if the data do not fit into one temporary array.

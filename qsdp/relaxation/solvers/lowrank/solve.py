@@ -9,6 +9,7 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.tuning import EIGEN, FIRST_TRY, INNER, SMALL, TYPICAL_STEPS
 from qsdp._utils.validation import FloatArray
+from qsdp.data_map import COLUMNS
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.instance import Instance
@@ -35,7 +36,7 @@ _FEW_SAMPLES, _COARSE_PRODUCTS = 4, 150
 
 def operations(instance: Instance, tol: float) -> float:
     """Estimate the floating-point operations of a solve; infinity if the method is unsuitable for the instance."""
-    if not instance.map.has_columns:
+    if COLUMNS not in instance.map.offers:
         return math.inf
     n, N, columns = instance.map.n_rows, instance.size, min(instance.size, _COLUMNS)
     products = _COARSE_PRODUCTS if tol >= SMALL and n <= _FEW_SAMPLES * N else _PRODUCTS

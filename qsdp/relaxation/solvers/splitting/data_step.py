@@ -24,8 +24,9 @@ from qsdp._utils import deadline
 from qsdp._utils.arrays import LARGEST_SINGLE, library_of
 from qsdp._utils.tuning import EIGEN, MANY_ROWS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
+from qsdp.data_map import COLUMNS, SAMPLES, DataMap
 from qsdp.gram import to_matrices, to_vectors
-from qsdp.lifting import DataMap, QuadraticMap
+from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.products import Products
 
@@ -236,7 +237,7 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
     In the end, bounds and objectives are computed from the data in double precision.
     """
     data = instance.map
-    if step == "iterative" or tol < SMALL or _side(step, instance) < MANY_ROWS or not data.has_rows:
+    if step == "iterative" or tol < SMALL or _side(step, instance) < MANY_ROWS or SAMPLES not in data.offers:
         return np.float64
     return np.float32 if data.largest_stored < LARGEST_SINGLE else np.float64
 
@@ -258,11 +259,11 @@ def _costs(instance: Instance, tol: float, count: int) -> dict[str, float]:
 
     # Matrix products are twice as fast as factorisations.
     gram = factored("gram", p, 0.5 * data.pair_operations, 0.0, 0.0 if instance.fit.quadratic else pass_over)
-    if not data.has_rows:
+    if SAMPLES not in data.offers:
         return {"gram": gram}
-    inner = 2.0 * n * n * (N if data.has_columns else p)
+    inner = 2.0 * n * n * (N if COLUMNS in data.offers else p)
     costs = {"kernel": factored("kernel", n, 0.0, inner, pass_over), "gram": gram}
-    if data.has_columns:
+    if COLUMNS in data.offers:
         # Besides passes, there are four products of matrices of side N.
         costs["iterative"] = count * _PRODUCTS * (pass_over + 4.0 * 2.0 * N**3 * C)
     for step in bytes_of:
@@ -289,7 +290,7 @@ def outer(delta: FloatArray) -> FloatArray:
 def _passes(data: DataMap, dtype: npt.DTypeLike, device: str | None) -> Passes:
     """Return the data, or their products in another precision or on a device."""
     # Packed rows are not copied: they may be mapped from a file, or represent statistics.
-    if not data.has_columns or (device is None and dtype == np.float64):
+    if COLUMNS not in data.offers or (device is None and dtype == np.float64):
         return data
     return Products(data, dtype, device)
 

@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +52,7 @@ from qsdp._utils.tuning import (
 )
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import Gram, SharedGram
+from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.incumbent import STOPS, Incumbent, zero_solution
 from qsdp.relaxation.instance import Instance
@@ -177,7 +179,7 @@ def _make_steps(
     if step == "kernel":
         return KernelStep(data, weights, dtype, device), DirectEvaluation(instance)
     if step == "iterative":
-        return IterativeStep(data.samples, weights, device), DirectEvaluation(instance)
+        return IterativeStep(cast(QuadraticMap, data), weights, device), DirectEvaluation(instance)
     gram, products = (shared or Gram).of(data, instance.target, weights, dtype, device).into_basis()
     if not instance.fit.quadratic:
         return GramStep(data, gram, None, weights, device), DirectEvaluation(instance)
