@@ -212,7 +212,7 @@ class PackedRows:
 # -- semidefinite matrices ------------------------------------------------------------------------------------
 
 
-def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None) -> FloatArray:
+def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None, attempts: int = ATTEMPTS) -> FloatArray:
     r"""Compute :math:`d \ge 0` such that :math:`A + \mathrm{Diag}(d)` is proven to be positive semidefinite.
 
     Parameters
@@ -222,6 +222,9 @@ def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None) -> FloatA
     sizes : ndarray of shape (p,), optional
         The shift of an indefinite matrix is proportional to the squares of these positive numbers, by default ones,
         which are best near the roots of the diagonal where the sizes of rows differ.
+    attempts : int
+        Number of Cholesky factorisations tried. One tells quickly whether A is semidefinite up to rounding; the second
+        follows a decomposition that shows how much is missing.
 
     Returns
     -------
@@ -248,7 +251,7 @@ def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None) -> FloatA
     # In these units, no entry of a semidefinite matrix exceeds the largest one of its diagonal.
     t = 4.0 * p * UNIT * largest_magnitude(diagonal / (w * w))
     shifted = A.copy()
-    for attempt in range(ATTEMPTS):
+    for attempt in range(attempts):
         if not t < math.inf:
             return np.full(p, math.inf)
         np.fill_diagonal(shifted, diagonal + t * w * w)
@@ -256,7 +259,8 @@ def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None) -> FloatA
             L = np.linalg.cholesky(shifted)
             break
         except np.linalg.LinAlgError:
-            t = 2.0 * t if attempt else _missing(A, w)
+            if attempt + 1 < attempts:
+                t = 2.0 * t if attempt else _missing(A, w)
     else:
         return np.full(p, math.inf)
     # All positive numbers are valid; these neither overflow nor underflow.

@@ -73,9 +73,6 @@ def test_maxcut_against_enumeration(n, seed):
     check(bound, M)
     best = maximum(M)
     assert bound.upper_bound >= best
-    signs = bound.signs()
-    assert signs.value == pytest.approx(signs.x @ M @ signs.x)
-    assert best * (1 - 1e-12) - 1e-12 <= signs.value + 1e-9 * abs(best)  # 100 hyperplanes find it for n <= 10
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (2, 5), (5, 5), (6, 3)])
@@ -86,10 +83,6 @@ def test_grothendieck_against_enumeration(shape, seed):
     check(bound, block(M))
     best = maximum(block(M))
     assert best <= bound.upper_bound <= 1.7823 * best
-    x, value = bound.signs()
-    u, v = x[: shape[0]], x[shape[0] :]
-    assert value == pytest.approx(u @ M @ v)
-    assert value == pytest.approx(best)
 
 
 @pytest.mark.parametrize("n", [5, 12, 25])
@@ -147,12 +140,10 @@ def test_diagonal_matrices_are_exact(n):
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])
-@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array])
-def test_zero(n, kind):
-    for bound in (qsdp.maxcut_bound(kind(np.zeros((n, n)))), qsdp.grothendieck_bound(kind(np.zeros((n, 3))))):
+def test_zero(n):
+    for bound in (qsdp.maxcut_bound(np.zeros((n, n))), qsdp.grothendieck_bound(np.zeros((n, 3)))):
         assert bound.upper_bound == bound.value == bound.relative_gap == 0.0
         assert bound.status == "optimal"
-        assert bound.signs().value == 0.0
 
 
 @pytest.mark.parametrize("n", [2, 5, 30])
@@ -163,7 +154,6 @@ def test_rank_one_is_tight(n):
     check(bound, M)
     exact = np.abs(v).sum() ** 2
     assert exact <= bound.upper_bound * (1 + 1e-14) <= exact * (1 + 2e-6)
-    assert bound.signs().value == pytest.approx(exact)
     bound = qsdp.grothendieck_bound(M)
     check(bound, block(M))
     assert bound.upper_bound == pytest.approx(exact, rel=2e-6)
@@ -204,7 +194,6 @@ def test_any_scale(exponent):
     scale = float(f"1e{exponent}")
     assert bound.upper_bound == pytest.approx(unit.upper_bound * scale, rel=1e-5 if exponent > -310 else 1e-2)
     assert bound.status == "optimal"
-    assert bound.signs().value == pytest.approx(unit.signs().value * scale, rel=1e-12 if exponent > -310 else 1e-2)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -249,31 +238,21 @@ def test_invariances():
     assert qsdp.grothendieck_bound(-R * signs, tol=1e-8).upper_bound == pytest.approx(value, rel=2e-8)
 
 
-@pytest.mark.parametrize("density", [0.05, 0.5])
 @pytest.mark.parametrize("kind", ["csr_array", "csc_matrix", "coo_array", "lil_matrix"])
-def test_sparse_matrices(density, kind):
-    M = scipy.sparse.random(60, 60, density, random_state=1, format="csr")
-    M = M + M.T
-    for function in (qsdp.maxcut_bound, qsdp.grothendieck_bound):
-        dense, sparse = function(M.toarray()), function(getattr(scipy.sparse, kind)(M))
-        assert sparse.upper_bound == pytest.approx(dense.upper_bound, rel=2e-6)
-        assert sparse.signs().value <= sparse.upper_bound
-        check(sparse, M.toarray() if function is qsdp.maxcut_bound else block(M.toarray()))
-    rectangular = M[:20]
-    check(qsdp.grothendieck_bound(getattr(scipy.sparse, kind)(rectangular)), block(rectangular.toarray()))
+def test_sparse_matrices_are_refused(kind):
+    M = getattr(scipy.sparse, kind)(symmetric(6))
+    for function, name in ((qsdp.maxcut_bound, "W"), (qsdp.grothendieck_bound, "M")):
+        message = rf"{name} must be a dense array; got a sparse one, convert it with {name}.toarray\(\)"
+        with pytest.raises(InvalidTypeError, match=message):
+            function(M)
 
 
 def test_arguments_are_left_alone():
     M = symmetric(6)
-    sparse = scipy.sparse.coo_array(M)
-    before, data = M.copy(), sparse.data.copy()
+    before = M.copy()
     bound = qsdp.maxcut_bound(M)
-    qsdp.maxcut_bound(sparse)
+    qsdp.grothendieck_bound(M)
     assert np.array_equal(M, before)
-    assert np.array_equal(sparse.data, data)
-    signs = bound.signs()
-    M[:] = 0.0
-    assert bound.signs().value == signs.value
     with pytest.raises(ValueError, match="read-only"):
         bound.z[0] = 1.0
 
@@ -285,9 +264,8 @@ def test_arguments_are_left_alone():
     st.integers(0, 2**32 - 1),
     st.sampled_from(["normal", "integer", "sparse", "scaled"]),
     st.sampled_from([1e-1, 1e-4, 1e-8]),
-    st.sampled_from([None, 1, 2]),
 )
-def test_bounds_are_valid(m, n, seed, kind, tol, rank):
+def test_bounds_are_valid(m, n, seed, kind, tol):
     rng = np.random.default_rng(seed)
     M = rng.standard_normal((m, n))
     if kind == "integer":
@@ -296,13 +274,13 @@ def test_bounds_are_valid(m, n, seed, kind, tol, rank):
         M *= rng.random((m, n)) < 0.3
     elif kind == "scaled":
         M *= 10.0 ** rng.integers(-12, 1, (m, n))
-    bound = qsdp.grothendieck_bound(M, tol=tol, rank=rank)
+    bound = qsdp.grothendieck_bound(M, tol=tol)
     slack = 1e-15 * np.abs(M).sum()  # of the enumeration's sums
     assert bound.upper_bound >= maximum(block(M)) - slack
     assert bound.relative_gap <= tol
     square = M[: min(m, n), : min(m, n)]
     square = square + square.T
-    bound = qsdp.maxcut_bound(square, tol=tol, rank=rank)
+    bound = qsdp.maxcut_bound(square, tol=tol)
     assert bound.upper_bound >= maximum(square) - 2 * slack
     assert bound.relative_gap <= tol
 
@@ -311,9 +289,8 @@ def test_structured_matrices_with_many_optima():
     hadamard = scipy.linalg.hadamard(16).astype(float)
     ring = np.roll(np.eye(31), 1, axis=0)
     for M in (hadamard, -np.ones((20, 20)), np.ones((20, 20)), -(ring + ring.T), np.kron(hadamard, np.ones((3, 3)))):
-        for rank in (None, 1, 3):
-            check(qsdp.maxcut_bound(M, rank=rank), M)
-            check(qsdp.grothendieck_bound(M, rank=rank), block(M))
+        check(qsdp.maxcut_bound(M), M)
+        check(qsdp.grothendieck_bound(M), block(M))
     # The odd ring: n cos(pi / n) pairs, twice.
     exact = 2 * 31 * np.cos(np.pi / 31)
     assert qsdp.maxcut_bound(-(ring + ring.T), tol=1e-9).upper_bound == pytest.approx(exact, rel=1e-9)
@@ -332,7 +309,6 @@ def test_same_seed_same_result():
     assert np.array_equal(first.Y, second.Y)
     other = qsdp.maxcut_bound(M, random_state=1)
     assert other.upper_bound == pytest.approx(first.upper_bound, rel=2e-6)
-    assert np.array_equal(first.signs().x, first.signs().x)
 
 
 def test_hyperplanes_cut_edges_with_their_probability():
@@ -346,27 +322,16 @@ def test_hyperplanes_cut_edges_with_their_probability():
     assert abs(z) < 5.0  # false alarms: 6e-7
 
 
-def test_flips_end_in_a_local_optimum():
-    M = symmetric(40, 10)
-    x, value = qsdp.maxcut_bound(M, tol=1e-2).signs(3)
-    x = x.astype(float)
-    gains = -4 * x * (M @ x) + 4 * np.diag(M)
-    assert gains.max() <= 1e-9
-    assert value == pytest.approx(x @ M @ x)
-
-
 @pytest.mark.parametrize("function", [qsdp.maxcut_bound, qsdp.grothendieck_bound])
 @pytest.mark.parametrize(
     ("bad", "error", "message"),
     [
-        ([[1.0, np.nan], [0.0, 1.0]], InvalidInputError, "M must be a numeric array .*NaN"),
-        (scipy.sparse.csr_array([[np.inf]]), InvalidInputError, "M must be a numeric array .*infinity"),
-        ([["a", "b"], ["b", "a"]], InvalidTypeError, "M must be a numeric array"),
-        ([1.0, 2.0], InvalidInputError, r"M must have shape \(n, d\); got shape \(2,\)"),
-        (scipy.sparse.coo_array([1.0, 2.0]), InvalidInputError, r"M must have two dimensions; got shape \(2,\)"),
-        (np.zeros((0, 0)), InvalidInputError, "M must have at least one row and one column"),
-        (scipy.sparse.csr_array((0, 2)), InvalidInputError, "M must have at least one row and one column"),
-        ([[1j]], InvalidInputError, "M must be a numeric array"),
+        ([[1.0, np.nan], [0.0, 1.0]], InvalidInputError, "must be a numeric array .*NaN"),
+        ([[np.inf]], InvalidInputError, "must be a numeric array .*infinity"),
+        ([["a", "b"], ["b", "a"]], InvalidTypeError, "must be a numeric array"),
+        ([1.0, 2.0], InvalidInputError, r"must have shape \(n, d\); got shape \(2,\)"),
+        (np.zeros((0, 0)), InvalidInputError, "must have at least one row and one column"),
+        ([[1j]], InvalidInputError, "must be a numeric array"),
     ],
 )
 def test_bad_matrices(function, bad, error, message):
@@ -375,9 +340,8 @@ def test_bad_matrices(function, bad, error, message):
 
 
 def test_maxcut_needs_a_square_matrix():
-    for kind in (np.asarray, scipy.sparse.csr_array):
-        with pytest.raises(InvalidInputError, match=r"M must be square, of shape \(n, n\); got \(2, 3\)"):
-            qsdp.maxcut_bound(kind(np.ones((2, 3))))
+    with pytest.raises(InvalidInputError, match=r"W must be square, of shape \(n, n\); got \(2, 3\)"):
+        qsdp.maxcut_bound(np.ones((2, 3)))
 
 
 @pytest.mark.parametrize(
@@ -385,8 +349,6 @@ def test_maxcut_needs_a_square_matrix():
     [
         ("tol", 0.0, "tol must be a finite number > 0; got 0.0"),
         ("tol", "tight", "tol must be a finite number > 0; got 'tight'"),
-        ("rank", 0, "rank must be an integer >= 1; got 0"),
-        ("rank", 2.5, "rank must be an integer >= 1; got 2.5"),
         ("max_iter", 0, "max_iter must be an integer >= 1; got 0"),
         ("time_limit", -1.0, "time_limit must be a finite number > 0; got -1.0"),
         ("random_state", "x", "random_state must be"),
@@ -395,8 +357,6 @@ def test_maxcut_needs_a_square_matrix():
 def test_bad_arguments(name, value, message):
     with pytest.raises(InvalidInputError, match=message):
         qsdp.maxcut_bound(symmetric(3), **{name: value})
-    with pytest.raises(InvalidInputError, match="n must be an integer >= 1; got 0"):
-        qsdp.maxcut_bound(symmetric(3)).signs(0)
 
 
 @pytest.mark.parametrize("function", [qsdp.maxcut_bound, qsdp.grothendieck_bound])
@@ -468,20 +428,20 @@ def test_sdplib(qsdp_data, name, optimum):
     bound = qsdp.maxcut_bound(M)
     check(bound, M)
     assert bound.upper_bound == pytest.approx(optimum, rel=2e-6)
-    assert 0.878 * bound.value <= bound.signs().value <= bound.upper_bound
 
 
 def test_gset(qsdp_data):
     lines = _data("gset/G1.txt")
     n = int(lines[0].split()[0])
     edges = np.array([[int(part) for part in line.split()] for line in lines[1:] if line.strip()])
-    W = scipy.sparse.coo_array((edges[:, 2], (edges[:, 0] - 1, edges[:, 1] - 1)), shape=(n, n)).tocsr()
-    W = W + W.T
-    laplacian = scipy.sparse.diags_array(np.asarray(W.sum(axis=0), dtype=float)) - W
+    W = np.zeros((n, n))
+    W[edges[:, 0] - 1, edges[:, 1] - 1] = edges[:, 2]
+    W += W.T
+    laplacian = np.diag(W.sum(axis=0)) - W
     bound = qsdp.maxcut_bound(laplacian / 4)
-    check(bound, laplacian.toarray() / 4)
+    check(bound, laplacian / 4)
     assert bound.upper_bound == pytest.approx(12083.1976, rel=2e-6)
-    x, value = bound.signs()
-    assert 11400 <= value <= 11624  # the best known cut
-    cut = sum(int(w) for i, j, w in edges if x[i - 1] != x[j - 1])
-    assert value == pytest.approx(cut)
+    # Hyperplanes cut 0.878 of the bound in the mean; the best known cut has 11624 edges.
+    normals = np.random.default_rng(0).standard_normal((bound.Y.shape[1], 100))
+    cuts = [int(edges[side[edges[:, 0] - 1] != side[edges[:, 1] - 1], 2].sum()) for side in (bound.Y @ normals > 0).T]
+    assert 0.878 * bound.value <= max(cuts) <= 11624

@@ -43,14 +43,6 @@ problem = qsdp.TrainingProblem(X, y, beta=0.5)
 relaxation = qsdp.solve_relaxation(problem, solver="low-rank")
 keep("low-rank", qsdp.sample_network(qsdp.shape_covariance(relaxation), 200, random_state=3))
 keep("pipeline", qsdp.solve_and_sample(X, y, beta=0.5, n_neurons=50, random_state=3).network)
-M = rng.standard_normal((40, 40))
-M[0] = M[:, 0] = 0.0
-for name, bound in (
-    ("cut", qsdp.maxcut_bound(M)),
-    ("pairs", qsdp.grothendieck_bound(M)),
-    ("symmetric pairs", qsdp.grothendieck_bound(M + M.T)),
-):
-    drawn[f"{name}/bits"] = bound.signs(1, random_state=3).x
 np.savez(sys.argv[1], **drawn)
 """
 

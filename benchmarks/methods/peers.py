@@ -187,21 +187,17 @@ class Bound:
 
 
 def inner(M, solver, tolerance, time_limit=None):
-    """Solve the inner problem once; M may be sparse."""
+    """Solve the inner problem once."""
     if solver == "qsdp":
         bound, seconds = timed(lambda: qsdp.maxcut_bound(M, tol=tolerance), time.perf_counter)
         return Bound(seconds, bound.value, bound.upper_bound, peak() / 2**20)
     if solver == "csdp":
-        return _inner_csdp(_dense(M), tolerance, time_limit)
+        return _inner_csdp(M, tolerance, time_limit)
     if solver in _FACTORS:
         (factor, z), seconds = timed(lambda: _FACTORS[solver](M, tolerance, time_limit), time.perf_counter)
         largest = peak() / 2**20
-        return Bound(seconds, float(np.sum(factor * (M @ factor))), _safe_bound(_dense(M), z), largest)
-    return _inner_cvxpy(_dense(M), solver, tolerance, time_limit)
-
-
-def _dense(M):
-    return M.toarray() if scipy.sparse.issparse(M) else M
+        return Bound(seconds, float(np.sum(factor * (M @ factor))), _safe_bound(M, z), largest)
+    return _inner_cvxpy(M, solver, tolerance, time_limit)
 
 
 def _unit_rows(n):
@@ -341,18 +337,18 @@ def _inner_csdp(M, tolerance, time_limit):
 
 def inner_cutnorm(M, level, python):
     """Return the first tolerance of `cutnorm.py` whose gap is at most the level, else that of the smallest gap."""
-    dense, bounds = _dense(M), []
+    bounds = []
     with tempfile.TemporaryDirectory() as home:
         paths = [str(Path(home, name)) for name in ("matrix.npy", "answer.npz")]
-        np.save(paths[0], dense)
+        np.save(paths[0], M)
         script = Path(__file__).with_name("cutnorm.py")
         _, largest, status = program([python, script, *paths])
         if status:
             raise RuntimeError(f"{script.name} ended with exit status {status}")
         answer = dict(np.load(paths[1]))
     for tolerance, seconds, Y in zip(answer["tolerances"], answer["seconds"], answer["points"], strict=True):
-        z = np.sum(Y * (dense @ Y), axis=1)
-        bounds.append((float(tolerance), Bound(float(seconds), float(z.sum()), _safe_bound(dense, z), largest)))
+        z = np.sum(Y * (M @ Y), axis=1)
+        bounds.append((float(tolerance), Bound(float(seconds), float(z.sum()), _safe_bound(M, z), largest)))
         if bounds[-1][1].relative_gap <= level:
             return bounds[-1]
     return min(bounds, key=lambda pair: pair[1].relative_gap)

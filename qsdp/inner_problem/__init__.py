@@ -9,6 +9,5 @@ from qsdp.inner_problem.bounds import (
     maxcut_bound,
     uninterrupted,
 )
-from qsdp.inner_problem.signs import Signs
 
-__all__ = ["InnerBound", "Signs", "dominating_weights", "grothendieck_bound", "maxcut_bound", "uninterrupted"]
+__all__ = ["InnerBound", "dominating_weights", "grothendieck_bound", "maxcut_bound", "uninterrupted"]

@@ -1,4 +1,4 @@
-r"""The scaled matrix of the inner problem, and its products with factors.
+r"""The scaled matrix of the inner problem, its products with factors, and diagonals that are proven to dominate it.
 
 The problem is :math:`\max \mathrm{tr}(B K)` over positive semidefinite K of unit diagonal, :math:`K = Y Y^T`.
 """
@@ -6,31 +6,21 @@ The problem is :math:`\max \mathrm{tr}(B K)` over positive semidefinite K of uni
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
-from qsdp._utils.numeric import EPS, divided_by_power, exponent_of
-from qsdp._utils.tuning import INNER
-from qsdp._utils.validation import FloatArray, check_matrix, check_numbers
-from qsdp.exceptions import InvalidInputError
+from qsdp._utils.numeric import EPS
+from qsdp._utils.tuning import INNER, MOST_STEPS
+from qsdp._utils.validation import FloatArray
+from qsdp.roundoff import semidefinite_shift
 
-__all__ = ["Form", "is_sparse", "paired_form", "read_matrix", "rectangular_form", "scaled", "symmetric_form"]
-
-#: A dense array or a csr_array; the latter's stubs lack the type of its products with arrays.
-Matrix = Any
-
-
-def is_sparse(matrix: Any) -> bool:
-    """Whether a matrix is a SciPy sparse matrix or array."""
-    return bool(scipy.sparse.issparse(matrix))
+__all__ = ["Certifier", "Form", "embedded", "supported"]
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    r"""Symmetric matrix B without its zero rows, with products that use its structure.
+    r"""Symmetric matrix without zero rows, of the form with one sign, or paired with its negative.
 
     A factor Y has rows :math:`y_i` of unit length. Its first `split` columns, P, are multiplied by `matrix`, and the
     others, Q, by ``-matrix``; only a paired form has the latter. The value is
@@ -38,153 +28,115 @@ class Form:
 
     Attributes
     ----------
-    matrix : ndarray or csr_array
-        Symmetric matrix of shape (N, N), or the upper right block of B if `bipartite`. It has a diagonal only if
-        `paired`.
+    matrix : ndarray of shape (N, N)
+        It has a diagonal only if `paired`.
     paired : bool
         Whether both signs of the matrix occur.
-    bipartite : bool
     """
 
-    matrix: Matrix
+    matrix: FloatArray
     paired: bool = False
-    bipartite: bool = False
 
     @property
     def size(self) -> int:
         """Number of rows of a factor."""
-        return int(sum(self.matrix.shape)) if self.bipartite else int(self.matrix.shape[0])
+        return len(self.matrix)
 
     @property
     def work(self) -> float:
         """Number of multiplications in a product with one column."""
-        entries = self.matrix.nnz if is_sparse(self.matrix) else self.matrix.size
-        return float(entries) * (2.0 if self.bipartite else 1.0)
+        return float(self.matrix.size)
 
     def times(self, Y: FloatArray, split: int) -> FloatArray:
         """Compute B Y: half the gradient at Y, or the same linear map applied to a direction."""
-        if self.bipartite:
-            rows = len(self.matrix)
-            return np.concatenate([self.matrix @ Y[rows:], self.matrix.T @ Y[:rows]])
         product: FloatArray = self.matrix @ Y
         if self.paired:
             product[:, split:] *= -1.0
         return product
 
-    def row_sums(self) -> FloatArray:
-        """Compute the absolute row sums of B; as a diagonal matrix, they dominate B."""
-        return np.concatenate([_magnitude_sums(self.matrix, axis) for axis in ((1, 0) if self.bipartite else (1,))])
-
     def row_norms(self) -> FloatArray:
-        """Compute the Euclidean norms of the rows of B, without underflow."""
-        magnitudes = abs(self.matrix)
-        sides = []
-        for axis in (1, 0) if self.bipartite else (1,):
-            largest = magnitudes.max(axis=axis)
-            largest = largest.toarray().ravel() if is_sparse(largest) else np.asarray(largest)
-            # Powers of two, so that the quotients are near one and nothing is rounded.
-            unit = np.frexp(largest)[1]
-            if is_sparse(magnitudes):
-                quotients = magnitudes.tocoo()
-                values = np.ldexp(quotients.data, -unit[quotients.coords[0]])
-                squares = np.bincount(quotients.coords[0], values * values, len(unit))
-            else:
-                shape = (-1, 1) if axis == 1 else (1, -1)
-                squares = np.square(np.ldexp(magnitudes, -unit.reshape(shape))).sum(axis=axis)
-            sides.append(np.ldexp(np.sqrt(squares), unit))
-        return np.concatenate(sides)
+        """Compute the Euclidean norms of the rows, without underflow."""
+        magnitudes = np.abs(self.matrix)
+        # Powers of two, so that the quotients are near one and nothing is rounded.
+        unit = np.frexp(magnitudes.max(axis=1))[1]
+        norms: FloatArray = np.ldexp(np.sqrt(np.square(np.ldexp(magnitudes, -unit[:, None])).sum(axis=1)), unit)
+        return norms
 
 
-def read_matrix(M: Any, *, square: bool) -> Matrix:
-    """Check M and convert it to a finite float64 array, or to a csr_array if it is sparse."""
-    if not is_sparse(M):
-        matrix: Matrix = check_matrix("M", M)
-    else:
-        if M.ndim != 2:
-            raise InvalidInputError(f"M must have two dimensions; got shape {M.shape}")
-        matrix = scipy.sparse.csr_array(M, copy=True)
-        matrix.sum_duplicates()
-        matrix = scipy.sparse.csr_array(
-            (check_numbers("M", matrix.data, "(n, n)" if square else "(m, n)"), matrix.indices, matrix.indptr),
-            shape=matrix.shape,
-        )
-        if 0 in matrix.shape:
-            raise InvalidInputError(f"M must have at least one row and one column; got shape {matrix.shape}")
-    if square and matrix.shape[0] != matrix.shape[1]:
-        raise InvalidInputError(f"M must be square, of shape (n, n); got {matrix.shape}")
-    return matrix
+class Certifier:
+    r"""Prover that :math:`\mathrm{Diag}(z) \pm M` are positive semidefinite for diagonals z; stores the best z.
 
-
-def scaled(matrix: Matrix) -> tuple[Matrix, int]:
-    """Divide the matrix by a power of two so that magnitudes are within 1; also return the exponent."""
-    exponent = exponent_of(float(abs(matrix).max()))
-    if not is_sparse(matrix):
-        return divided_by_power(matrix, exponent), exponent
-    values = divided_by_power(matrix.data, exponent)
-    quotient = scipy.sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
-    quotient.eliminate_zeros()
-    return quotient, exponent
-
-
-def symmetric_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray, FloatArray]:
-    """Build the form of x' M x without the diagonal; also return its row indices, the diagonal, and an allowance.
-
-    The allowance has an entry for each row of M and dominates the rounding error of the symmetric part.
+    Attributes
+    ----------
+    z : ndarray of shape (N,)
+        The best diagonal so far, including rounding. Initially the sums of magnitudes of the rows, which need no proof.
     """
-    diagonal = np.asarray(matrix.diagonal(), dtype=np.float64).copy()
-    half = 0.5 * (matrix + matrix.T)
-    if is_sparse(half):
-        half.setdiag(0.0)
-        half.eliminate_zeros()
-    else:
-        np.fill_diagonal(half, 0.0)
-    form, support, sums = _supported(half)
-    return form, support, diagonal, EPS * sums
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.z = _up(np.abs(form.matrix).sum(axis=1) * (1.0 + (form.size + 2) * EPS))
+        #: Number of multiplications in a proof, comparable to `Form.work`.
+        self.work = form.size**3 / 3.0 * (2.0 if form.paired else 1.0)
+
+    @property
+    def bound(self) -> float:
+        """Upper bound proven so far: the sum of z."""
+        return float(self.z.sum())
+
+    def prove_within(self, z: FloatArray, weights: FloatArray, budget: float, guess: float) -> bool:
+        """Try to prove z after raising it in proportion to `weights` by `guess` or `budget` in total."""
+        # A tenth of the budget is reserved for rounding.
+        budget *= 1.0 - INNER
+        raises = [guess, budget] if guess < budget else [budget]
+        return any(self._prove(_raised(z, weights, amount)) for amount in raises)
+
+    def search(self, z: FloatArray, weights: FloatArray, guess: float) -> None:
+        """Raise z in proportion to `weights`, by a total from `guess` upwards, until it is proven or not the best."""
+        # This many doublings of the smallest guess exceed every dominating diagonal.
+        for _ in range(MOST_STEPS):
+            if float(z.sum()) + guess >= self.bound or self._prove(_raised(z, weights, guess)):
+                return
+            guess *= 2.0
+
+    def _prove(self, z: FloatArray) -> bool:
+        """Try to prove z, and store it if it is the best; return whether it was proven."""
+        M, added = self.form.matrix, np.zeros(len(z))
+        diagonal = z - M.diagonal()
+        if not float(min(z.min(), diagonal.min())) > 0.0:
+            return False
+        for A in (-M, M.copy()) if self.form.paired else (-M,):
+            A[np.diag_indices(len(A))] += z
+            added = np.maximum(added, semidefinite_shift(A, np.sqrt(z), attempts=1))
+            if not np.all(added < np.inf):
+                return False
+        # The differences on the diagonal were rounded.
+        proven = _up(z + added + 2.0 * EPS * (z + np.abs(M.diagonal())))
+        if float(proven.sum()) < self.bound:
+            self.z = proven
+        return True
 
 
-def paired_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp], FloatArray]:
-    """Build the form of u' S v for the symmetric part S of M; also return its row indices and an allowance.
-
-    The allowance, for the antisymmetric part of M, is half of that part's absolute row sums.
-    """
-    half = 0.5 * (matrix + matrix.T)
-    rest = 0.5 * _magnitude_sums(matrix - half, 1)
-    form, support, sums = _supported(half, paired=True)
-    return form, support, rest + EPS * (rest + sums)
+def _raised(z: FloatArray, weights: FloatArray, amount: float) -> FloatArray:
+    """Raise z by `amount` in total, in proportion to weights with a floor at a fraction of their mean."""
+    # A tenth of the mean is added because rows of small entries need not be accurate.
+    floored = np.maximum(weights, 0.0) + INNER * float(weights.mean())
+    return z + amount / float(floored.sum()) * floored
 
 
-def rectangular_form(matrix: Matrix) -> tuple[Form, npt.NDArray[np.intp]]:
-    """Build the form of ``[[0, M/2], [M'/2, 0]]``; also return its indices among the rows and columns of M."""
-    rows, columns = (np.flatnonzero(_magnitude_sums(matrix, axis)) for axis in (1, 0))
-    block = _stored(0.5 * _sub(matrix, rows, columns))
-    support = np.concatenate([rows, matrix.shape[0] + columns])
-    if is_sparse(block):
-        return Form(scipy.sparse.csr_array(scipy.sparse.block_array([[None, block], [block.T, None]]))), support
-    return Form(block, bipartite=True), support
+def _up(z: FloatArray) -> FloatArray:
+    """Round up: return an upper bound on the exact result of the operation that was rounded to z."""
+    raised: FloatArray = np.nextafter(z, np.inf)
+    return raised
 
 
-def _supported(half: Matrix, *, paired: bool = False) -> tuple[Form, npt.NDArray[np.intp], FloatArray]:
-    """Build the form of the nonzero rows of a symmetric matrix; also return these rows and all absolute row sums."""
-    sums = _magnitude_sums(half, 1)
-    support = np.flatnonzero(sums)
-    return Form(_stored(_sub(half, support, support)), paired), support, sums
+def embedded(matrix: FloatArray) -> FloatArray:
+    """Build the symmetric matrix ``[[0, M/2], [M'/2, 0]]`` of the form u'Mv in (u, v)."""
+    m, n = matrix.shape
+    return np.block([[np.zeros((m, m)), 0.5 * matrix], [0.5 * matrix.T, np.zeros((n, n))]])
 
 
-def _magnitude_sums(matrix: Matrix, axis: int) -> FloatArray:
-    return np.asarray(abs(matrix).sum(axis=axis)).ravel()
-
-
-def _sub(matrix: Matrix, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> Matrix:
-    if (len(rows), len(columns)) == matrix.shape:
-        return matrix
-    return matrix[rows][:, columns]
-
-
-def _stored(matrix: Matrix) -> Matrix:
-    """Convert the matrix to dense or sparse format, whichever has faster products."""
-    size = matrix.shape[0] * matrix.shape[1]
-    entries = matrix.nnz if is_sparse(matrix) else int(np.count_nonzero(matrix))
-    # With fewer nonzero entries than this, sparse products are faster.
-    if entries <= INNER * size:
-        return scipy.sparse.csr_array(matrix)
-    return matrix.toarray() if is_sparse(matrix) else np.ascontiguousarray(matrix)
+def supported(matrix: FloatArray, *, paired: bool = False) -> tuple[Form, npt.NDArray[np.intp]]:
+    """Build the form of the nonzero rows of a symmetric matrix; also return these rows."""
+    support = np.flatnonzero(matrix.any(axis=1))
+    rows = matrix if len(support) == len(matrix) else matrix[np.ix_(support, support)]
+    return Form(np.ascontiguousarray(rows), paired), support

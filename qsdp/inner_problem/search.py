@@ -12,8 +12,7 @@ from qsdp._utils.progress import NO_BAR, ProgressBar
 from qsdp._utils.tuning import INNER, NEGLIGIBLE, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.ascent import Ascent
-from qsdp.inner_problem.certificate import Certifier
-from qsdp.inner_problem.form import Form
+from qsdp.inner_problem.form import Certifier, Form
 
 __all__ = ["BoundSearch", "DualPair", "SearchOptions"]
 
@@ -36,13 +35,12 @@ class DualPair:
 
 @dataclass(frozen=True, eq=False)
 class SearchOptions:
-    """Validated options of `qsdp.maxcut_bound`; `rank` applies to each sign of a paired form.
+    """Validated options of `qsdp.maxcut_bound`.
 
     The bar shows the gradient, which is one to ten times the gap that a proof would leave.
     """
 
     tol: float
-    rank: int | None
     max_iter: int
     random: np.random.Generator
     bar: ProgressBar = NO_BAR
@@ -70,8 +68,7 @@ class BoundSearch:
         form, options, tol, N = self.form, self.options, self.options.tol, self.form.size
         # With `safe` columns, there is no spurious optimum; with half as many, usually none, and steps are faster.
         safe = min(N, math.isqrt(2 * N) + 2)
-        usual = min(N, math.isqrt(2 * N) // 2 + 2)
-        columns = usual if options.rank is None else min(N, options.rank)
+        columns = min(N, math.isqrt(2 * N) // 2 + 2)
 
         def allowed() -> float:
             # The part of the allowed gap that does not depend on the error of the bound itself.
@@ -81,7 +78,7 @@ class BoundSearch:
         certifier = Certifier(form)
         ascent = Ascent(form, start, columns)
         best = (ascent.value, ascent.Y, ascent.split)
-        iterations, status, escapes, proof_work, risen = 0, "inaccurate", 0, 0.0, (ascent.value, 0)
+        iterations, status, escapes, proof_work = 0, "inaccurate", 0, 0.0
         try:
             while iterations < options.max_iter:
                 moving = ascent.step()
@@ -92,11 +89,7 @@ class BoundSearch:
                 if deadline.over():
                     status = "time limit"
                     break
-                if ascent.value > risen[0] + INNER * allowed():
-                    risen = (ascent.value, iterations)
-                # With too few columns, the landscape has saddles that are nearly flat.
-                wandering = columns < usual and escapes == 0 and iterations - risen[1] >= PATIENCE
-                stationary = not moving or wandering or ascent.gradient < SMALL * tol
+                stationary = not moving or ascent.gradient < SMALL * tol
                 budget = allowed() - (best[0] - ascent.value)
                 excess = ascent.gradient * float(ascent.weights.sum())
                 worked = ascent.multiplications - proof_work >= 0.5 * certifier.work

@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from benchmarks.experiments.solvers.solvers import LEVEL, LIMIT, PATIENCE, THREADS, faster_claim, intervals_claim
 from benchmarks.machinery.common import TARGET, Records, duration, experiment_in, grid, small, table_row, where
@@ -112,7 +111,7 @@ def _measured(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def graph(name: str) -> Any:
-    """Return the matrix of the inner problem: a quarter of the Laplacian, as in SDPLIB, sparse for Gset."""
+    """Return the matrix of the inner problem: a quarter of the Laplacian, as in SDPLIB."""
     home = Path(os.environ.get("QSDP_DATA", ""), "gset" if name.startswith("G") else "sdplib")
     if "QSDP_DATA" not in os.environ or not home.is_dir():
         raise FileNotFoundError("set QSDP_DATA to a folder with sdplib/ and gset/")
@@ -120,9 +119,10 @@ def graph(name: str) -> Any:
         first, *edges = (home / f"{name}.txt").read_text().splitlines()
         n = int(first.split()[0])
         i, j, w = np.array([line.split() for line in edges if line.strip()], dtype=float).T
-        W = scipy.sparse.coo_array((w, (i.astype(int) - 1, j.astype(int) - 1)), shape=(n, n)).tocsr()
-        W = W + W.T
-        return scipy.sparse.csr_array((scipy.sparse.diags_array(W.sum(axis=1)) - W) / 4.0)
+        W = np.zeros((n, n))
+        W[i.astype(int) - 1, j.astype(int) - 1] = w
+        W += W.T
+        return (np.diag(W.sum(axis=1)) - W) / 4.0
     lines = [line for line in (home / f"{name}.dat-s").read_text().splitlines() if line[:1] not in {'"', "*"}]
     n = int(lines[2].split()[0])
     M = np.zeros((n, n))
