@@ -14,7 +14,7 @@ from qsdp._utils.arrays import check_device
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
-from qsdp._utils.tuning import FAR, ROUGH, SECOND
+from qsdp._utils.tuning import SECOND
 from qsdp._utils.validation import check_integer, check_jobs, check_real, check_verbose, warn
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.problem import TrainingProblem, check_problem
@@ -26,12 +26,12 @@ from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.settings import Progress, Settings
-from qsdp.relaxation.shortfall import warn_of_shortfall
+from qsdp.relaxation.shortfall import falls_short, warn_of_shortfall
 from qsdp.relaxation.solution import Relaxation, finish, join_outputs
 
 __all__ = ["check_callback", "solve_relaxation", "solve_with"]
 
-#: Iterations of splitting that "auto" tries if a gap is far from the tolerance; three times as many are no better.
+#: Iterations of splitting after another method ended above the tolerance; three times as many are no better.
 _ANOTHER_TRY = 3000
 
 
@@ -69,13 +69,12 @@ def solve_relaxation(
         1e-3 on) of up to 199 columns or 20000 samples. The iterations of these two are hard to predict, so each
         is chosen only if its estimated cost is below 1/16 of that of the interior-point method, unless the solve is
         coarse or samples far outnumber matrix entries. If the chosen solver will take long and the loss has no kinks,
-        low rank is tried first with a tenth of its operations, and at most a quarter of a `time_limit`:
-        on correlated columns it is often many times as fast. If the interior-point method reaches the limits of
-        floating-point precision, "auto" also tries splitting.
+        low rank goes first, with a tenth of its operations and at most a quarter of a `time_limit`: on correlated
+        columns it is often many times as fast. If the first method ends above `tol`, one other follows: the chosen one
+        after low rank, else splitting, unless `max_iter` ended the first.
     tol : float, default=1e-6
         > 0. Built-in solvers stop at this certified relative gap, for every output. External solvers interpret it as
-        their own accuracy. One that reports success with a certified relative gap above ``100 tol`` is run again
-        with a hundredth of `tol`, at most twice and while that halves the gap.
+        their own accuracy, from which the certified gap may differ by far; `Relaxation.status` is judged by the gap.
     max_iter : int, optional
     time_limit : float, optional
         Seconds, > 0. It is checked between iterations; the current step is finished, then the point is repaired and the
@@ -186,61 +185,49 @@ def solve_with(
     # Threads that share small matrices wait for each other; on a busy machine, they wait much longer than they work.
     small = backend.operations is not None and backend.operations(scaled.instance, settings.tol) < SECOND
     with few_threads(small=small):
-        first = low_rank_first(backend, scaled.instance, settings) if solver == "auto" else None
-        tried = None
-        if first is not None:
-            tried = _best_of_attempts(scaled, BACKENDS["low-rank"], first)
-            if tried.status == "optimal" or tried.solver_status in FINAL or deadline.over():
-                return tried
-        relaxation = _best_of_attempts(scaled, backend, settings)
-        if tried is not None:
-            relaxation = better_of(relaxation, tried)
-        if solver == "auto" and _worth_another_try(relaxation, settings):
-            limited = replace(settings, max_iter=settings.max_iter or _ANOTHER_TRY, start=None)
-            other = _best_of_attempts(scaled, BACKENDS["splitting"], limited)
-            relaxation = better_of(relaxation, other)
-    return relaxation
+        if solver == "auto":
+            return _solve_in_turn(scaled, backend, settings)
+        return _solve_once(scaled, backend, settings)
 
 
-def _best_of_attempts(
+def _solve_in_turn(scaled: ScaledProblem, chosen: Backend, settings: Settings) -> Relaxation:
+    """Solve by the chosen built-in method, and by one other if the first ends above the tolerance.
+
+    The low-rank method goes first if it may save most of the time of the chosen one. Otherwise the other method is
+    splitting, for example if columns of very different sizes leave the interior-point method without digits. The better
+    point and the better bound are returned. No method follows one that a limit of iterations ended.
+    """
+    first = low_rank_first(chosen, scaled.instance, settings)
+    relaxation = _solve_once(scaled, chosen if first is None else BACKENDS["low-rank"], first or settings)
+    # After rounding errors, the gap of the final bound may be slightly larger than the one at which the method stopped.
+    nearly = relaxation.solver_status == "optimal" and not falls_short(relaxation, settings.tol)
+    if relaxation.status == "optimal" or nearly or relaxation.solver_status in FINAL or deadline.over():
+        return relaxation
+    if first is None:
+        if chosen.name == "splitting" or relaxation.solver_status == "iteration limit":
+            return relaxation
+        limited = replace(settings, max_iter=settings.max_iter or _ANOTHER_TRY, start=None)
+        chosen, settings = BACKENDS["splitting"], limited
+    return better_of(_solve_once(scaled, chosen, settings), relaxation)
+
+
+def _solve_once(
     scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: Reduction | None = None, k: int = 0
 ) -> Relaxation:
-    """Solve the instance; tighten the tolerance if the solver reports success but the certified gap is too large.
-
-    A built-in method continues from its last point. With a `reduction`, output k is solved in reduced rows.
-    """
-    began, compiled = time.perf_counter(), 0.0
-    best: Relaxation | None = None
-    tightening = 0.25 if backend.certified else ROUGH
-    for attempt in range(3):
-        raw = _candidates(scaled, backend, replace(settings, tol=tightening**attempt * settings.tol), reduction, k)
-        relaxation = finish(scaled, raw, solver=backend.name, tol=settings.tol, certified=backend.certified)
-        compiled += float(raw.timings.get("compile", 0.0))
-        helped = best is None or backend.certified or relaxation.relative_gap < 0.5 * best.relative_gap
-        best = relaxation if best is None else min(best, relaxation, key=lambda one: one.relative_gap)
-        if relaxation.interrupted:
-            best = replace(best, solver_status=relaxation.solver_status)
-        if best.status == "optimal" or raw.status != "optimal" or not helped or deadline.over():
-            break
-        if backend.certified:
-            settings = replace(settings, start=raw)
-    assert best is not None
-    return replace(best, compile_time=compiled, solve_time=time.perf_counter() - began - compiled)
-
-
-def _candidates(
-    scaled: ScaledProblem, backend: Backend, settings: Settings, reduction: Reduction | None, k: int
-) -> RawSolution:
-    """Run the solver once, on reduced rows if there is a reduction, and convert its result to the full instance."""
-    instance = scaled.instance
+    """Run the solver, and certify what it returns. With a `reduction`, output k is solved in reduced rows."""
+    began, instance = time.perf_counter(), scaled.instance
     if reduction is None:
         raw = _in_columns(backend.solve(instance, settings), instance)
-        return _without_zeros(raw, instance) if backend.certified and raw.status == "time limit" else raw
-    reduced = reduction.reduced(instance, scaled.units, k)
-    raw = _in_columns(backend.solve(reduced, settings), reduced)
-    if raw.nu is None or not np.all(np.isfinite(raw.nu)):
-        return raw
-    return replace(raw, nu=reduction.lift_dual(raw.nu, reduced, instance))
+        if backend.certified and raw.status == "time limit":
+            raw = _without_zeros(raw, instance)
+    else:
+        reduced = reduction.reduced(instance, scaled.units, k)
+        raw = _in_columns(backend.solve(reduced, settings), reduced)
+        if raw.nu is not None and np.all(np.isfinite(raw.nu)):
+            raw = replace(raw, nu=reduction.lift_dual(raw.nu, reduced, instance))
+    relaxation = finish(scaled, raw, solver=backend.name, tol=settings.tol, certified=backend.certified)
+    compiled = float(raw.timings.get("compile", 0.0))
+    return replace(relaxation, compile_time=compiled, solve_time=time.perf_counter() - began - compiled)
 
 
 def _in_columns(raw: RawSolution, instance: LinearInstance) -> RawSolution:
@@ -265,13 +252,6 @@ def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
     return replace(raw, Z=Z, V=V, W=V)
 
 
-def _worth_another_try(relaxation: Relaxation, settings: Settings) -> bool:
-    """Whether the interior-point method stalled far from the tolerance, for example on badly scaled columns."""
-    stalled = relaxation.solver == "interior" and relaxation.solver_status == "stalled"
-    far = relaxation.relative_gap > FAR * settings.tol
-    return stalled and far and not deadline.over()
-
-
 # -- separate outputs, for solvers through CVXPY -------------------------------------------------------------
 
 
@@ -288,7 +268,7 @@ def _solve_apart(
     # Do not send the Gram matrix to other processes: the reduction holds what they need.
     settings = replace(settings, gram=None)
     if scaled.parts == [scaled]:
-        return _best_of_attempts(scaled, backend, settings, reduction)
+        return _solve_once(scaled, backend, settings, reduction)
     # Once, since joblib draws later tasks in a thread of its own.
     solve = deadline.carried(_solve_output)
     solved = CountedParallel(n_jobs, bar, len(scaled.parts))(
@@ -301,7 +281,7 @@ def _solve_output(
     part: ScaledProblem, solver: str, settings: Settings, reduction: Reduction | None, k: int
 ) -> Relaxation:
     """Solve one output; pass the solver by name, since functions changed at run time cannot cross processes."""
-    return _zero_if_optimal(part, settings.tol) or _best_of_attempts(part, BACKENDS[solver], settings, reduction, k)
+    return _zero_if_optimal(part, settings.tol) or _solve_once(part, BACKENDS[solver], settings, reduction, k)
 
 
 # -- the zero point ----------------------------------------------------------------------------------------

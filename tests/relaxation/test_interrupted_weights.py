@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -38,24 +37,11 @@ def test_path(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_interrupt_of_an_attempt_that_is_not_the_best_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = qsdp.datasets.make_planted(n=20, d=4, n_neurons=3, random_state=0)
     problem = qsdp.TrainingProblem(X, y, beta=0.1)
-    stalled = replace(qsdp.solve_relaxation(problem, tol=0.5, solver="interior"), solver_status="stalled")
+    rough = qsdp.solve_relaxation(problem, tol=0.5, solver="interior")
+    stalled = replace(rough, status="inaccurate", solver_status="stalled")
     interrupted = replace(stalled, solver="splitting", solver_status="interrupted", lower_bound=0.0)
     assert 1e-3 < stalled.relative_gap < interrupted.relative_gap
     attempts = {"interior": stalled, "splitting": interrupted}
-    monkeypatch.setattr(solve, "_best_of_attempts", lambda scaled, backend, settings: attempts[backend.name])
+    monkeypatch.setattr(solve, "_solve_once", lambda scaled, backend, settings: attempts[backend.name])
     relaxation = qsdp.solve_relaxation(problem)
     assert (relaxation.interrupted, relaxation.relative_gap) == (True, stalled.relative_gap)
-
-
-@pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
-def test_an_interrupt_of_a_second_attempt_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = qsdp.datasets.make_planted(n=20, d=4, n_neurons=3, random_state=0)
-    problem, candidates, statuses = qsdp.TrainingProblem(X, y, beta=0.1), solve._candidates, ["interrupted", "optimal"]
-
-    def claimed(*arguments: Any) -> Any:
-        # The first point is far from optimal, and the second one is no better.
-        return replace(candidates(*arguments), nu=None, z=None, Z=None, V=None, W=None, status=statuses.pop())
-
-    monkeypatch.setattr(solve, "_candidates", claimed)
-    relaxation = qsdp.solve_relaxation(problem, solver="interior")
-    assert (statuses, relaxation.interrupted) == ([], True)

@@ -221,8 +221,8 @@ class TestChoiceInTime:
             tried.append((backend.name, settings.effort, deadline.left()))
             return attempts(scaled, backend, settings)
 
-        attempts = solving._best_of_attempts
-        monkeypatch.setattr(solving, "_best_of_attempts", attempt)
+        attempts = solving._solve_once
+        monkeypatch.setattr(solving, "_solve_once", attempt)
         for seconds in (1e6, math.inf):
             with deadline.within(seconds):
                 solving.solve_with(problem_of(), "auto", options)

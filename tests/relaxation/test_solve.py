@@ -176,21 +176,24 @@ def test_large_beta_makes_zero_optimal_without_a_solve(monkeypatch):
     assert global_optimum(problem).upper >= relaxation.lower_bound
 
 
-def test_solver_that_claims_success_too_early_is_asked_again(monkeypatch):
-    asked = []
-    original = BACKENDS["scs"].solve
+def hasty(solver):
+    """Return a back end that stops at a gap of a tenth and claims success."""
+    backend = BACKENDS[solver]
+    return replace(backend, solve=lambda instance, settings: backend.solve(instance, replace(settings, tol=0.1)))
 
-    def hasty(normal, options):
-        asked.append(options.tol)
-        return original(
-            normal,
-            Settings(**{**vars(options), "tol": max(options.tol, 1e-3) if len(asked) == 1 else options.tol}),
-        )
 
-    replaced_backend(monkeypatch, hasty)
-    relaxation = qsdp.solve_relaxation(random_problem(1, 6, 40, beta=0.01), solver="scs", tol=1e-7)
-    assert asked[:2] == [1e-7, 1e-9]
-    assert relaxation.status == "optimal"
+@pytest.mark.parametrize("solver", ["scs", "interior"])
+def test_status_of_a_solver_that_claims_success_too_early(monkeypatch, solver):
+    monkeypatch.setitem(BACKENDS, solver, hasty(solver))
+    relaxation = qsdp.solve_relaxation(random_problem(1, 6, 40, beta=0.01), solver=solver, tol=1e-7)
+    assert (relaxation.solver_status, relaxation.status) == ("optimal", "inaccurate")
+
+
+@pytest.mark.parametrize("max_iter", [None, 2000])
+def test_splitting_follows_a_method_that_ends_above_the_tolerance(monkeypatch, max_iter):
+    monkeypatch.setitem(BACKENDS, "interior", hasty("interior"))
+    relaxation = qsdp.solve_relaxation(random_problem(1, 6, 40, beta=0.01), max_iter=max_iter)
+    assert (relaxation.solver, relaxation.status) == ("splitting", "optimal")
 
 
 def test_warning_names_the_gap_when_the_solver_stops_early():
