@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.arrays import ArrayLibrary
 from qsdp._utils.parallel import chunks, in_threads
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays
 from qsdp.blocks import Layout
@@ -186,8 +185,8 @@ class DataMap(ReadOnlyArrays, ABC):
         """Return the inner products of the matrices of rows with those of another map of the same storage."""
 
     @abstractmethod
-    def fill_kernel(self, library: ArrayLibrary, delta: FloatArray, kernel: Any) -> None:
-        """Write the inner products of the rows to an array (n, n) of the library.
+    def fill_kernel(self, delta: FloatArray, kernel: npt.NDArray[Any]) -> None:
+        """Write the inner products of the rows to an array (n, n), in its precision.
 
         Rows and columns of the matrices are divided by `delta`, of shape (R, N).
         """

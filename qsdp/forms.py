@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.arrays import ArrayLibrary, library_of
+from qsdp._utils.arrays import library_of
 from qsdp._utils.numeric import LARGEST_INTEGER, triangle_side
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.tuning import MANY_ROWS
@@ -206,15 +206,15 @@ class FormMap(DataMap):
         products: FloatArray = self.features() @ other.features().T
         return products
 
-    def fill_kernel(self, library: ArrayLibrary, delta: FloatArray, kernel: Any) -> None:
-        """Write the inner products of the forms to an array (r, r) of the library, see `DataMap.fill_kernel`."""
+    def fill_kernel(self, delta: FloatArray, kernel: npt.NDArray[Any]) -> None:
+        """Write the inner products of the forms to an array (r, r), see `DataMap.fill_kernel`."""
         block, first, second = self.layout.block, self.layout.first, self.layout.second
         scales = 1.0 / (delta[block, first] * delta[block, second])
         kernel[:] = 0.0
         # The kernel may be much smaller than all rows in double precision.
         step = max(self.n_rows, MANY_ROWS)
         for columns in (slice(start, start + step) for start in range(0, len(scales), step)):
-            features = library.take(self.features(columns) * scales[columns])
+            features = (self.features(columns) * scales[columns]).astype(kernel.dtype, copy=False)
             kernel += features @ features.T
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, squared_rows
+from qsdp._utils.arrays import squared_rows
 from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import WORK_FLOATS, chunks, in_threads
 from qsdp._utils.tuning import MODERATE, TILE
@@ -168,7 +168,7 @@ class QuadraticMap(DataMap):
     def adjoint(self, nu: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""
         a, b, c = self.coefficients
-        M = squared_rows(ON_PROCESSOR, self.X, a * nu)
+        M = squared_rows(self.X, a * nu)
         return bordered(M, 0.5 * b * (nu @ self.X), c * float(nu.sum())) if self.lifted else M
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
@@ -268,17 +268,17 @@ class QuadraticMap(DataMap):
         bounds: FloatArray = a * squares + b * np.sqrt(squares / z[d]) + c / z[d]
         return bounds
 
-    def fill_kernel(self, library: ArrayLibrary, delta: FloatArray, kernel: Any) -> None:
-        r"""Write :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` to an array of the library, of shape (n, n).
+    def fill_kernel(self, delta: FloatArray, kernel: npt.NDArray[Any]) -> None:
+        r"""Write :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` to an array of shape (n, n), in its precision.
 
         The rows and columns of the matrices are divided by `delta`, of shape (1, N).
         """
         a, b, c = self.coefficients
         d, scales = self.X.shape[1], delta[0]
-        scaled = library.take(self.X / scales[:d])
+        scaled = (self.X / scales[:d]).astype(kernel.dtype, copy=False)
         last = float(scales[d]) ** 2 if self.lifted else 1.0
-        library.product(scaled, scaled.T, kernel)
-        for rows in library.chunks(*kernel.shape):
+        np.matmul(scaled, scaled.T, out=kernel)
+        for rows in chunks(*kernel.shape):
             own = kernel[rows]
             slopes = own * (a * a)
             if self.lifted:

@@ -223,11 +223,11 @@ class TrainingOptions(Options):
         None,
         "str or None",
         """
-        Torch device, such as "cuda", for the large matrix products of the relaxation (with `solver` "splitting",
-        "low-rank" or "auto", which chooses between them) and of statistics of Dask collections. None: NumPy on the CPU.
+        Torch device, such as "cuda", for the Gram matrix of the data, if the solver computes one, and for statistics of
+        Dask collections. None: NumPy on the CPU.
         """,
         lambda name, value: check_device(value),
-        "Torch device (for example cuda) for large matrix products; default: the CPU.",
+        "Torch device (for example cuda) for the Gram matrix of the data; default: the CPU.",
     )
     random_state: RandomState = option(
         0,
@@ -246,7 +246,7 @@ class TrainingOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_solver(self.solver, get_loss(self.loss), self.device)
+        check_solver(self.solver, get_loss(self.loss))
 
     def limit(self) -> AbstractContextManager[object]:
         """Open the time-limit scope of a call."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+import numpy.typing as npt
 
 from qsdp._utils.numeric import symmetrised
 from qsdp._utils.parallel import chunks
@@ -56,10 +56,6 @@ class ArrayLibrary:
         """Return an array of zeros in double precision, an accumulator for products."""
         return self._module.zeros(shape, **{**self._new, "dtype": self._module.float64})
 
-    def ones(self, shape: tuple[int, ...]) -> Any:
-        """Return ones in the library's precision."""
-        return self._module.ones(shape, **self._new)
-
     def empty(self, shape: tuple[int, ...]) -> Any:
         """Return an uninitialised array in the library's precision."""
         return self._module.empty(shape, **self._new)
@@ -67,35 +63,6 @@ class ArrayLibrary:
     def multiply(self, first: Any, second: Any, into: Any) -> None:
         """Write the elementwise product of two arrays to the array (or view) `into`."""
         self._module.multiply(first, second, out=into)
-
-    def product(self, first: Any, second: Any, into: Any) -> None:
-        """Write the product of two matrices to the array `into`."""
-        self._module.matmul(first, second, out=into)
-
-    def scale(self, A: Any, factors: FloatArray, into: Any) -> None:
-        """Multiply the rows and columns of a matrix by factors, and write the result to `into`."""
-        np.multiply(A, factors, out=into, casting="same_kind")
-        into *= factors[:, None]
-
-    def add_to_diagonal(self, A: Any, values: Any) -> None:
-        """Add a number, or one for each entry, to the diagonal of a matrix."""
-        A[np.diag_indices_from(A)] += values
-
-    def factored(self, A: Any) -> Any:
-        """Compute the Cholesky factor of a symmetric matrix, which may be overwritten.
-
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            The matrix is not positive definite.
-        """
-        # LAPACK is column-major: its columns are the rows of A.
-        return scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
-
-    def solved(self, factor: Any, b: FloatArray) -> FloatArray:
-        """Solve for right-hand sides (side, C) with a factor, in the precision of the factor."""
-        x = scipy.linalg.cho_solve(factor, b.astype(factor[0].dtype, copy=False), check_finite=False)
-        return self.give(x)
 
     def chunks(self, count: int, floats: int, minimum: int = 1) -> Iterator[slice]:
         """Yield slices of `count` items of `floats` floats each, to be processed at once."""
@@ -113,7 +80,7 @@ class _Torch(ArrayLibrary):
         try:
             self._new = {"dtype": getattr(torch, np.dtype(dtype).name), "device": torch.device(device)}
             # Copy there and back: the device "meta" keeps no numbers, and others do not support this precision.
-            self.ones((1,)).cpu()
+            self.empty((1,)).cpu()
         except (RuntimeError, AssertionError, TypeError) as error:
             raise InvalidInputError(f"device {device!r} is not available to torch: {error}") from error
 
@@ -126,23 +93,6 @@ class _Torch(ArrayLibrary):
 
     def give(self, array: Any) -> FloatArray:
         return np.asarray(array.cpu().numpy(), dtype=np.float64)
-
-    def scale(self, A: Any, factors: FloatArray, into: Any) -> None:
-        own = self.take(factors)
-        self.multiply(A, own, into)
-        into *= own[:, None]
-
-    def add_to_diagonal(self, A: Any, values: Any) -> None:
-        A.diagonal().add_(self.take(values))
-
-    def factored(self, A: Any) -> Any:
-        factor, info = self._module.linalg.cholesky_ex(A)
-        if int(info):
-            raise np.linalg.LinAlgError(f"the leading minor of order {int(info)} is not positive definite")
-        return factor
-
-    def solved(self, factor: Any, b: FloatArray) -> FloatArray:
-        return self.give(self._module.cholesky_solve(self.take(b), factor))
 
     def chunks(self, count: int, floats: int, minimum: int = 1) -> Iterator[slice]:
         return chunks(count, floats, minimum, work=_DEVICE_FLOATS)
@@ -183,12 +133,12 @@ def library_of(device: str | None = None, dtype: Any = np.float64) -> ArrayLibra
     return ArrayLibrary(dtype) if device is None else _Torch(dtype, device)
 
 
-def squared_rows(library: ArrayLibrary, X: Any, weights: FloatArray) -> FloatArray:
-    r"""Compute :math:`X^T \mathrm{Diag}(w) X`, symmetric, for an array of the library of shape (n, d), by chunks."""
+def squared_rows(X: npt.NDArray[Any], weights: FloatArray) -> FloatArray:
+    r"""Compute :math:`X^T \mathrm{Diag}(w) X`, symmetric, by chunks of rows of X in its precision."""
     total = None
-    for rows in library.chunks(*X.shape):
+    for rows in chunks(*X.shape):
         # This order keeps rows of a C-contiguous array, times a column, contiguous for the product.
-        product = library.give(X[rows].T @ (library.take(weights[rows, None]) * X[rows]))
+        product = (X[rows].T @ (weights[rows, None].astype(X.dtype, copy=False) * X[rows])).astype(float, copy=False)
         # The sum starts from the first product: zeros would take another matrix, a large one for wide data.
         total = product if total is None else np.add(total, product, out=total)
     return np.zeros((X.shape[1],) * 2) if total is None else symmetrised(total)

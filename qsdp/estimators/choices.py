@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import cho_factor, cho_solve
 
 from qsdp._utils import deadline
-from qsdp._utils.arrays import ON_PROCESSOR
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import SECOND, SMALL
 from qsdp._utils.validation import FloatArray, IntArray
@@ -445,8 +445,8 @@ class _Elimination:
         predictions, dual = [], []
         for ridge in unit * strengths:
             shifted = gram.copy()
-            ON_PROCESSOR.add_to_diagonal(shifted, ridge)
-            solution = ON_PROCESSOR.solved(ON_PROCESSOR.factored(shifted), right)
+            shifted[np.diag_indices_from(shifted)] += ridge
+            solution = cho_solve(cho_factor(shifted.T, lower=True, overwrite_a=True, check_finite=False), right)
             dual.append(roots * ((targets - own @ solution) / ridge if primal else solution))
             predictions.append(products @ (solution if primal else dual[-1]))
         return _Fits(np.stack(predictions), np.stack(dual), rows.X[training], weights, self.activation)

@@ -117,8 +117,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         `qsdp.solve_relaxation`, `qsdp.sample_network` and `qsdp.polish`. The results do not depend on it, unless a
         time limit ends the polish.
     device : str or None, default=None
-        Torch device, such as "cuda", for the large matrix products of the relaxation (with `solver` "splitting",
-        "low-rank" or "auto", which chooses between them) and of statistics of Dask collections. None: NumPy on the CPU.
+        Torch device, such as "cuda", for the Gram matrix of the data, if the solver computes one, and for statistics of
+        Dask collections. None: NumPy on the CPU.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the sampling and the polish; None draws a new one. The rest is deterministic.
     warm_start : bool, default=False

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import to_matrices, to_vectors
@@ -114,14 +114,12 @@ class GramEvaluation:
     r"""Evaluation of a squared loss from the Gram matrix of the data, without a pass over the samples.
 
     A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is represented by T. The Gram
-    matrix, in single or double precision of any array library, and the products with the targets are in
-    `symmetric_basis`.
+    matrix, in single or double precision, and the products with the targets are in `symmetric_basis`.
     """
 
-    def __init__(
-        self, instance: Instance, gram: Any, products: FloatArray, library: ArrayLibrary = ON_PROCESSOR
-    ) -> None:
-        self.instance, self.gram, self.products, self._library = instance, gram, products, library
+    def __init__(self, instance: Instance, gram: npt.NDArray[Any], products: FloatArray) -> None:
+        self.instance, self.products = instance, products
+        self._gram: npt.NDArray[Any] | None = gram
         self.at_zero = np.array([fit.value_at_zero for fit in instance.fit.parts])
 
     def point(self, T: FloatArray) -> Ray:
@@ -150,10 +148,12 @@ class GramEvaluation:
 
     def free(self) -> None:
         """Free the memory of the Gram matrix; afterwards, the evaluation can still compute dual vectors."""
-        self.gram = None
+        self._gram = None
 
     def _image(self, t: FloatArray) -> FloatArray:
-        return self._library.give(self.gram @ self._library.take(t))
+        assert self._gram is not None
+        image: FloatArray = (self._gram @ t.astype(self._gram.dtype, copy=False)).astype(np.float64, copy=False)
+        return image
 
 
 #: Evaluation of candidates of a (normalised) instance. A point is given by ``T = 2 Z`` of shape (C, N, N) and has

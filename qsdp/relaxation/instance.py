@@ -191,8 +191,10 @@ class Reduction:
     output's normalised instance and all targets, of shape (n, C), in the problem's units.
     """
 
-    def __init__(self, normal: Instance, targets: FloatArray, shared: SharedGram | None = None) -> None:
-        gram = (shared or Gram).of(normal.map, targets, normal.fit.weights, np.float64, None)
+    def __init__(
+        self, normal: Instance, targets: FloatArray, shared: SharedGram | None = None, device: str | None = None
+    ) -> None:
+        gram = (shared or Gram).of(normal.map, targets, normal.fit.weights, np.float64, device)
         self._scale = gram.scale
         matrix, products = gram.into_basis()
         deadline.check()

@@ -1,10 +1,8 @@
-r"""Large products of the data with low-rank factors, in the requested precision and on the requested device.
+r"""Large products of the data with low-rank factors, in single or double precision.
 
 A solver that keeps matrices as :math:`T_c = \sum_{j \in c} \sigma_j e_j e_j^T` needs few products with the data: the
 images of the columns e (`Products.image`), values of pairs of them, and the adjoint applied to them. Each takes
-``2 n d k`` operations for k columns. Arrays of n rows and k columns stay on the device; all else is NumPy float64.
-
-NumPy computes without a device. On a device such as "cpu" or "cuda", torch does; it is imported only then.
+``2 n d k`` operations for k columns. Arrays of n rows and k columns stay in that precision; all else is in double.
 """
 
 from __future__ import annotations
@@ -14,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from qsdp._utils.arrays import library_of, squared_rows
+from qsdp._utils.arrays import squared_rows
+from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import DataMap
 from qsdp.lifting import QuadraticMap, bordered
@@ -29,13 +29,13 @@ class Image:
 
     Attributes
     ----------
-    x : array of shape (n, k)
-        Array of the library and on the device of the `Products` that made it.
+    x : ndarray of shape (n, k)
+        In the precision of the `Products` that made it.
     t : ndarray of shape (k,)
         Zero unless the map is lifted.
     """
 
-    x: Any
+    x: npt.NDArray[Any]
     t: FloatArray
 
     def scaled(self, factors: FloatArray, products: Products | PackedProducts) -> Image:
@@ -51,16 +51,15 @@ class Products:
     `mixing`, of shape (k, C), holds the sign with which each column enters each of C matrices:
     """
 
-    def __init__(self, data: DataMap, dtype: Any = np.float64, device: str | None = None) -> None:
-        self._data = cast(QuadraticMap, data)
-        self._library = library_of(device, dtype)
-        self._X = self._library.take(data.X)
+    def __init__(self, data: DataMap, dtype: npt.DTypeLike = np.float64) -> None:
+        self._data, self._dtype = cast(QuadraticMap, data), dtype
+        self._X = self.take(self._data.X)
         #: Approximate number of floating-point operations so far.
         self.operations = 0.0
 
-    def take(self, array: Any) -> Any:
-        """Convert an array to the precision and the device of the products."""
-        return self._library.take(array)
+    def take(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Convert an array to the precision of the products."""
+        return np.asarray(array, dtype=self._dtype)
 
     def cast(self, image: Image) -> Image:
         """Convert an image to the precision of the products."""
@@ -73,10 +72,10 @@ class Products:
         a, b, c = self._data.coefficients
         d = self._data.X.shape[1]
         inner, ones = self.take(a * T[:d, :d]), self.take(np.ones(d))
-        parts = (self._X[rows] for rows in self._library.chunks(*self._X.shape))
-        values = np.concatenate([self._library.give(((x @ inner) * x) @ ones) for x in parts])
+        parts = (self._X[rows] for rows in chunks(*self._X.shape))
+        values = np.concatenate([_double(((x @ inner) * x) @ ones) for x in parts])
         if self._data.lifted:
-            values += self._library.give(self._X @ self.take(0.5 * b * (T[:d, d] + T[d, :d]))) + c * T[d, d]
+            values += _double(self._X @ self.take(0.5 * b * (T[:d, d] + T[d, :d]))) + c * T[d, d]
         return values
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
@@ -89,10 +88,10 @@ class Products:
 
     def _weighted(self, nu: FloatArray, a: float, b: float, c: float) -> FloatArray:
         self.operations += 2.0 * self._data.X.size * self._data.X.shape[1]
-        inner = squared_rows(self._library, self._X, a * nu)
+        inner = squared_rows(self._X, a * nu)
         if not self._data.lifted:
             return inner
-        return bordered(inner, 0.5 * b * self._library.give(self._X.T @ self.take(nu)), c * float(nu.sum()))
+        return bordered(inner, 0.5 * b * _double(self._X.T @ self.take(nu)), c * float(nu.sum()))
 
     def forwards(self, T: FloatArray) -> FloatArray:
         r"""Return :math:`\langle \mathcal{X}_i, T_k \rangle` of shape (n, C) for C matrices."""
@@ -115,10 +114,10 @@ class Products:
     def pair(self, first: Image, second: Image, mixing: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_j \sigma_{jc}\, e_j^T \mathcal{X}_i f_j` of shape (n, C)."""
         a, b, c = self._data.coefficients
-        values = self._library.give((first.x * second.x) @ self.take(a * mixing))
+        values = _double((first.x * second.x) @ self.take(a * mixing))
         if self._data.lifted:
             for image, t in ((first, second.t), (second, first.t)):
-                values += self._library.give(image.x @ self.take(0.5 * b * t[:, None] * mixing))
+                values += _double(image.x @ self.take(0.5 * b * t[:, None] * mixing))
             values += (c * first.t * second.t) @ mixing
         return values
 
@@ -131,13 +130,13 @@ class Products:
         spread = self.take(mixing.T)
         self.operations += 2.0 * self._data.X.size * len(mixing)
         weighted = sum((self.take(nu) @ spread) * image.x for nu, image in terms)
-        inner = a * self._library.give(self._X.T @ weighted)
+        inner = a * _double(self._X.T @ weighted)
         if not self._data.lifted:
             return inner
-        last = 0.5 * b * self._library.give(self.take(np.ones(self._data.n_rows)) @ weighted)
+        last = 0.5 * b * _double(self.take(np.ones(self._data.n_rows)) @ weighted)
         for nu, image in terms:
             entries = mixing * image.t[:, None]
-            inner += self._library.give(self._X.T @ self.take(nu)) @ (0.5 * b * entries).T
+            inner += _double(self._X.T @ self.take(nu)) @ (0.5 * b * entries).T
             last += c * (entries @ nu.sum(axis=0))
         return np.vstack([inner, last])
 
@@ -151,7 +150,7 @@ class Products:
         if self._data.lifted:
             slopes = slopes + self.take(0.5 * b * image.t[columns])
         product = slopes.T @ (slopes * self.take(weights)[:, None])
-        return self._library.give(product) / self._data.n_rows
+        return _double(product) / self._data.n_rows
 
 
 class PackedProducts:
@@ -208,3 +207,7 @@ class PackedProducts:
     def _count(self, matrices: int) -> None:
         outputs = matrices // self._data.n_blocks
         self.operations += 2.0 * self._data.n_rows * self._data.layout.n_entries * outputs
+
+
+def _double(array: npt.NDArray[Any]) -> FloatArray:
+    return array.astype(np.float64, copy=False)

@@ -52,7 +52,7 @@ class Settings:
     start : RawSolution or None
         Solution of a neighbouring instance, in the units of this instance. For built-in solvers.
     device : str or None
-        Device for large matrix products, such as "cpu" or "cuda"; None means NumPy. For solvers that take a device.
+        Torch device for the Gram matrix of the data, such as "cuda"; None means NumPy on the CPU.
     gram : SharedGram or None
         Gram matrix of solves with the same data, such as those for several betas.
     effort : float

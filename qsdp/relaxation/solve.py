@@ -92,10 +92,8 @@ def solve_relaxation(
         Solution of a problem with the same data, such as one with another beta, as a warm start of built-in solvers;
         a zero solution is ignored.
     device : str, optional
-        Torch device for the large matrix products, such as "cuda"; None means NumPy on the CPU. Used by "low-rank" and
-        "splitting" (the Gram matrix or kernel, its factorisations and products with all outputs, and passes over the
-        data; the cones stay on the CPU). Passes over the rows of blocks stay on the CPU, too, and so does all of
-        "low-rank" on blocks. Every other solver rejects a device.
+        Torch device, such as "cuda", for the Gram matrix of the data, if the solver computes one; None means NumPy on
+        the CPU. Iterations run on the CPU.
 
     Returns
     -------
@@ -135,9 +133,6 @@ def solve_relaxation(
     True
     """
     check_problem(problem)
-    if device is not None:
-        # Without a device, `solve_with` checks the solver.
-        check_solver(solver, problem.loss, device)
     settings = Settings(
         tol=check_real("tol", tol, strict=True),
         max_iter=None if max_iter is None else check_integer("max_iter", max_iter, minimum=1, maximum=2**31 - 1),
@@ -262,7 +257,7 @@ def _solve_apart(
     reduction = None
     if Reduction.applies(scaled.instance):
         try:
-            reduction = Reduction(scaled.parts[0].instance, scaled.problem.targets, settings.gram)
+            reduction = Reduction(scaled.parts[0].instance, scaled.problem.targets, settings.gram, settings.device)
         except deadline.TimeOver:
             return finish(scaled, RawSolution(status="time limit"), solver=backend.name, tol=settings.tol)
     # Do not send the Gram matrix to other processes: the reduction holds what they need.

@@ -197,7 +197,9 @@ class _Case:
         value, error, rounding = network_value(self.problem, network)
         lost = 0.0 if SAMPLES in problem.weight_map.offers else self._rounding_of_sums(network)
         self.best = min(self.best, value + error)
-        self._compare(f"{name}, {certificate.bound_type}", certificate.lower_bound, SAMPLES in problem.weight_map.offers)
+        self._compare(
+            f"{name}, {certificate.bound_type}", certificate.lower_bound, SAMPLES in problem.weight_map.offers
+        )
         if not abs(certificate.objective - value) <= rounding + self._allowed(value) + lost:
             self._wrong("wrong objective", of=name, claimed=certificate.objective, value=value)
         if self.rng.random() < FILE:

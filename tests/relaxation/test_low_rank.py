@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from brute_force import global_optimum
-from torch_devices import DEVICE, needs_torch
 
 import qsdp
 from qsdp._utils import deadline
@@ -152,13 +151,12 @@ def test_half_of_the_operations_end_an_attempt_after_a_quarter_of_the_time(monke
     assert share * 1e7 <= counted[0].operations < share * 1.3e7
 
 
-@needs_torch
 @pytest.mark.parametrize("activation", [None, "relu_like"])
-def test_products_in_torch(monkeypatch, activation):
+def test_products_in_single_precision(monkeypatch, activation):
     monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.objective.WORK_FLOATS", 0)
     X, y = data(60, 5, "squared")
     problem = qsdp.TrainingProblem(X, y, beta=2.0, activation=activation)
-    raw = solve_low_rank(Instance.of(problem).normalised()[0], Settings(1e-5, device=DEVICE))
+    raw = solve_low_rank(Instance.of(problem).normalised()[0], Settings(1e-5))
     assert raw.status == "optimal"
     assert_certified(problem, raw)
 

@@ -1,13 +1,9 @@
-"""Products with dense matrices and with columns, against the map; in NumPy, and in torch where it is installed."""
-
-import sys
+"""Products with dense matrices and with columns, against the map."""
 
 import numpy as np
 import pytest
-from torch_devices import DEVICES, needs_torch
 
 import qsdp
-from qsdp.exceptions import InvalidInputError, UnavailableSolverError
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.products import Products
 
@@ -25,29 +21,28 @@ def columns(data: QuadraticMap, seed: int) -> np.ndarray:
 MIXING = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("coefficients", "lifted"), MAPS)
 @pytest.mark.parametrize(("dtype", "accuracy"), [(np.float64, 1e-12), (np.float32, 1e-5)])
 class TestAgainstTheMap:
-    def both(self, coefficients, lifted, dtype, device) -> tuple[QuadraticMap, Products]:
+    def both(self, coefficients, lifted, dtype) -> tuple[QuadraticMap, Products]:
         data = quadratic_map(coefficients, lifted)
-        return data, Products(data, dtype, device)
+        return data, Products(data, dtype)
 
-    def test_forward(self, coefficients, lifted, dtype, accuracy, device):
-        data, products = self.both(coefficients, lifted, dtype, device)
+    def test_forward(self, coefficients, lifted, dtype, accuracy):
+        data, products = self.both(coefficients, lifted, dtype)
         T = columns(data, 1) @ columns(data, 2).T
         values = products.forward(T)
         assert values.dtype == np.float64
         np.testing.assert_allclose(values, data.forward(T), rtol=0, atol=accuracy * np.abs(data.forward(T)).max())
 
-    def test_adjoint(self, coefficients, lifted, dtype, accuracy, device):
-        data, products = self.both(coefficients, lifted, dtype, device)
+    def test_adjoint(self, coefficients, lifted, dtype, accuracy):
+        data, products = self.both(coefficients, lifted, dtype)
         nu = np.random.default_rng(2).standard_normal(data.n_rows)
         M = data.adjoint(nu)
         np.testing.assert_allclose(products.adjoint(nu), M, rtol=0, atol=accuracy * np.abs(M).max() * 10)
 
-    def test_several_matrices_and_vectors_at_once(self, coefficients, lifted, dtype, accuracy, device):
-        data, products = self.both(coefficients, lifted, dtype, device)
+    def test_several_matrices_and_vectors_at_once(self, coefficients, lifted, dtype, accuracy):
+        data, products = self.both(coefficients, lifted, dtype)
         T = np.stack([columns(data, seed) @ columns(data, seed + 1).T for seed in (1, 2, 3)])
         expected = np.stack([data.forward(matrix) for matrix in T], axis=1)
         assert products.forwards(T).dtype == np.float64
@@ -58,15 +53,15 @@ class TestAgainstTheMap:
         np.testing.assert_array_equal(found, found.swapaxes(1, 2))
         np.testing.assert_allclose(found, M, rtol=0, atol=accuracy * np.abs(M).max() * 10)
 
-    def test_values_of_pairs_of_columns(self, coefficients, lifted, dtype, accuracy, device):
-        data, products = self.both(coefficients, lifted, dtype, device)
+    def test_values_of_pairs_of_columns(self, coefficients, lifted, dtype, accuracy):
+        data, products = self.both(coefficients, lifted, dtype)
         E, F = columns(data, 3), columns(data, 4)
         expected = data.products(E.T, F.T) @ MIXING
         found = products.pair(products.image(E), products.image(F), MIXING)
         np.testing.assert_allclose(found, expected, rtol=0, atol=10 * accuracy * np.abs(expected).max())
 
-    def test_adjoint_of_columns(self, coefficients, lifted, dtype, accuracy, device):
-        data, products = self.both(coefficients, lifted, dtype, device)
+    def test_adjoint_of_columns(self, coefficients, lifted, dtype, accuracy):
+        data, products = self.both(coefficients, lifted, dtype)
         E, F = columns(data, 3), columns(data, 4)
         nu, mu = np.random.default_rng(5).standard_normal((2, data.n_rows, 2))
         expected = np.zeros_like(E)
@@ -76,8 +71,8 @@ class TestAgainstTheMap:
         found = products.pull([(nu, products.image(E)), (mu, products.image(F))], MIXING)
         np.testing.assert_allclose(found, expected, rtol=0, atol=10 * accuracy * np.abs(expected).max())
 
-    def test_moments_and_gram(self, coefficients, lifted, dtype, accuracy, device):
-        data, products = self.both(coefficients, lifted, dtype, device)
+    def test_moments_and_gram(self, coefficients, lifted, dtype, accuracy):
+        data, products = self.both(coefficients, lifted, dtype)
         rows = np.hstack([data.X, np.ones((data.n_rows, 1))]) if lifted else data.X
         np.testing.assert_allclose(products.moments(), rows.T @ rows, rtol=0, atol=100 * accuracy)
         E, weights = columns(data, 6), np.arange(1.0, data.n_rows + 1.0)
@@ -87,9 +82,9 @@ class TestAgainstTheMap:
         found = products.gram(products.image(E), slice(1, 4), weights)
         np.testing.assert_allclose(found, expected, rtol=0, atol=10 * accuracy * max(1.0, np.abs(expected).max()))
 
-    def test_image_in_another_precision(self, coefficients, lifted, dtype, accuracy, device):
-        data, products = self.both(coefficients, lifted, dtype, device)
-        exact = Products(data, np.float64, device)
+    def test_image_in_another_precision(self, coefficients, lifted, dtype, accuracy):
+        data, products = self.both(coefficients, lifted, dtype)
+        exact = Products(data, np.float64)
         E, scales = columns(data, 7), np.array([1.0, 2.0, 0.5, 0.0, 3.0])
         image = products.cast(exact.image(E).scaled(scales, exact))
         expected = data.products((E * scales).T, (E * scales).T) @ MIXING
@@ -97,32 +92,17 @@ class TestAgainstTheMap:
         np.testing.assert_allclose(found, expected, rtol=0, atol=10 * accuracy * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_blocks_change_nothing(monkeypatch, device):
+def test_blocks_change_nothing(monkeypatch):
     data = quadratic_map((1.0, 0.0, 0.0), False, n=50)
-    whole = Products(data, device=device)
+    whole = Products(data)
     monkeypatch.setattr("qsdp._utils.parallel.WORK_FLOATS", 7 * data.size)
-    monkeypatch.setattr("qsdp._utils.arrays._DEVICE_FLOATS", 7 * data.size)
-    cut = Products(data, device=device)
+    cut = Products(data)
     T, nu = np.eye(data.size), np.linspace(-1.0, 1.0, data.n_rows)
     np.testing.assert_allclose(cut.forward(T), whole.forward(T), rtol=1e-14)
     np.testing.assert_allclose(cut.adjoint(nu), whole.adjoint(nu), rtol=0, atol=1e-13)
     both, two = np.stack([T, np.ones_like(T)]), np.stack([nu, nu**2], axis=1)
     np.testing.assert_allclose(cut.forwards(both), whole.forwards(both), rtol=1e-14, atol=1e-14)
     np.testing.assert_allclose(cut.adjoints(two), whole.adjoints(two), rtol=0, atol=1e-13)
-
-
-def test_a_device_without_torch(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(UnavailableSolverError, match="device='cuda' needs torch"):
-        Products(quadratic_map((1.0, 0.0, 0.0), False), device="cuda")
-
-
-@needs_torch
-@pytest.mark.parametrize("device", ["nonsense", "cuda:97"])
-def test_devices_that_are_not_there(device):
-    with pytest.raises(InvalidInputError, match="is not available to torch"):
-        Products(quadratic_map((1.0, 0.0, 0.0), False), device=device)
 
 
 def test_read_only_data_are_taken():

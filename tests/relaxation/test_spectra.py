@@ -33,7 +33,7 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_all_nonzero_eigenvalues_are_found(activation: str | None) -> None:
     rng, problem = np.random.default_rng(0), wide_problem(activation, n=5, d=30)
-    data = ObjectiveData(problem.map, rng.exponential(size=5), None)
+    data = ObjectiveData(problem.map, rng.exponential(size=5))
     scales, nu = rng.exponential(size=problem.size), rng.standard_normal(5)
     assert spectra.few_rows(problem.map)
     M = problem.map.adjoint(nu)

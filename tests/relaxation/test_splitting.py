@@ -10,11 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_interior import KINKED, data, reference, standardised
 from test_interior_stops import assert_certified, problem_of
-from torch_devices import DEVICE, HAS_TORCH, needs_torch
 
 import qsdp
 from qsdp._utils import deadline
-from qsdp._utils.arrays import library_of
 from qsdp.gram import Gram
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
@@ -26,7 +24,6 @@ from qsdp.relaxation.solvers.splitting import data_step, solve_splitting
 from qsdp.relaxation.solvers.splitting import solve as splitting
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
 from qsdp.relaxation.solvers.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step, precision
-from qsdp.relaxation.solvers.splitting.solve import _make_steps
 
 STEPS = ("kernel", "gram", "iterative")
 
@@ -85,15 +82,13 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
     )
     own = np.arange(outputs)
     size = np.abs(expected).max() + np.abs(q).max()
-    steps = []
-    for device in (None, DEVICE) if HAS_TORCH else (None,):
-        gram, products = Gram.of(problem.map, q, device=device).into_basis()
-        steps += [
-            KernelStep(problem.map, device=device),
-            GramStep(problem.map, gram, device=device),
-            GramStep(problem.map, gram, products, device=device),
-            IterativeStep(problem.map, device=device),
-        ]
+    gram, products = Gram.of(problem.map, q).into_basis()
+    steps = [
+        KernelStep(problem.map),
+        GramStep(problem.map, gram),
+        GramStep(problem.map, gram, products),
+        IterativeStep(problem.map),
+    ]
     for step in steps:
         step.prepare(delta[None], w)
         for _ in range(30 if isinstance(step, IterativeStep) else 1):
@@ -169,54 +164,9 @@ def test_matrices_that_take_long_to_factor_are_factored_in_place():
     A = rng.standard_normal((30, 60)).astype(np.float32)
     A = A @ A.T + np.eye(30, dtype=np.float32)
     b, expected = rng.standard_normal((30, 2)), A.astype(float)
-    library = library_of(dtype=np.float32)
-    factor = library.factored(A)
+    factor = data_step.factored(A)
     assert np.shares_memory(factor[0], A)
-    np.testing.assert_allclose(expected @ library.solved(factor, b), b, atol=1e-4)
-
-
-@needs_torch
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_systems_on_a_device_are_those_of_numpy(dtype):
-    # Arrays of NumPy in their place would be no tensors.
-    import torch
-
-    rng = np.random.default_rng(0)
-    A = rng.standard_normal((30, 60)).astype(dtype)
-    A, scale, b = A @ A.T, np.exp(rng.standard_normal(30)), rng.standard_normal((30, 3))
-    found = []
-    for device in (None, DEVICE):
-        library = library_of(device, dtype)
-        scaled, product = library.empty((30, 30)), library.empty((30, 30))
-        library.scale(library.take(A), scale, scaled)
-        library.add_to_diagonal(scaled, 0.5)
-        library.product(library.take(A), scaled, product)
-        assert device is None or (isinstance(scaled, torch.Tensor) and scaled.dtype == library.take(A).dtype)
-        found.append((library.give(scaled).copy(), library.give(product), library.solved(library.factored(scaled), b)))
-    rtol = 1e-11 if dtype == np.float64 else 2e-3
-    for here, there in zip(*found, strict=True):
-        np.testing.assert_allclose(there, here, rtol=0, atol=rtol * np.abs(here).max())
-    with pytest.raises(np.linalg.LinAlgError, match="order 1 is not positive definite"):
-        library.factored(library.take(-np.eye(2)))
-
-
-@needs_torch
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_steps_keep_their_matrices_on_the_device(loss):
-    import torch
-
-    X, y = data(60, 4, loss)
-    instance = Instance.of(qsdp.TrainingProblem(X, y, beta=0.5, loss=loss))
-    step, evaluation = _make_steps(instance, "gram", np.float32, None, DEVICE)
-    assert isinstance(step.gram, torch.Tensor)
-    assert step.gram.dtype == torch.float32
-    if loss == "squared":
-        assert evaluation.gram is step.gram
-    step.prepare(np.ones((1, 4)), 1.0)
-    assert isinstance(step._factor, torch.Tensor)
-    kernel, _ = _make_steps(instance, "kernel", np.float32, None, DEVICE)
-    kernel.prepare(np.ones((1, 4)), 1.0)
-    assert isinstance(kernel._factor, torch.Tensor)
+    np.testing.assert_allclose(expected @ data_step.solved(factor, b), b, atol=1e-4)
 
 
 # -- against other solvers -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A GPU beside the processor of the same machine: statistics, Gram matrices and relaxations.
+"""A GPU beside the processor of the same machine: statistics and Gram matrices.
 
 Every work runs twice, each time in a process of its own: in NumPy on all cores of the machine, and in torch on a GPU.
 Where torch finds no GPU, these cases are skipped. Before its measurement, torch computes one small product, so that no
@@ -8,14 +8,10 @@ figure includes the start of the device.
                  times; seconds without generating them
     gram         the Gram matrix of 60000 images of MNIST pooled to 14 x 14 pixels, with a constant, double precision
     blocks       the Gram matrix of the moments of 5 x 5 patches in 4 x 4 regions of all pixels; 5616 of them an image
-    low-rank     the relaxation of one class of all pixels by the low-rank method, squared loss, beta = 3000, to a
-                 certified gap of 1e-2
 
 Seconds are wall-clock time, with the copies to and from the device. Sums are compared by what is computed from them: of
-statistics the relaxation's bound, solved on the processor to a gap of 1e-6; of a Gram matrix its trace and its
-quadratic form at a random vector. The low-rank method may take other steps where rounding decides: intervals between
-bound and objective must meet. Pooled images have a constant column. The betas of Gram matrices and statistics are 0.05
-`beta_max`.
+statistics the relaxation's bound, solved on the processor to a gap of 1e-6 with a beta of 0.05 `beta_max`; of a Gram
+matrix its trace and its quadratic form at a random vector. Pooled images have a constant column.
 """
 
 from __future__ import annotations
@@ -40,8 +36,8 @@ Measured = dict[str, Any]
 
 PROCESSOR, GPU = "processor", "cuda"
 COLUMNS, BATCHES, READ, BATCH = 30, 10, 5, 10**6
-#: Share of `beta_max` for relaxations of Gram matrices; beta of the low-rank method.
-SHARE, BETA, TOL = 0.05, 3000.0, 1e-2
+#: Fraction of `beta_max` for the relaxation of statistics.
+SHARE = 0.05
 EQUAL, SOLVED = 1e-9, 1e-6
 
 
@@ -117,13 +113,6 @@ def of_gram(problem: qsdp.TrainingProblem, device: str | None) -> Measured:
     return {"rows": problem.n_samples, "numbers": side, "seconds": seconds, **sums}
 
 
-def low_rank(device: str | None, part: int) -> Measured:
-    X, y = pixels(part, 28 if part == 1 else 7)
-    problem = qsdp.TrainingProblem(X, signs_of(y)[:, 0], beta=BETA / part)
-    found, seconds = wall(lambda: qsdp.solve_relaxation(problem, solver="low-rank", tol=TOL, device=device))
-    return {"n": problem.n_samples, "seconds": seconds, "gap": found.relative_gap, **bounds(found)}
-
-
 def solved(problem: qsdp.TrainingProblem) -> Measured:
     problem = problem.with_beta(SHARE * qsdp.beta_max(problem))
     return bounds(qsdp.solve_relaxation(problem))
@@ -138,7 +127,6 @@ WORKS: dict[str, tuple[Callable[[str | None, int], Measured], int]] = {
     "statistics": (statistics, 2000),
     "gram": (gram, 100),
     "blocks": (blocks, 100),
-    "low-rank": (low_rank, 100),
 }
 
 
@@ -177,7 +165,6 @@ def claims(records: Records) -> list[Claim]:
             "... the trace and a quadratic form of Gram matrices.",
             lambda both: near(both, "trace", EQUAL) and near(both, "form", EQUAL),
         ),
-        (("low-rank",), "... intervals of bound and objective meet.", meet),
     ):
         made.append(exact(TARGET, f"GPU beside processor: {statement}", [holds(known[w]) for w in works if w in known]))
     for work, (processor, device) in known.items():

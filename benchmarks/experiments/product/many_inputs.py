@@ -7,8 +7,7 @@ which is not timed. Every case runs in its own process; its peak memory includes
                 pixels in [0, 1] with a column of ones; eleven columns of wines at ten thresholds each, six classes;
                 the first 100 images of MNIST with all pixels. Seconds are CPU time of one thread.
     pixels      all 784 pixels of 60000 images: one relaxation per class by the low-rank method, beta = 3000; 1000
-                sampled neurons, refitted and polished for five minutes. Seconds are wall time, with two threads. The
-                variable QSDP_DEVICE names a torch device, such as cuda, for the products with the data.
+                sampled neurons, refitted and polished for five minutes. Seconds are wall time, with two threads.
     polished    networks sampled from a relaxation of pooled images and polished for the cross-entropy. For its beta,
                 the shares 1e-4 and 3e-6 of that `beta_max` were tried on 10000 held-out training images; no choice
                 used the test images. Second-layer weights are shared (one number per output) or free (each neuron
@@ -21,7 +20,6 @@ Only pooled images have a column of ones.
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from functools import partial
@@ -126,13 +124,13 @@ def data(name: str, samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, n
 
 def all_pixels(case: dict[str, Any]) -> dict[str, Any]:
     """Solve one relaxation per class, sample a network and polish it."""
-    clock, device = [time.perf_counter()], os.environ.get("QSDP_DEVICE")
+    clock = [time.perf_counter()]
     X, X_test, y, y_test = images("mnist", case["n"])
     X, X_test = (pooled(one, case["side"]) for one in (X, X_test)) if case["side"] < 28 else (X, X_test)
     problem = qsdp.TrainingProblem(X, signs_of(y), beta=case["beta"])
     clock.append(time.perf_counter())
     outputs = map(problem.output, range(problem.n_outputs))
-    parts = [qsdp.solve_relaxation(one, solver="low-rank", tol=TOL, device=device) for one in outputs]
+    parts = [qsdp.solve_relaxation(one, solver="low-rank", tol=TOL) for one in outputs]
     clock.append(time.perf_counter())
     joined = join_outputs(problem, parts, certified=True)
     sampled = qsdp.sample_network(qsdp.shape_covariance(joined), case["neurons"], random_state=0)
@@ -144,7 +142,6 @@ def all_pixels(case: dict[str, Any]) -> dict[str, Any]:
     models = {"relaxation": joined, "sampled": sampled, "polished": polished}
     return {
         "D": problem.dimension,
-        "device": device,
         "stages": dict(zip(STAGES, np.diff(clock).tolist(), strict=True)),
         "seconds": clock[-1] - clock[1],
         "class_gaps": [part.relative_gap for part in parts],

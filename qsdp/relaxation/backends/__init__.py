@@ -56,8 +56,8 @@ def available_solvers() -> dict[str, str | None]:
     return {name: missing(backend) for name, backend in BACKENDS.items()}
 
 
-def check_solver(solver: str, loss: Loss, device: str | None = None) -> None:
-    """Check that the solver exists, is installed, and supports the loss and the device, before any problem is built.
+def check_solver(solver: str, loss: Loss) -> None:
+    """Check that the solver exists, is installed, and supports the loss, before any problem is built.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def check_solver(solver: str, loss: Loss, device: str | None = None) -> None:
     UnavailableSolverError
         Its package or licence is missing.
     SolverError
-        It cannot express the loss, or does not support a device.
+        It cannot express the loss.
     """
     if check_choice("solver", solver, [*BACKENDS, "auto"]) == "auto":
         return
@@ -74,8 +74,6 @@ def check_solver(solver: str, loss: Loss, device: str | None = None) -> None:
         raise SolverError(refusal)
     if (reason := missing(BACKENDS[solver])) is not None:
         raise UnavailableSolverError(reason)
-    if device is not None and not BACKENDS[solver].devices:
-        raise SolverError(f"solver {solver!r} does not support a device")
 
 
 def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backend:
@@ -165,7 +163,6 @@ def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | 
         "time_limit": deadline.left() < math.inf and not backend.time_limit,
         "callback": settings.callback is not None and not backend.certified,
         "start": settings.start is not None and not backend.certified,
-        "device": settings.device is not None and not backend.devices,
     }
     for name, refused in given.items():
         if refused:

@@ -27,8 +27,8 @@ class Backend:
         Module that must be importable, and the command that installs it.
     cones : frozenset of str
         Cones that it can express besides linear and semidefinite ones: "quadratic", "exponential".
-    time_limit, devices : bool
-        Whether it supports a time limit and a torch device.
+    time_limit : bool
+        Whether it supports a time limit.
     needs : frozenset of str
         What the data must offer, see `qsdp.data_map`.
     licence : callable or None
@@ -47,7 +47,6 @@ class Backend:
     install: str = ""
     cones: frozenset[str] = frozenset({"quadratic", "exponential"})
     time_limit: bool = True
-    devices: bool = False
     needs: frozenset[str] = frozenset()
     licence: Callable[[], str | None] | None = None
     operations: Callable[[Instance, float], float] | None = None

@@ -12,13 +12,12 @@ __all__ = ["INTERIOR", "LOW_RANK", "SPLITTING"]
 INTERIOR = Backend("interior", interior.solve_interior, operations=interior.operations, unfit=interior.unfit)
 
 #: A first-order method for many samples and columns.
-SPLITTING = Backend("splitting", splitting.solve_splitting, devices=True, operations=splitting.operations)
+SPLITTING = Backend("splitting", splitting.solve_splitting, operations=splitting.operations)
 
 #: A second-order method in factors, for hundreds of columns.
 LOW_RANK = Backend(
     "low-rank",
     lowrank.solve_low_rank,
-    devices=True,
     needs=frozenset({SAMPLES}),
     operations=lowrank.operations,
     unfit=lowrank.unfit,

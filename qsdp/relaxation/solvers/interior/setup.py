@@ -50,11 +50,11 @@ class NewtonSetup:
 class FactorCache:
     """Coordinates that all outputs share: samples, or a factor of the Gram matrix if that is cheaper."""
 
-    def __init__(self, instance: Instance, shared: SharedGram | None) -> None:
+    def __init__(self, instance: Instance, shared: SharedGram | None, device: str | None = None) -> None:
         data = instance.map
         self._factor: FactorCoordinates | None = None
         if instance.fit.quadratic and takes_factor(data):
-            gram = (shared or Gram).of(data, instance.target, instance.fit.weights, np.float64, None)
+            gram = (shared or Gram).of(data, instance.target, instance.fit.weights, np.float64, device)
             self._gram, self._products = gram.into_basis()
             deadline.check()
             self._factor = FactorCoordinates(self._gram, data.layout)

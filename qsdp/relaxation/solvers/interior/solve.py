@@ -41,7 +41,7 @@ def solve_interior(instance: Instance, settings: Settings) -> RawSolution:
     """Solve a normalised instance by the interior-point method; see `solve_parts` for the arguments."""
 
     def prepare(small: Instance) -> SolvePart:
-        return partial(_solve_part, FactorCache(small, settings.gram))
+        return partial(_solve_part, FactorCache(small, settings.gram, settings.device))
 
     return solve_parts(instance, settings.limited(MOST_STEPS), prepare)
 

@@ -33,18 +33,18 @@ class ObjectiveData:
     exact: Products | PackedProducts
     quick: Products | PackedProducts
 
-    def __init__(self, data: DataMap, weights: FloatArray | None, device: str | None) -> None:
+    def __init__(self, data: DataMap, weights: FloatArray | None) -> None:
         self.map = data
         self._weights = None if weights is None else weights / weights.mean()
         if COLUMNS not in data.offers:
             self.exact = self.quick = PackedProducts(data)
             return
         data = cast(QuadraticMap, data)
-        self.exact = Products(data, np.float64, device)
+        self.exact = Products(data, np.float64)
         largest = max(data.largest_stored, *(abs(value) for value in data.coefficients))
         # Single precision saves time only if the data do not fit into one temporary array.
         single = largest < LARGEST_SINGLE and data.X.size > WORK_FLOATS
-        self.quick = Products(data, np.float32, device) if single else self.exact
+        self.quick = Products(data, np.float32) if single else self.exact
 
     @property
     def operations(self) -> float:

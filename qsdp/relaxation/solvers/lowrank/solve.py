@@ -55,7 +55,7 @@ def unfit(loss: Loss) -> str | None:
 def solve_low_rank(instance: Instance, settings: Settings) -> RawSolution:
     """Solve a normalised instance by the low-rank method; see `solve_parts` for the arguments.
 
-    Iterations are Newton steps of one output. The torch device computes products with the data. The solve ends after
+    Iterations are Newton steps of one output. The solve ends after
     about `effort` floating-point operations, or half of them if a quarter of the time limit has passed; an output may
     use twice its equal part of the remaining operations. If one needs more, the others are not solved either.
     """
@@ -63,7 +63,7 @@ def solve_low_rank(instance: Instance, settings: Settings) -> RawSolution:
 
     def prepare(small: Instance) -> SolvePart:
         deadline.check()
-        data = ObjectiveData(small.map, small.fit.weights, settings.device)
+        data = ObjectiveData(small.map, small.fit.weights)
 
         def solve(k: int, part: Instance, own: Settings) -> RawSolution:
             nonlocal effort

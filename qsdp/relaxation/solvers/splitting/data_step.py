@@ -21,7 +21,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils import deadline
-from qsdp._utils.arrays import LARGEST_SINGLE, library_of
+from qsdp._utils.arrays import LARGEST_SINGLE
 from qsdp._utils.tuning import EIGEN, MANY_ROWS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import COLUMNS, SAMPLES, DataMap
@@ -37,11 +37,13 @@ __all__ = [
     "IterativeStep",
     "KernelStep",
     "choose_step",
+    "factored",
     "fits",
     "forward",
     "operations",
     "outer",
     "precision",
+    "solved",
 ]
 
 #: Largest memory, in bytes, of a kernel or a Gram matrix together with its factor.
@@ -68,25 +70,23 @@ class KernelStep:
         data: DataMap,
         weights: FloatArray | None = None,
         dtype: npt.DTypeLike = np.float64,
-        device: str | None = None,
     ) -> None:
-        self._data, self._weights = data, _column(weights)
-        self.passes, self._library = _passes(data, dtype, device), library_of(device, dtype)
+        self._data, self._weights, self.passes = data, _column(weights), _passes(data, dtype)
         self.side = data.n_rows
-        self._kernel = self._library.empty((self.side, self.side))
+        self._kernel = np.empty((self.side, self.side), dtype)
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Form and factor the kernel."""
         self._outer = outer(delta)
         self._compliance = 0.5 / (w * self._weights)
-        self._data.fill_kernel(self._library, delta, self._kernel)
-        self._library.add_to_diagonal(self._kernel, np.ravel(self._compliance))
-        self._factor = self._library.factored(self._kernel)
+        self._data.fill_kernel(delta, self._kernel)
+        self._kernel[np.diag_indices_from(self._kernel)] += np.ravel(self._compliance)
+        self._factor = factored(self._kernel)
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Minimise over T through the factored kernel; return T and its predictions."""
         missing = q - forward(self.passes, T0 / self._outer)
-        a = self._library.solved(self._factor, missing)
+        a = solved(self._factor, missing)
         T = T0 + self.passes.adjoints(a).reshape(T0.shape) / self._outer
         return T, q - self._compliance * a
 
@@ -95,7 +95,7 @@ class GramStep:
     """Data step with the Gram matrix of the p = N(N + 1)/2 products of columns, formed once, in `symmetric_basis`.
 
     For the squared loss the targets never change, so their products with the samples suffice. The Gram matrix is kept
-    as an array of the library, in its original precision.
+    in its original precision.
     """
 
     def __init__(
@@ -104,24 +104,22 @@ class GramStep:
         gram: npt.NDArray[Any],
         products: FloatArray | None = None,
         weights: FloatArray | None = None,
-        device: str | None = None,
     ) -> None:
-        self.passes, self._products = _passes(data, gram.dtype, device), products
-        self.library = library_of(device, gram.dtype)
-        self.gram = self.library.take(gram)
+        self.passes, self._products, self.gram = _passes(data, gram.dtype), products, gram
         self._weights = _column(weights)
         self.side = len(gram)
         self._layout = data.layout
-        self._scaled = self.library.empty(gram.shape)
+        self._scaled = np.empty_like(gram)
 
     def prepare(self, delta: FloatArray, w: float) -> None:
         """Scale and factor the Gram matrix."""
         block, first, second = self._layout.block, self._layout.first, self._layout.second
         self._scale = 1.0 / (delta[block, first] * delta[block, second])
         self._ridge = 0.5 / w
-        self.library.scale(self.gram, self._scale, self._scaled)
-        self.library.add_to_diagonal(self._scaled, self._ridge)
-        self._factor = self.library.factored(self._scaled)
+        np.multiply(self.gram, self._scale, out=self._scaled, casting="same_kind")
+        self._scaled *= self._scale[:, None]
+        self._scaled[np.diag_indices_from(self._scaled)] += self._ridge
+        self._factor = factored(self._scaled)
 
     def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
         """Return T and None in place of its predictions, which would take a pass over the data."""
@@ -130,7 +128,7 @@ class GramStep:
         else:
             products = self._products[:, outputs]
         right = products * self._scale[:, None] + self._ridge * to_vectors(T0, self._layout)
-        return to_matrices(self.library.solved(self._factor, right), self._layout).reshape(T0.shape), None
+        return to_matrices(solved(self._factor, right), self._layout).reshape(T0.shape), None
 
 
 class IterativeStep:
@@ -147,9 +145,8 @@ class IterativeStep:
         self,
         data: QuadraticMap,
         weights: FloatArray | None = None,
-        device: str | None = None,
     ) -> None:
-        self.passes = _passes(data, np.float64, device)
+        self.passes = _passes(data, np.float64)
         self._weights = np.ones(data.n_rows) if weights is None else weights
         self._moments = second_moments(data, weights)
         self._outer: FloatArray = np.ones_like(self._moments)
@@ -209,7 +206,7 @@ class IterativeStep:
         return preconditioned
 
 
-#: Object that computes predictions and the matrices of dual vectors: the data map, or its products on a device.
+#: Object that computes predictions and the matrices of dual vectors: the data map, or its products in single precision.
 Passes = DataMap | Products
 
 #: Solver of the data step; `passes` computes its passes over the data. `prepare` sets the scales of the coordinates, of
@@ -249,7 +246,7 @@ def _costs(instance: Instance, tol: float, count: int) -> dict[str, float]:
     pass_over = 2.0 * n * C * data.row_operations
     bytes_of = {step: np.dtype(precision(step, instance, tol)).itemsize for step in ("kernel", "gram")}
 
-    def factored(step: str, side: float, once: float, again: float, passes: float) -> float:
+    def cost(step: str, side: float, once: float, again: float, passes: float) -> float:
         """Return the cost of a step whose matrix takes `once` operations to form and `again` for every metric."""
         share = bytes_of[step] / np.dtype(np.float64).itemsize
         metric = share * (again + side**3 / 3.0)
@@ -258,11 +255,11 @@ def _costs(instance: Instance, tol: float, count: int) -> dict[str, float]:
         return share * once + updates * metric + count * (share * 4.0 * side * side * C + passes)
 
     # Matrix products are twice as fast as factorisations.
-    gram = factored("gram", p, 0.5 * data.pair_operations, 0.0, 0.0 if instance.fit.quadratic else pass_over)
+    gram = cost("gram", p, 0.5 * data.pair_operations, 0.0, 0.0 if instance.fit.quadratic else pass_over)
     if SAMPLES not in data.offers:
         return {"gram": gram}
     inner = 2.0 * n * n * (N if COLUMNS in data.offers else p)
-    costs = {"kernel": factored("kernel", n, 0.0, inner, pass_over), "gram": gram}
+    costs = {"kernel": cost("kernel", n, 0.0, inner, pass_over), "gram": gram}
     if COLUMNS in data.offers:
         # Besides passes, there are four products of matrices of side N.
         costs["iterative"] = count * _PRODUCTS * (pass_over + 4.0 * 2.0 * N**3 * C)
@@ -287,12 +284,24 @@ def outer(delta: FloatArray) -> FloatArray:
     return delta[:, :, None] * delta[:, None, :]
 
 
-def _passes(data: DataMap, dtype: npt.DTypeLike, device: str | None) -> Passes:
-    """Return the data, or their products in another precision or on a device."""
+def factored(A: npt.NDArray[Any]) -> Any:
+    """Compute the Cholesky factor of a symmetric matrix, which is overwritten."""
+    # LAPACK is column-major: its columns are the rows of A.
+    return scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
+
+
+def solved(factor: Any, b: FloatArray) -> FloatArray:
+    """Solve for right-hand sides (side, C) with a factor, in the precision of the factor."""
+    x = scipy.linalg.cho_solve(factor, b.astype(factor[0].dtype, copy=False), check_finite=False)
+    return np.asarray(x, dtype=np.float64)
+
+
+def _passes(data: DataMap, dtype: npt.DTypeLike) -> Passes:
+    """Return the data, or their products in another precision."""
     # Packed rows are not copied: they may be mapped from a file, or represent statistics.
-    if COLUMNS not in data.offers or (device is None and dtype == np.float64):
+    if COLUMNS not in data.offers or dtype == np.float64:
         return data
-    return Products(data, dtype, device)
+    return Products(data, dtype)
 
 
 def forward(data: Passes, T: FloatArray) -> FloatArray:

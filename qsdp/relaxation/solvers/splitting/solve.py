@@ -90,8 +90,7 @@ _Maker = Callable[[], tuple[DataStep, Evaluation]]
 def solve_splitting(instance: Instance, settings: Settings, *, step: str = "auto") -> RawSolution:
     """Solve a normalised instance by operator splitting, all outputs together, and return the best certified pair.
 
-    The torch device computes the Gram matrix and its products with all outputs, the factorisations of the data step and
-    its passes over the data. See `data_step` for the steps "kernel", "gram" and "iterative".
+    The torch device computes the Gram matrix of the step "gram". See `data_step` for the steps.
     """
     began = time.perf_counter()
     incumbent: Incumbent | None = None
@@ -177,14 +176,13 @@ def _make_steps(
     data = instance.map
     weights = instance.fit.weights
     if step == "kernel":
-        return KernelStep(data, weights, dtype, device), DirectEvaluation(instance)
+        return KernelStep(data, weights, dtype), DirectEvaluation(instance)
     if step == "iterative":
-        return IterativeStep(cast(QuadraticMap, data), weights, device), DirectEvaluation(instance)
+        return IterativeStep(cast(QuadraticMap, data), weights), DirectEvaluation(instance)
     gram, products = (shared or Gram).of(data, instance.target, weights, dtype, device).into_basis()
     if not instance.fit.quadratic:
-        return GramStep(data, gram, None, weights, device), DirectEvaluation(instance)
-    made = GramStep(data, gram, products, None, device)
-    return made, GramEvaluation(instance, made.gram, products, made.library)
+        return GramStep(data, gram, None, weights), DirectEvaluation(instance)
+    return GramStep(data, gram, products), GramEvaluation(instance, gram, products)
 
 
 class _Iteration:
