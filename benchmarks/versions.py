@@ -9,7 +9,8 @@ from __future__ import annotations
 
 METHODS = {
     "relaxation": 1,  # solve_relaxation with all solvers, bounds and the inner problem
-    "sampling": 1,  # shaping of the covariance and sampling
+    "sampling": 1,  # from a covariance, and its closed form
+    "adaptive": 1,  # the constant of the covariance
     "algorithm_1": 1,  # of qsdp.paper
     "refinement": 2,  # refit, polish
     "moments": 1,  # polish by second moments: squared losses of few inputs
@@ -36,7 +37,7 @@ METHODS = {
 }
 
 #: Methods that the estimators run by default.
-ESTIMATORS = ("relaxation", "sampling", "refinement", "moments", "encoding", "estimators")
+ESTIMATORS = ("relaxation", "sampling", "adaptive", "refinement", "moments", "encoding", "estimators")
 
 #: Sets whose default fits have more than a thousand rows.
 _MANY_ROWS = frozenset({"wine-quality-red", "wine-quality-white", "digits", "spambase", "letter", "adult"})

@@ -140,7 +140,7 @@ Q = np.block(
     ]
 )
 
-covariance = qsdp.shape_covariance(relaxation)
+covariance = qsdp.shape_covariance(relaxation, method="krivine")
 print(
     f"diagonal of Q: {Q.diagonal().min():.12f} to "
     f"{Q.diagonal().max():.12f}"
@@ -257,8 +257,8 @@ _ = interact(
 # ## A larger constant
 #
 # The larger $c$, the stronger the correlations and the smaller the noise. Krivine's $c = 0.88$ is for the worst
-# possible $Z_s$. `"adaptive"` finds the largest $c$ for the given one, up to $\pi/2 = 1.57$. This also lowers the sum
-# of the weights, $\rho \pi / c$, and with it the limit of the objective.
+# possible $Z_s$. `"adaptive"`, the default, finds the largest $c$ for this one, up to $\pi/2 = 1.57$. This also lowers
+# the sum of the weights, $\rho \pi / c$, and with it the limit of the objective.
 
 # %%
 sizes = [30, 100, 300, 1000, 3000, 10_000]
@@ -307,5 +307,5 @@ plt.show()
 largest = qsdp.beta_max(problem)
 for share in (0.99, 0.97, 0.9, 0.5, 0.1, 0.01, 0.001):
     one = qsdp.solve_relaxation(problem.with_beta(share * largest))
-    c = qsdp.shape_covariance(one, method="adaptive").constant
+    c = qsdp.shape_covariance(one).constant
     print(f"beta {share * largest:8.3f}: c = {c:.3f}")

@@ -172,7 +172,7 @@ class TrainingOptions(Options):
         lambda name, value: check_choice(name, value, ["auto", *BACKENDS]),
         f"{' | '.join(['auto', *BACKENDS])}.",
     )
-    shaping: str = choice("krivine", SHAPINGS, "See `qsdp.shape_covariance`.")
+    shaping: str = choice(SHAPINGS[0], SHAPINGS, "See `qsdp.shape_covariance`.")
     refine: str = choice(
         "none",
         REFINEMENTS,

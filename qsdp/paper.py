@@ -49,7 +49,7 @@ from qsdp.relaxation.repair import project_psd
 from qsdp.relaxation.scaled import ScaledProblem
 from qsdp.relaxation.solution import CHANGED, PRINTED, finish
 from qsdp.sampling import sample_network
-from qsdp.shaping import GAMMA, Shaped, SignCovariance, measured_covariance, scaled_block, shape_covariance
+from qsdp.shaping import GAMMA, SignCovariance, measured_covariance, scaled_block, shape_covariance
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -640,14 +640,14 @@ def shape(Z: Any, V: Any, W: Any = None) -> SignCovariance:
     first, second = (float(diagonal.max()) for diagonal in (K.diagonal()[:N], K.diagonal()[N:]))
     rho = math.sqrt(first * second)
     if rho == 0.0:
-        return measured_covariance(np.zeros((N, N)), Shaped(np.eye(2 * N), np.ones(2 * N), GAMMA, 0.0), "krivine")
+        return measured_covariance(np.eye(2 * N), np.zeros((N, N)), 0.0, GAMMA, "krivine")
     # [s V, Z; Z', W / s] is semidefinite for every s > 0, and this s makes rho smallest.
     s = math.sqrt(second / first)
     P, R = (np.sinh(GAMMA * np.clip(block / rho, -1.0, 1.0)) for block in (s * K[:N, :N], K[N:, N:] / s))
     for block in (P, R):
         np.fill_diagonal(block, 1.0)
     S = np.sin(GAMMA * scaled_block(Z, rho))
-    return measured_covariance(Z, Shaped(np.block([[P, S], [S.T, R]]), np.ones(2 * N), GAMMA, rho), "krivine")
+    return measured_covariance(np.block([[P, S], [S.T, R]]), Z, rho, GAMMA, "krivine")
 
 
 class Algorithm1(NamedTuple):
@@ -780,8 +780,8 @@ def solve_shaping(
     scale = np.sqrt(repaired.diagonal())
     repaired = repaired / np.outer(scale, scale)
     np.fill_diagonal(repaired, 1.0)
-    shaped = Shaped(repaired, np.ones(len(Q)), GAMMA, float(rho))
-    return measured_covariance(np.asarray(Z, dtype=np.float64), shaped, "(27)", activation=activation)
+    Z = np.asarray(Z, dtype=np.float64)
+    return measured_covariance(repaired, Z, rho, GAMMA, "(27)", activation=activation)
 
 
 # -- Theorem 3 -----------------------------------------------------------------------------------------------

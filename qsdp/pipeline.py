@@ -157,9 +157,11 @@ class QSDPResult(Summarized):
                 timings.pop("shape")
                 with timed_stage(timings, "shape"):
                     relaxation = self.relaxation.with_levels(levels)
-                    methods = self.covariance if isinstance(self.covariance, list) else [self.covariance]
+                    first = self.covariance[0] if isinstance(self.covariance, list) else self.covariance
+                    # The closed form may have been a fallback.
+                    method = "krivine" if first.method == "krivine" else "adaptive"
                     with deadline.unlimited():
-                        covariance = shape_covariance(relaxation, method=methods[0].method, verbose=verbose)
+                        covariance = shape_covariance(relaxation, method=method, verbose=verbose)
                 kept = None if self.kept is None else self.kept.with_levels(levels)
                 changed: dict[str, Any] = {"relaxation": relaxation, "covariance": covariance, "kept": kept}
                 result = replace(self, **changed, problem=relaxation.problem)

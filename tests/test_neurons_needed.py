@@ -46,7 +46,7 @@ def test_networks_of_that_size_have_nearly_the_loss_of_the_relaxation(case: str)
     before = loss_of(problem, relaxation.predict(X))
     epsilon = 0.5 * problem.data_fit.value_at_zero
     m = paper.neurons_needed(relaxation, epsilon, 0.2)
-    covariance = qsdp.shape_covariance(relaxation)
+    covariance = qsdp.shape_covariance(relaxation, "krivine")
     for seed in range(20):
         network = qsdp.sample_network(covariance, m, random_state=seed, allocation="equal")
         # The bound is far from sharp: none of twenty fails, though four might.
@@ -58,7 +58,7 @@ def test_the_number_is_the_smallest_that_satisfies_the_bound(activation: object)
     relaxation = solved("absolute", activation=activation)
     epsilon, delta = 0.3, 0.05
     m = paper.neurons_needed(relaxation, epsilon, delta)
-    covariance = qsdp.shape_covariance(relaxation)
+    covariance = qsdp.shape_covariance(relaxation, "krivine")
     N = covariance.dimension
     lifted = X if activation is None else np.column_stack([X, np.ones(12)])
     a, b, c = (1.0, 0.0, 0.0) if activation is None else relaxation.problem.activation.coefficients
@@ -87,7 +87,7 @@ def test_the_number_is_the_smallest_that_satisfies_the_bound(activation: object)
 def test_moments_are_within_the_constants() -> None:
     # The variance and the norm that enter the inequality, for a covariance of which all signs can be drawn.
     relaxation = solved()
-    covariance = qsdp.shape_covariance(relaxation)
+    covariance = qsdp.shape_covariance(relaxation, "krivine")
     network = qsdp.sample_network(covariance, 200_000, random_state=0)
     U, V = network.U.astype(float), network.V.astype(float)
     N, mean = covariance.dimension, (2.0 * covariance.constant / math.pi) * relaxation.Z / relaxation.rho

@@ -468,7 +468,7 @@ def test_the_program_of_covariance_shaping_has_the_optimum_zero(activation: obje
     program, N = paper.shaping_program(relaxation.Z, relaxation.rho), len(relaxation.Z)
     assert program.problem.solve(**ACCURATE) == pytest.approx(0.0, abs=1e-7)
     Q = program.variables["Q"].value
-    np.testing.assert_allclose(Q[:N, N:], qsdp.shape_covariance(relaxation).Q[:N, N:], atol=1e-3)
+    np.testing.assert_allclose(Q[:N, N:], qsdp.shape_covariance(relaxation, "krivine").Q[:N, N:], atol=1e-3)
     np.testing.assert_allclose(Q.diagonal(), 1.0, atol=1e-7)
 
 

@@ -109,7 +109,7 @@ def test_defaults() -> None:
     assert result.network.n_neurons == 250
     assert result.problem == TrainingProblem(X, Y, beta=0.1, loss="squared")
     assert result.relaxation.tol == 1e-6
-    assert result.covariance.method == "krivine"
+    assert result.covariance.method == "adaptive"
 
 
 def test_timings(result: QSDPResult) -> None:

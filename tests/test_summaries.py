@@ -162,7 +162,7 @@ def test_result_has_certificate_bits_and_timings(shown):
     assert rows["lower bound"] == f"{result.certificate.lower_bound:.6g} of every network"
     assert rows["storage"].startswith(f"{result.network.n_bits:,} bits")
     assert rows["network"] == "40 neurons, 5 inputs"
-    assert rows["shaping"] == "krivine, c = 0.8814"
+    assert rows["shaping"] == f"adaptive, c = {result.covariance.constant:.4g}"
     assert "refinement" not in rows
     stages = [f"{stage} {format_seconds(seconds)}" for stage, seconds in result.timings.items()]
     assert rows["time"] == ", ".join(stages)

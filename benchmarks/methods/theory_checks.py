@@ -114,7 +114,7 @@ def concentration(case: dict[str, Any]) -> dict[str, Any]:
     problem = qsdp.TrainingProblem(X, y / y.std(), beta=case["beta"], loss="absolute")
     relaxation = qsdp.solve_relaxation(problem)
     optimum = column_generation(problem, random_state=case["seed"], time_limit=20.0)
-    covariance = qsdp.shape_covariance(relaxation)
+    covariance = qsdp.shape_covariance(relaxation, method="krivine")
 
     def loss(predictions: np.ndarray) -> float:
         return problem.loss.value(predictions, problem.y) / n

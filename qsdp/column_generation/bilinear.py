@@ -184,7 +184,7 @@ def _of_output(network: Any, k: int | None) -> Any:
 def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> Any:
     """Sample a network from a relaxation, for output `k` or for all outputs."""
     with deadline.fraction(0.5):
-        covariance = shape_covariance(relaxation, method="adaptive")
+        covariance = shape_covariance(relaxation)
     if isinstance(covariance, BlockCovariances):
         return sample_network(covariance, _SAMPLED * covariance.layout.n_blocks, rng)
     if k is not None:

@@ -11,9 +11,9 @@ import numpy as np
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.blocks import Layout
-from qsdp.shaping.covariance import SignCovariance, shape_matrix
+from qsdp.shaping.covariance import SignCovariance
 
-__all__ = ["BlockCovariances", "LinearNeurons", "shape_block"]
+__all__ = ["BlockCovariances", "LinearNeurons"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,19 +73,23 @@ class BlockCovariances(Summarized):
         return [part for part in self.parts if isinstance(part, SignCovariance)]
 
     @property
+    def _sampled(self) -> list[SignCovariance]:
+        return [each for each in self.covariances if each.total_weight > 0.0]
+
+    @property
     def method(self) -> str:
-        """Shaping method; "linear" if no block is quadratic."""
-        return self.covariances[0].method if self.covariances else "linear"
+        """Shaping methods of the quadratic blocks with neurons; "linear" if there are none."""
+        return "; ".join(sorted({each.method for each in self._sampled})) or "linear"
 
     @property
     def constant(self) -> float:
-        """Smallest constant c of the quadratic blocks; if there are none, pi / 2, that of a linear block."""
-        return min((one.constant for one in self.covariances), default=0.5 * np.pi)
+        """Smallest constant c of these blocks; pi / 2, that of a linear block, if there are none."""
+        return min((each.constant for each in self._sampled), default=0.5 * np.pi)
 
     @property
     def residual(self) -> float:
         """Largest residual of a quadratic block."""
-        return max((one.residual for one in self.covariances), default=0.0)
+        return max((each.residual for each in self.covariances), default=0.0)
 
     def __repr__(self) -> str:
         return (
@@ -100,13 +104,3 @@ class BlockCovariances(Summarized):
             ("largest residual", format_number(self.residual, 2)),
         ]
         return Summary("BlockCovariances", rows)
-
-
-def shape_block(
-    Z: FloatArray, V: FloatArray, rho: float, layout: Layout, r: int, method: str
-) -> SignCovariance | LinearNeurons:
-    """Shape the distribution of the neurons of block r, whose Z, V and rho are in units of the block's penalty."""
-    N, price = layout.sizes[r], layout.prices[r]
-    if layout.linear[r]:
-        return LinearNeurons(read_only(2.0 / price * Z.diagonal()[:N]))
-    return shape_matrix(Z[:N, :N] / price, V[:N, :N] / price, rho / price, levels=2, activation=None, method=method)

@@ -1,19 +1,19 @@
-"""Search for the largest c such that sin(c Z) is the off-diagonal block of a covariance with diagonal at most one."""
+"""Search for the largest c such that sin(c Z) is the off-diagonal block of a covariance with unit diagonal."""
 
 from __future__ import annotations
 
 import math
+import time
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import EPS, HALF_DIGITS, ROUNDING
-from qsdp._utils.tuning import GAIN, INNER, MOST_STEPS
+from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.tuning import EIGEN, INNER, MOST_STEPS, SECOND, SMALL
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["largest_constant", "weighted_absolute"]
+__all__ = ["largest_constant"]
 
 #: Ratio of the next target for the gap between the two bounds to the gap.
 _SHRINKAGE = 0.2
@@ -30,41 +30,19 @@ class _Bounds(NamedTuple):
         Lower bound on the largest diagonal entry of every P: the sum of all :math:`w_i P_{ii}`.
     slope : float
         Derivative of `lower` with respect to c.
-    curvature : ndarray of shape (N, N)
-        Minus the second derivative of `lower` with respect to w, times the weights of row and column.
+    eigenvalues, vectors : ndarray
+        Eigenvalues and eigenvectors of :math:`w^{1/2} S w^{1/2}`.
     """
 
     P: FloatArray
     lower: float
     slope: float
-    curvature: FloatArray
+    eigenvalues: FloatArray
+    vectors: FloatArray
 
 
-def weighted_absolute(S: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""Compute :math:`P = w^{-1/2} |w^{1/2} S w^{1/2}| w^{-1/2}` for symmetric S; P +- S are semidefinite.
-
-    Among these, it has the smallest :math:`\sum_i w_i P_{ii}`, the nuclear norm of :math:`w^{1/2} S w^{1/2}`.
-
-    Returns
-    -------
-    P : ndarray of shape (N, N)
-    eigenvalues, vectors : ndarray
-        Eigenvalues and eigenvectors of :math:`w^{1/2} S w^{1/2}`.
-    """
-    root = np.sqrt(weights)
-    scale = np.outer(root, root)
-    eigenvalues, vectors = scipy.linalg.eigh(S * scale, check_finite=False)
-    magnitudes = np.abs(eigenvalues)
-    # Raise the eigenvalues by more than their rounding, which tiny weights would magnify in P +- S.
-    magnitudes += 8.0 * len(S) * EPS * magnitudes.max()
-    P = (vectors * magnitudes) @ vectors.T / scale
-    return 0.5 * (P + P.T), eigenvalues, vectors
-
-
-def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[float, FloatArray] | None:
+def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[float, FloatArray] | str:
     r"""Find the largest c >= `least` for which sin(c Z) has a completion, and the completion.
-
-    A time limit is checked before each step; after it, the largest constant so far is returned.
 
     Parameters
     ----------
@@ -78,10 +56,11 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
     Returns
     -------
     c : float
-        At most :math:`\pi / (2 \max |Z|)`, so that arcsin(sin(c Z)) is c Z.
+        Less than :math:`\pi / (2 \max |Z|)` by a thousandth, so that arcsin(sin(c Z)) is c Z up to rounding. If a time
+        limit ends the search, the largest constant so far; a step that would probably exceed the limit is not begun.
     P : ndarray of shape (N, N)
-        P +- sin(c Z) are positive semidefinite, and no diagonal entry is larger than 1. None is returned instead of
-        both if Z is zero or the search failed.
+        P +- sin(c Z) are positive semidefinite, and no diagonal entry is larger than 1. If nothing was found, the
+        reason is returned instead of both.
 
     Notes
     -----
@@ -98,12 +77,18 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
     """
     N = len(Z)
     with np.errstate(divide="ignore", over="ignore"):
-        highest = float((1.0 - GAIN) * 0.5 * math.pi / np.abs(Z).max())
+        highest = float((1.0 - SMALL) * 0.5 * math.pi / np.abs(Z).max())
     if not math.isfinite(highest):
-        return None
+        return "Z is zero"
     weights, gap, c, found = np.full(N, 1.0 / N), INNER, least, None
-    for _ in deadline.in_time(range(MOST_STEPS)):
-        P, lower, slope, curvature = _bounds(Z, weights, c)
+    # Estimated duration of a step: of its eigendecomposition at first, later that of the step before.
+    seconds, reason = EIGEN * N**3 / SECOND, f"no completion was found in {MOST_STEPS} steps"
+    for _ in range(MOST_STEPS):
+        if deadline.over() or deadline.left() < seconds:
+            reason = "the time limit ended the search"
+            break
+        start = time.monotonic()
+        P, lower, slope, eigenvalues, vectors = _bounds(Z, weights, c)
         if P.diagonal().max() <= 1.0:
             least, found, gap = c, (c, P), _SHRINKAGE * (1.0 - lower)
         if lower > 1.0:
@@ -112,40 +97,57 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
         reach = min(c + (1.0 - lower) / slope, highest) if slope > 0.0 else highest
         if reach - least <= tolerance * least or gap < 4.0 * ROUNDING:
             break
+        curvature = _curvature(eigenvalues, vectors)
         step = _newton_step(weights, P.diagonal(), curvature, gap / N)
         gain = float((weights * P.diagonal() - 0.5 * curvature @ step) @ step)
         weights = weights * (1.0 + step)
         weights /= weights.sum()
         c = c + (1.0 - gap - lower - gain) / slope if slope > 0.0 else 0.5 * (least + highest)
         c = min(max(c, least), highest)
-    return found
+        seconds = time.monotonic() - start
+    return reason if found is None else found
 
 
 def _bounds(Z: FloatArray, weights: FloatArray, c: float) -> _Bounds:
+    r"""Compute :math:`P = w^{-1/2} |w^{1/2} S w^{1/2}| w^{-1/2}` for S = sin(c Z), and what follows from it.
+
+    Among all P for which P +- S are semidefinite, it has the smallest :math:`\sum_i w_i P_{ii}`, which is the nuclear
+    norm of :math:`w^{1/2} S w^{1/2}`.
+    """
     root = np.sqrt(weights)
-    P, eigenvalues, vectors = weighted_absolute(np.sin(c * Z), weights)
-    sign = (vectors * np.sign(eigenvalues)) @ vectors.T
-    slope = float(np.vdot(sign, Z * np.cos(c * Z) * np.outer(root, root)))
-    return _Bounds(P, float(np.abs(eigenvalues).sum()), slope, _curvature(eigenvalues, vectors))
+    scale = np.outer(root, root)
+    S = np.sin(c * Z) * scale
+    eigenvalues, vectors = np.linalg.eigh(S)
+    # The positive part R suffices, as |S| = 2 R - S; its projection gives the sign in the same way.
+    start = int(np.searchsorted(eigenvalues, 0.0))
+    ups = vectors[:, start:]
+    P = 2.0 * ((ups * eigenvalues[start:]) @ ups.T) - S
+    # Raise the eigenvalues by more than their rounding, which tiny weights would magnify in P +- S.
+    P.flat[:: len(S) + 1] += 8.0 * len(S) * EPS * np.abs(eigenvalues).max()
+    P /= scale
+    change = Z * np.cos(c * Z) * scale
+    slope = 2.0 * float(np.vdot(ups @ ups.T, change)) - float(np.trace(change))
+    return _Bounds(0.5 * (P + P.T), float(np.abs(eigenvalues).sum()), slope, eigenvalues, vectors)
 
 
 def _curvature(eigenvalues: FloatArray, vectors: FloatArray) -> FloatArray:
-    r"""Compute :math:`4 \sum_{a, b} \kappa_{ab} (v_a \circ v_b)(v_a \circ v_b)^T` over pairs of opposite signs.
+    r"""Compute minus the second derivative of the lower bound with respect to w, times the weights of row and column.
 
+    It is :math:`4 \sum_{a, b} \kappa_{ab} (v_a \circ v_b)(v_a \circ v_b)^T` over pairs of opposite signs, where
     :math:`\kappa_{ab}` is the harmonic sum :math:`|\lambda_a \lambda_b| / (|\lambda_a| + |\lambda_b|)`. Pairs of equal
-    signs contribute nothing, because |.| is linear there. The matrix :math:`\kappa` has a numerical rank of about 20
-    for any N, so the sum takes as many products of N x N matrices.
+    signs contribute nothing, because |.| is linear there. The matrix :math:`\kappa` is close to one of low rank, six to
+    eight for any N, so the sum takes as many products of N x N matrices.
     """
     positive, negative = eigenvalues > 0.0, eigenvalues < 0.0
     curvature = np.zeros_like(vectors)
     if not positive.any() or not negative.any():
         return curvature
     a, b = eigenvalues[positive][:, None], -eigenvalues[negative]
-    left, values, right = scipy.linalg.svd(4.0 * a * (b / (a + b)), full_matrices=False, check_finite=False)
+    left, values, right = np.linalg.svd(4.0 * a * (b / (a + b)), full_matrices=False)
     ups, downs = vectors[:, positive], vectors[:, negative]
-    for value, x, y in zip(values, left.T, right, strict=True):
-        if value > HALF_DIGITS * values[0]:
-            curvature += ((ups * (value * x)) @ ups.T) * ((downs * y) @ downs.T)
+    rank = int(np.count_nonzero(values > SMALL * values[0]))
+    for value, x, y in zip(values[:rank], left.T, right, strict=False):
+        curvature += ((ups * (value * x)) @ ups.T) * ((downs * y) @ downs.T)
     return curvature
 
 

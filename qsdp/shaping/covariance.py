@@ -1,4 +1,4 @@
-"""Covariance shaping: from the relaxation's Z to a Gaussian whose signs have the right correlations."""
+"""Covariance of a Gaussian whose signs are neurons, with measures of its accuracy."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.shaping.methods import SHAPINGS, Shaped, scaled_block
 from qsdp.shaping.roots import smallest_eigenvalue
 
-__all__ = ["SignCovariance", "measured_covariance", "shape_matrix"]
+__all__ = ["SignCovariance", "measured_covariance", "replicas_of", "scaled_block"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,11 +30,12 @@ class SignCovariance(Summarized):
     Q : ndarray of shape (2N, 2N)
         Covariance of ``[u; v]`` (the first replica of each coordinate) before the signs are taken.
     constant : float
-        Constant c: Krivine's gamma, or the larger constant found by "adaptive".
+        Constant c: Krivine's gamma, or the larger constant of "adaptive".
     rho : float
         Scale of the relaxation, :math:`Z = \rho Z_s`.
     method : str
-        "krivine", "adaptive", or "(27)" for a solution of the program (27) of the paper.
+        "adaptive"; "krivine", with the reason if "adaptive" was requested ("krivine, because Z is zero"); or "(27)" for
+        a solution of the program (27) of the paper.
     residual : float
         Largest entry of :math:`|\arcsin(Q_{12}) - c Z_s|`.
     diagonal_error : float
@@ -99,24 +99,12 @@ class SignCovariance(Summarized):
         return Summary("SignCovariance", rows)
 
 
-def shape_matrix(
-    Z: FloatArray,
-    V: FloatArray,
-    rho: float,
-    *,
-    levels: int,
-    activation: PolynomialActivation | None,
-    method: str,
-) -> SignCovariance:
-    """Compute the covariance from Z, V and rho of a feasible point, like `shape_covariance`."""
-    N = len(Z)
-    replicas = _replicas(levels, activation, N)
-    if rho == 0.0:
-        Z, V = np.zeros((N, N)), np.zeros((N, N))
-    return measured_covariance(Z, SHAPINGS[method](Z, V, rho, replicas), method, levels=levels, activation=activation)
+def scaled_block(Z: FloatArray, rho: float) -> FloatArray:
+    """Return Z / rho with entries clipped to [-1, 1], or Z if rho is 0."""
+    return np.clip(Z / rho, -1.0, 1.0) if rho > 0.0 else Z
 
 
-def _replicas(levels: int, activation: PolynomialActivation | None, N: int) -> npt.NDArray[np.intp]:
+def replicas_of(levels: int, activation: PolynomialActivation | None, N: int) -> npt.NDArray[np.intp]:
     """Return the number of signs in each of N weights: one for the last coordinate of a lift."""
     lifted = activation is not None and activation.lifted
     replicas = np.full(N, levels - 1)
@@ -125,16 +113,23 @@ def _replicas(levels: int, activation: PolynomialActivation | None, N: int) -> n
 
 
 def measured_covariance(
+    Q: FloatArray,
     Z: FloatArray,
-    shaped: Shaped,
+    rho: float,
+    constant: float,
     method: str,
     *,
+    within: FloatArray | None = None,
     levels: int = 2,
     activation: PolynomialActivation | None = None,
 ) -> SignCovariance:
-    """Build a `SignCovariance` and measure its residual, diagonal error and smallest eigenvalue."""
-    (Q, within, constant, rho), N = shaped, len(Z)
-    replicas = np.tile(_replicas(levels, activation, N), 2)
+    """Build a `SignCovariance` and measure its residual, diagonal error and smallest eigenvalue.
+
+    `within` holds the correlations of the replicas of each of the N coordinates; by default, replicas are equal.
+    """
+    N = len(Z)
+    replicas = np.tile(replicas_of(levels, activation, N), 2)
+    correlation = np.ones(2 * N) if within is None else np.concatenate([within, within])
     return SignCovariance(
         Q=read_only(Q),
         constant=constant,
@@ -142,9 +137,9 @@ def measured_covariance(
         method=method,
         residual=_residual(Q[:N, N:], Z, rho, constant),
         diagonal_error=float(np.abs(Q.diagonal() - 1.0).max()),
-        min_eigenvalue=_smallest_eigenvalue(Q, replicas, within),
+        min_eigenvalue=_smallest_eigenvalue(Q, replicas, correlation),
         replicas=replicas,
-        replica_correlation=read_only(within),
+        replica_correlation=read_only(correlation),
         levels=levels,
         activation=activation,
     )

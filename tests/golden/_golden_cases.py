@@ -348,7 +348,7 @@ def pipeline():
         "resampled, 3 levels": result.resample(24, levels=3, random_state=1),
         "resampled, polished": result.resample(12, random_state=1, refine="polish", time_limit=None),
         "relu_like, 3 levels": solve(X, y[:, 0], 24, beta=4.0, activation="relu_like", levels=3),
-        "adaptive": solve(X, y[:, 0], 24, beta=4.0, shaping="adaptive"),
+        "krivine": solve(X, y[:, 0], 24, beta=4.0, shaping="krivine"),
         "refit": solve(X, y[:, 0], 16, beta=4.0, refine="refit"),
     }
     parts = {name: of_sample(one.certificate, one.network) for name, one in results.items()}

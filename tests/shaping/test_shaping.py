@@ -14,7 +14,7 @@ from qsdp.activations import get_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
-from qsdp.shaping import GAMMA, SHAPINGS, completion, methods, shape_matrix, smallest_diagonal
+from qsdp.shaping import GAMMA, SHAPINGS, completion, shape_matrix
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 
@@ -30,7 +30,7 @@ def test_gamma_is_krivines_constant():
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8))
-def test_krivine_is_exact_for_any_feasible_point(seed, d):
+def test_both_methods_are_exact_for_any_feasible_point(seed, d):
     # Not only at optima: any factor with unit rows gives a feasible point of the relaxation.
     rng = np.random.default_rng(seed)
     problem = random_problem(seed, d, 10, beta=1e-3)
@@ -43,8 +43,10 @@ def test_krivine_is_exact_for_any_feasible_point(seed, d):
         solver="none",
         tol=1e-6,
     )
-    covariance = qsdp.shape_covariance(relaxation)
-    assert_proven(covariance, relaxation, residual=1e-14, eigenvalue=-1e-13)
+    assert_proven(qsdp.shape_covariance(relaxation, "krivine"), relaxation, residual=1e-14, eigenvalue=-1e-13)
+    adaptive = qsdp.shape_covariance(relaxation)
+    assert_proven(adaptive, relaxation, residual=1e-12, eigenvalue=-1e-13)
+    assert adaptive.constant >= GAMMA
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 12])
@@ -53,7 +55,7 @@ def test_every_method_proves_itself(method, d):
     relaxation = relaxation_of(d, d)
     covariance = qsdp.shape_covariance(relaxation, method=method)
     assert covariance.method == method
-    assert_proven(covariance, relaxation, residual=1e-8, eigenvalue=-1e-13)
+    assert_proven(covariance, relaxation, residual=1e-12, eigenvalue=-1e-13)
 
 
 def assert_proven(covariance, relaxation, *, residual, eigenvalue):
@@ -72,7 +74,7 @@ def assert_proven(covariance, relaxation, *, residual, eigenvalue):
 
 def test_weights_add_up_to_rho_pi_over_gamma():
     relaxation = relaxation_of(0, 4)
-    covariance = qsdp.shape_covariance(relaxation)
+    covariance = qsdp.shape_covariance(relaxation, "krivine")
     assert covariance.total_weight == pytest.approx(relaxation.rho * np.pi / np.log(1 + np.sqrt(2)), rel=1e-15)
     # The sampled regulariser is K_G times that of the relaxation: pi / (2 gamma) of 2 beta D rho.
     assert covariance.total_weight / (2 * relaxation.rho) == pytest.approx(1.7822, abs=1e-4)
@@ -83,6 +85,7 @@ def test_zero_point_gives_independent_signs(method):
     problem = random_problem(0, 3, 8, beta=1e9)
     covariance = qsdp.shape_covariance(qsdp.solve_relaxation(problem), method=method)
     np.testing.assert_array_equal(covariance.Q, np.eye(6))
+    assert covariance.method == ("krivine, because Z is zero" if method == "adaptive" else "krivine")
     assert covariance.total_weight == 0.0
     assert (covariance.min_eigenvalue, covariance.residual) == (1.0, 0.0)
 
@@ -112,7 +115,7 @@ def test_names_and_kinds_are_checked():
 
 def test_repr_tells_method_and_residual():
     text = repr(qsdp.shape_covariance(relaxation_of(0, 2)))
-    assert "method='krivine'" in text
+    assert "method='adaptive'" in text
     assert "residual=" in text
 
 
@@ -172,8 +175,7 @@ def test_covariance_of_all_replicas(levels, activation, method):
     )
     assert covariance.residual <= 1e-8
     assert covariance.diagonal_error <= 1e-14
-    # rho may grow by the small excess that smallest_diagonal left, which "adaptive" has no need of.
-    assert relaxation.rho <= covariance.rho <= relaxation.rho * (1.0 if method == "adaptive" else 1.02)
+    assert covariance.rho == relaxation.rho
     assert covariance.constant > GAMMA if method == "adaptive" else covariance.constant == GAMMA
     assert covariance.total_weight == pytest.approx(covariance.rho * np.pi / covariance.constant, rel=1e-15)
     assert np.all(covariance.replica_correlation <= 1.0)
@@ -200,58 +202,6 @@ def test_zero_point_of_several_levels_gives_independent_signs(method):
     assert covariance.total_weight == 0.0
 
 
-@settings(max_examples=80, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.floats(-6, 6))
-def test_smallest_diagonal_is_feasible_and_no_larger(seed, d, exponent):
-    rng = np.random.default_rng(seed)
-    factor = rng.standard_normal((2 * d, rng.integers(1, 2 * d + 1)))
-    factor /= np.linalg.norm(factor, axis=1, keepdims=True)
-    K = 10.0**exponent * factor @ factor.T
-    Z, V, rho = 0.5 * (K[:d, d:] + K[d:, :d]), 0.5 * (K[:d, :d] + K[d:, d:]), 10.0**exponent
-    np.fill_diagonal(V, rho)
-    small, grown = smallest_diagonal(Z, V, rho)
-    np.testing.assert_array_equal(small, small.T)
-    for sign in (-1, 1):
-        assert np.linalg.eigvalsh(small + sign * Z)[0] >= -1e-12 * rho
-    assert rho <= grown <= rho * 1.02
-    assert np.all(small.diagonal() <= grown)
-    assert np.trace(small) <= np.trace(V) * 1.001
-    # Not below what any feasible V needs: the sum of the singular values of Z.
-    assert np.trace(small) >= np.abs(np.linalg.eigvalsh(Z)).sum() - 1e-9 * rho
-
-
-def test_smallest_diagonal_is_the_spectral_absolute_value_where_that_fits():
-    Z = np.array([[0.2, 0.1], [0.1, -0.3]])
-    small, rho = smallest_diagonal(Z, np.eye(2), 1.0)
-    np.testing.assert_allclose(small @ small, Z @ Z, atol=1e-14)
-    assert rho == 1.0
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_smallest_diagonal_is_nearly_the_least_trace(seed):
-    d = 4
-    rng = np.random.default_rng(seed)
-    factor = rng.standard_normal((2 * d, 3))
-    factor /= np.linalg.norm(factor, axis=1, keepdims=True)
-    K = factor @ factor.T
-    Z, V = 0.5 * (K[:d, d:] + K[d:, :d]), 0.5 * (K[:d, :d] + K[d:, d:])
-    np.fill_diagonal(V, 1.0)
-    W = cp.Variable((d, d), symmetric=True)
-    least = cp.Problem(cp.Minimize(cp.trace(W)), [W + Z >> 0, W - Z >> 0, cp.diag(W) <= 1]).solve(solver=cp.CLARABEL)
-    small, _ = smallest_diagonal(Z, V, 1.0)
-    assert np.trace(small) == pytest.approx(least, rel=0.01)
-
-
-def test_a_diagonal_that_cannot_shrink_is_kept_or_reached():
-    # One sign outer product: V = Z is the only feasible point.
-    q = np.array([1.0, -1.0, 1.0])
-    small, rho = smallest_diagonal(np.outer(q, q), np.outer(q, q), 1.0)
-    np.testing.assert_allclose(small, np.outer(q, q), atol=1e-12)
-    assert rho == pytest.approx(1.0)
-    small, rho = smallest_diagonal(np.zeros((3, 3)), np.eye(3), 1.0)
-    assert not small.any()
-
-
 @pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
 @pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, "relu_like")])
 def test_several_outputs_have_a_covariance_each(levels, activation, loss):
@@ -262,16 +212,16 @@ def test_several_outputs_have_a_covariance_each(levels, activation, loss):
     assert len(covariances) == 3
     N = problem.size
     for k, covariance in enumerate(covariances):
-        scale = covariance.rho or 1.0
-        np.testing.assert_allclose(np.arcsin(covariance.Q[:N, N:]), GAMMA * relaxation.Z[k] / scale, atol=1e-12)
-        assert covariance.rho == pytest.approx(relaxation.rho[k], rel=0.02)
+        expected = covariance.constant * relaxation.Z[k] / (covariance.rho or 1.0)
+        np.testing.assert_allclose(np.arcsin(covariance.Q[:N, N:]), expected, atol=1e-12)
+        assert covariance.rho == relaxation.rho[k]
         assert np.linalg.eigvalsh(covariance_of_replicas(covariance)[0])[0] >= -1e-12
 
 
 # The adaptive constant
 
-#: Relative errors of the adaptive constant by the number of levels; at pi / 2 the search cannot see more.
-TOLERANCES = {2: 2e-4, 3: 2e-2}
+#: Relative errors of the adaptive constant by the number of levels; at pi / 2 the search misses twice its accuracy.
+TOLERANCES = {2: 3e-3, 3: 2e-2}
 
 
 def random_point(seed, size, outputs=1):
@@ -341,7 +291,7 @@ def test_adaptive_is_exact_and_no_worse_than_krivine(seed, d, levels, activation
         # What it says of itself is true and small.
         # Zero is the better point of some problems, and has no scale.
         scaled = np.clip(Z / (rho or 1.0), -1, 1)
-        assert one.residual == np.abs(np.arcsin(one.Q[:N, N:]) - one.constant * scaled).max() < 2e-12
+        assert one.residual == np.abs(np.arcsin(one.Q[:N, N:]) - one.constant * scaled).max() < 1e-12
         assert one.diagonal_error == np.abs(one.Q.diagonal() - 1).max() == 0.0
         full, _ = covariance_of_replicas(one)
         assert np.linalg.eigvalsh(full)[0] >= -3e-14 * len(full)
@@ -357,7 +307,7 @@ def test_adaptive_constant_is_the_largest_that_a_solver_finds(seed, size):
     Z = random_point(seed, size)[0][0]
     assume(np.any(Z))  # of zero every constant is right
     expected = largest_constant_by_a_solver(Z)
-    assert adaptive(Z).constant == pytest.approx(expected, rel=1e-3)
+    assert adaptive(Z).constant == pytest.approx(expected, rel=2e-3)
 
 
 @pytest.mark.parametrize(("seed", "activation"), [(0, None), (1, None), (2, "relu_like"), (3, (-0.5, 1.0, 0.25))])
@@ -366,7 +316,7 @@ def test_adaptive_constant_of_solved_problems(seed, activation, levels):
     relaxation = qsdp.solve_relaxation(random_problem(seed, 5, 25, beta=0.1, activation=activation, levels=levels))
     expected = largest_constant_by_a_solver(np.clip(relaxation.Z / relaxation.rho, -1.0, 1.0))
     constant = qsdp.shape_covariance(relaxation, method="adaptive").constant
-    assert expected * (1.0 - (1e-2 if levels > 2 else 1e-4)) <= constant <= expected * (1.0 + 1e-4)
+    assert expected * (1.0 - (1e-2 if levels > 2 else 1e-3)) <= constant <= expected * (1.0 + 1e-4)
 
 
 def test_adaptive_constant_of_planted_data():
@@ -374,10 +324,10 @@ def test_adaptive_constant_of_planted_data():
     relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=1.0))
     Z = relaxation.Z / relaxation.rho
     covariance = qsdp.shape_covariance(relaxation, method="adaptive")
-    assert covariance.constant == pytest.approx(1.05467, abs=1e-4)
+    assert covariance.constant == pytest.approx(1.05467, rel=1e-3)
     assert least_diagonal_bound(np.sin(covariance.constant * Z)) < 1.0
-    assert least_diagonal_bound(np.sin(covariance.constant * (1.0 + 1e-4) * Z)) > 1.0
-    assert_proven(covariance, relaxation, residual=1e-14, eigenvalue=-1e-13)
+    assert least_diagonal_bound(np.sin(covariance.constant * (1.0 + 1.1e-3) * Z)) > 1.0
+    assert_proven(covariance, relaxation, residual=1e-12, eigenvalue=-1e-13)
 
 
 @pytest.mark.parametrize("rho", [1e-3, 1.0, 50.0])
@@ -390,12 +340,12 @@ def test_adaptive_constant_of_one_outer_product_is_half_pi(size, levels, activat
     for sign in (1.0, -1.0):
         covariance = adaptive(sign * Z, np.outer(q, q) * rho, rho, levels=levels, activation=sigma)
         assert np.pi / 2 * (1.0 - TOLERANCES[levels]) <= covariance.constant < np.pi / 2
-        assert covariance.residual < 2e-12
+        assert covariance.residual < 1e-12
         assert covariance.min_eigenvalue >= -1e-13
     if levels == 2:
         # No noise is left: all neurons are q, up to the signs of the pair.
         network = qsdp.sample_network(covariance, 200, random_state=0)
-        np.testing.assert_allclose(network.alpha.sum(), 2.0 * rho, rtol=3e-4)
+        np.testing.assert_allclose(network.alpha.sum(), 2.0 * rho, rtol=3e-3)
         np.testing.assert_allclose((network.U.T * network.alpha) @ network.V, -2.0 * Z, rtol=0.05)
 
 
@@ -403,7 +353,7 @@ def test_adaptive_constant_exceeds_half_pi_where_rho_is_not_tight():
     # sin(c Z) = [[0, sin(c / 2)], [sin(c / 2), 0]] completes with P = I for every c; arcsin ends at c = pi.
     Z = np.array([[0.0, 0.5], [0.5, 0.0]])
     covariance = adaptive(Z)
-    assert covariance.constant == pytest.approx(np.pi, rel=2e-4)
+    assert covariance.constant == pytest.approx(np.pi, rel=2e-3)
     np.testing.assert_allclose(np.arcsin(covariance.Q[:2, 2:]), covariance.constant * Z, atol=1e-12)
 
 
@@ -412,7 +362,7 @@ def test_adaptive_constant_of_tiny_points(size):
     covariance = adaptive(size * random_point(5, 4)[0][0])
     assert covariance.constant >= GAMMA
     assert np.isfinite(covariance.total_weight)
-    assert covariance.residual < 2e-12
+    assert covariance.residual < 1e-12
     assert covariance.min_eigenvalue >= -1e-14
     if size == 0.0:
         np.testing.assert_array_equal(covariance.Q, np.eye(8))
@@ -424,7 +374,7 @@ def test_coordinates_without_a_part_in_z_stay_independent():
     Z[:3, :3] = random_point(1, 3)[0][0]
     covariance = adaptive(Z)
     np.testing.assert_allclose(covariance.Q[3:5, :3], 0.0, atol=1e-12)
-    assert covariance.constant == pytest.approx(adaptive(Z[:3, :3]).constant, rel=1e-4)
+    assert covariance.constant == pytest.approx(adaptive(Z[:3, :3]).constant, rel=1e-3)
 
 
 def test_adaptive_constant_follows_permutations_signs_and_levels():
@@ -432,13 +382,13 @@ def test_adaptive_constant_follows_permutations_signs_and_levels():
     Z = random_point(2, 6)[0][0]
     constant = adaptive(Z).constant
     order, signs = rng.permutation(6), rng.choice([-1.0, 1.0], 6)
-    assert adaptive(Z[np.ix_(order, order)]).constant == pytest.approx(constant, rel=2e-5)
-    assert adaptive(Z * np.outer(signs, signs)).constant == pytest.approx(constant, rel=2e-5)
-    assert adaptive(-Z).constant == pytest.approx(constant, rel=2e-5)
+    assert adaptive(Z[np.ix_(order, order)]).constant == pytest.approx(constant, rel=1e-3)
+    assert adaptive(Z * np.outer(signs, signs)).constant == pytest.approx(constant, rel=1e-3)
+    assert adaptive(-Z).constant == pytest.approx(constant, rel=1e-3)
     # Several levels stop a hundredth earlier, for the sake of the levels between.
     for levels in (3, 6, 128):
         several = adaptive(Z, levels=levels)
-        assert constant * 0.99 <= several.constant <= constant * (1.0 + 1e-5)
+        assert constant * 0.99 <= several.constant <= constant * (1.0 + 1e-3)
         assert several.replica_correlation.min() < 1.0 - 1e-3
 
 
@@ -449,15 +399,16 @@ def test_adaptive_search_may_be_cut_short(steps, monkeypatch):
     monkeypatch.setattr(completion, "MOST_STEPS", steps)
     covariance = qsdp.shape_covariance(relaxation, method="adaptive")
     assert covariance.constant >= GAMMA
-    assert_proven(covariance, relaxation, residual=2e-12, eigenvalue=-1e-13)
+    assert_proven(covariance, relaxation, residual=1e-12, eigenvalue=-1e-13)
 
 
 @pytest.mark.parametrize("levels", [2, 3])
 def test_adaptive_falls_back_on_the_closed_form(levels, monkeypatch):
     relaxation = levels_relaxation(levels, "relu_like")
-    monkeypatch.setattr(methods, "largest_constant", lambda *_: None)
+    monkeypatch.setattr(completion, "MOST_STEPS", 0)
     found, closed = (qsdp.shape_covariance(relaxation, method=method) for method in ("adaptive", "krivine"))
-    assert (found.method, found.constant, found.rho) == ("adaptive", GAMMA, closed.rho)
+    reason = "krivine, because no completion was found in 0 steps"
+    assert (found.method, found.constant, found.rho) == (reason, GAMMA, closed.rho)
     np.testing.assert_array_equal(found.Q, closed.Q)
     np.testing.assert_array_equal(found.replica_correlation, closed.replica_correlation)
 
@@ -469,7 +420,8 @@ def test_bounds_of_a_weighting_hold_and_have_their_derivatives(seed, size, expon
     Z = random_point(seed, size)[0][0]
     weights = 10.0 ** (exponent * rng.random(size))
     weights /= weights.sum()
-    P, lower, _, curvature = completion._bounds(Z, weights, 1.0)
+    P, lower, _, *eigen = completion._bounds(Z, weights, 1.0)
+    curvature = completion._curvature(*eigen)
     S = np.sin(Z)
     for sign in (1.0, -1.0):
         assert np.linalg.eigvalsh(P + sign * S)[0] >= -1e-14 * size
@@ -479,7 +431,7 @@ def test_bounds_of_a_weighting_hold_and_have_their_derivatives(seed, size, expon
     assert lower <= weights @ V.diagonal() + 1e-12
     # Homogeneous of degree one in w, and concave.
     np.testing.assert_allclose(curvature.sum(axis=0), 0.0, atol=1e-12)
-    assert np.linalg.eigvalsh(curvature)[0] >= -1e-12
+    assert np.linalg.eigvalsh(curvature)[0] >= -1e-3 * np.abs(curvature).max() - 1e-12
 
 
 def test_derivatives_of_the_lower_bound_are_those_of_differences():
@@ -487,7 +439,8 @@ def test_derivatives_of_the_lower_bound_are_those_of_differences():
     Z = random_point(11, 5)[0][0]
     weights = rng.random(5) + 0.2
     weights /= weights.sum()
-    P, _, slope, curvature = completion._bounds(Z, weights, 1.0)
+    P, _, slope, *eigen = completion._bounds(Z, weights, 1.0)
+    curvature = completion._curvature(*eigen)
     h, change = 1e-6, rng.standard_normal(5)
 
     def moved(step, c=1.0):
@@ -497,7 +450,8 @@ def test_derivatives_of_the_lower_bound_are_those_of_differences():
     first = (moved(h).lower - moved(-h).lower) / (2 * h)
     assert first == pytest.approx(weights * change @ P.diagonal(), rel=1e-7)
     second = weights * change @ (moved(h).P.diagonal() - moved(-h).P.diagonal()) / (2 * h)
-    assert second == pytest.approx(-change @ curvature @ change, rel=1e-6)
+    # It is accurate to the part of the sum that is left out.
+    assert second == pytest.approx(-change @ curvature @ change, rel=1e-2)
 
 
 @pytest.mark.parametrize("activation", [None, "relu_like"])

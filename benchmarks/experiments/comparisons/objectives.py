@@ -90,9 +90,9 @@ def claims(records: Records) -> list[Claim]:
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
     ours = case["system"] == "relaxation"
-    return ("relaxation", *(("sampling", "refinement", "moments") if ours else ("backprop",)))
+    return ("relaxation", *(("sampling", "adaptive", "refinement", "moments") if ours else ("backprop",)))
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("relaxation", "sampling", "refinement", "moments", "backprop")
+MEASURED = ("relaxation", "sampling", "adaptive", "refinement", "moments", "backprop")
 EXPERIMENT = experiment_in(__name__, "Objectives on UCI sets, by relaxation and by gradients", f"{PAPER}, section 5.1")

@@ -143,7 +143,8 @@ def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     if case["system"] == OWN:
         return ESTIMATORS
     systems = {"backpropagation": "backprop", "ReLU": "backprop", "ReLinear": "relinear", "BPLS": "bpls", "RLS": "rls"}
-    return ("relaxation", "sampling", "refinement", "moments", "distillation", systems.get(case["system"], "quadratic"))
+    ours = tuple(method for method in ESTIMATORS if method not in {"encoding", "estimators"})
+    return (*ours, "distillation", systems.get(case["system"], "quadratic"))
 
 
 #: Methods whose versions are stored with the records.

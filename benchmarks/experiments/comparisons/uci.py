@@ -83,12 +83,12 @@ def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     name = case["method"]
     if name.startswith("qsdp") or name == "relaxation":
         refined = {"qsdp-refit": ("refinement",), "qsdp-polish": ("refinement", "moments")}
-        return ("relaxation", "sampling", *refined.get(name, ()))
+        return ("relaxation", "sampling", *(("adaptive",) * (name != "relaxation")), *refined.get(name, ()))
     if METHODS[name].needs is None:
         return ()
-    more = {"backprop-matched": ("relaxation", "sampling", "refinement", "distillation")}
+    more = {"backprop-matched": ("relaxation", "sampling", "adaptive", "refinement", "distillation")}
     return ("backprop", *more.get(name, ("refinement",) if name == "straight-through-refitted" else ()))
 
 
-MEASURED = ("relaxation", "sampling", "refinement", "moments", "distillation", "backprop")
+MEASURED = ("relaxation", "sampling", "adaptive", "refinement", "moments", "distillation", "backprop")
 EXPERIMENT = Study(**{**vars(SUITE), "methods": versions_of(*MEASURED), "methods_of": methods_of, "claims": claims})

@@ -274,13 +274,22 @@ def better(here: Records, place: str, said: str, case: str, pair: list[tuple[str
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
-    ours = {"paper": ("algorithm_1",), "polished": ("relaxation", "sampling", "refinement", "moments")}
-    matched = ("relaxation", "sampling", "distillation")
+    ours = {"paper": ("algorithm_1",), "polished": ("relaxation", "sampling", "adaptive", "refinement", "moments")}
+    matched = ("relaxation", "sampling", "adaptive", "distillation")
     return ours.get(case["method"], ("backprop", *(matched if case["method"] == "backprop" else ())))
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("algorithm_1", "relaxation", "sampling", "refinement", "moments", "distillation", "backprop")
+MEASURED = (
+    "algorithm_1",
+    "relaxation",
+    "sampling",
+    "adaptive",
+    "refinement",
+    "moments",
+    "distillation",
+    "backprop",
+)
 EXPERIMENT = experiment_in(
     __name__, "Figures 2, 3, 5 and 6: accuracy against time", f"{PAPER}, Figures 2, 3, 5 and 6", version=4
 )

@@ -297,12 +297,16 @@ def plot(records: Records) -> Any:
 
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
-    """Return the methods that a case depends on; limits of the other relaxations end no attempt of "auto"."""
-    return MEASURED if "cuts" not in case and case.get("solver", "auto") == "auto" else MEASURED[:-1]
+    """Return the methods that a case depends on; limits of the other relaxations end no attempt of "auto".
+
+    Only networks are sampled.
+    """
+    first = "cuts" not in case and case.get("solver", "auto") == "auto"
+    return (*ALL, *(("low_rank_first",) * first), *(("adaptive",) * ("seeds" in case)))
 
 
-#: Methods whose versions are stored with the records.
-MEASURED = (
+#: Methods that all cases depend on.
+ALL = (
     "relaxation",
     "sampling",
     "refinement",
@@ -311,6 +315,7 @@ MEASURED = (
     "encoding",
     "time_limits",
     "smooth_losses",
-    "low_rank_first",
 )
+#: Methods whose versions are stored with the records.
+MEASURED = (*ALL, "low_rank_first", "adaptive")
 EXPERIMENT = experiment_in(__name__, "At any time", "Targets of the package: something usable in time, stronger bounds")

@@ -96,7 +96,6 @@ CALLS: dict[str, Call] = {
     ),
     "polish": polished,
     "solve_and_sample": trained(),
-    "solve_and_sample adaptive": trained(shaping="adaptive"),
 }
 #: Calls that are timed, with rows, columns, losses and numbers of outputs.
 TIMED: tuple[dict[str, Any], ...] = (
@@ -109,7 +108,7 @@ TIMED: tuple[dict[str, Any], ...] = (
     *grid(call="column_generation", n=100, d=512),
     *grid(call="solve_relaxation auto", n=200, d=3000, loss=("squared", "hinge")),
     *grid(call=("column_generation", "certify", "solve_and_sample"), n=200, d=3000),
-    *grid(call=("solve_and_sample", "solve_and_sample adaptive"), n=50, d=2000),
+    *grid(call="solve_and_sample", n=50, d=2000),
 )
 
 
@@ -207,11 +206,14 @@ def claims(records: Records) -> list[Claim]:
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
-    return (*ALL, "root_leaves") if case["d"] >= WIDE and case["call"] in PROVING else ALL
+    leaves = ("root_leaves",) if case["d"] >= WIDE and case["call"] in PROVING else ()
+    return (*ALL, *leaves, *(("adaptive",) if case["call"] in SAMPLING else ()))
 
 
 #: Calls that end with a rigorous proof, and columns from which on a root leaf takes most of its time and memory.
 PROVING, WIDE = ("column_generation", "certify exact"), 500
+#: Calls that sample a network; the first one is that of the memory of a relaxation.
+SAMPLING = ("", "solve_and_sample")
 #: Methods that all cases depend on.
 ALL = (
     "relaxation",
@@ -225,5 +227,5 @@ ALL = (
     "low_rank_first",
 )
 #: Methods whose versions are stored with the records.
-MEASURED = (*ALL, "root_leaves")
+MEASURED = (*ALL, "root_leaves", "adaptive")
 EXPERIMENT = experiment_in(__name__, "Limits of time and memory", "Time and memory of the package", version=2)

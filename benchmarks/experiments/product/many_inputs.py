@@ -257,6 +257,11 @@ def quotes(records: Records) -> dict[str, str]:
     return found
 
 
+def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the methods that a case depends on; certified relaxations sample no network."""
+    return tuple(name for name in MEASURED if case["kind"] != "certified" or name not in {"sampling", "adaptive"})
+
+
 #: Methods whose versions are stored with the records.
-MEASURED = ("relaxation", "sampling", "refinement", "encoding", "smooth_losses")
+MEASURED = ("relaxation", "sampling", "adaptive", "refinement", "encoding", "smooth_losses")
 EXPERIMENT = experiment_in(__name__, "Hundreds of inputs and several outputs", "Targets of the package")

@@ -330,5 +330,5 @@ def quotes(records: Records) -> dict[str, str]:
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("statistics", "relaxation", "sampling", "refinement", "moments", "certificates")
+MEASURED = ("statistics", "relaxation", "sampling", "adaptive", "refinement", "moments", "certificates")
 EXPERIMENT = experiment_in(__name__, "More rows than memory", "Targets of the package: statistics in one pass")
