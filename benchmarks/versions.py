@@ -25,7 +25,7 @@ METHODS = {
     "splits": 2,  # as thresholds of default fits to more than 4000 rows
     "wrong_rows": 1,  # of several classes, which rule out thresholds
     "many_rows": 1,  # inputs, neurons and precision of default fits to more than a thousand rows
-    "distillation": 1,
+    "distillation": 2,
     "time_limits": 1,  # what calls return when their limit ends them
     "low_rank_first": 1,  # the attempt of "auto" before another solver, and its share of a time limit
     "export": 2,

@@ -7,7 +7,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Blocks
 from qsdp.certificates import Certificate, certify, certify_stream, load_certificate
 from qsdp.column_generation import ColumnGenerationResult, column_generation
-from qsdp.distillation import DenseLayer, DistillationResult, distill
+from qsdp.distillation import distill
 from qsdp.exceptions import QSDPError, QSDPWarning
 from qsdp.inner_problem import grothendieck_bound, maxcut_bound
 from qsdp.networks import (
@@ -54,8 +54,6 @@ __all__ = [
     "Blocks",
     "Certificate",
     "ColumnGenerationResult",
-    "DenseLayer",
-    "DistillationResult",
     "Effects",
     "IntegerForm",
     "PolynomialActivation",

@@ -27,19 +27,6 @@ X, Y = qsdp.datasets.make_planted(n=30, d=4, n_neurons=2, random_state=0)
 #: What a face has on purpose: other defaults, words of its own, and no such parameter at all.
 FACES: dict[str, tuple[Any, type[Options], dict[str, Any], set[str], set[str]]] = {
     "solve_and_sample": (qsdp.solve_and_sample, TrainingOptions, {}, set(), set()),
-    "distill": (
-        qsdp.distill,
-        TrainingOptions,
-        {
-            "n_neurons": 1000,
-            "beta": None,
-            "activation": "auto",
-            "allocation": "proportional",
-            "random_state": None,
-        },
-        {"beta", "activation"},
-        {"loss"},
-    ),
     "resample": (
         qsdp.QSDPResult.resample,
         TrainingOptions,
@@ -167,16 +154,10 @@ def test_bad_values_are_refused_before_any_work(
         raise AssertionError("work started")
 
     monkeypatch.setattr("qsdp.options.TrainingProblem", explode)
-    monkeypatch.setattr("qsdp.distillation._targets", explode)
-    calls = {
-        "solve_and_sample": lambda: qsdp.solve_and_sample(X, Y, **{name: value}),
-        "distill": lambda: qsdp.distill(np.eye(4), X, **{name: value}),
-    }
-    for face, call in calls.items():
-        _, options, _, _, missing = FACES[face]
-        if name in options.declared().keys() - missing:
-            with pytest.raises(error, match=re.escape(words)):
-                call()
+    with pytest.raises(error, match=re.escape(words)):
+        qsdp.solve_and_sample(X, Y, **{name: value})
+    with pytest.raises(error, match=re.escape(words)):
+        qsdp.distill(explode, X, **{name: value})
 
 
 #: Values that the estimators refuse, beside those of `BAD`, and words of the message.

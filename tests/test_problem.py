@@ -485,7 +485,7 @@ def test_other_weights_give_the_problem_that_is_built_with_them() -> None:
         ),
         lambda problem: qsdp.solve_and_sample(problem.X, problem.y, beta=0),
         lambda problem: qsdp.refit(BilinearNetwork([[1, 1]], [[1, 1]], [0.5]), problem, beta=0),
-        lambda problem: qsdp.distill(np.eye(2), problem.X, beta=0),
+        lambda problem: qsdp.distill(qsdp.QuadraticForm(np.eye(2)), problem.X, beta=0),
         lambda problem: qsdp.certify(
             BilinearNetwork([[1, 1]], [[1, 1]], [0.5]), [(problem.X, problem.y)], qsdp.solve_relaxation(problem), beta=0
         ),

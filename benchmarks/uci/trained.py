@@ -137,7 +137,8 @@ class MatchedBackprop(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _made_of(self, model: Any, X: FloatArray, y: npt.NDArray[Any]) -> Any:
-        return distill(model, X, _NEURONS, refine="polish", random_state=self.random_state).network
+        options = {"refine": "polish", "allocation": "proportional", "random_state": self.random_state}
+        return distill(model, X, _NEURONS, **options).network
 
     def predict(self, X: FloatArray) -> npt.NDArray[Any]:
         """Return the labels predicted by the distilled network."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,9 +23,10 @@ from qsdp._utils.validation import (
     own,
 )
 from qsdp.baselines._activations import Identity
-from qsdp.distillation import DistillationResult, distill
+from qsdp.distillation import distill
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
+from qsdp.pipeline import QSDPResult
 
 __all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "one_a_layer", "quantize_layers"]
 
@@ -123,13 +123,13 @@ class QuantizedChain(Summarized):
 
     Attributes
     ----------
-    matches : tuple of DistillationResult
+    matches : tuple of QSDPResult
         One per layer, each with a certificate; the activations between them are those of the trained network.
     layers : tuple of TrainedLayer
         The layers that were matched.
     """
 
-    matches: tuple[DistillationResult, ...]
+    matches: tuple[QSDPResult, ...]
     layers: tuple[TrainedLayer, ...]
 
     @property
@@ -148,8 +148,7 @@ class QuantizedChain(Summarized):
         rows: Rows = [("layers", str(len(self.matches))), ("storage", format_bits(self.n_bits))]
         for k, match in enumerate(self.matches[:_LISTED]):
             size = format_count(match.network.n_neurons, match.network.n_inputs, match.network.n_outputs)
-            error, gap = format_number(match.relative_error, 3), format_number(match.certificate.relative_gap, 3)
-            rows.append((f"layer {k + 1}", f"{size}; relative error {error}, gap {gap}"))
+            rows.append((f"layer {k + 1}", f"{size}; gap {format_number(match.certificate.relative_gap, 3)}"))
         return Summary("QuantizedChain", rows)
 
 
@@ -195,9 +194,8 @@ def quantize_layers(
     with progress(check_verbose(verbose)) as stages, stages.stage("layers") as bar:
         for layer, size in zip(layers, sizes, strict=True):
             target = layer.form.predict(exact)
-            # `distill` asks the model only for its outputs on the data.
-            model = SimpleNamespace(predict=lambda X, target=target: target)
-            match = distill(model, matched, size, random_state=rng, verbose=verbose, **options)
+            options = {"allocation": "proportional", **options, "random_state": rng, "verbose": verbose}
+            match = distill(lambda X, target=target: target, matched, size, **options)
             matches.append(match)
             exact, matched = (_columns(layer.apply(values)) for values in (target, match.predict(matched)))
             bar.count(len(matches), len(layers), f"{len(matches)} of {len(layers)}")

@@ -268,7 +268,7 @@ def test_quadratic_form_is_exact(kind: type, activation: Any, constant_column: b
     np.testing.assert_allclose(model.to_quadratic_form().predict(X), outputs, rtol=1e-12, atol=1e-12)
     assert model.to_quadratic_form().n_inputs == 3
     match = qsdp.distill(model, X, 50, random_state=0)
-    np.testing.assert_allclose(match.result.problem.y, outputs, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(match.problem.y, outputs, rtol=1e-12, atol=1e-12)
 
 
 def test_train_by_backpropagation_quantize_by_the_relaxation() -> None:

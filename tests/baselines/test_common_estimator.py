@@ -230,7 +230,7 @@ def test_one_layer_is_a_quadratic_form() -> None:
     assert isinstance(form, qsdp.QuadraticForm)
     np.testing.assert_allclose(form.predict(X), model.predict(X), atol=1e-12)
     match = qsdp.distill(model, X, 2000, random_state=0)
-    np.testing.assert_allclose(match.result.problem.y, model.predict(X), atol=1e-12)
+    np.testing.assert_allclose(match.problem.y, model.predict(X), atol=1e-12)
 
 
 def test_several_layers_are_none() -> None:
@@ -241,7 +241,7 @@ def test_several_layers_are_none() -> None:
     assert "has 2 layers and is not a single quadratic function; distill()" in str(caught.value.__cause__)
     # The whole chain can be matched by its outputs, as any model.
     match = qsdp.distill(model, X, 100, random_state=0)
-    np.testing.assert_allclose(match.result.problem.y, model.predict(X), atol=1e-12)
+    np.testing.assert_allclose(match.problem.y, model.predict(X), atol=1e-12)
 
 
 @both

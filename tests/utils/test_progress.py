@@ -115,11 +115,11 @@ LONG = {
         ["shape", "sample", "polish", "certify"], "",
     ),
     "distill": (
-        lambda **show: qsdp.distill(FORM, X, 20, random_state=0, **show), ["solve", "shape", "sample", "certify"], "",
+        lambda **show: qsdp.distill(FORM, X, 20, **show), ["beta", "solve", "shape", "sample", "certify"], "",
     ),
     "layers": (
         lambda **show: quantize_layers([TrainedLayer(FORM)], X, 20, random_state=0, **show),
-        ["layers", "solve", "shape", "sample", "certify"], "",
+        ["layers", "beta", "solve", "shape", "sample", "certify"], "",
     ),
 }  # fmt: skip
 

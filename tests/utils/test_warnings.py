@@ -53,7 +53,7 @@ def hurried(estimator: type, **settings: object) -> object:
 CALLS: dict[str, Callable[[Path], object]] = {
     "solve_and_sample": lambda _: qsdp.solve_and_sample(X, Y, 20, 1e9, random_state=0),
     "solve_relaxation": lambda _: qsdp.solve_relaxation(PROBLEM, time_limit=TINY),
-    "distill": lambda _: qsdp.distill(qsdp.QuadraticForm(np.eye(5)), X, 20, beta=1e9, random_state=0),
+    "distill": lambda _: qsdp.distill(qsdp.QuadraticForm(np.eye(5)), X, 20, beta=1e9),
     "regressor": lambda _: hurried(qsdp.QuantizedNetworkRegressor).fit(X, Y),
     "classifier": lambda _: hurried(qsdp.QuantizedNetworkClassifier).fit(X, LABELS),
     "gap": lambda _: qsdp.QuantizedNetworkRegressor(3, beta=0.01, refine="none", random_state=0).fit(X, Y),

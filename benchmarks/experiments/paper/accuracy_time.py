@@ -163,7 +163,7 @@ def signs_of(model: Any) -> tuple[Predict, Any]:
 
 def matched(model: Any, *, X: np.ndarray, m: int, seed: int) -> tuple[Predict, Any]:
     """Return a network of the relaxation that matches the outputs of a model on the training set."""
-    found = qsdp.distill(model, X, m, refine="none", random_state=seed)
+    found = qsdp.distill(model, X, m, allocation="proportional", random_state=seed)
     return found.predict, found.network
 
 

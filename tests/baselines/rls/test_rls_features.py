@@ -208,6 +208,6 @@ def test_b16_row_12_trained_weights_go_to_quantization():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QSDPWarning)
         chain = model.distill(X, 500, random_state=0)
-    assert all(isinstance(match, qsdp.distillation.DistillationResult) for match in chain.matches)
+    assert all(isinstance(match, qsdp.QSDPResult) for match in chain.matches)
     match = qsdp.distill(model.layers_[0].form, X, 500, random_state=0)
     assert match.certificate.lower_bound <= match.certificate.objective
