@@ -52,10 +52,10 @@ def test_lost_data_are_taken_up_again() -> None:
     result = qsdp.column_generation(problem)
     master = Master(Instance.of(problem))
     atoms = result.network
-    assert len(master._working.target) < problem.n_samples
+    assert len(master.program._working.target) < problem.n_samples
     master.add(Atoms.of(atoms.U, atoms.V, np.sign(atoms.alpha)))
     master.solve(1e-10)
-    assert len(master._working.target) == problem.n_samples
+    assert len(master.program._working.target) == problem.n_samples
     assert master.objective == pytest.approx(result.objective, rel=1e-8)
 
 

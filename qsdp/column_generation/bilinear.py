@@ -17,11 +17,12 @@ from qsdp._utils.tuning import FIRST_TRY, INNER, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
 from qsdp.certificates.proof import scaled_tree
+from qsdp.column_generation._packed_program import PackedProgram, suits_packed
+from qsdp.column_generation._row_program import SharedSums
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.floor import Floor, Stored
 from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
-from qsdp.column_generation.master import Master, Restricted, SharedSums
-from qsdp.column_generation.packed import PackedMaster
+from qsdp.column_generation.master import Master
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BilinearOracle, BoundTree, OracleResult, price_stack
 from qsdp.problem import TrainingProblem
@@ -98,8 +99,7 @@ def bilinear_part(
     """
     problem = problem if k is None else problem.output(k)
     instance = Instance.of(problem)
-    packed = PackedMaster(instance, shared, k or 0) if PackedMaster.suits(instance) else None
-    master: Restricted = packed or Master(instance, shared, k or 0)
+    master = Master(instance, shared, k or 0)
     mine = slice(None) if k is None else slice(k, k + 1)
     dual, relaxation = None, known.relaxation
     if relaxation is not None:
@@ -121,22 +121,23 @@ def bilinear_part(
     loop = partial(generate, tol=tol, floor=lambda: floor.value, raise_floor=floor.improve, report=report)
     with few_threads(small=master.small):
         outcome = loop(master, pricing)
-        if packed is not None and instance.map.n_rows * ATOMS <= LARGE_FLOATS:
-            agrees = packed.agrees()
+        program = master.program
+        if isinstance(program, PackedProgram) and instance.map.n_rows * ATOMS <= LARGE_FLOATS:
+            agrees = program.agrees()
             if outcome.status == "stalled" or not agrees:
-                columns = Master(instance, shared, k or 0)
-                columns.add(packed.atoms)
-                again = loop(columns, pricing)
+                on_rows = Master(instance, shared, k or 0, packed=False)
+                on_rows.add(master.atoms)
+                again = loop(on_rows, pricing)
                 if again.gap < outcome.gap or not agrees:
-                    master, packed, outcome = columns, None, again
+                    master, outcome = on_rows, again
         atoms, weights = master.support(outcome.accuracy)
-    return _part(problem, atoms, weights, outcome, floor, pricing, packed)
+    return _part(problem, atoms, weights, outcome, floor, pricing, master)
 
 
 def share_sums(problem: TrainingProblem, shared: SharedSums) -> None:
     """Compute the sums that all outputs need, unless a time limit passes, before the time is divided among them."""
     instance = Instance.of(problem.output(0))
-    if PackedMaster.suits(instance) and instance.fit.quadratic:
+    if suits_packed(instance) and instance.fit.quadratic:
         with suppress(TimeOver):
             shared.gram(instance.normalised()[0])
 
@@ -148,7 +149,7 @@ def _part(
     outcome: Outcome,
     floor: Floor,
     pricing: _BilinearPricing,
-    packed: PackedMaster | None,
+    master: Master,
 ) -> Part:
     """Build the result: atoms in units of the levels, with the better proof, of the rounds or of the floor."""
     M = np.int8(problem.levels - 1)
@@ -160,15 +161,15 @@ def _part(
     if proof is None or priced is None or proof.value < floor.value:
         best = floor.proof()
         return Part(atoms, weights, best.nu, best.trees, (best.upper,) * len(best.trees), best.exact, outcome.status)
-    if packed is not None:
+    nu = master.program.lifted(proof.dual)
+    if isinstance(master.program, PackedProgram):
         # The rounds priced sums over the samples that are not quite those of the dual vector in floats.
-        nu = packed.lifted(proof)
         with deadline.unlimited() if is_cheap(problem) else nullcontext():
-            priced = pricing.prove(packed, packed.instance.adjoints(nu))
+            priced = pricing.prove(master, master.instance.adjoints(nu))
         return Part(atoms, weights, nu, priced.trees, priced.uppers, priced.exact, outcome.status)
     trees = tuple(scaled_tree(tree, proof.scale) for tree in priced.trees)
     uppers = tuple(proof.largest(upper) for upper in priced.uppers)
-    return Part(atoms, weights, proof.nu, trees, uppers, priced.exact, outcome.status)
+    return Part(atoms, weights, nu, trees, uppers, priced.exact, outcome.status)
 
 
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:
@@ -223,7 +224,7 @@ class _BilinearPricing:
         ]
         return PricingResult.of(results).atoms
 
-    def __call__(self, master: Restricted, gap: float) -> PricingResult:
+    def __call__(self, master: Master, gap: float) -> PricingResult:
         matrices = master.matrices()
         if is_cheap(self.problem) and len(matrices) <= 2.0 ** (_CHEAP - _hardest(self.problem)):
             return self.prove(master, matrices)
@@ -252,7 +253,7 @@ class _BilinearPricing:
             return self._open or self.floor.exhausted
         return self._open and self._waited >= PATIENCE and promised <= INNER * gap
 
-    def _search(self, master: Restricted, matrices: FloatArray, n_starts: int) -> list[OracleResult]:
+    def _search(self, master: Master, matrices: FloatArray, n_starts: int) -> list[OracleResult]:
         direct = self._direct(master, matrices)
         return [
             direct[k]
@@ -268,13 +269,13 @@ class _BilinearPricing:
             for k, M in enumerate(matrices)
         ]
 
-    def _direct(self, master: Restricted, matrices: FloatArray) -> dict[int, OracleResult]:
+    def _direct(self, master: Master, matrices: FloatArray) -> dict[int, OracleResult]:
         """Price exactly the small and the diagonal matrices of blocks, which need no search."""
         if self.layout is None:
             return {}
         return price_stack(matrices, self.layout, master.instance.dual_radius, max(2, ATOMS // (4 * len(matrices))))
 
-    def _neighbours(self, master: Restricted, k: int) -> FloatArray | None:
+    def _neighbours(self, master: Master, k: int) -> FloatArray | None:
         """Return starts of a search: the sides of an output's most used neurons, and their one-sign neighbours."""
         mine, N = master.atoms.numbers(self.problem.map.n_blocks) == k, self.problem.size
         atoms = master.atoms[mine]
@@ -288,7 +289,7 @@ class _BilinearPricing:
 
     def prove(
         self,
-        master: Restricted,
+        master: Master,
         matrices: FloatArray,
         found: list[OracleResult] | None = None,
         *,
@@ -320,7 +321,7 @@ class _BilinearPricing:
         return proven
 
 
-def _promised(master: Restricted, found: Sequence[OracleResult]) -> float:
+def _promised(master: Master, found: Sequence[OracleResult]) -> float:
     """Compute the relative gap that a proof would leave if no pricing value exceeds those found."""
     return master.gap(max(result.value for result in found))
 

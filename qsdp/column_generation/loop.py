@@ -13,8 +13,9 @@ from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS
 from qsdp._utils.tuning import GAIN, HALVINGS, INNER, NEGLIGIBLE, PROGRESS, ROUGH
 from qsdp.blocks import Layout
+from qsdp.column_generation._row_program import ATOMS, DualProof
 from qsdp.column_generation.atoms import Atoms
-from qsdp.column_generation.master import ATOMS, DualProof, Restricted
+from qsdp.column_generation.master import Master
 from qsdp.pricing import BoundTree, OracleResult
 
 __all__ = ["ATOMS", "Outcome", "PricingResult", "Round", "generate"]
@@ -90,7 +91,7 @@ class Outcome:
 
 
 def generate(
-    master: Restricted,
+    master: Master,
     pricing: Callable[[Any, float], PricingResult],
     *,
     tol: float,
@@ -118,7 +119,7 @@ class _Rounds:
 
     def __init__(
         self,
-        master: Restricted,
+        master: Master,
         pricing: Callable[[Any, float], PricingResult],
         tol: float,
         floor: Callable[[], float],

@@ -14,11 +14,11 @@ from qsdp._utils.progress import progress
 from qsdp._utils.tuning import FIRST_TRY, ROUGH
 from qsdp._utils.validation import RandomState, check_random_state, check_real, check_verbose
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
+from qsdp.column_generation._packed_program import suits_packed
+from qsdp.column_generation._row_program import SharedSums
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.bilinear import Known, Part, bilinear_part, is_cheap, network_of, share_sums
 from qsdp.column_generation.loop import Round
-from qsdp.column_generation.master import SharedSums
-from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
@@ -115,7 +115,7 @@ def column_generation(
                 relaxation = solve_relaxation(problem, verbose=verbose)
             if stopped := relaxation.interrupted:
                 limit.expire()
-        if start is None and not problem.loss.quadratic and PackedMaster.suits(Instance.of(problem)):
+        if start is None and not problem.loss.quadratic and suits_packed(Instance.of(problem)):
             with deadline.fraction(FIRST_TRY):
                 first = column_generation(_quadratic_model(problem), tol=ROUGH, time_limit=None, verbose=verbose)
             start = first.network

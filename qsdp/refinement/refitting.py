@@ -22,7 +22,6 @@ from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.bilinear import network_of
 from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Master, SharedSums
-from qsdp.column_generation.packed import PackedMaster
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError
@@ -178,9 +177,7 @@ def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) 
     for k, one in enumerate(ones):
         with deadline.fraction(1.0 / (len(ones) - k)):
             instance, report = _instance(one), functools.partial(bar.gap, part=k, parts=len(ones))
-            suits = PackedMaster.suits(instance)
-            master = PackedMaster(instance, shared, k) if suits else Master(instance, shared, k)
-            parts.append(_support(network, master, tol, report))
+            parts.append(_support(network, Master(instance, shared, k), tol, report))
     atoms = parts[0][0] if len(parts) == 1 else Atoms.of_outputs([part for part, _ in parts])
     return network_of(problem, atoms, np.concatenate([weight for _, weight in parts]))
 
@@ -247,7 +244,7 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> Fl
 
 def _support(
     network: Any,
-    master: Master | PackedMaster,
+    master: Master,
     tol: float,
     report: Callable[[Round], None],
 ) -> tuple[Atoms, FloatArray]:

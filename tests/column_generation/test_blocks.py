@@ -16,9 +16,9 @@ import qsdp
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp.certificates.proof import tree_bound
-from qsdp.column_generation import bilinear, packed, train
-from qsdp.column_generation.master import SharedSums
-from qsdp.column_generation.packed import PackedMaster
+from qsdp.column_generation import _packed_program, bilinear, train
+from qsdp.column_generation._packed_program import suits_packed
+from qsdp.column_generation.master import Master, SharedSums
 from qsdp.column_generation.restricted import nonnegative_minimum
 from qsdp.forms import FormMap
 from qsdp.pricing import price_stack
@@ -72,7 +72,7 @@ def test_rows_beyond_the_range_of_single_precision(scale: float) -> None:
 def test_weighted_samples_beyond_the_number_of_entries(loss: str) -> None:
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 150)
     problem = random_problem(4, loss, n=150, sample_weight=weights)
-    assert PackedMaster.suits(Instance.of(problem)) == (loss in SMOOTH)
+    assert suits_packed(Instance.of(problem)) == (loss in SMOOTH)
     check(problem)
 
 
@@ -231,13 +231,16 @@ def test_the_gram_matrix_is_computed_once_for_all_outputs(monkeypatch: pytest.Mo
 
 
 def test_columns_replace_sums_that_are_too_inaccurate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "HALF_DIGITS", -math.inf)
+    monkeypatch.setattr(_packed_program, "HALF_DIGITS", -math.inf)
     check(random_problem(3, n=100))
 
 
 def test_columns_are_tried_where_packed_entries_stall(monkeypatch: pytest.MonkeyPatch) -> None:
     # Steps of a huge curvature move nothing.
-    monkeypatch.setattr(packed._SquaredLoss, "hessian", lambda loss, point, columns, images: 1e30 * np.eye(len(images)))
+    def huge(loss: Any, point: Any, columns: Any, images: Any) -> Any:
+        return 1e30 * np.eye(len(images))
+
+    monkeypatch.setattr(_packed_program._SampledLoss, "hessian", huge)
     check(random_problem(3, "cross_entropy", n=100))
 
 
@@ -253,13 +256,14 @@ def test_the_squared_loss_needs_no_sums(monkeypatch: pytest.MonkeyPatch) -> None
 def test_points_have_the_loss_and_slopes_of_the_samples(loss: str) -> None:
     problem = random_problem(2, loss, n=80, sample_weight=np.random.default_rng(2).uniform(0.5, 2.0, 80))
     instance = Instance.of(problem)
-    master = PackedMaster(instance, SharedSums(problem.targets))
-    master._loss.sharpen()
+    master = Master(instance, SharedSums(problem.targets))
+    master.program._loss.sharpen()
     x = 0.1 * np.random.default_rng(3).standard_normal((problem.n_outputs, problem.blocks.n_entries))
-    point, step = master._loss.at(x), 1e-6 * np.random.default_rng(4).standard_normal(x.shape)
-    prediction = master.normal.map.values_of(x)
-    assert point.loss == pytest.approx(master.normal.fit.value(prediction), rel=1e-12)
-    change = master._loss.at(x + step).loss - master._loss.at(x - step).loss
+    point, step = master.program._loss.at(x), 1e-6 * np.random.default_rng(4).standard_normal(x.shape)
+    normal, _ = instance.normalised()
+    prediction = normal.map.values_of(x)
+    assert point.loss == pytest.approx(normal.fit.value(prediction), rel=1e-12)
+    change = master.program._loss.at(x + step).loss - master.program._loss.at(x - step).loss
     assert change == pytest.approx(2.0 * float(np.vdot(point.gradient, step)), rel=1e-5)
 
 
@@ -267,14 +271,14 @@ def test_points_have_the_loss_and_slopes_of_the_samples(loss: str) -> None:
 def test_passes_in_single_precision_are_close_and_end_with_a_fine_tolerance(loss: str) -> None:
     problem = random_problem(2, loss, n=80)
     instance = Instance.of(problem)
-    master = PackedMaster(instance, SharedSums(problem.targets))
+    master = Master(instance, SharedSums(problem.targets))
     x = 0.1 * np.random.default_rng(3).standard_normal((problem.n_outputs, problem.blocks.n_entries))
-    rough = master._loss.at(x)
+    rough = master.program._loss.at(x)
     master.solve(1e-2)
-    assert master._loss.at(x).loss == rough.loss
+    assert master.program._loss.at(x).loss == rough.loss
     master.solve(1e-9)
-    exact = master._loss.at(x)
-    assert master._loss.at(x).loss != rough.loss
+    exact = master.program._loss.at(x)
+    assert master.program._loss.at(x).loss != rough.loss
     assert exact.loss == pytest.approx(rough.loss, rel=1e-5)
     assert exact.gradient == pytest.approx(rough.gradient, rel=1e-4, abs=1e-5 * np.abs(exact.gradient).max())
 
@@ -315,14 +319,14 @@ def test_a_time_limit_is_not_spent_on_the_shared_sums_of_each_output(monkeypatch
 
 
 def test_rows_are_sampled_for_second_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "MANY_ROWS", 20)
-    monkeypatch.setattr(packed, "_PER_ATOM", 1)
+    monkeypatch.setattr(_packed_program, "MANY_ROWS", 20)
+    monkeypatch.setattr(_packed_program, "_PER_ATOM", 1)
     for loss in ("cross_entropy", "logistic"):
         check(random_problem(5, loss, n=200))
 
 
 def test_pruning_keeps_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "MOST_SIDE", 40)
+    monkeypatch.setattr(sys.modules[Master.__module__], "MOST_SIDE", 40)
     rng = np.random.default_rng(9)
     blocks = qsdp.Blocks(rng.standard_normal((200, 30)), [4, 4, 4])
     problem = qsdp.TrainingProblem(blocks, rng.standard_normal(200), beta=1.0)

@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem
 from qsdp._utils import deadline
+from qsdp.column_generation._row_program import DualProof
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.loop import PricingResult, generate
-from qsdp.column_generation.master import DualProof, Master
+from qsdp.column_generation.master import Master
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.instance import Instance
 
@@ -174,7 +175,7 @@ def test_objective_and_dual_vector_are_in_the_units_of_the_problem(loss: str, n:
         problem = random_problem(seed, 4, n, loss, beta=0.05, levels=levels, activation=activation)
         master = full_master(problem)
         # Only many samples and the squared loss are reduced to the Gram matrix.
-        assert (master._reduction is not None) == (loss == "squared" and n == 60)
+        assert (master.program._reduction is not None) == (loss == "squared" and n == 60)
         master.solve(1e-10)
         check_units(master, problem, gap=1e-8)
 
@@ -202,7 +203,7 @@ def test_a_target_that_no_network_reaches() -> None:
     noise = rng.standard_normal(300)
     problem = TrainingProblem(X, network.predict(X) + noise, beta=1e-3)
     master = full_master(problem)
-    assert master._constant > 100.0
+    assert master.program._constant > 100.0
     master.solve(1e-12)
     check_units(master, problem, gap=1e-10)
 
@@ -256,9 +257,10 @@ def test_bounds_of_pricing_values() -> None:
             assert master.gap(upper) == pytest.approx((master.objective - proof.value) / master.objective)
             # The dual vector of the bound is feasible, and proves it.
             assert proof.scale * upper + proof.excess <= penalty * (1 + 1e-12)
-            moved = np.abs(problem.map.adjoint(proof.nu[:, 0]) - proof.scale * problem.map.adjoint(nu[:, 0])).sum()
+            lifted = master.program.lifted(proof.dual)
+            moved = np.abs(problem.map.adjoint(lifted[:, 0]) - proof.scale * problem.map.adjoint(nu[:, 0])).sum()
             assert moved <= max(proof.excess, 1e-12 * penalty)
-            value = -problem.loss.conjugate(-proof.nu, problem.targets)
+            value = -problem.loss.conjugate(-lifted, problem.targets)
             assert proof.value == pytest.approx(value, rel=1e-9, abs=1e-9 * at_zero)
         assert master.proof(penalty).value == pytest.approx(master.objective, rel=1e-8)
         assert master.proof(1.1 * penalty).value < master.objective
@@ -309,14 +311,14 @@ def test_pruning_keeps_what_is_used(n: int, memory: bool, monkeypatch: pytest.Mo
     assert len(master.atoms) == size
     if memory:
         # Half of it holds forty columns and three copies of them.
-        most = 2.0 * 40 * 4 * master._columns[:, :1].nbytes
+        most = 2.0 * 40 * 4 * master.program.columns[:1].nbytes
         monkeypatch.setattr(sys.modules[Master.__module__], "main_memory", lambda: most)
     else:
         monkeypatch.setattr(sys.modules[Master.__module__], "MOST_SIDE", 40)
     master.prune()
     assert len(used) < len(master.atoms) <= 40 < size
     assert used <= set(master.atoms.keys())
-    assert len(master.weights) == master._columns.shape[1] == len(master.atoms)
+    assert len(master.weights) == len(master.program.columns) == len(master.atoms)
     master.solve(1e-9)
     assert master.objective == pytest.approx(before, rel=1e-8)
     check_units(master, problem, gap=1e-8)
@@ -387,7 +389,8 @@ def test_the_dual_vector_is_pulled_to_that_of_a_proof_and_released(n: int) -> No
     own, best = master.nu, master.proof(largest())
     master.centre_on(best)
     before = master.pull()
-    assert master.nu == pytest.approx(0.5 * (best.nu + own), rel=1e-9, abs=1e-12 * np.abs(own).max())
+    centre = master.program.lifted(best.dual)
+    assert master.nu == pytest.approx(0.5 * (centre + own), rel=1e-9, abs=1e-12 * np.abs(own).max())
     assert 0.0 < master.proof(largest()).value <= global_optimum(problem).upper * (1.0 + 1e-9)
     master.release(before)
     assert np.array_equal(master.nu, own)

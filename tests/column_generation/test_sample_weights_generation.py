@@ -12,7 +12,7 @@ from brute_force import Pinball, global_optimum, random_problem, random_vector_p
 
 import qsdp
 from qsdp import TrainingProblem
-from qsdp.column_generation import column_generation, master
+from qsdp.column_generation import _row_program, column_generation
 from qsdp.column_generation.restricted import solve_restricted
 from qsdp.exceptions import SolverError
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Loss, get_loss
@@ -131,7 +131,7 @@ def test_weights_are_repeated_rows(loss: str, vector: bool) -> None:
 @pytest.mark.parametrize("rows", ["gram", "all"])
 def test_reductions_of_weighted_samples(rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if rows != "gram":
-        monkeypatch.setattr(master.Reduction, "applies", lambda instance: False)
+        monkeypatch.setattr(_row_program.Reduction, "applies", lambda instance: False)
     rng = np.random.default_rng(0)
     problem = random_problem(1, 4, 60, activation="relu_like")
     w = rng.uniform(0.01, 5.0, 60)

@@ -1,11 +1,12 @@
 """Convex problem of the second layer for fixed neurons, by dense interior-point and Newton methods."""
 
-from qsdp.column_generation.restricted._best import RestrictedSolution, predict
+from qsdp.column_generation.restricted._best import RestrictedSolution
 from qsdp.column_generation.restricted._nonnegative import nonnegative_minimum
 from qsdp.column_generation.restricted._smooth import (
     Columns,
     Evaluated,
     SmoothProblem,
+    ValueLoss,
     curvature_matrix,
     sampling_chances,
 )
@@ -17,11 +18,11 @@ __all__ = [
     "Evaluated",
     "RestrictedSolution",
     "SmoothProblem",
+    "ValueLoss",
     "check_solvable",
     "curvature_matrix",
     "is_solvable",
     "nonnegative_minimum",
-    "predict",
     "sampling_chances",
     "solve_restricted",
     "sparsify",

@@ -5,24 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from qsdp._utils.tuning import PATIENCE, PROGRESS
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
 
-__all__ = ["Best", "RestrictedSolution", "predict"]
-
-
-def predict(F: FloatArray, weights: FloatArray, target: FloatArray, outputs: npt.NDArray[np.intp] | None) -> FloatArray:
-    """Compute the predictions (n, C): for each output, the weighted sum of the columns that feed it."""
-    if outputs is None:
-        return (F @ weights)[:, None]
-    prediction = np.zeros_like(target)
-    for output in range(prediction.shape[1]):
-        mine = outputs == output
-        prediction[:, output] = F[:, mine] @ weights[mine]
-    return prediction
+__all__ = ["Best", "RestrictedSolution"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ outputs. The coordinates are the values on the samples or, on blocks, packed ent
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,8 @@ from qsdp.losses import Curvature, DataFit
 __all__ = [
     "Columns",
     "Evaluated",
-    "SmoothLoss",
     "SmoothProblem",
+    "ValueLoss",
     "curvature_matrix",
     "sampling_chances",
     "solve_smooth",
@@ -92,58 +92,47 @@ class Evaluated:
     nu: FloatArray | None = None
 
 
-class SmoothLoss(Protocol):
-    """Smooth loss of networks in coordinates."""
-
-    #: Number of steps for which second derivatives are used, and whether gradients have rounding errors of sums.
-    kept: int
-    inexact: bool
-
-    def at(self, x: FloatArray) -> Evaluated:
-        """Evaluate the loss at the coordinates of a network."""
-
-    def bound(self, point: Evaluated, largest: float) -> tuple[float, float]:
-        """Maximise the dual value over multiples up to `largest` of minus the gradient; return it and the multiple."""
-
-    def refine(self) -> bool:
-        """Make second derivatives more accurate; return whether that is possible."""
-
-    def images(self, vectors: FloatArray) -> FloatArray:
-        """Precompute the part of `hessian` that depends only on vectors (k, r), one row for each."""
-
-    def hessian(self, point: Evaluated, columns: Columns, images: FloatArray) -> FloatArray:
-        """Compute the second derivatives (k, k), or an approximation, along columns."""
-
-
 class ValueLoss:
-    """Loss of the values on the samples."""
+    """Smooth loss of the values of networks on the samples; base class of losses in other coordinates."""
 
-    kept, inexact = 1, False
+    #: Number of steps for which second derivatives are used.
+    kept = 1
+    #: Whether gradients have the rounding errors of sums over many samples.
+    inexact = False
 
     def __init__(self, fit: DataFit) -> None:
         self._fit = fit
 
     def at(self, x: FloatArray) -> Evaluated:
+        """Evaluate the loss at the coordinates of a network."""
         prediction = x.T
         gradient = self._fit.gradient(prediction)
         return Evaluated(x, self._fit.value(prediction), gradient.T, prediction, -gradient)
 
     def bound(self, point: Evaluated, largest: float) -> tuple[float, float]:
+        """Maximise the dual value over multiples up to `largest` of minus the gradient; return it and the multiple."""
         assert point.nu is not None
         # Near the optimum, the best multiple is one or the largest feasible one.
         scale = min(1.0, largest)
         return self._fit.dual_value(scale * self._fit.project(point.nu)), scale
 
-    def refine(self) -> bool:
-        return False
-
     def images(self, vectors: FloatArray) -> FloatArray:
+        """Precompute the part of `hessian` that depends only on vectors (k, r), one row for each."""
         return np.zeros((len(vectors), 0))
 
     def hessian(self, point: Evaluated, columns: Columns, images: FloatArray) -> FloatArray:
+        """Compute the second derivatives (k, k), or an approximation, along columns."""
         assert point.prediction is not None
         outputs = self._fit.coupled_outputs(columns.outputs)
         return curvature_matrix(columns.vectors.T, self._fit.curvature(point.prediction), outputs)
+
+    def refine(self) -> bool:
+        """Make second derivatives more accurate; return whether that is possible."""
+        return False
+
+    def sharpen(self) -> bool:
+        """Evaluate in double precision from now on; return whether that changes anything."""
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +141,7 @@ class SmoothProblem:
 
     Attributes
     ----------
-    loss : SmoothLoss
+    loss : ValueLoss
         L.
     columns : Columns
         :math:`f_j`.
@@ -161,7 +150,7 @@ class SmoothProblem:
     penalties : ndarray of shape (k,)
     """
 
-    loss: SmoothLoss
+    loss: ValueLoss
     columns: Columns
     images: FloatArray
     penalties: FloatArray
