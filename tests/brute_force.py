@@ -200,7 +200,6 @@ class Pinball(PiecewiseQuadratic):
     name: ClassVar[str] = "pinball"
     smooth: ClassVar[bool] = False
     bounded_dual: ClassVar[bool] = True
-    cones: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def lipschitz(self) -> float:

@@ -26,10 +26,9 @@ class Pinball(PiecewiseQuadratic):
     q: float = 0.5
 
     name: ClassVar[str] = "pinball"
-    # A kink at t = y, slopes q - 1 and q, and linear inequalities.
+    # A kink at t = y, and slopes q - 1 and q.
     smooth: ClassVar[bool] = False
     bounded_dual: ClassVar[bool] = True
-    cones: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def lipschitz(self) -> float:

@@ -20,12 +20,7 @@ from qsdp.losses import PiecewiseQuadratic
 @dataclass(frozen=True)
 class Pinball(PiecewiseQuadratic):
     q: float = 0.5
-    name, smooth, bounded_dual, cones = (
-        "pinball",
-        False,
-        True,
-        frozenset(),
-    )
+    name, smooth, bounded_dual = "pinball", False, True
     lipschitz = property(lambda self: max(self.q, 1 - self.q))
 
     def interval(self, target):

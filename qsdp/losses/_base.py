@@ -103,8 +103,6 @@ class Loss(abc.ABC):
         True only for :math:`(t - y)^2`, where the data enter through their Gram matrix.
     probabilistic : bool
         True if outputs are log odds, so that a classifier can predict probabilities.
-    cones : frozenset of str
-        Cones that a conic solver needs in addition to linear inequalities: "quadratic", "exponential" or none.
 
     Examples
     --------
@@ -119,7 +117,6 @@ class Loss(abc.ABC):
     labels: ClassVar[bool] = False
     smooth: ClassVar[bool]
     bounded_dual: ClassVar[bool]
-    cones: ClassVar[frozenset[str]]
     coupled: ClassVar[bool] = False
     quadratic: ClassVar[bool] = False
     probabilistic: ClassVar[bool] = False

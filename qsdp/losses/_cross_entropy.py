@@ -31,7 +31,6 @@ class CrossEntropy(ClassLoss):
     name: ClassVar[str] = "cross_entropy"
     smooth: ClassVar[bool] = True
     bounded_dual: ClassVar[bool] = True
-    cones: ClassVar[frozenset[str]] = frozenset({"exponential"})
     coupled: ClassVar[bool] = True
     probabilistic: ClassVar[bool] = True
 

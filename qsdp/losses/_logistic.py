@@ -26,7 +26,6 @@ class Logistic(ClassLoss):
     probabilistic: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
     bounded_dual: ClassVar[bool] = True
-    cones: ClassVar[frozenset[str]] = frozenset({"exponential"})
 
     @property
     def lipschitz(self) -> float:

@@ -162,7 +162,6 @@ class Squared(PiecewiseQuadratic):
     smooth: ClassVar[bool] = True
     bounded_dual: ClassVar[bool] = False
     quadratic: ClassVar[bool] = True
-    cones: ClassVar[frozenset[str]] = frozenset({"quadratic"})
     inverse_curvature: ClassVar[float] = 0.5
 
     @property
@@ -223,7 +222,6 @@ class Absolute(PiecewiseQuadratic):
     name: ClassVar[str] = "absolute"
     smooth: ClassVar[bool] = False
     bounded_dual: ClassVar[bool] = True
-    cones: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def lipschitz(self) -> float:
@@ -265,7 +263,6 @@ class Huber(PiecewiseQuadratic):
     name: ClassVar[str] = "huber"
     smooth: ClassVar[bool] = True
     bounded_dual: ClassVar[bool] = True
-    cones: ClassVar[frozenset[str]] = frozenset({"quadratic"})
     inverse_curvature: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
@@ -304,7 +301,6 @@ class Hinge(_MarginLoss):
     name: ClassVar[str] = "hinge"
     smooth: ClassVar[bool] = False
     bounded_dual: ClassVar[bool] = True
-    cones: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def lipschitz(self) -> float:
@@ -333,7 +329,6 @@ class SquaredHinge(_MarginLoss):
     name: ClassVar[str] = "squared_hinge"
     smooth: ClassVar[bool] = True
     bounded_dual: ClassVar[bool] = False
-    cones: ClassVar[frozenset[str]] = frozenset({"quadratic"})
     inverse_curvature: ClassVar[float] = 0.5
 
     @property

@@ -32,7 +32,6 @@ class Softplus(Loss):
     labels: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
     bounded_dual: ClassVar[bool] = True
-    cones: ClassVar[frozenset[str]] = frozenset({"exponential"})
     lipschitz = 1.0  # type: ignore[assignment]
     inner: ClassVar[Loss] = Logistic()
 

@@ -248,15 +248,6 @@ def test_expression_is_convex_and_equals_the_value(n_classes: int) -> None:
     assert float(expression.value) == pytest.approx(LOSS.value(t, y), rel=1e-12)
 
 
-def test_cones_are_those_cvxpy_needs() -> None:
-    variable = cp.Variable((2, 3))
-    problem = cp.Problem(cp.Minimize(LOSS.expression(variable, np.eye(3)[:2])), [variable <= 9.0])
-    data, *_ = problem.get_problem_data(cp.SCS, solver_opts={"use_quad_obj": False})
-    assert data["dims"].exp
-    assert not data["dims"].soc
-    assert LOSS.cones == {"exponential"}
-
-
 @FUZZ
 @given(seed=seeds, n_classes=classes, size=sizes)
 def test_lipschitz_constant(seed: int, n_classes: int, size: float) -> None:

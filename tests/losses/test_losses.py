@@ -408,17 +408,6 @@ def test_expression_is_convex_and_equals_the_value(loss):
     assert float(expression.value) == pytest.approx(loss.value(t, y), rel=1e-12)
 
 
-@every_loss
-def test_cones_are_those_cvxpy_needs(loss):
-    variable = cp.Variable(2)
-    # CVXPY 1.9 offers SCS no unconstrained problem that it takes for piecewise linear, hence the bound.
-    problem = cp.Problem(cp.Minimize(loss.expression(variable, np.array([1.0, -1.0]))), [variable <= 9.0])
-    data, *_ = problem.get_problem_data(cp.SCS, solver_opts={"use_quad_obj": False})
-    needed = {"quadratic"} if data["dims"].soc else set()
-    needed |= {"exponential"} if data["dims"].exp else set()
-    assert loss.cones == needed
-
-
 # Scaling, targets, names
 
 

@@ -287,10 +287,10 @@ class TestRegistry:
 
     def test_auto_takes_the_first_that_can_what_ours_cannot(self, monkeypatch):
         problem, logistic = random_problem(0, 2, 4), random_problem(0, 2, 4, loss="logistic")
-        limited = replace(BACKENDS["clarabel"], cones=frozenset({"quadratic"}))
+        limited = replace(BACKENDS["clarabel"], unfit=lambda loss: "no exponentials" if loss.labels else None)
         monkeypatch.setattr("qsdp.relaxation.backends.BACKENDS", {"clarabel": limited})
         assert choice("auto", problem) == "clarabel"
-        with pytest.raises(UnavailableSolverError, match="no exponential cone"):
+        with pytest.raises(UnavailableSolverError, match="'logistic': it requires no exponentials"):
             choice("auto", logistic)
 
     def test_solvers_through_cvxpy_take_no_callback(self):

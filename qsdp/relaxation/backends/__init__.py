@@ -146,12 +146,10 @@ def _operations(backend: Backend, instance: Instance, settings: Settings) -> flo
 
 def _cannot(backend: Backend, loss: Loss) -> str | None:
     """Return the reason why the back end cannot handle the loss, or None if it can."""
-    if backend.unfit is not None and (needed := backend.unfit(loss)) is not None:
-        return f"solver {backend.name!r} does not support loss {loss.name!r}: it requires {needed}"
-    if lacking := sorted(loss.cones - backend.cones):
-        able = ", ".join(repr(name) for name, other in BACKENDS.items() if loss.cones <= other.cones)
-        return f"solver {backend.name!r} has no {lacking[0]} cone, which loss {loss.name!r} needs; use {able}"
-    return None
+    needed = backend.unfit(loss) if backend.unfit else None
+    return (
+        None if needed is None else f"solver {backend.name!r} does not support loss {loss.name!r}: it requires {needed}"
+    )
 
 
 def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | None:

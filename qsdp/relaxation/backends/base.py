@@ -25,8 +25,6 @@ class Backend:
         Maps a normalised instance and settings to candidates. Solvers through CVXPY also take a `ReducedInstance`.
     package, install : str
         Module that must be importable, and the command that installs it.
-    cones : frozenset of str
-        Cones that it can express besides linear and semidefinite ones: "quadratic", "exponential".
     time_limit : bool
         Whether it supports a time limit.
     needs : frozenset of str
@@ -37,15 +35,14 @@ class Backend:
         For built-in methods: estimates the floating-point operations needed to solve an instance to a tolerance, or
         infinity if memory does not suffice. "auto" compares these.
     unfit : callable or None
-        Returns what a loss lacks, such as "second derivatives (`curvature`)", or None. Without this function, `cones`
-        alone decides.
+        Returns what a loss lacks, such as "second derivatives (`curvature`)", or None. Without this function, every
+        loss is supported.
     """
 
     name: str
     solve: Callable[[Any, Settings], RawSolution]
     package: str = "qsdp"
     install: str = ""
-    cones: frozenset[str] = frozenset({"quadratic", "exponential"})
     time_limit: bool = True
     needs: frozenset[str] = frozenset()
     licence: Callable[[], str | None] | None = None
