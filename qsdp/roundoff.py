@@ -52,6 +52,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,6 +70,7 @@ __all__ = [
     "PackedRows",
     "ScaledRows",
     "SumRounding",
+    "dominating_shift",
     "exact_product",
     "gamma",
     "rounded_down",
@@ -178,7 +180,9 @@ class ScaledRows:
         roundings = gamma(step + -(-n // step) + 12)
         r = MARGIN * float((roundings * np.abs(nu) + defects) @ sizes)
         largest = max(abs(a), abs(half_b), abs(c))
-        return 0.5 * (M + M.T), r + n * N * N * (largest * _UNDERFLOW + LEAST)
+        # Products of zeros do not underflow.
+        lost = n * N * N * (largest * _UNDERFLOW + LEAST) if lifted or np.any(rows) else 0.0
+        return 0.5 * (M + M.T), r + lost
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +197,7 @@ class PackedRows:
     def matrices(self, nu: FloatArray, defects: FloatArray) -> list[tuple[FloatArray, float]]:
         r"""Return for each block :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`."""
         sums, errors = np.zeros((2, self.layout.n_entries))
+        used = np.zeros(self.layout.n_entries, dtype=bool)
         n = len(self.rows)
         step = max(1, math.isqrt(n))
         # Two of the twelve roundings are those of a factor and of the product with it.
@@ -202,8 +207,10 @@ class PackedRows:
             part = np.ldexp(self.rows[some].astype(np.float64), -self.exponent)
             sums += nu[some] @ part
             errors += roundings[some] @ np.abs(part)
-        # Products and entries below the smallest floats are lost.
+            used |= part.any(axis=0)
+        # Products and entries below the smallest floats are lost; products of zeros are not.
         lost = np.abs(self.factors) * np.ldexp(errors + n * _UNDERFLOW, self.exponent) + LEAST
+        lost[~used] = 0.0
         blocks = MARGIN * np.add.reduceat(self.layout.counts * lost, self.layout.starts[:-1])
         entries = np.ldexp(sums, self.exponent) * self.factors
         return list(zip(self.layout.matrices(entries[None]), blocks.tolist(), strict=True))
@@ -272,6 +279,27 @@ def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None, attempts:
     added = np.nextafter(shifted.diagonal() - diagonal, np.inf)
     total: FloatArray = np.nextafter(added + MARGIN * defect / roots, np.inf)
     return np.where(np.isfinite(total), total, math.inf)
+
+
+def dominating_shift(
+    M: FloatArray, z: FloatArray, signs: Sequence[float] = (1.0, -1.0), attempts: int = ATTEMPTS
+) -> FloatArray:
+    r"""Compute :math:`d \ge 0` such that :math:`\mathrm{Diag}(z + d) - s M` is proven semidefinite for both signs s.
+
+    The shift of an indefinite matrix is proportional to z, which is positive. See `semidefinite_shift`.
+    """
+    if not np.any(M):
+        return np.zeros(len(z))
+    total, diagonal = np.zeros(len(z)), np.diag_indices(len(z))
+    for sign in signs:
+        A = -M if sign > 0.0 else M.copy()
+        A[diagonal] += z
+        np.maximum(total, semidefinite_shift(A, np.sqrt(z), attempts), out=total)
+        if not np.all(total < math.inf):
+            return np.full(len(z), math.inf)
+    # The differences on the diagonal were rounded.
+    shift: FloatArray = np.nextafter(total + 2.0 * UNIT * (z + np.abs(M.diagonal())), np.inf)
+    return shift
 
 
 def _missing(A: FloatArray, w: FloatArray) -> float:

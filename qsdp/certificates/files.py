@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.files import check_path, write_whole
-from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_choice, check_numbers, own, read_only
@@ -98,6 +98,11 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
     tolerance = _tolerance(objective, fit)
     if problem.objective_rounding(network) <= tolerance < np.inf:
         return
+    # Predictions and their differences from targets are rounded to doubles, however exactly they are computed.
+    outputs = problem.outputs(network)
+    rounding = fit.rounding(outputs, 4.0 * EPS * (np.abs(outputs) + np.abs(fit.target)).max(axis=1))
+    if not rounding <= tolerance:
+        raise InvalidInputError(_UNCERTAIN.format(objective, rounding))
     # Worst cases rarely occur, so objectives summed in other orders decide.
     order = slice(None, None, -1)
     backwards = network.with_weights(network.U[order], network.V[order], network.alpha[order], order)

@@ -235,6 +235,8 @@ def tree_bound(M: FloatArray, tree: BoundTree, exponent: int = 0) -> float:
     M is exact. The structure of the tree is checked.
     """
     check_tree(tree, len(M))
+    if not np.any(M):
+        return 0.0
     if not np.all(np.isfinite(M)):
         return math.inf
     # Overflow proves nothing, and shows as infinity or NaN.

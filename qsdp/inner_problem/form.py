@@ -13,7 +13,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import EPS
 from qsdp._utils.tuning import INNER, MOST_STEPS
 from qsdp._utils.validation import FloatArray
-from qsdp.roundoff import semidefinite_shift
+from qsdp.roundoff import dominating_shift
 
 __all__ = ["Certifier", "Form", "embedded", "supported"]
 
@@ -100,17 +100,14 @@ class Certifier:
 
     def _prove(self, z: FloatArray) -> bool:
         """Try to prove z, and store it if it is the best; return whether it was proven."""
-        M, added = self.form.matrix, np.zeros(len(z))
-        diagonal = z - M.diagonal()
-        if not float(min(z.min(), diagonal.min())) > 0.0:
+        if not float(z.min()) > 0.0:
             return False
-        for A in (-M, M.copy()) if self.form.paired else (-M,):
-            A[np.diag_indices(len(A))] += z
-            added = np.maximum(added, semidefinite_shift(A, np.sqrt(z), attempts=1))
-            if not np.all(added < np.inf):
-                return False
-        # The differences on the diagonal were rounded.
-        proven = _up(z + added + 2.0 * EPS * (z + np.abs(M.diagonal())))
+        signs = (1.0, -1.0) if self.form.paired else (1.0,)
+        # A diagonal that is not dominating up to rounding is not worth a decomposition.
+        added = dominating_shift(self.form.matrix, z, signs, attempts=1)
+        if not np.all(added < np.inf):
+            return False
+        proven = _up(z + added)
         if float(proven.sum()) < self.bound:
             self.z = proven
         return True

@@ -21,6 +21,7 @@ from qsdp._utils.numeric import EPS, HALF_DIGITS, MARGIN, ROUNDING
 from qsdp._utils.tuning import GAIN, INNER, NEGLIGIBLE, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
+from qsdp.roundoff import semidefinite_shift
 
 __all__ = ["free_matrix", "homogenized", "root_shift", "shift_bound", "tighten"]
 
@@ -44,23 +45,15 @@ def free_matrix(rows: FloatArray) -> FloatArray:
 
 
 def shift_bound(B: FloatArray, z: FloatArray) -> float:
-    r"""Compute :math:`\sum_j z_j` plus the trace of a multiple of I that makes ``Diag(z) - B`` semidefinite.
+    r"""Compute :math:`\sum_j z_j` plus the trace of a diagonal that makes ``Diag(z) - B`` semidefinite.
 
     No :math:`x^T B x` with :math:`x_j^2 = 1` exceeds it, with the rounding of this computation included.
     """
-    A = np.diag(z) - B
-    trace = float(np.abs(A.diagonal()).sum()) + float(np.abs(B).max())
-    # A Cholesky factorisation that succeeds in floating point proves A >= -gamma tr(A).
-    proven = (len(A) + 10) * EPS * trace
-    lift = 4.0 * proven
-    A[np.diag_indices(len(A))] += lift
-    if dpotrf(A, lower=True)[1] == 0:
-        missing = lift + proven
-    else:
-        A[np.diag_indices(len(A))] -= lift
-        spectrum = scipy.linalg.eigvalsh(A, check_finite=False)
-        missing = max(0.0, -float(spectrum[0])) + 10.0 * len(A) * EPS * float(np.abs(spectrum).max())
-    return float(z.sum()) + (len(z) * missing + 2.0 * EPS * len(z) * float(np.abs(z).sum()))
+    A = -B
+    A[np.diag_indices(len(A))] += z
+    shift = semidefinite_shift(A)
+    # The sums, and differences on the diagonal, are rounded.
+    return float(z.sum() + shift.sum()) + 2.0 * EPS * len(z) * float(np.abs(z).sum() + np.abs(B.diagonal()).sum())
 
 
 def root_shift(M: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ from qsdp.inner_problem import dominating_weights
 from qsdp.losses import DataFit
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.instance import Instance, LinearInstance
-from qsdp.relaxation.spectra import upper_spectral_bound
+from qsdp.relaxation.spectra import multiple_of, proven_weights
 
 __all__ = [
     "DualBound",
@@ -71,7 +71,7 @@ def best_dual_bound(
 
     For any :math:`\nu` with :math:`\tau(\nu) = \max_{u,v} u^T M_\nu v \le \beta D`, where
     :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i`, weak duality gives :math:`p_b^* \ge -\ell^*(-\nu)`. Every
-    candidate is moved into the domain of the conjugate, bounded by `spectral_bound` and scaled to
+    candidate is moved into the domain of the conjugate, bounded by `proven_weights` and scaled to
     feasibility; no solver is trusted.
 
     Parameters
@@ -116,12 +116,12 @@ def instance_bound(
             _tightest(instance, M, own, [z[k] for z in usable], exhaustive=exhaustive)
             for k, (M, own) in enumerate(zip(instance.adjoints(nu), instance.duals_of_matrices(nu), strict=True))
         ]
-        uppers = [t * float(z.sum()) for t, z in proofs]
+        uppers = [math.nextafter(math.fsum(z), math.inf) for z in proofs]
         scale = best_scale(instance.fit, nu, largest_scale(instance, nu, uppers))
         scale = feasible_scale(instance, nu, uppers, scale)
         value = instance.guarded_dual_value(scale * nu)
         if value > best.value:
-            best = DualBound(value, scale * nu, np.stack([scale * t * z for t, z in proofs]))
+            best = DualBound(value, scale * nu, np.stack([scale * z for z in proofs]))
     return best
 
 
@@ -137,8 +137,8 @@ def _is_usable(candidate: FloatArray, shape: tuple[int, ...]) -> bool:
 
 def _tightest(
     instance: Instance, M: FloatArray, nu: FloatArray, weights: Sequence[FloatArray], *, exhaustive: bool
-) -> tuple[float, FloatArray]:
-    """Return t and z with the smallest ``t sum(z)`` such that ``Diag(t z)`` dominates the matrix M of nu."""
+) -> FloatArray:
+    """Return proven weights z of nearly the smallest sum for which ``Diag(z)`` dominates the matrix M of nu."""
 
     def choices() -> Iterator[FloatArray]:
         row_sums, ones = np.abs(M).sum(axis=1), np.ones(instance.size)
@@ -153,10 +153,10 @@ def _tightest(
             # to three of the decompositions above. A tolerance of 1e-4 gains less than 0.1 %.
             yield from _raised(dominating_weights(M, tol=SMALL), _FLOORS[:1])
 
-    pairs = [(upper_spectral_bound(instance.map, M, nu, z), z) for z in choices()]
+    pairs = [(multiple_of(instance.map, M, nu, z), z) for z in choices()]
     t, z = min(pairs, key=lambda pair: pair[0] * float(pair[1].sum()))
     # z must be positive even if M vanishes.
-    return max(t, EPS * instance.dual_radius / float(z.sum())), z
+    return proven_weights(instance.map, M, nu, z, max(t, EPS * instance.dual_radius / float(z.sum())))
 
 
 def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:

@@ -16,15 +16,17 @@ from qsdp._utils.symmetric import eigenvalues, symmetric_part
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import COLUMNS, DataMap
 from qsdp.lifting import QuadraticMap
+from qsdp.roundoff import dominating_shift
 
 __all__ = [
     "decomposed",
     "dominating",
     "few_rows",
+    "multiple_of",
+    "proven_weights",
     "row_dominating",
     "row_spectrum",
     "spectral_bound",
-    "upper_spectral_bound",
 ]
 
 
@@ -51,16 +53,24 @@ def row_dominating(data: DataMap, nu: FloatArray, z: FloatArray) -> float:
     return _largest_eigenvalue(triangle, core)
 
 
-def upper_spectral_bound(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatArray) -> float:
-    """Compute `spectral_bound` of the matrix M of the dual vector `nu`, (n,), and add what rounding can change."""
-    # The errors of the eigenvalues are a modest multiple of N eps, relative to the largest.
-    rounding = 20.0 * EPS * data.size
+def multiple_of(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatArray) -> float:
+    """Compute `spectral_bound` of the matrix M of the dual vector `nu`, (n,), through its rows if they are few."""
+    return row_dominating(data, nu, z) if few_rows(data) else spectral_bound(M, z)
+
+
+def proven_weights(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatArray, t: float) -> FloatArray:
+    """Return weights, nearly t z, for which ``Diag(weights) +- M`` are proven semidefinite; M is that of `nu`, (n,)."""
     if not few_rows(data):
-        return (1.0 + rounding) * spectral_bound(M, z)
+        weights = t * z
+        return weights + dominating_shift(M, weights)
     _, triangle, core = _factored(data, nu, 1.0 / np.sqrt(z))
-    # The terms of the product may cancel, so its errors are relative to their sizes, here bounded by row sums.
+    small = symmetric_part(triangle @ core @ triangle.T)
+    # The terms of the product may cancel, so its errors are relative to their sizes, here bounded by row sums. Those of
+    # the orthogonal factor are a modest multiple of N eps.
     size = _largest_row_sum(triangle @ triangle.T) * _largest_row_sum(core)
-    return _largest_eigenvalue(triangle, core) + rounding * size
+    excess = dominating_shift(small, np.full(len(small), t))
+    weights = (t + float(excess.max()) + 20.0 * EPS * data.size * size) * z
+    return weights
 
 
 def few_rows(data: DataMap) -> bool:

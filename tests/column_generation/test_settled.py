@@ -51,6 +51,20 @@ def test_certificate_of_an_uncertain_objective_is_not_saved(tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
+@pytest.mark.parametrize("loss", ["huber", "cross_entropy"])
+def test_certificate_of_predictions_beyond_doubles_is_not_saved(loss: str, tmp_path: Path) -> None:
+    """Their sums in any order agree, and a checker with twice the digits of a double knows no more."""
+    classes = loss == "cross_entropy"
+    y = [0.0, 1.0] if classes else [4e26, 1.0]
+    problem = qsdp.TrainingProblem([[1e13, 1e13], [1.0, 0.0]], y, beta=1.0, loss=loss)
+    alpha = [[1.0, 1.0]] if classes else [1.0]
+    certificate = qsdp.certify(qsdp.BilinearNetwork([[1, 1]], [[1, 1]], alpha), problem)
+    with pytest.raises(InvalidInputError, match=r"the objective of its network.* is ill-conditioned"):
+        certificate.save(tmp_path / "one.qsdp")
+    assert not list(tmp_path.iterdir())
+
+
 def test_bounds_known_of_a_vector_that_is_projected_afterwards(tmp_path: Path) -> None:
     """Probabilities round to 1e-16, which is much of a dual vector of 1e-10 and far too much beside rows of 1e4."""
     rng = np.random.default_rng(3)

@@ -94,8 +94,8 @@ def test_after_a_limit_one_cheap_certificate_follows(solver, outputs, monkeypatc
         if progress.iteration >= 1:
             scope.expire()
 
-    decompose = bounds.upper_spectral_bound
-    monkeypatch.setattr(bounds, "upper_spectral_bound", lambda *args: decompositions.append(1) or decompose(*args))
+    decompose = bounds.multiple_of
+    monkeypatch.setattr(bounds, "multiple_of", lambda *args: decompositions.append(1) or decompose(*args))
     settings = Settings(1e-9, callback=expire)
     with deadline.within(1e6) as scope:
         relaxation = solve_with(problem, solver, settings)

@@ -74,9 +74,12 @@ def test_the_weights_of_a_bound_dominate_the_whole_matrix(activation: str | None
     close = qsdp.TrainingProblem(rows, np.ones(8), beta=1.0, activation=activation).map
     nu, z = np.repeat([1.0, -1.0], 4), rng.exponential(size=close.size)
     M = close.adjoint(nu)
-    upper = spectra.upper_spectral_bound(close, M, nu, z)
+    t = spectra.multiple_of(close, M, nu, z)
+    weights = spectra.proven_weights(close, M, nu, z, t)
     assert np.abs(M).max() < 1e-4 * np.square(rows).max()
-    assert spectra.spectral_bound(M, z) <= upper <= (1.0 + 1e-4) * spectra.spectral_bound(M, z)
+    exact = spectra.spectral_bound(M, z)
+    assert np.all(exact * z <= weights)
+    assert np.all(weights <= (1.0 + 1e-4) * exact * z)
 
 
 @PROBLEMS

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
-from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import GAIN, HALVINGS, INNER, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import best_scale, entry_rounding
@@ -41,6 +41,7 @@ from qsdp.relaxation.solvers.interior.fits import JoinedFit, SlackFit, fit_of
 from qsdp.relaxation.solvers.interior.method import State, advance
 from qsdp.relaxation.solvers.interior.setup import FactorCache
 from qsdp.relaxation.solvers.interior.solve import cold_start
+from qsdp.roundoff import gamma, semidefinite_shift
 
 __all__ = ["CutBound", "CuttingPlanes"]
 
@@ -250,9 +251,9 @@ def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, 
     dual[:, diagonal, diagonal] += z
     if not np.all(np.isfinite(dual)):
         return None
-    spectra = np.linalg.eigvalsh(dual)
-    size = float(np.abs(spectra).max() + np.abs(z).max())
-    z = z + max(0.0, 20.0 * EPS * (len(z) + len(weights)) * size - float(spectra.min()))
+    # The weighted sums of cuts are rounded, too; row sums of both halves bound them.
+    rounding = gamma(len(weights) + 8) * (np.abs(dual).sum(axis=2).max(axis=0) + np.abs(z).max())
+    z = z + np.maximum(*(semidefinite_shift(half) for half in dual)) + rounding
     tau = float(z.sum() - weights.sum()) + float(entry_rounding(instance.map, nu)[0])
     scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
     value = instance.guarded_dual_value(scale * nu)
