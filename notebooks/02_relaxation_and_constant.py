@@ -260,7 +260,7 @@ def draw(beta=betas[12], m=1000):
         title=rf"$\beta$ = {beta:.3g}, m = {m}",
     )
     left.legend(frameon=False)
-    regulariser = 2 * beta * problem.dimension * relaxation.rho
+    regulariser = 2 * beta * problem.dimension * relaxation.rho[0, 0]
     loss = this.loss.value(outputs, y)
     parts = {
         "loss": (relaxation.objective - regulariser, loss),

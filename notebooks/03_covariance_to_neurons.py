@@ -46,7 +46,8 @@ names = [*data.feature_names, "one"]
 
 problem = qsdp.TrainingProblem(X, y, beta=10)
 relaxation = qsdp.solve_relaxation(problem)
-Z, V = relaxation.Z / relaxation.rho, relaxation.V / relaxation.rho
+rho = relaxation.rho[0, 0]
+Z, V = relaxation.Z[0][0] / rho, relaxation.V[0][0] / rho
 print(relaxation)
 
 # %% [markdown]
@@ -207,7 +208,7 @@ def draw(m=1000, shaping="krivine", seed=0):
         1, 2, figsize=(8, 3.8), layout="constrained"
     )
     left.plot(
-        2 * relaxation.Z.ravel(),
+        2 * relaxation.Z[0].ravel(),
         S.ravel(),
         "o",
         markersize=4,

@@ -194,24 +194,31 @@ class Layout:
         return flat.reshape(-1, self.side, self.side)
 
     def check_matrices(self, name: str, matrices: Any, n_outputs: int) -> list[FloatArray]:
-        """Check a list over blocks of finite arrays (C, N_r, N_r), and return them as float64."""
+        """Check a list over blocks of finite arrays, see `stack`, and return them as float64."""
+        if not isinstance(matrices, (list, tuple)):
+            raise InvalidTypeError(f"{name} must be a list with an array for each block; got {type(matrices).__name__}")
         arrays = [check_numbers(name, array, "(C, N, N) for each block") for array in matrices]
-        shapes, given = [(n_outputs, n, n) for n in self.sizes], [array.shape for array in arrays]
+        sides = zip(self.sizes, self.linear, strict=True)
+        shapes, given = [(n_outputs, n) if flat else (n_outputs, n, n) for n, flat in sides], [a.shape for a in arrays]
         if given != shapes:
             raise InvalidInputError(f"{name} must have arrays of shapes {shapes}; got {given}")
         return arrays
 
     def stack(self, parts: Sequence[FloatArray]) -> FloatArray:
-        """Combine the matrices of each block, arrays (C, N_r, N_r), into a stack (C R, N, N)."""
+        """Combine arrays over blocks, (C, N_r, N_r) or (C, N_r) for linear blocks, into a stack (C R, N, N)."""
         whole = np.zeros((len(parts[0]), self.n_blocks, self.side, self.side))
-        for r, part in enumerate(parts):
-            whole[:, r, : self.sizes[r], : self.sizes[r]] = part
+        for r, (part, n) in enumerate(zip(parts, self.sizes, strict=True)):
+            if self.linear[r]:
+                whole[:, r, np.arange(n), np.arange(n)] = part
+            else:
+                whole[:, r, :n, :n] = part
         return whole.reshape(-1, self.side, self.side)
 
     def unstack(self, stack: FloatArray) -> list[FloatArray]:
-        """Split a stack (C R, N, N) into the matrices of each block, arrays (C, N_r, N_r)."""
+        """Split a stack (C R, N, N) into arrays over blocks, (C, N_r, N_r) or (C, N_r) for linear blocks."""
         whole = stack.reshape(-1, self.n_blocks, self.side, self.side)
-        return [whole[:, r, :n, :n] for r, n in enumerate(self.sizes)]
+        parts = [whole[:, r, :n, :n] for r, n in enumerate(self.sizes)]
+        return [part.diagonal(0, 1, 2) if flat else part for part, flat in zip(parts, self.linear, strict=True)]
 
     def products(self, U: FloatArray, V: FloatArray, block: npt.NDArray[np.intp] | None = None) -> FloatArray:
         r"""Compute vectors (k, P) whose inner products with packed entries are the values of neurons.

@@ -484,19 +484,17 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
         Parameters
         ----------
-        Z : array-like of shape (N, N), or C of them
-            Need not be symmetric. With blocks, a list over blocks of arrays (C, N_r, N_r).
-        rho : float, or C of them
-            Common bound of the diagonals of V and W; >= 0. With blocks, of shape (C, R).
+        Z : list of array-like
+            For each block, of which data of columns are one, the matrices of all outputs, of shape (C, N_r, N_r), which
+            need not be symmetric; vectors of shape (C, N_r) for a linear block.
+        rho : array-like of shape (C, R)
+            Common bounds of the diagonals of V and W; >= 0.
         """
-        if self.blocks is None:
-            # One block, whose matrices and bounds come with the axis of outputs only if y does.
-            Z, rho = [[Z] if self.scalar else Z], np.reshape(rho, (-1, 1))
         parts = self.map.layout.check_matrices("Z", Z, self.n_outputs)
         radii = check_numbers("rho", rho, "(C, R)")
         if radii.shape != (self.n_outputs, len(parts)) or np.any(radii < 0.0):
             raise InvalidInputError(f"rho must be >= 0 of shape {(self.n_outputs, len(parts))}; got {rho!r:.60}")
-        scaled = [price * 0.5 * (part + part.swapaxes(1, 2)) for price, part in zip(self.prices, parts, strict=True)]
+        scaled = [price * 0.5 * (part + part.swapaxes(1, -1)) for price, part in zip(self.prices, parts, strict=True)]
         prediction = self.relaxed_predictions(self.map.layout.stack(scaled))
         return self.data_fit.value(prediction) + self.relaxed_penalty * float((radii @ self.prices).sum())
 

@@ -90,7 +90,7 @@ def test_moments_are_within_the_constants() -> None:
     covariance = qsdp.shape_covariance(relaxation, "krivine")
     network = qsdp.sample_network(covariance, 200_000, random_state=0)
     U, V = network.U.astype(float), network.V.astype(float)
-    N, mean = covariance.dimension, (2.0 * covariance.constant / math.pi) * relaxation.Z / relaxation.rho
+    N, mean = covariance.dimension, (2.0 * covariance.constant / math.pi) * relaxation.Z[0][0] / relaxation.rho[0, 0]
     second = N * (U.T @ U) / len(U) - mean @ mean.T
     bound = 2.0 * N / math.pi * np.linalg.eigvalsh(np.arcsin(covariance.Q[:N, :N]))[-1]
     assert np.linalg.eigvalsh(second)[-1] <= bound + 0.02 * N

@@ -117,7 +117,9 @@ def test_values_and_multipliers_come_back_in_the_same_meaning(
     nu, prediction = nu[:, 0], program.variables["yhat"].value
     np.testing.assert_allclose(prediction, 2 * np.einsum("ij,jk,ik->i", problem.X, Z, problem.X), atol=1e-6)
     rho = float(program.variables["rho"].value)
-    assert value == pytest.approx(problem.with_beta(share * problem.beta).relaxed_objective(Z, rho), rel=1e-6)
+    assert value == pytest.approx(
+        problem.with_beta(share * problem.beta).relaxed_objective([Z[None]], [[rho]]), rel=1e-6
+    )
     # nu is minus the gradient of the loss, and Diag(z) +- X' diag(nu) X is positive semidefinite (up to
     # the scale of z, which the bound does not use).
     np.testing.assert_allclose(nu, -problem.loss.gradient(prediction, problem.y), atol=1e-5)
@@ -260,14 +262,14 @@ def test_added_constraints_hold_and_the_point_is_feasible_and_certified(
     assert relaxation.solver_status == note
     assert repr(relaxation).endswith(f"; {note})")
     assert note in relaxation._summary().text()
-    assert abs(relaxation.Z[0, 1]) < 1e-7 * relaxation.rho
+    assert abs(relaxation.Z[0][0][0, 1]) < 1e-7 * relaxation.rho[0, 0]
     assert relaxation.predict(X).min() >= -1.0 - 1e-5
     share = 0.5 if build is paper.full_program else 1.0
     own = problem.with_beta(share * problem.beta).relaxed_objective(relaxation.Z, relaxation.rho)
     assert own == pytest.approx(value, rel=1e-6)
-    K = np.block([[relaxation.V, relaxation.Z], [relaxation.Z.T, relaxation.W]])
-    assert np.linalg.eigvalsh(K)[0] >= -1e-12 * relaxation.rho
-    np.testing.assert_allclose(K.diagonal(), relaxation.rho, rtol=1e-12)
+    K = np.block([[relaxation.V[0][0], relaxation.Z[0][0]], [relaxation.Z[0][0].T, relaxation.W[0][0]]])
+    assert np.linalg.eigvalsh(K)[0] >= -1e-12 * relaxation.rho[0, 0]
+    np.testing.assert_allclose(K.diagonal(), relaxation.rho[0, 0], rtol=1e-12)
     # The bound is one for all networks, whatever the constraints do to the multipliers.
     free = qsdp.solve_relaxation(problem, tol=1e-8)
     assert 0.0 < relaxation.lower_bound <= free.objective < relaxation.objective
@@ -465,7 +467,7 @@ def test_a_loss_without_a_conjugate_expression_is_refused() -> None:
 @pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_the_program_of_covariance_shaping_has_the_optimum_zero(activation: object) -> None:
     relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(X, Y, beta=0.5, activation=activation))
-    program, N = paper.shaping_program(relaxation.Z, relaxation.rho), len(relaxation.Z)
+    program, N = paper.shaping_program(relaxation.Z[0][0], relaxation.rho[0, 0]), len(relaxation.Z[0][0])
     assert program.problem.solve(**ACCURATE) == pytest.approx(0.0, abs=1e-7)
     Q = program.variables["Q"].value
     np.testing.assert_allclose(Q[:N, N:], qsdp.shape_covariance(relaxation, "krivine").Q[:N, N:], atol=1e-3)
@@ -496,7 +498,7 @@ def test_every_feasible_triple_has_a_covariance(seed: int) -> None:
 def test_triples_of_a_relaxation_are_shaped_as_the_relaxation_is() -> None:
     relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(X, Y, beta=0.5))
     expected = qsdp.shape_covariance(relaxation, "krivine")
-    shaped = paper.shape(relaxation.Z, relaxation.V, relaxation.W)
+    shaped = paper.shape(relaxation.Z[0][0], relaxation.V[0][0], relaxation.W[0][0])
     assert shaped.rho == pytest.approx(expected.rho, rel=1e-12)
     np.testing.assert_allclose(shaped.Q, expected.Q, atol=1e-12)
 
@@ -552,10 +554,12 @@ def test_algorithm_1_samples_the_printed_relaxation(solver: str, activation: obj
     N, gamma = problem.size, math.log(1.0 + math.sqrt(2.0))
     assert relaxation.rho == pytest.approx(half.rho, rel=1e-3)
     np.testing.assert_allclose(relaxation.predict(X), half.predict(X), atol=1e-2)
-    np.testing.assert_allclose(covariance.Q[:N, N:], np.sin(gamma * relaxation.Z / relaxation.rho), atol=1e-6)
+    np.testing.assert_allclose(
+        covariance.Q[:N, N:], np.sin(gamma * relaxation.Z[0][0] / relaxation.rho[0, 0]), atol=1e-6
+    )
     np.testing.assert_allclose(covariance.Q.diagonal(), 1.0, atol=1e-12)
     assert np.linalg.eigvalsh(covariance.Q)[0] > -1e-12
-    np.testing.assert_allclose(network.alpha, relaxation.rho * math.pi / (300 * gamma), rtol=1e-12)
+    np.testing.assert_allclose(network.alpha, relaxation.rho[0, 0] * math.pi / (300 * gamma), rtol=1e-12)
     again = qsdp.sample_network(covariance, 300, random_state=3)
     np.testing.assert_array_equal(network.U, again.U)
     certificate = qsdp.certify(network, problem, relaxation)
@@ -567,7 +571,7 @@ def test_algorithm_1_divides_neurons_among_outputs_and_leaves_out_zero_outputs()
     network, relaxation, covariances = paper.algorithm_1(problem, 101)
     assert [covariance.rho > 0.0 for covariance in covariances] == [True, False, True]
     assert np.count_nonzero(network.alpha, axis=0).tolist() == [51, 0, 50]
-    assert len(relaxation.Z) == 3
+    assert len(relaxation.Z[0]) == 3
 
 
 def test_algorithm_1_refuses_what_it_cannot_do() -> None:

@@ -239,7 +239,7 @@ def test_more_neurons_come_closer_to_the_relaxation(result: QSDPResult) -> None:
     # The mean of sum alpha u v' is 2 Z, so the error of S falls as 1 / sqrt(m): from 20 to 20000 neurons by
     # a factor of about 32. Asked for is 4. Among 3000 seeds at m = 20 and 300 at m = 20000 the least ratio of
     # any two errors was 6.2, so another generator of numbers fails this with probability below 1e-3.
-    target = 2.0 * result.relaxation.Z
+    target = 2.0 * result.relaxation.Z[0][0]
 
     def error(m: int) -> float:
         return float(np.linalg.norm(result.resample(m, 1).network.quadratic_form - target))

@@ -107,7 +107,7 @@ def test_relaxed_objective_against_loops(loss: Loss) -> None:
             form = sum(row[i] * Z[i, j] * row[j] for i in range(4) for j in range(4))
             terms.append(scalar_loss(loss, float(2 * form), target))
         expected = math.fsum(terms) + 2.0 * problem.beta * 4 * rho
-        assert problem.relaxed_objective(Z, rho) == pytest.approx(expected, rel=1e-12)
+        assert problem.relaxed_objective([Z[None]], [[rho]]) == pytest.approx(expected, rel=1e-12)
         assert problem.relaxed_penalty == pytest.approx(2.0 * problem.beta * 4, rel=1e-15)
 
 
@@ -119,7 +119,7 @@ def test_a_network_of_one_neuron_is_a_relaxed_point(loss: Loss, seed: int) -> No
     problem, network = make(loss, seed, m=1)
     Z = 0.5 * network.alpha[0] * np.outer(network.U[0], network.V[0])
     rho = 0.5 * abs(network.alpha[0])
-    assert problem.relaxed_objective(Z, rho) == pytest.approx(problem.objective(network), rel=1e-12)
+    assert problem.relaxed_objective([Z[None]], [[rho]]) == pytest.approx(problem.objective(network), rel=1e-12)
 
 
 def test_penalty_of_the_zero_network_vanishes_for_every_beta() -> None:
@@ -486,7 +486,7 @@ def test_other_weights_give_the_problem_that_is_built_with_them() -> None:
         lambda problem: qsdp.solve_and_sample(problem.X, problem.y, beta=0),
         lambda problem: qsdp.refit(BilinearNetwork([[1, 1]], [[1, 1]], [0.5]), problem, beta=0),
         lambda problem: qsdp.distill(qsdp.QuadraticForm(np.eye(2)), problem.X, beta=0),
-        lambda problem: qsdp.certify(
+        lambda problem: qsdp.certify_stream(
             BilinearNetwork([[1, 1]], [[1, 1]], [0.5]), [(problem.X, problem.y)], qsdp.solve_relaxation(problem), beta=0
         ),
         lambda problem: qsdp.QuantizedNetworkRegressor(beta=0).fit(problem.X, problem.y),

@@ -70,7 +70,7 @@ def test_mean_of_the_network_is_twice_z(relaxation, method):
     network = qsdp.sample_network(covariance, 200_000, random_state=2)
     products = (network.U[:, :, None] * network.V[:, None, :]).reshape(len(network.U), -1).astype(float)
     total = network.alpha.sum()
-    scores = z_scores(products, (2 * relaxation.Z / total).ravel())
+    scores = z_scores(products, (2 * relaxation.Z[0][0] / total).ravel())
     assert np.abs(scores).max() < largest_z(36, 1e-6)
 
 
@@ -97,7 +97,7 @@ def test_spectral_error_falls_as_one_over_the_root_of_m(relaxation, covariance):
     rng = np.random.default_rng(3)
     errors = [
         [
-            np.linalg.norm((n.U.T * n.alpha) @ n.V.astype(float) - 2 * relaxation.Z, 2)
+            np.linalg.norm((n.U.T * n.alpha) @ n.V.astype(float) - 2 * relaxation.Z[0][0], 2)
             for n in (qsdp.sample_network(covariance, int(m), rng) for _ in range(40))
         ]
         for m in sizes
@@ -258,7 +258,7 @@ def test_weights_are_levels_and_their_mean_is_twice_z(levels, activation, method
         assert np.all(np.abs(weights[:, 4:]) == 1)
     assert network.shared_alpha
     assert network.alpha.sum() == pytest.approx(covariance.total_weight, rel=1e-12)
-    assert_mean_is_twice_z(network.U, network.V, network.alpha, relaxation.Z, problem, 1e-6)
+    assert_mean_is_twice_z(network.U, network.V, network.alpha, relaxation.Z[0][0], problem, 1e-6)
     # Then the mean of the network's predictions is the relaxation's: each row's mean by its own spread.
     U, V = network.U.astype(float), network.V.astype(float)
     outputs = covariance.total_weight * lifted_products(problem, U, V)
@@ -282,7 +282,7 @@ def test_a_wrong_scale_would_be_noticed():
     relaxation = levels_relaxation(3, None)
     network = qsdp.sample_network(qsdp.shape_covariance(relaxation), 60_000, random_state=2)
     products = (network.U[:, :, None].astype(float) * network.V[:, None, :]).reshape(60_000, -1)
-    assert np.abs(sample_z(products, (2 * relaxation.Z / network.alpha.sum()).ravel())).max() > 20
+    assert np.abs(sample_z(products, (2 * relaxation.Z[0][0] / network.alpha.sum()).ravel())).max() > 20
 
 
 def test_middle_level_has_its_frequency():
@@ -359,7 +359,9 @@ def test_adaptive_constants_of_several_outputs():
     for k, covariance in enumerate(covariances):
         rows = network.alpha[:, k] != 0
         assert network.alpha[:, k].sum() == pytest.approx(covariance.rho * np.pi / covariance.constant, rel=1e-12)
-        assert_mean_is_twice_z(network.U[rows], network.V[rows], network.alpha[rows, k], relaxation.Z[k], problem, 1e-6)
+        assert_mean_is_twice_z(
+            network.U[rows], network.V[rows], network.alpha[rows, k], relaxation.Z[0][k], problem, 1e-6
+        )
 
 
 @pytest.mark.parametrize("allocation", ["equal", "proportional"])
@@ -383,7 +385,9 @@ def test_mean_of_a_vector_network_is_the_relaxation(levels, activation, loss, al
     for k, covariance in enumerate(covariances):
         rows = owners[:, k]
         assert network.alpha[:, k].sum() == pytest.approx(covariance.total_weight, rel=1e-12)
-        assert_mean_is_twice_z(network.U[rows], network.V[rows], network.alpha[rows, k], relaxation.Z[k], problem, 1e-6)
+        assert_mean_is_twice_z(
+            network.U[rows], network.V[rows], network.alpha[rows, k], relaxation.Z[0][k], problem, 1e-6
+        )
     assert network.predict(problem.X).shape == problem.y.shape
 
 
@@ -394,7 +398,7 @@ def test_proportional_shares_lower_the_noise():
     problem = random_vector_problem(3, 3, 12, 3, beta=1e-4)
     problem = qsdp.TrainingProblem(problem.X, problem.y / problem.y.std(axis=0) * [1.0, 0.01, 0.01], beta=1e-4)
     relaxation = qsdp.solve_relaxation(problem)
-    covariances, target = qsdp.shape_covariance(relaxation), 2 * np.stack(relaxation.Z)
+    covariances, target = qsdp.shape_covariance(relaxation), 2 * relaxation.Z[0]
     rng = np.random.default_rng(0)
 
     def error(allocation):

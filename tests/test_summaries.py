@@ -174,7 +174,7 @@ def test_vector_result_of_a_lift(shown):
     assert rows["first layer"] == "4 levels"
     assert rows["activation"] == "0.0937 t^2 +0.5 t +0.4688"
     rhos = table(shown["vector"].relaxation._repr_html_())["rho"].split(", ")
-    np.testing.assert_allclose([float(rho) for rho in rhos], shown["vector"].relaxation.rho, rtol=1e-3)
+    np.testing.assert_allclose([float(rho) for rho in rhos], shown["vector"].relaxation.rho[:, 0], rtol=1e-3)
 
 
 def test_polynomial_networks_name_their_largest_weight(shown):

@@ -46,7 +46,7 @@ def beta_max(problem: TrainingProblem, *, time_limit: float | None = None) -> fl
     >>> X = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]])
     >>> problem = qsdp.TrainingProblem(X, [2.0, -0.5, 0.1], beta=1.0)
     >>> beta = qsdp.beta_max(problem)
-    >>> [bool(np.any(qsdp.solve_relaxation(problem.with_beta(share * beta)).Z)) for share in (0.99, 1.01)]
+    >>> [bool(np.any(qsdp.solve_relaxation(problem.with_beta(share * beta)).Z[0])) for share in (0.99, 1.01)]
     [True, False]
     """
     check_problem(problem)

@@ -10,7 +10,6 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.gap import Gap, relative
-from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Rows, Summarized, Summary, first_few, format_numbers, format_seconds, gap_rows
 from qsdp._utils.tuning import FAR
@@ -44,15 +43,16 @@ class Relaxation(Summarized, Gap):
     Attributes
     ----------
     problem : TrainingProblem
-    Z, V, W : ndarray of shape (N, N), or lists of C of them for vector outputs
-        ``[[V, Z], [Z', W]]`` is positive semidefinite with constant diagonal `rho`. The data matrices are
-        symmetric, so Z is symmetric and W equals V. For M + 1 levels, they belong to data scaled by M. With blocks,
-        lists over blocks of arrays (C, N_r, N_r).
-    rho : float, or list of C of them
-        With blocks, an array of shape (C, R).
+    Z, V, W : list of ndarray of shape (C, N_r, N_r)
+        For each block, of which data of columns are one, the matrices of all outputs: those of output k are
+        ``Z[0][k]``. ``[[V, Z], [Z', W]]`` is positive semidefinite with constant diagonal `rho`. The data matrices are
+        symmetric, so Z is symmetric and W equals V. For M + 1 levels, they belong to data scaled by M. A linear block
+        has vectors, of shape (C, N_r).
+    rho : ndarray of shape (C, R)
+        Diagonal entry for each output and block.
     Z_stack, V_stack, rho_stack : ndarray of shape (K, N, N) or (K,)
-        The same as stacks, whatever the number of outputs; K = C. With blocks, K = C R, the blocks of an output one
-        after the other, and those of block r times :math:`\omega_r D_r`, see `TrainingProblem.dimension`.
+        The same as stacks of K = C R matrices, the blocks of an output one after the other. With `Blocks`, those of
+        block r are multiplied by :math:`\omega_r D_r`, see `TrainingProblem.dimension`.
     objective : float
         Loss of the predictions :math:`2 \langle \mathcal{X}_i, Z \rangle` plus :math:`2 \beta D \rho`, summed over
         outputs.
@@ -99,42 +99,34 @@ class Relaxation(Summarized, Gap):
     origin: Relaxation | None = None
 
     @property
-    def Z(self) -> Any:  # noqa: N802 (the paper's name)
-        """Off-diagonal block Z, or a list with one per output; with blocks, a list over blocks."""
-        return self._matrices(self.Z_stack)
+    def Z(self) -> list[FloatArray]:  # noqa: N802 (the paper's name)
+        """Off-diagonal block Z: a list over blocks of arrays (C, N_r, N_r), or (C, N_r) for a linear block."""
+        return self._over_blocks(self.Z_stack)
 
     @property
-    def V(self) -> Any:  # noqa: N802
-        """Upper diagonal block V, or a list with one per output; with blocks, a list over blocks."""
-        return self._matrices(self.V_stack)
+    def V(self) -> list[FloatArray]:  # noqa: N802
+        """Upper diagonal block V, in the shapes of `Z`."""
+        return self._over_blocks(self.V_stack)
 
     @property
-    def W(self) -> Any:  # noqa: N802
+    def W(self) -> list[FloatArray]:  # noqa: N802
         """Lower diagonal block W, equal to `V`."""
         return self.V
 
     @property
-    def rho(self) -> Any:
-        """Common diagonal entry, or a list with one per output; with blocks, an array of shape (C, R)."""
-        layout = self.problem.blocks
-        if layout is not None:
-            return self.rho_stack.reshape(-1, layout.n_blocks) / layout.prices
-        return self._face(self.rho_stack.tolist())
+    def rho(self) -> FloatArray:
+        """Common diagonal entry for each output and block, of shape (C, R)."""
+        prices = self.problem.prices
+        return read_only(self.rho_stack.reshape(-1, len(prices)) / prices)
+
+    def _over_blocks(self, stack: FloatArray) -> list[FloatArray]:
+        parts = self.problem.map.layout.unstack(stack)
+        return [read_only(part / price) for price, part in zip(self.problem.prices, parts, strict=True)]
 
     @property
     def dual(self) -> DualBound:
         """Proof of the bound, for scalar targets with `nu` of shape (n,) and `z` of shape (N,)."""
         return self.bound.squeezed(self.problem)
-
-    def _matrices(self, stack: FloatArray) -> Any:
-        layout = self.problem.blocks
-        if layout is None:
-            return self._face(stack)
-        return [part / price for price, part in zip(layout.prices, layout.unstack(stack), strict=True)]
-
-    def _face(self, stack: Any) -> Any:
-        """Return a list with an entry for every output, or the single entry for scalar targets."""
-        return squeezed(list(stack), self.problem.output_shape)
 
     def predict(self, X: Any) -> FloatArray:
         r"""Return the predictions :math:`2 \langle \mathcal{X}, Z \rangle`, shape (n,) or (n, C), for data (n, d)."""
@@ -176,9 +168,8 @@ class Relaxation(Summarized, Gap):
         return replace(finish(scaled, raw, solver=self.solver, tol=self.tol, stretch=False), origin=self)
 
     def __repr__(self) -> str:
-        radii = np.ravel(self.rho).tolist()
-        rho = f"{radii[0]:.6g}" if len(radii) == 1 else first_few([f"{r:.3g}" for r in radii])
-        rho = rho if self.problem.scalar and len(radii) == 1 else f"[{rho}]"
+        radii = self.rho.ravel().tolist()
+        rho = f"{radii[0]:.6g}" if len(radii) == 1 else f"[{first_few([f'{r:.3g}' for r in radii])}]"
         note = f"; {self.solver_status}" if self.solver_status in {CHANGED, PRINTED} else ""
         return (
             f"Relaxation(objective={self.objective:.6g}, lower_bound={self.lower_bound:.6g}, "

@@ -195,11 +195,10 @@ class _Case:
     ) -> tuple[float, float]:
         """Compare a certificate with the network and the optimum; return the objective and the rounding of sums."""
         value, error, rounding = network_value(self.problem, network)
-        lost = 0.0 if SAMPLES in problem.weight_map.offers else self._rounding_of_sums(network)
+        of_rows = SAMPLES in problem.weight_map.offers
+        lost = 0.0 if of_rows else self._rounding_of_sums(network)
         self.best = min(self.best, value + error)
-        self._compare(
-            f"{name}, {certificate.bound_type}", certificate.lower_bound, SAMPLES in problem.weight_map.offers
-        )
+        self._compare(f"{name}, {certificate.bound_type}", certificate.lower_bound, of_rows)
         if not abs(certificate.objective - value) <= rounding + self._allowed(value) + lost:
             self._wrong("wrong objective", of=name, claimed=certificate.objective, value=value)
         if self.rng.random() < FILE:

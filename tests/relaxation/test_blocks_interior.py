@@ -19,8 +19,13 @@ def test_point_and_bound_enclose_the_relaxation_and_the_bound_the_optimum(loss: 
     optimum = enumerated_optimum(problem)
     assert relaxation.lower_bound <= optimum * (1.0 + 1e-6)
     assert relaxation.objective == pytest.approx(problem.relaxed_objective(relaxation.Z, relaxation.rho), rel=1e-12)
-    for Z, V, radii in zip(relaxation.Z, relaxation.V, np.atleast_2d(relaxation.rho).T, strict=True):
+    for Z, V, radii in zip(relaxation.Z, relaxation.V, relaxation.rho.T, strict=True):
         for z, v, radius in zip(Z, V, radii, strict=True):
+            if z.ndim == 1:
+                # A linear block has vectors, |z| <= rho.
+                np.testing.assert_allclose(v, radius, rtol=1e-9, atol=1e-12)
+                assert np.abs(z).max() <= radius * (1.0 + 1e-9)
+                continue
             assert np.diagonal(v) == pytest.approx(radius, rel=1e-9, abs=1e-12)
             assert min(np.linalg.eigvalsh(v + z)[0], np.linalg.eigvalsh(v - z)[0]) >= -1e-9 * max(radius, 1e-3)
 

@@ -91,7 +91,7 @@ def test_normalised_objective(
     Z, rho = rng.standard_normal((C, N, N)), rng.uniform(0, 2, C)
     normal, units = Instance.of(problem).normalised()
     blocks, numbers = units.weight * Z, units.weight * rho
-    value = problem.relaxed_objective(blocks if n_outputs else blocks[0], numbers if n_outputs else numbers[0])
+    value = problem.relaxed_objective([blocks], numbers[:, None])
     bounds = 2 * units.weight * np.abs(Z).sum() * sizes(problem, np.full(N, levels - 1.0)).max()
     loss_size = problem.loss.value(np.full(problem.y.shape, bounds + 1.0) * -np.sign(problem.y), problem.y)
     expected = units.value * (normal.fit.value(normal.predictions(Z)) + normal.penalty * float(np.sum(rho)))

@@ -105,7 +105,7 @@ def test_bound_and_network_bracket_the_global_optimum(problem: qsdp.TrainingProb
 
 
 def assert_feasible(relaxation: qsdp.Relaxation) -> None:
-    Z, V, rho, problem = relaxation.Z, relaxation.V, relaxation.rho, relaxation.problem
+    (Z,), (V,), rho, problem = relaxation.Z[0], relaxation.V[0], relaxation.rho[0, 0], relaxation.problem
     K = np.block([[V, Z], [Z.T, V]])
     np.testing.assert_array_equal(K, K.T)
     np.testing.assert_array_equal(K.diagonal(), np.full(len(K), rho))

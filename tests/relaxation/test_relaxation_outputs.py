@@ -47,9 +47,9 @@ def assert_proven(relaxation: qsdp.Relaxation) -> None:
     """Recompute everything the relaxation says of itself, output by output, from the data."""
     problem = relaxation.problem
     C, N = problem.n_outputs, problem.size
-    assert len(relaxation.Z) == len(relaxation.V) == len(relaxation.W) == len(relaxation.rho) == C
+    assert [len(part[0]) for part in (relaxation.Z, relaxation.V, relaxation.W)] == [C] * 3
     prediction = np.empty((problem.n_samples, C))
-    for k, (Z, V, rho) in enumerate(zip(relaxation.Z, relaxation.V, relaxation.rho, strict=True)):
+    for k, (Z, V, rho) in enumerate(zip(relaxation.Z[0], relaxation.V[0], relaxation.rho[:, 0], strict=True)):
         assert Z.shape == V.shape == (N, N)
         K = np.block([[V, Z], [Z.T, V]])
         np.testing.assert_array_equal(K.diagonal(), np.full(2 * N, rho))
@@ -57,7 +57,7 @@ def assert_proven(relaxation: qsdp.Relaxation) -> None:
         prediction[:, k] = 2 * problem.map.forward(Z)
     np.testing.assert_allclose(relaxation.predict(problem.X), prediction, rtol=1e-9, atol=1e-11)
     price = problem.beta * problem.dimension
-    direct = problem.loss.value(prediction, problem.y) + 2 * price * sum(relaxation.rho)
+    direct = problem.loss.value(prediction, problem.y) + 2 * price * relaxation.rho.sum()
     assert relaxation.objective == pytest.approx(direct, rel=1e-9, abs=1e-12)
     nu, z = relaxation.dual.nu, relaxation.dual.z
     assert nu.shape == problem.y.shape
@@ -111,7 +111,7 @@ def test_scalar_losses_separate(n_outputs: int, loss: str) -> None:
     assert relaxation.objective == pytest.approx(sum(part.objective for part in parts), rel=2e-6)
     assert relaxation.lower_bound == pytest.approx(sum(part.lower_bound for part in parts), rel=2e-6)
     for k, part in enumerate(parts):
-        assert relaxation.rho[k] == pytest.approx(part.rho, rel=1e-3)
+        assert relaxation.rho[k] == pytest.approx(part.rho[0], rel=1e-3)
     assert relaxation.lower_bound <= together.upper
     assert_proven(relaxation)
 
@@ -126,7 +126,7 @@ def test_squared_outputs_with_many_rows_share_a_reduction() -> None:
         assert problem.loss.value(relaxation.predict(problem.X)[:, k], problem.y[:, k]) == pytest.approx(
             problem.loss.value(part.predict(problem.X), problem.y[:, k]), rel=1e-3
         )
-        assert relaxation.rho[k] == pytest.approx(part.rho, rel=1e-3)
+        assert relaxation.rho[k] == pytest.approx(part.rho[0], rel=1e-3)
 
 
 @pytest.mark.parametrize(("levels", "activation"), [(2, None), (3, None), (2, "relu_like")])
@@ -198,8 +198,8 @@ def test_outputs_may_differ_in_scale_by_any_factor() -> None:
     y = plain.y * np.array([1e-60, 1.0, 1e60])
     relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(plain.X, y, beta=1e-9))
     # Each output has its own units: what is large is fitted, what is small is zero at this price.
-    assert relaxation.rho[0] == 0.0
-    assert relaxation.rho[2] > 1e50
+    assert relaxation.rho[0, 0] == 0.0
+    assert relaxation.rho[2, 0] > 1e50
     assert_proven(relaxation)
 
 
@@ -211,7 +211,7 @@ def test_zero_and_constant_outputs_do_no_harm(loss: str) -> None:
     y = plain.y.copy()
     y[:, 0], y[:, 1] = 0.0, 2.0
     relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(plain.X, y, beta=0.01, loss=loss))
-    assert relaxation.rho[0] == 0.0
+    assert relaxation.rho[0, 0] == 0.0
     assert relaxation.status == "optimal"
     assert_proven(relaxation)
 
@@ -227,7 +227,7 @@ def test_a_large_beta_needs_no_solve(loss: str, monkeypatch: pytest.MonkeyPatch)
     with pytest.warns(qsdp.QSDPWarning, match="zero network is globally optimal") as caught:
         relaxation = qsdp.solve_relaxation(problem)
     assert len(caught) == 1
-    assert relaxation.rho == [0.0, 0.0, 0.0]
+    assert relaxation.rho.tolist() == [[0.0]] * 3
     assert relaxation.lower_bound == pytest.approx(relaxation.objective, rel=1e-12)
     assert_proven(relaxation)
 
@@ -371,11 +371,11 @@ def test_bounds_of_huge_duals_are_valid(size: float) -> None:
 def test_relaxed_objective_of_several_outputs() -> None:
     problem = random_vector_problem(0, 3, 6, 2, "huber", beta=0.3)
     rng = np.random.default_rng(0)
-    Z, rho = rng.standard_normal((2, 3, 3)), [0.5, 1.5]
+    Z, rho = rng.standard_normal((2, 3, 3)), [[0.5], [1.5]]
     prediction = np.stack([[2 * x @ block @ x for x in problem.X] for block in Z], axis=1)
     expected = problem.loss.value(prediction, problem.y)
-    assert problem.relaxed_objective(Z, rho) == pytest.approx(expected + 2.0 * 0.3 * 3 * 2.0, rel=1e-12)
-    for bad_Z, bad_rho in ((Z[:1], rho), (Z, rho[:1]), ([*Z, Z[0]], [*rho, 1.0])):
+    assert problem.relaxed_objective([Z], rho) == pytest.approx(expected + 2.0 * 0.3 * 3 * 2.0, rel=1e-12)
+    for bad_Z, bad_rho in (([Z[:1]], rho), ([Z], rho[:1]), ([[*Z, Z[0]]], [*rho, [1.0]]), (Z, rho)):
         with pytest.raises(InvalidInputError, match=r"^(Z|rho) must"):
             problem.relaxed_objective(bad_Z, bad_rho)
 

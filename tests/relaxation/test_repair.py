@@ -40,7 +40,7 @@ def test_output_is_feasible_and_no_worse_than_zero(seed, d, loss, beta):
     assert np.linalg.eigvalsh(K)[0] >= -1e-12 * max(rho, 1.0)
     np.testing.assert_array_equal(K.diagonal(), np.full(2 * d, rho))
     at_zero = problem.loss.value(np.zeros(8), problem.y)
-    assert problem.relaxed_objective(Z, rho) <= at_zero * (1 + 1e-12)
+    assert problem.relaxed_objective([Z[None]], [[rho]]) <= at_zero * (1 + 1e-12)
 
 
 @settings(max_examples=50, deadline=None)
@@ -49,9 +49,9 @@ def test_feasible_points_never_get_worse(seed, d, loss):
     rng = np.random.default_rng(seed)
     problem = random_problem(seed, d, 8, loss=loss)
     Z, V, W = random_feasible(rng, d)
-    before = problem.relaxed_objective(Z, 1.0)
+    before = problem.relaxed_objective([Z[None]], [[1.0]])
     repaired_Z, _, rho = repair(problem, Z, V, W)
-    assert problem.relaxed_objective(repaired_Z, rho) <= before * (1 + 1e-9)
+    assert problem.relaxed_objective([repaired_Z[None]], [[rho]]) <= before * (1 + 1e-9)
 
 
 def test_the_repair_of_a_feasible_point_needs_no_eigenvalues(monkeypatch):

@@ -118,7 +118,7 @@ def test_one_missing_part_does_no_harm(monkeypatch, part):
 
 
 def assert_feasible(relaxation):
-    Z, V, W, rho = relaxation.Z, relaxation.V, relaxation.W, relaxation.rho
+    (Z,), (V,), (W,), rho = relaxation.Z[0], relaxation.V[0], relaxation.W[0], relaxation.rho[0, 0]
     K = np.block([[V, Z], [Z.T, W]])
     np.testing.assert_array_equal(K.diagonal(), np.full(len(K), rho))
     np.testing.assert_array_equal(K, K.T)

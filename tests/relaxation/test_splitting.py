@@ -242,7 +242,7 @@ def test_outputs_of_different_sizes():
     assert relaxation.status == "optimal"
     for k in range(4):
         alone = qsdp.solve_relaxation(problem.output(k), solver="interior", tol=1e-7)
-        ours = problem.output(k).relaxed_objective(relaxation.Z[k], relaxation.rho[k])
+        ours = problem.output(k).relaxed_objective([relaxation.Z[0][[k]]], relaxation.rho[[k]])
         assert ours == pytest.approx(alone.objective, rel=2e-5, abs=1e-12)
 
 

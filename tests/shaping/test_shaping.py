@@ -62,7 +62,7 @@ def assert_proven(covariance, relaxation, *, residual, eigenvalue):
     Q, d = covariance.Q, relaxation.problem.dimension
     assert Q.shape == (2 * d, 2 * d)
     np.testing.assert_array_equal(Q, Q.T)
-    scaled = relaxation.Z / relaxation.rho if relaxation.rho else np.zeros((d, d))
+    scaled = relaxation.Z[0][0] / relaxation.rho[0, 0] if relaxation.rho[0, 0] else np.zeros((d, d))
     error = np.abs(np.arcsin(Q[:d, d:]) - covariance.constant * scaled).max()
     # What it says of itself is what is true, and what is true is small.
     assert covariance.residual == pytest.approx(error, abs=1e-15)
@@ -75,9 +75,9 @@ def assert_proven(covariance, relaxation, *, residual, eigenvalue):
 def test_weights_add_up_to_rho_pi_over_gamma():
     relaxation = relaxation_of(0, 4)
     covariance = qsdp.shape_covariance(relaxation, "krivine")
-    assert covariance.total_weight == pytest.approx(relaxation.rho * np.pi / np.log(1 + np.sqrt(2)), rel=1e-15)
+    assert covariance.total_weight == pytest.approx(relaxation.rho[0, 0] * np.pi / np.log(1 + np.sqrt(2)), rel=1e-15)
     # The sampled regulariser is K_G times that of the relaxation: pi / (2 gamma) of 2 beta D rho.
-    assert covariance.total_weight / (2 * relaxation.rho) == pytest.approx(1.7822, abs=1e-4)
+    assert covariance.total_weight / (2 * relaxation.rho[0, 0]) == pytest.approx(1.7822, abs=1e-4)
 
 
 @pytest.mark.parametrize("method", ["krivine", "adaptive"])
@@ -171,11 +171,11 @@ def test_covariance_of_all_replicas(levels, activation, method):
     assert np.linalg.eigvalsh(covariance.mean_covariance)[0] >= -1e-13
     # The identity that makes the mean right.
     np.testing.assert_allclose(
-        np.arcsin(covariance.Q[:N, N:]), covariance.constant * relaxation.Z / covariance.rho, atol=1e-8
+        np.arcsin(covariance.Q[:N, N:]), covariance.constant * relaxation.Z[0][0] / covariance.rho, atol=1e-8
     )
     assert covariance.residual <= 1e-8
     assert covariance.diagonal_error <= 1e-14
-    assert covariance.rho == relaxation.rho
+    assert covariance.rho == relaxation.rho[0, 0]
     assert covariance.constant > GAMMA if method == "adaptive" else covariance.constant == GAMMA
     assert covariance.total_weight == pytest.approx(covariance.rho * np.pi / covariance.constant, rel=1e-15)
     assert np.all(covariance.replica_correlation <= 1.0)
@@ -212,9 +212,9 @@ def test_several_outputs_have_a_covariance_each(levels, activation, loss):
     assert len(covariances) == 3
     N = problem.size
     for k, covariance in enumerate(covariances):
-        expected = covariance.constant * relaxation.Z[k] / (covariance.rho or 1.0)
+        expected = covariance.constant * relaxation.Z[0][k] / (covariance.rho or 1.0)
         np.testing.assert_allclose(np.arcsin(covariance.Q[:N, N:]), expected, atol=1e-12)
-        assert covariance.rho == relaxation.rho[k]
+        assert covariance.rho == relaxation.rho[k, 0]
         assert np.linalg.eigvalsh(covariance_of_replicas(covariance)[0])[0] >= -1e-12
 
 
@@ -314,7 +314,7 @@ def test_adaptive_constant_is_the_largest_that_a_solver_finds(seed, size):
 @pytest.mark.parametrize("levels", [2, 3])
 def test_adaptive_constant_of_solved_problems(seed, activation, levels):
     relaxation = qsdp.solve_relaxation(random_problem(seed, 5, 25, beta=0.1, activation=activation, levels=levels))
-    expected = largest_constant_by_a_solver(np.clip(relaxation.Z / relaxation.rho, -1.0, 1.0))
+    expected = largest_constant_by_a_solver(np.clip(relaxation.Z[0][0] / relaxation.rho[0, 0], -1.0, 1.0))
     constant = qsdp.shape_covariance(relaxation, method="adaptive").constant
     assert expected * (1.0 - (1e-2 if levels > 2 else 1e-3)) <= constant <= expected * (1.0 + 1e-4)
 
@@ -322,7 +322,7 @@ def test_adaptive_constant_of_solved_problems(seed, activation, levels):
 def test_adaptive_constant_of_planted_data():
     X, y = qsdp.datasets.make_planted(n=100, d=20, n_neurons=10, random_state=0)
     relaxation = qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=1.0))
-    Z = relaxation.Z / relaxation.rho
+    Z = relaxation.Z[0][0] / relaxation.rho[0, 0]
     covariance = qsdp.shape_covariance(relaxation, method="adaptive")
     assert covariance.constant == pytest.approx(1.05467, rel=1e-3)
     assert least_diagonal_bound(np.sin(covariance.constant * Z)) < 1.0

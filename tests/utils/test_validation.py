@@ -502,11 +502,12 @@ def test_certify_refuses_what_is_no_network(value: Any, problem: TrainingProblem
 
 
 def test_bad_arguments_of_relaxed_objective(problem: TrainingProblem) -> None:
-    refused("Z", lambda: problem.relaxed_objective(np.zeros((D, D + 1)), 0.0))
-    refused("Z", lambda: problem.relaxed_objective(np.zeros((D + 1, D)), 0.0))
-    refused("Z", lambda: problem.relaxed_objective(np.full((D, D), np.nan), 0.0))
-    for rho in (-1.0, np.nan, "1", None):
-        refused("rho", lambda rho=rho: problem.relaxed_objective(np.zeros((D, D)), rho))
+    for Z in (np.zeros((1, D, D + 1)), np.zeros((1, D + 1, D)), np.zeros((D, D)), np.full((1, D, D), np.nan)):
+        refused("Z", lambda Z=Z: problem.relaxed_objective([Z], [[0.0]]))
+    for matrices in (None, 0.0, np.zeros((D, D)), [np.zeros((1, D, D))] * 2):
+        refused("Z", lambda matrices=matrices: problem.relaxed_objective(matrices, [[0.0]]))
+    for rho in (-1.0, np.nan, "1", None, [0.0], [[-1.0]], [[np.nan]]):
+        refused("rho", lambda rho=rho: problem.relaxed_objective([np.zeros((1, D, D))], rho))
 
 
 def test_hierarchy_of_errors() -> None:
