@@ -14,8 +14,8 @@ import pandas as pd
 
 import qsdp
 from qsdp.tables import read_table
-from qsdp.tables.frames import named_frame
-from qsdp.tables.training import (
+from qsdp.tables.numbered_frames import named_frame
+from qsdp.tables.training_tables import (
     coded_problem,
     digest_of,
     inputs_in,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.runner._experiment import Case, Experiment, Record
-from qsdp._utils.files import write_whole
+from qsdp._utils.atomic_files import write_whole
 from qsdp.exceptions import StorageError
 
 __all__ = ["Results", "key_of", "load_results"]

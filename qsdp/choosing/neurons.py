@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.encoding.cuts import without_outliers
+from qsdp.encoding.binning import without_outliers
 from qsdp.losses import ClassLoss, DataFit
 from qsdp.relaxation import Relaxation
 

@@ -13,7 +13,7 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import INNER, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import COLUMNS, DataMap
-from qsdp.encoding.cuts import without_outliers
+from qsdp.encoding.binning import without_outliers
 from qsdp.lifting import power_of_two
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from qsdp._utils import deadline
-from qsdp._utils.files import write_whole
+from qsdp._utils.atomic_files import write_whole
 from qsdp._utils.validation import check_choice, check_real, warn
 from qsdp.certificates import BOUND_TYPES, Certificate
 from qsdp.certificates import certify as certify_network
@@ -26,7 +26,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.report.figures import certificate_figures, network_fact
 from qsdp.tables import read_table
-from qsdp.tables.training import problem_on
+from qsdp.tables.training_tables import problem_on
 
 #: Relative gap below which no better dual vector is searched for and no warning is given.
 _CLOSED = 1e-6

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from qsdp._utils.files import write_together
+from qsdp._utils.atomic_files import write_together
 from qsdp._utils.validation import check_choice
 from qsdp.cli._flags import Force
 from qsdp.cli._reports import print_facts

@@ -18,8 +18,8 @@ from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._rows import TrainingRows, read_rows
 from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import destination, interrupts, stage
-from qsdp.encoding.columns import NUMBER
 from qsdp.encoding.fitting import AUTO, EncodingRule
+from qsdp.encoding.reading_rule import NUMBER
 from qsdp.estimators.classes import class_shape
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
@@ -27,7 +27,7 @@ from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.report.figures import Figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import MISSING
-from qsdp.tables.training import TASKS, inputs_in
+from qsdp.tables.training_tables import TASKS, inputs_in
 
 #: Number of distinct values of a number up to which it may be a class.
 _FEW_VALUES = 10

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from qsdp._utils.files import write_whole
+from qsdp._utils.atomic_files import write_whole
 from qsdp._utils.validation import FloatArray, warn
 from qsdp.cli import _flags as flags
 from qsdp.cli._streams import STANDARD_OUTPUT, destination, say, stage
@@ -21,7 +21,7 @@ from qsdp.losses import get_loss
 from qsdp.report.figures import show_score
 from qsdp.tables import read_table
 from qsdp.tables.scored import truth_of
-from qsdp.tables.training import has_target
+from qsdp.tables.training_tables import has_target
 
 if TYPE_CHECKING:
     import pandas

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from qsdp._utils.files import write_together
+from qsdp._utils.atomic_files import write_together
 from qsdp.cli._flags import Force
 from qsdp.cli._reports import print_facts
 from qsdp.cli._streams import destination, stage
 from qsdp.report import make_report
-from qsdp.report._report import check_suffix
+from qsdp.report._page import check_suffix
 from qsdp.report.figures import show_measure
 
 

@@ -15,10 +15,10 @@ from qsdp._utils.summary import first_few
 from qsdp._utils.validation import warn
 from qsdp.cli._streams import stage
 from qsdp.encoding.fitting import FEW
-from qsdp.estimators.source import TableSource
+from qsdp.estimators.table_source import TableSource
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.tables import reading_of
-from qsdp.tables.training import (
+from qsdp.tables.training_tables import (
     digest_of,
     inputs_in,
     marked,

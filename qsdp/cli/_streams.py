@@ -22,7 +22,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from qsdp._utils.files import is_device
+from qsdp._utils.atomic_files import is_device
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp.exceptions import InvalidInputError, QSDPError, QSDPWarning
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.gap import relative
-from qsdp._utils.memory import main_memory
+from qsdp._utils.main_memory import main_memory
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import MOST_SIDE, NEGLIGIBLE, SMALL
 from qsdp._utils.validation import FloatArray

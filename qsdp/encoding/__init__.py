@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from qsdp._utils.lazy import lazy_names
-from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn
 from qsdp.encoding.fitting import EncodingRule
 from qsdp.encoding.scales import row_scale
+from qsdp.encoding.table_encoding import Encoding
 
 if TYPE_CHECKING:
     from qsdp.encoding.patches import Patches

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from qsdp._utils.stored import Checks, checked, is_list, is_number, is_positive, is_text
-from qsdp.encoding.columns import BOOLEAN, CATEGORY, NUMBER
-from qsdp.encoding.columns import KINDS as COLUMN_KINDS
+from qsdp.encoding.reading_rule import BOOLEAN, CATEGORY, NUMBER
+from qsdp.encoding.reading_rule import KINDS as COLUMN_KINDS
 from qsdp.exceptions import StorageError
 
 __all__ = ["KINDS", "Expression", "InputColumn", "Symbol", "stored_column", "stored_expression"]

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real
-from qsdp.encoding.cuts import STRATEGIES, Distribution
-from qsdp.encoding.encoding import Encoding
+from qsdp.encoding.binning import STRATEGIES, Distribution
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
+from qsdp.encoding.table_encoding import Encoding
 
 __all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "FEW", "MISSING", "MOST_BITS", "EncodingRule", "thresholds_of"]
 

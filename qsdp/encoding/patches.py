@@ -20,7 +20,7 @@ from qsdp._utils.validation import (
     warn,
 )
 from qsdp.blocks import PatchGeometry
-from qsdp.encoding.moments import MomentEncoder, as_array, in_cache
+from qsdp.encoding.region_moments import MomentEncoder, as_array, in_cache
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["Grid", "Patches"]

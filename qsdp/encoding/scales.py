@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_matrix, check_real, check_sample_weight
-from qsdp.encoding.encoding import Encoding
+from qsdp.encoding.table_encoding import Encoding
 from qsdp.lifting import power_of_two
 
 __all__ = ["NO_GAIN", "row_scale", "scaled_to_rows"]

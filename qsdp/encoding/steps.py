@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.expressions import Expression, InputColumn
+from qsdp.encoding.table_encoding import Encoding
 from qsdp.exceptions import ExportError
 
 __all__ = ["identity", "through_steps"]

@@ -14,9 +14,9 @@ from qsdp._utils.stored import are_texts, checked
 from qsdp._utils.tuning import FEW_SIGNS
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.blocks import Blocks, check_layout
-from qsdp.encoding.encoding import Encoding
 from qsdp.encoding.fitting import CUT, EncodingRule
-from qsdp.encoding.moments import BlockEncoder
+from qsdp.encoding.region_moments import BlockEncoder
+from qsdp.encoding.table_encoding import Encoding
 from qsdp.encoding.transformers import TableEncoder
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import BlockForm, BlockNetwork, QuadraticForm

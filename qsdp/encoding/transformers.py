@@ -16,7 +16,9 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from qsdp._utils.options import StoredArguments
 from qsdp._utils.stored import are_texts
 from qsdp._utils.validation import check_choice, check_sample_weight, errors_of, warn
-from qsdp.encoding.columns import (
+from qsdp.encoding.expressions import Expression
+from qsdp.encoding.fitting import EncodingRule
+from qsdp.encoding.reading_rule import (
     CATEGORY,
     EXAMPLES,
     PLURALS,
@@ -27,10 +29,8 @@ from qsdp.encoding.columns import (
     place_of,
     read_column,
 )
-from qsdp.encoding.encoding import Encoding
-from qsdp.encoding.expressions import Expression
-from qsdp.encoding.fitting import EncodingRule
-from qsdp.encoding.frames import columns_of_training, is_frame, listing
+from qsdp.encoding.table_encoding import Encoding
+from qsdp.encoding.used_columns import columns_of_training, is_frame, listing
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
 __all__ = ["TableEncoder"]

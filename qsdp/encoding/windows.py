@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.stored import Checks, checked, is_count, is_list, is_number, is_positive
 from qsdp._utils.validation import FloatArray, check_flag, check_magnitude, check_real
-from qsdp.encoding.moments import MomentEncoder, as_array, check_count, in_cache
+from qsdp.encoding.region_moments import MomentEncoder, as_array, check_count, in_cache
 from qsdp.exceptions import InvalidInputError, StorageError
 
 __all__ = ["Windows"]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import log_expit, softmax
 
 from qsdp._utils.validation import FloatArray, check_choice, check_real
-from qsdp.encoding.columns import is_missing, is_wide
+from qsdp.encoding.reading_rule import is_missing, is_wide
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 

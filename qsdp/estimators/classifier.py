@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import FloatArray, RandomState, errors_of, warn
 from qsdp.activations import PolynomialActivation
-from qsdp.encoding.columns import is_wide
+from qsdp.encoding.reading_rule import is_wide
 from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
     are_objects,

@@ -15,7 +15,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.steps import identity, through_steps
 from qsdp.encoding.table_blocks import TableBlocks
-from qsdp.estimators.network import _QuantizedNetwork
+from qsdp.estimators.quantized_network import _QuantizedNetwork
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.networks import BlockNetwork, Effects, InputMoments, QuadraticForm

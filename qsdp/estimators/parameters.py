@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, InvalidParamet
 
 from qsdp.activations import PolynomialActivation
 from qsdp.estimators.classes import check_class_weight
-from qsdp.estimators.inputs import check_encoding, makes_blocks
+from qsdp.estimators.input_encoding import check_encoding, makes_blocks
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.options import TrainingOptions

@@ -17,10 +17,10 @@ from qsdp._utils.validation import LARGEST, SMALLEST, FloatArray
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.certificates import Certificate
 from qsdp.encoding import TableEncoder
-from qsdp.encoding.moments import BlockEncoder
+from qsdp.encoding.region_moments import BlockEncoder
 from qsdp.estimators.calibration import Calibration, Lines
-from qsdp.estimators.inputs import has_encoder, makes_blocks, uses_transformer
-from qsdp.estimators.source import TableSource
+from qsdp.estimators.input_encoding import has_encoder, makes_blocks, uses_transformer
+from qsdp.estimators.table_source import TableSource
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import StorageError
 from qsdp.losses import Loss, get_loss

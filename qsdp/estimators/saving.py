@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.files import check_path, write_whole
+from qsdp._utils.atomic_files import check_path, write_whole
 from qsdp.estimators.restoring import packed, restored
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import load_network

@@ -8,7 +8,7 @@ import numpy as np
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
-from qsdp.encoding.cuts import without_outliers
+from qsdp.encoding.binning import without_outliers
 from qsdp.losses import Loss
 
 __all__ = ["TargetScaling"]

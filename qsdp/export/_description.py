@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_matrix
 from qsdp.encoding import Encoding
-from qsdp.encoding.columns import read_column
-from qsdp.encoding.frames import is_frame
+from qsdp.encoding.reading_rule import read_column
 from qsdp.encoding.steps import identity, through_steps
+from qsdp.encoding.used_columns import is_frame
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss

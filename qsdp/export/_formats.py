@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qsdp._utils.summary import first_few
+from qsdp.export._c.c_export import to_c
 from qsdp.export._c.example import EXAMPLE
-from qsdp.export._c.export import to_c
-from qsdp.export._graphs.onnx import to_onnx
-from qsdp.export._javascript.export import to_js
-from qsdp.export._verilog.export import to_verilog
+from qsdp.export._graphs.onnx_export import to_onnx
+from qsdp.export._javascript.javascript_export import to_js
+from qsdp.export._verilog.verilog_export import to_verilog
 
 __all__ = ["FORMATS", "ExportFormat", "ExportedFiles"]
 

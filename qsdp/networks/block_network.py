@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.files import write_whole
+from qsdp._utils.atomic_files import write_whole
 from qsdp._utils.outputs import outputs_text
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import Checks, checked, is_count, is_list, is_text

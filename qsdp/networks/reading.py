@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from qsdp._utils.files import check_path
+from qsdp._utils.atomic_files import check_path
 from qsdp._utils.stored import Checks, checked, is_activation, is_count
 from qsdp.activations import get_activation
 from qsdp.exceptions import InvalidInputError, StorageError

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from qsdp._utils.files import check_path, write_whole
+from qsdp._utils.atomic_files import check_path, write_whole
 from qsdp.exceptions import StorageError
 
 __all__ = [

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.validation import FloatArray, check_integer
-from qsdp.encoding.moments import MomentEncoder
 from qsdp.encoding.patches import Patches
+from qsdp.encoding.region_moments import MomentEncoder
 from qsdp.encoding.windows import Windows
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BlockNetwork

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp._utils.memory import require_memory
+from qsdp._utils.main_memory import require_memory
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.backends import BACKENDS
 

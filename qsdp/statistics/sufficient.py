@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.arrays import check_device
-from qsdp._utils.files import check_path
-from qsdp._utils.memory import format_bytes
+from qsdp._utils.atomic_files import check_path
+from qsdp._utils.main_memory import format_bytes
 from qsdp._utils.parallel import chunks
 from qsdp._utils.progress import progress
 from qsdp._utils.stored import is_text

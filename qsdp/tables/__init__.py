@@ -6,13 +6,13 @@ import os
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from qsdp._utils.files import check_path
+from qsdp._utils.atomic_files import check_path
 from qsdp._utils.validation import check_choice, check_integer
-from qsdp.encoding.columns import MARKERS
+from qsdp.encoding.reading_rule import MARKERS
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.tables.arrow import arrow_readings, kind
-from qsdp.tables.frames import Reading
-from qsdp.tables.text import TextFormat, text_readings
+from qsdp.tables.csv_files import TextFormat, text_readings
+from qsdp.tables.numbered_frames import Reading
 
 if TYPE_CHECKING:
     import pandas

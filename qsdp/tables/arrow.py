@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, warn
 from qsdp.exceptions import InvalidInputError, MissingPackageError
-from qsdp.tables.frames import Reading, named_frame
+from qsdp.tables.numbered_frames import Reading, named_frame
 
 if TYPE_CHECKING:
     import pandas

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.encoding.frames import title
+from qsdp.encoding.used_columns import title
 from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.exceptions import InvalidInputError
 from qsdp.problem import TrainingProblem
-from qsdp.tables.training import inputs_of, problem_if_trained, split, targets_of, weights_of, with_target
+from qsdp.tables.training_tables import inputs_of, problem_if_trained, split, targets_of, weights_of, with_target
 
 if TYPE_CHECKING:
     import pandas

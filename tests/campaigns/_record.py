@@ -15,7 +15,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from qsdp._utils.files import write_whole
+from qsdp._utils.atomic_files import write_whole
 
 #: Upper ends of the classes in which relative distances are counted.
 EDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0)

@@ -13,7 +13,7 @@ import qsdp
 import qsdp_check
 from qsdp.certificates import load_certificate
 from qsdp.tables import read_table
-from qsdp.tables.training import problem_on
+from qsdp.tables.training_tables import problem_on
 
 README = Path(qsdp_check.__file__).parent / "README.md"
 
@@ -234,7 +234,7 @@ def test_a_failed_save_leaves_nothing(trained: Path, here: Path, monkeypatch: py
     def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device", "label.cert")
 
-    monkeypatch.setattr("qsdp._utils.files.os.replace", fail)
+    monkeypatch.setattr("qsdp._utils.atomic_files.os.replace", fail)
     for options in ([], ["--no-data"]):
         assert "No space left" in refused("certify", trained / "label.qsdp", trained / "messy.csv", *options)
     assert list(here.iterdir()) == []

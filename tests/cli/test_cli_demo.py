@@ -129,5 +129,7 @@ def test_demo_is_reproducible() -> None:
     ],
 )
 def test_demo_refuses(monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
-    monkeypatch.setattr("qsdp.estimators.network.run_pipeline", lambda *arguments, **options: pytest.fail("solved"))
+    monkeypatch.setattr(
+        "qsdp.estimators.quantized_network.run_pipeline", lambda *arguments, **options: pytest.fail("solved")
+    )
     assert message in refused("demo", *arguments)

@@ -14,7 +14,7 @@ import qsdp
 from qsdp.export import describe, to_c, to_js, to_onnx, to_verilog
 from qsdp.export._c.compiled import FLAGS
 from qsdp.tables import read_table
-from qsdp.tables.training import inputs_of
+from qsdp.tables.training_tables import inputs_of
 
 NETWORK = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
 

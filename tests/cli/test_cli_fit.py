@@ -14,7 +14,7 @@ from cli_program import FIT_LABEL, FIT_PRICE, figure, messy, number, refused, ru
 import qsdp
 from qsdp.pipeline import run_pipeline
 from qsdp.tables import read_table
-from qsdp.tables.training import problem_on
+from qsdp.tables.training_tables import problem_on
 
 
 def test_fit_reports_how_it_read_the_file(here: Path) -> None:
@@ -366,7 +366,7 @@ def test_an_interrupted_training_writes_nothing(here: Path, monkeypatch: pytest.
             signal.raise_signal(signal.SIGINT)
         return run_pipeline(*arguments, **options)
 
-    monkeypatch.setattr("qsdp.estimators.network.run_pipeline", interrupted)
+    monkeypatch.setattr("qsdp.estimators.quantized_network.run_pipeline", interrupted)
     (here / "messy.csv").write_bytes(messy())
     (here / "messy.qsdp").write_text("precious")
     result = run(*FIT_LABEL, "--force")

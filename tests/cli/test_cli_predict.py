@@ -13,7 +13,7 @@ from cli_program import refused, run
 
 import qsdp
 from qsdp.tables import read_table
-from qsdp.tables.training import inputs_of
+from qsdp.tables.training_tables import inputs_of
 
 
 @pytest.mark.parametrize("target", ["label", "price"])

@@ -21,7 +21,7 @@ import qsdp
 from qsdp.report import make_report
 from qsdp.tables import read_table
 from qsdp.tables.scored import scored_rows
-from qsdp.tables.training import inputs_of, numbers_of, split
+from qsdp.tables.training_tables import inputs_of, numbers_of, split
 
 VOID = {"meta", "br"}
 LOADING = {"link", "img", "iframe", "object"}

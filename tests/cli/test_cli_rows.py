@@ -15,7 +15,7 @@ import qsdp
 from qsdp.cli._rows import read_rows
 from qsdp.exceptions import InvalidInputError
 from qsdp.tables import MISSING, read_table
-from qsdp.tables.training import split
+from qsdp.tables.training_tables import split
 
 COLUMNS: dict[str, Any] = {
     "task": "auto",

@@ -13,7 +13,7 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 import qsdp
 from qsdp.tables import read_table
-from qsdp.tables.training import inputs_of, split
+from qsdp.tables.training_tables import inputs_of, split
 
 
 def rare_class(path: Path, n: int = 500) -> None:

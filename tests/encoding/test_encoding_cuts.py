@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from qsdp.encoding.cuts import STRATEGIES, Distribution
+from qsdp.encoding.binning import STRATEGIES, Distribution
 
 COLUMNS = arrays(np.float64, st.integers(1, 40), elements=st.floats(-1e300, 1e300, width=64))
 TIED = arrays(np.float64, st.integers(1, 60), elements=st.integers(-4, 4).map(float))

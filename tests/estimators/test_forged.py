@@ -24,7 +24,7 @@ import qsdp
 from qsdp.encoding import Patches
 from qsdp.estimators.saving import TRUSTED
 from qsdp.exceptions import StorageError
-from qsdp.tables.training import inputs_of
+from qsdp.tables.training_tables import inputs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.exceptions.QSDPWarning")
 

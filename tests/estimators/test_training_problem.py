@@ -14,7 +14,7 @@ import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Huber
-from qsdp.tables.training import inputs_of
+from qsdp.tables.training_tables import inputs_of
 
 N_ROWS = 90
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.encoding import TableEncoder
-from qsdp.encoding.columns import read_column
+from qsdp.encoding.reading_rule import read_column
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export import describe, to_js
 

@@ -15,7 +15,7 @@ import pytest
 import qsdp
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export import BitModel, VerilogSource, describe, to_verilog
-from qsdp.export._verilog.text import _planes
+from qsdp.export._verilog.verilog_text import _planes
 
 needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
 

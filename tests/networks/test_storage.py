@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from random_networks import random_network, unnoticed_flips
 
 from qsdp import BilinearNetwork, load_network
-from qsdp._utils import files
+from qsdp._utils import atomic_files
 from qsdp.exceptions import StorageError
 from qsdp.networks import storage
 from qsdp.networks.storage import (
@@ -364,7 +364,7 @@ def test_a_failing_write_leaves_the_old_file(
             self.stream.write(blob[: len(blob) // 2])
             raise failure
 
-    monkeypatch.setattr(files, "open", HalfWritten, raising=False)
+    monkeypatch.setattr(atomic_files, "open", HalfWritten, raising=False)
     leave_the_old_file(saved, type(failure))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp._utils.memory import format_bytes, main_memory
+from qsdp._utils.main_memory import format_bytes, main_memory
 from qsdp.exceptions import InvalidInputError
 from qsdp.relaxation.memory import check_memory, min_memory
 
@@ -18,7 +18,7 @@ def problem(n: int, d: int) -> qsdp.TrainingProblem:
 
 
 def test_a_solver_of_sparse_matrices_is_refused_where_they_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp._utils.memory.main_memory", lambda: 32e9)
+    monkeypatch.setattr("qsdp._utils.main_memory.main_memory", lambda: 32e9)
     large = problem(1000, 2000)
     assert min_memory(large, builtin=False) == 12 * 1000 * 2000**2
     start = time.perf_counter()
@@ -31,7 +31,7 @@ def test_a_solver_of_sparse_matrices_is_refused_where_they_do_not_fit(monkeypatc
 def test_own_methods_count_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     small = problem(10, 4)
     assert min_memory(small) == 8 * (10 * 4 + 8 * 16)
-    monkeypatch.setattr("qsdp._utils.memory.main_memory", lambda: 1000.0)
+    monkeypatch.setattr("qsdp._utils.main_memory.main_memory", lambda: 1000.0)
     X, y = small.X, small.y
     for fit in (
         lambda: qsdp.solve_relaxation(small),
@@ -45,7 +45,7 @@ def test_own_methods_count_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_proof_counts_the_matrices_that_it_decomposes(monkeypatch: pytest.MonkeyPatch) -> None:
     large = problem(10, 60)
     assert min_memory(large, proven=True) == 8 * (10 * 60 + 4 * 121**2)
-    monkeypatch.setattr("qsdp._utils.memory.main_memory", lambda: 0.4e6)
+    monkeypatch.setattr("qsdp._utils.main_memory.main_memory", lambda: 0.4e6)
     check_memory(large)
     network = qsdp.BilinearNetwork(np.ones((1, 60)), np.ones((1, 60)), np.ones(1))
     for prove in (qsdp.column_generation, lambda problem: qsdp.certify(network, problem, bound_type="exact")):
@@ -64,7 +64,7 @@ def test_neurons_that_do_not_fit_are_refused_before_the_solve(
 ) -> None:
     X = np.random.default_rng(0).normal(size=(30, 4))
     solved = qsdp.solve_and_sample(X, X[:, 0], beta=1.0, n_neurons=8)
-    monkeypatch.setattr("qsdp._utils.memory.main_memory", lambda: 1e6)
+    monkeypatch.setattr("qsdp._utils.main_memory.main_memory", lambda: 1e6)
     monkeypatch.setattr("qsdp.pipeline.solve_relaxation", lambda *args, **kwargs: pytest.fail("it was solved"))
     message = rf"{work} takes .* at least for 100,000 neurons with 4 inputs and 1 outputs, there are 1 MB; take fewer n"
     with pytest.raises(InvalidInputError, match=message):

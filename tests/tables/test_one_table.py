@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import qsdp
 from qsdp.cli import app
 from qsdp.tables import read_table
-from qsdp.tables.training import inputs_of
+from qsdp.tables.training_tables import inputs_of
 
 pytest.importorskip("pyarrow")
 dd = pytest.importorskip("dask.dataframe")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from table_files import fit_to, table
 
 import qsdp
-from qsdp.tables.training import inputs_of, labels_of
+from qsdp.tables.training_tables import inputs_of, labels_of
 
 
 def column(entries: list[Any]) -> pd.Series:

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_files import write
 
-from qsdp.encoding.frames import require
+from qsdp.encoding.used_columns import require
 from qsdp.exceptions import InvalidInputError, MissingPackageError, QSDPWarning
 from qsdp.tables import MISSING, read_table, reading_of, table_chunks
 

@@ -14,7 +14,7 @@ from table_files import KINDS, fit_to, rows_table, trained
 import qsdp
 from qsdp.exceptions import InvalidInputError
 from qsdp.tables.scored import ScoredRows, scored_rows, truth_of
-from qsdp.tables.training import inputs_of, problem_on, split
+from qsdp.tables.training_tables import inputs_of, problem_on, split
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,7 +18,7 @@ import qsdp
 from qsdp.encoding import TableEncoder
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 from qsdp.tables import read_table, table_chunks
-from qsdp.tables.training import numbers_of
+from qsdp.tables.training_tables import numbers_of
 
 TEXT = "größe;label\n1,5;ja\n2;nein\n"
 

@@ -15,10 +15,10 @@ import pytest
 from table_files import KINDS, REFINED, fit_to, rows_csv, rows_table, table, trained, write
 
 import qsdp
-from qsdp.estimators.source import TableSource
+from qsdp.estimators.table_source import TableSource
 from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.tables import read_table
-from qsdp.tables.training import (
+from qsdp.tables.training_tables import (
     inputs_in,
     inputs_of,
     problem_if_trained,

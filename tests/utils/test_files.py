@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qsdp._utils.files import write_together, write_whole
+from qsdp._utils.atomic_files import write_together, write_whole
 
 
 def test_folders_are_refused_before_anything_is_written(tmp_path, monkeypatch):

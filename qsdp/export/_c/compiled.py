@@ -18,7 +18,7 @@ import numpy.typing as npt
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
-from qsdp.export._c.text import template_types
+from qsdp.export._c.c_text import template_types
 from qsdp.export._integers.model import IntegerModel
 
 __all__ = ["FLAGS", "CompiledModel", "compile_model", "find_compiler"]

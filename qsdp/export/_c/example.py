@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import IntArray
-from qsdp.encoding.columns import BOOLEAN
-from qsdp.export._c.text import bare, identifiers, initializer, template_types
-from qsdp.export._integers.inputs import Inputs
+from qsdp.encoding.reading_rule import BOOLEAN
+from qsdp.export._c.c_text import bare, identifiers, initializer, template_types
+from qsdp.export._integers.integer_inputs import Inputs
 from qsdp.export._integers.model import IntegerModel
 from qsdp.export._templates import render
 

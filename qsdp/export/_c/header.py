@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from qsdp.export._c.source import entry_points, stream_point
-from qsdp.export._c.text import identifiers, input_width, printable, string, template_types
+from qsdp.export._c.c_source import entry_points, stream_point
+from qsdp.export._c.c_text import identifiers, input_width, printable, string, template_types
 from qsdp.export._description import described
-from qsdp.export._integers.columns import factor_of
-from qsdp.export._integers.inputs import Inputs
+from qsdp.export._integers.fixed_point import factor_of
+from qsdp.export._integers.integer_inputs import Inputs
 from qsdp.export._integers.model import IntegerModel
 from qsdp.export._integers.vectors import SeriesVectors
 from qsdp.export._templates import render

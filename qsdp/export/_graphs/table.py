@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp.encoding import Encoding, Expression, InputColumn
-from qsdp.encoding.columns import CATEGORY
+from qsdp.encoding.reading_rule import CATEGORY
 from qsdp.exceptions import ExportError
 from qsdp.export._description import ModelDescription
 from qsdp.export._graphs.graph import Graph

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import IntArray
 from qsdp.export._description import terms_of_neurons
-from qsdp.export._integers.network import IntegerNetwork, Neurons, rounded_up
+from qsdp.export._integers.integer_network import IntegerNetwork, Neurons, rounded_up
 from qsdp.export._integers.vectors import RowVectors, Vectors
 from qsdp.networks.storage import bits_of_integers
 

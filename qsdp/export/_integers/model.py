@@ -14,12 +14,12 @@ from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.export._description import ModelDescription, check_encoder, describe, is_on_blocks
 from qsdp.export._exact import check_layout
-from qsdp.export._integers.blocks import images, integers_of_blocks, series
-from qsdp.export._integers.columns import column_scales, limits_of
-from qsdp.export._integers.inputs import Inputs, integer_inputs
+from qsdp.export._integers.fixed_point import column_scales, limits_of
+from qsdp.export._integers.image_networks import images, integers_of_blocks, series
+from qsdp.export._integers.integer_inputs import Inputs, integer_inputs
+from qsdp.export._integers.integer_network import Bounds, IntegerNetwork
 from qsdp.export._integers.layout import NetworkLayout, layouts
-from qsdp.export._integers.network import Bounds, IntegerNetwork
-from qsdp.export._integers.rows import integers_of_rows
+from qsdp.export._integers.row_networks import integers_of_rows
 from qsdp.export._integers.vectors import SeriesVectors, Vectors
 
 if TYPE_CHECKING:

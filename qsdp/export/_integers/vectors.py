@@ -18,8 +18,8 @@ from qsdp._utils.validation import FloatArray, IntArray, check_matrix
 from qsdp.blocks import Layout, one_block
 from qsdp.exceptions import InvalidInputError
 from qsdp.export._description import ModelDescription
-from qsdp.export._integers.columns import fixed_columns
-from qsdp.export._integers.inputs import Inputs
+from qsdp.export._integers.fixed_point import fixed_columns
+from qsdp.export._integers.integer_inputs import Inputs
 
 if TYPE_CHECKING:
     from qsdp.encoding import Windows

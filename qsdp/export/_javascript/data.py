@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp.encoding import Expression
-from qsdp.encoding.columns import DATE, NUMBER
+from qsdp.encoding.reading_rule import DATE, NUMBER
 from qsdp.export._description import ModelDescription, check_encoder
 from qsdp.export._exact import exact_network, form_of_blocks
 from qsdp.networks import QuadraticForm

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from qsdp.encoding import InputColumn
-from qsdp.encoding.columns import BOOLEAN, DATE
+from qsdp.encoding.reading_rule import BOOLEAN, DATE
 from qsdp.export._description import ModelDescription
 from qsdp.export._javascript.data import DAYS
 from qsdp.export._templates import render

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qsdp.encoding import Encoding
 from qsdp.export._description import ModelDescription
-from qsdp.export._integers.columns import MISSING, Scales, column_scales, compared, fixed_columns
+from qsdp.export._integers.fixed_point import MISSING, Scales, column_scales, compared, fixed_columns
 from qsdp.export._verilog.bits import BitArray
 
 __all__ = ["Comparison", "Word", "Words", "column_words"]

@@ -16,12 +16,12 @@ from sklearn.utils.validation import _check_y
 
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, errors_of
 from qsdp.encoding import EncodingRule, TableEncoder
-from qsdp.encoding.columns import is_missing, is_wide
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.fitting import ENCODINGS as NUMBERS
-from qsdp.encoding.frames import is_frame
-from qsdp.encoding.moments import BlockEncoder
+from qsdp.encoding.reading_rule import is_missing, is_wide
+from qsdp.encoding.region_moments import BlockEncoder
 from qsdp.encoding.scales import scaled_to_rows
+from qsdp.encoding.used_columns import is_frame
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [

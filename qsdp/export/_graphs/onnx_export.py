@@ -12,8 +12,8 @@ from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export._description import ModelDescription, check_encoder, describe, is_on_blocks
 from qsdp.export._exact import exact_network
 from qsdp.export._graphs.graph import Graph, Tensor, require_onnx
-from qsdp.export._graphs.images import images_to_onnx
-from qsdp.export._graphs.network import add_integers, add_scores, input_type
+from qsdp.export._graphs.image_graphs import images_to_onnx
+from qsdp.export._graphs.network_graphs import add_integers, add_scores, input_type
 from qsdp.export._graphs.table import Columns, add_answers, add_inputs, holds_text
 from qsdp.export._integers.model import integer_model
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qsdp._utils.stored import Checks, checked, is_number, is_text
-from qsdp.encoding.columns import DATE, NUMBER
+from qsdp.encoding.reading_rule import DATE, NUMBER
 from qsdp.exceptions import StorageError
 
 __all__ = ["TableSource"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import qsdp
-from qsdp._utils.files import write_whole
+from qsdp._utils.atomic_files import write_whole
 from qsdp._utils.summary import format_number, format_share
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork

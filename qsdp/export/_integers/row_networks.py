@@ -10,8 +10,8 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.export._description import ModelDescription
 from qsdp.export._exact import ExactNetwork, exact_network
-from qsdp.export._integers.inputs import Inputs
-from qsdp.export._integers.network import EXACT, Bounds, IntegerNetwork, Neurons, rounded_up, unit_of
+from qsdp.export._integers.integer_inputs import Inputs
+from qsdp.export._integers.integer_network import EXACT, Bounds, IntegerNetwork, Neurons, rounded_up, unit_of
 from qsdp.export._integers.vectors import RowVectors
 from qsdp.networks.quadratic_form import form_of_neurons
 from qsdp.networks.weights import shared_columns

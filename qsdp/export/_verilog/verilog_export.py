@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.files import write_into
+from qsdp._utils.atomic_files import write_into
 from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import FloatArray, check_flag
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
 from qsdp.export._verilog.bits import BitModel, bit_model
-from qsdp.export._verilog.text import KEYWORDS, bench_text, output_width, verilog_source
+from qsdp.export._verilog.verilog_text import KEYWORDS, bench_text, output_width, verilog_source
 from qsdp.export._verilog.words import Words, column_words
 
 __all__ = ["VerilogSource", "to_verilog"]

@@ -17,9 +17,9 @@ import numpy.typing as npt
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.summary import first_few
 from qsdp._utils.validation import FloatArray, check_choice, warn
-from qsdp.encoding.columns import BOOLEAN, CATEGORY, MARKERS, NUMBER, is_missing, kind_of, place_of, read_column
-from qsdp.encoding.frames import listing, require, title
-from qsdp.estimators.source import TableSource
+from qsdp.encoding.reading_rule import BOOLEAN, CATEGORY, MARKERS, NUMBER, is_missing, kind_of, place_of, read_column
+from qsdp.encoding.used_columns import listing, require, title
+from qsdp.estimators.table_source import TableSource
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 from qsdp.problem import TrainingProblem
 from qsdp.tables import MISSING

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_unmasked, warn
-from qsdp.encoding.frames import is_frame
+from qsdp.encoding.used_columns import is_frame
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = [

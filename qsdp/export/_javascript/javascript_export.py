@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from qsdp._utils.files import write_into
+from qsdp._utils.atomic_files import write_into
 from qsdp._utils.summary import Summarized, Summary
 from qsdp.encoding.steps import identity
 from qsdp.exceptions import ExportError

@@ -15,7 +15,7 @@ from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.encoding import Expression, InputColumn
 from qsdp.encoding.expressions import KINDS
 from qsdp.export._description import ModelDescription
-from qsdp.export._integers.columns import Limits, Scales, compared, fixed_fills
+from qsdp.export._integers.fixed_point import Limits, Scales, compared, fixed_fills
 
 __all__ = ["Bits", "Inputs", "Numbers", "integer_inputs"]
 

@@ -15,9 +15,9 @@ from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.encoding import Encoding, Expression, InputColumn
 from qsdp.exceptions import ExportError
 from qsdp.export._description import ModelDescription
-from qsdp.export._integers.columns import checked_scales, column_scales, limits_of
-from qsdp.export._integers.inputs import integer_inputs
-from qsdp.export._integers.network import Bounds, IntegerNetwork, Neurons, unit_of
+from qsdp.export._integers.fixed_point import checked_scales, column_scales, limits_of
+from qsdp.export._integers.integer_inputs import integer_inputs
+from qsdp.export._integers.integer_network import Bounds, IntegerNetwork, Neurons, unit_of
 from qsdp.export._integers.vectors import ImageVectors, SeriesVectors, Vectors
 from qsdp.networks import BlockForm
 from qsdp.networks.compact import integer_weights

@@ -24,12 +24,12 @@ from qsdp.activations import get_activation
 from qsdp.blocks import Blocks
 from qsdp.data_map import SAMPLES
 from qsdp.encoding import TableEncoder
-from qsdp.encoding.columns import as_table
 from qsdp.encoding.fitting import AUTO
-from qsdp.encoding.frames import columns_of_training, is_frame
+from qsdp.encoding.reading_rule import as_table
+from qsdp.encoding.used_columns import columns_of_training, is_frame
 from qsdp.estimators.choices import choose_encoder
 from qsdp.estimators.collections import train_on_collections
-from qsdp.estimators.inputs import (
+from qsdp.estimators.input_encoding import (
     check_kind_of_array,
     check_targets,
     encoded,

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.files import write_into
+from qsdp._utils.atomic_files import write_into
 from qsdp._utils.summary import Summarized, Summary
 from qsdp._utils.validation import FloatArray, check_flag, warn
 from qsdp.exceptions import InvalidInputError
+from qsdp.export._c.c_source import c_source
 from qsdp.export._c.compiled import CompiledModel, compile_model
 from qsdp.export._c.example import EXAMPLE, example_source
 from qsdp.export._c.header import c_header, described_storage, state_bytes
-from qsdp.export._c.source import c_source
 from qsdp.export._description import ModelDescription, check_encoder, describe, is_on_blocks
 from qsdp.export._integers.model import IntegerModel, integer_model
 

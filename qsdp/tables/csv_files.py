@@ -29,9 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import warn
-from qsdp.encoding.frames import listing
+from qsdp.encoding.used_columns import listing
 from qsdp.exceptions import InvalidInputError
-from qsdp.tables.frames import Reading, named_frame
+from qsdp.tables.numbered_frames import Reading, named_frame
 
 if TYPE_CHECKING:
     import pandas

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from qsdp.export._c.text import Tables, column_type, counter_type, literal, template_types, unsigned
-from qsdp.export._integers.inputs import Inputs
+from qsdp.export._c.c_text import Tables, column_type, counter_type, literal, template_types, unsigned
+from qsdp.export._integers.integer_inputs import Inputs
 from qsdp.export._integers.layout import type_width
 from qsdp.export._integers.model import IntegerModel
 from qsdp.export._integers.vectors import ImageVectors, RowVectors

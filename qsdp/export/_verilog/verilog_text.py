@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from qsdp.export._c.text import printable, string
+from qsdp.export._c.c_text import printable, string
 from qsdp.export._description import described
 from qsdp.export._templates import render
 from qsdp.export._verilog.bits import BitModel
