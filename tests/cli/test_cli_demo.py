@@ -36,9 +36,9 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
     assert f"as {n_neurons} neurons" in figure(text, "size")
     assert "beta" in figure(text, "time")
     rows = text.split("size")[1].splitlines()
-    assert f"{32 * (n_columns + 1):,} bits" in rows[3]
+    assert f"{32 * (n_columns + 1):,} bits" in rows[2]
     eight_bits = 8 * (n_columns + 1) + 2 * 32
-    assert f"{eight_bits:,} bits" in rows[4]
+    assert f"{eight_bits:,} bits" in rows[3]
     assert f"{n_neurons} neurons match the relaxation" in figure(text, "why these")
     assert figure(text, "proof").endswith(f"by at most {figure(text, 'relative gap').split('  ')[0]}")
     # On 114 and 89 test rows, the two models are as good.

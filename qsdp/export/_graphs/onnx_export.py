@@ -14,7 +14,7 @@ from qsdp.export._exact import exact_network
 from qsdp.export._graphs.graph import Graph, Tensor, require_onnx
 from qsdp.export._graphs.image_graphs import images_to_onnx
 from qsdp.export._graphs.network_graphs import add_integers, add_scores, input_type
-from qsdp.export._graphs.table import Columns, add_answers, add_inputs, holds_text
+from qsdp.export._graphs.table import TableColumns, add_answers, add_inputs, holds_text
 from qsdp.export._integers.model import integer_model
 
 __all__ = ["onnx_inputs", "to_onnx"]
@@ -193,11 +193,11 @@ def _inputs(description: ModelDescription) -> tuple[list[Tensor], list[int]]:
     return [Tensor(name, kind, (None, 1)) for name, kind in zip(names, kinds, strict=True)], list(encoding.used)
 
 
-def _columns(graph: Graph, tensors: list[Tensor], positions: list[int]) -> Columns:
+def _columns(graph: Graph, tensors: list[Tensor], positions: list[int]) -> TableColumns:
     """Return the tensors of the columns, with numeric columns concatenated into one."""
     if len(tensors) < len(positions):
-        return Columns(tensors[0].name, positions, {})
+        return TableColumns(tensors[0].name, positions, {})
     pairs = list(zip(tensors, positions, strict=True))
     texts = {position: tensor.name for tensor, position in pairs if tensor.dtype is object}
     names = [tensor.name for tensor in tensors if tensor.dtype is not object]
-    return Columns(graph.join(names), [position for position in positions if position not in texts], texts)
+    return TableColumns(graph.join(names), [position for position in positions if position not in texts], texts)

@@ -17,7 +17,7 @@ from qsdp.export._description import ModelDescription
 from qsdp.export._graphs.graph import Graph
 
 __all__ = [
-    "Columns",
+    "TableColumns",
     "add_answers",
     "add_inputs",
     "add_label",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Columns:
+class TableColumns:
     """Tensors of the columns of a table.
 
     Attributes
@@ -50,7 +50,7 @@ def holds_text(column: InputColumn) -> bool:
     return column.kind == CATEGORY
 
 
-def add_inputs(graph: Graph, encoding: Encoding, columns: Columns) -> tuple[str, npt.NDArray[np.intp]]:
+def add_inputs(graph: Graph, encoding: Encoding, columns: TableColumns) -> tuple[str, npt.NDArray[np.intp]]:
     """Add nodes for the encoded inputs, grouped by kind; return their name, and the index of each input."""
     places = {position: place for place, position in enumerate(columns.positions)}
     fills = [encoding.columns[position].fill for position in columns.positions]
