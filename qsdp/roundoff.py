@@ -17,7 +17,7 @@ Error terms are also computed in floating point and multiplied by 1.01, which fa
 2. *Its pricing values*: an enumeration adds :math:`\gamma_{6N}` times the sum of :math:`|\hat M|`. Where a diagonal z
    dominates, :math:`\mathrm{Diag}(z + d) - B` is proven positive semidefinite (`semidefinite_shift`), so that
    :math:`\sum z + \sum d` is a bound. Cuts change B and the bound; the sums of their products are rounded by
-   :math:`\gamma_{m + 8}`. See `qsdp.certificates.proof`.
+   :math:`\gamma_{m + 8}`. See ``qsdp/certificates/proof.py``.
 3. *The scale*: if :math:`\bar\tau` is the largest such bound plus r, every :math:`s \le \beta D / \bar\tau` makes
    :math:`s \nu` feasible.
 4. *The dual value* (`rounded_down`): each loss says how many roundings its terms have (`Loss.guarded_values`), and

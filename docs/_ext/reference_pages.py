@@ -18,7 +18,6 @@ MODULES = (
     "qsdp.options",
     "qsdp.encoding",
     "qsdp.estimators",
-    "qsdp.certificates.verification",
     "qsdp.relaxation",
     "qsdp.relaxation.backends",
     "qsdp.relaxation.instance",

@@ -15,9 +15,8 @@ from qsdp._utils.summary import Summarized, Summary, format_share, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.certificates.checks import check_fits
 from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
-from qsdp.certificates.proof import Proof, check_proof, scaled_tree
+from qsdp.certificates.proof import Proof, check_proof, proven_bound, scaled_tree
 from qsdp.certificates.row_sums import RowsProof
-from qsdp.certificates.verification import proven_bound
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import BilinearNetwork, BlockNetwork
 from qsdp.pricing import BoundTree
@@ -169,7 +168,7 @@ def certificate_of(
     Returns
     -------
     Certificate
-        Its bound holds for any rounding, see `qsdp.roundoff`. Its proof holds the scaled `nu` and trees.
+        Its bound holds for any rounding, see ``qsdp/roundoff.py``. Its proof holds the scaled `nu` and trees.
     """
     check_fits(network, problem)
     check_choice("bound_type", bound_type, BOUND_TYPES)

@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -27,13 +28,13 @@ from qsdp.activations import get_activation
 from qsdp.blocks import KINDS, Blocks, Layout, PatchGeometry, check_layout
 from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.row_sums import RowsProof, Scores
-from qsdp.certificates.stored_trees import read_trees, tree_arrays
 from qsdp.certificates.sums import Sums, SumsProof, read_rounding, rounding_arrays
 from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit, Loss
 from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.pricing import BoundTree, Leaf, LeafCuts
 from qsdp.problem import TrainingProblem, quadratic_problem
 from qsdp.training_data import QuadraticModel
 
@@ -419,3 +420,83 @@ def _stored_model(arrays: dict[str, npt.NDArray[Any]], *, lifted: bool) -> Quadr
     if found.layout.n_entries != forms.shape[1] or len(y) != len(forms):
         raise StorageError("its forms and targets do not fit together")
     return QuadraticModel(found, read_only(y.copy()))
+
+
+# -- trees ----------------------------------------------------------------------------------------------------
+
+
+def tree_arrays(trees: Sequence[BoundTree]) -> dict[str, Any]:
+    """Encode trees as arrays of a file."""
+    leaves = [leaf for tree in trees for leaf in tree.leaves]
+    return {
+        "order": np.array([tree.order for tree in trees], dtype="<i8"),
+        "leaves": np.array([len(tree.leaves) for tree in trees], dtype="<i8"),
+        "lengths": np.array([len(leaf.signs) for leaf in leaves], dtype="<i8"),
+        "signs": np.concatenate([leaf.signs for leaf in leaves]).astype(np.int8),
+        "shifted": np.array([leaf.shift is not None for leaf in leaves]),
+        "shifts": np.concatenate([np.zeros(0), *(leaf.shift for leaf in leaves if leaf.shift is not None)]),
+        **_cut_arrays(leaves),
+    }
+
+
+def _cut_arrays(leaves: Sequence[Leaf]) -> dict[str, Any]:
+    """Encode the cuts of leaves as arrays of a file; no arrays if there are no cuts."""
+    cuts = [leaf.cuts for leaf in leaves if leaf.cuts is not None]
+    if not cuts:
+        return {}
+    entries = [np.nonzero(part.vectors) for part in cuts]
+    values = [part.vectors[places] for part, places in zip(cuts, entries, strict=True)]
+    return {
+        "cuts": np.array([0 if leaf.cuts is None else len(leaf.cuts.weights) for leaf in leaves], dtype="<i8"),
+        "cut_lengths": np.concatenate([np.count_nonzero(part.vectors, axis=1) for part in cuts]).astype("<i8"),
+        "cut_nodes": np.concatenate([places[1] for places in entries]).astype("<i4"),
+        "cut_values": np.concatenate(values).astype(np.int8),
+        "cut_weights": np.concatenate([part.weights for part in cuts]),
+    }
+
+
+def _read_cuts(arrays: dict[str, npt.NDArray[Any]], sizes: npt.NDArray[Any]) -> list[LeafCuts | None]:
+    """Decode the cuts of leaves whose shifts have these sizes."""
+    if "cuts" not in arrays:
+        return [None] * len(sizes)
+    counts, lengths, weights = arrays["cuts"], arrays["cut_lengths"], arrays["cut_weights"]
+    nodes, values = arrays["cut_nodes"], arrays["cut_values"]
+    fits = len(counts) == len(sizes) and len(lengths) == len(weights) == counts.sum()
+    if not (fits and len(nodes) == len(values) == lengths.sum() and np.all(counts >= 0) and np.all(lengths >= 0)):
+        raise StorageError("its cuts do not fit together")
+    # The leaf of every cut, and the cut of every entry.
+    leaf = np.repeat(np.arange(len(counts)), counts)
+    cut = np.repeat(np.arange(len(lengths)), lengths)
+    if np.any((nodes < 0) | (nodes >= sizes[leaf[cut]])):
+        raise StorageError("its cuts do not fit its leaves")
+    found: list[LeafCuts | None] = []
+    for number, size in enumerate(sizes):
+        own = np.flatnonzero(leaf == number)
+        if not len(own):
+            found.append(None)
+            continue
+        vectors, mine = np.zeros((len(own), int(size)), dtype=np.int8), np.isin(cut, own)
+        vectors[cut[mine] - own[0], nodes[mine]] = values[mine]
+        found.append(LeafCuts(read_only(vectors), read_only(weights[own].astype(np.float64))))
+    return found
+
+
+def read_trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[BoundTree, ...]:
+    """Decode trees for matrices of side `size` from arrays; raise `StorageError` if they are inconsistent."""
+    lengths, shifted = arrays["lengths"], arrays["shifted"]
+    signs = np.split(arrays["signs"], np.cumsum(lengths)[:-1])
+    sizes = np.where(shifted, 1 + 2 * size - lengths, 0)
+    shifts = np.split(arrays["shifts"], np.cumsum(sizes)[:-1])
+    leaves = [
+        Leaf(read_only(fixed.astype(np.int8)), read_only(shift.astype(np.float64)) if has else None, cuts)
+        for fixed, shift, has, cuts in zip(signs, shifts, shifted, _read_cuts(arrays, sizes), strict=True)
+    ]
+    ends = np.cumsum(arrays["leaves"])
+    if not len(ends) or ends[-1] != len(leaves) or len(arrays["signs"]) != lengths.sum():
+        raise StorageError("its leaves do not fit together")
+    if len(arrays["shifts"]) != sizes.sum():
+        raise StorageError("its shifts do not fit together")
+    return tuple(
+        BoundTree(read_only(order.astype(np.intp)), tuple(leaves[end - count : end]))
+        for order, count, end in zip(arrays["order"], arrays["leaves"], ends, strict=True)
+    )

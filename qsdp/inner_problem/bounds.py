@@ -57,7 +57,7 @@ class InnerBound(Summarized, ReadOnlyArrays):
         larger in magnitude: the bound alone may vanish because of the diagonal of B.
     z : ndarray of shape (N,)
         Vector for which :math:`\mathrm{Diag}(z) - B` is positive semidefinite, proven for any rounding by a Cholesky
-        factor that is multiplied out, see `qsdp.roundoff`.
+        factor that is multiplied out, see ``qsdp/roundoff.py``.
     Y : ndarray of shape (N, p)
         Factor with rows of unit length; :math:`K = Y Y^T`.
     iterations : int

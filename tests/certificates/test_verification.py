@@ -21,10 +21,10 @@ from qsdp.certificates.proof import (
     folded,
     halves,
     leaf_bound,
+    proven_bound,
     root_tree,
     tree_bound,
 )
-from qsdp.certificates.verification import proven_bound
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Loss
 from qsdp.losses._entropy import logarithm

@@ -25,7 +25,7 @@ from benchmarks.data.uci_sets import load_uci
 from qsdp import BilinearNetwork, TrainingProblem, datasets, solve_relaxation
 from qsdp._utils import deadline
 from qsdp.certificates import certificate_of
-from qsdp.certificates.verification import proven_bound
+from qsdp.certificates.proof import proven_bound
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.floor import Floor
 from qsdp.column_generation.loop import Round

@@ -11,7 +11,7 @@ import pytest
 
 import qsdp
 from qsdp._utils import deadline as deadlines
-from qsdp.certificates.verification import proven_bound
+from qsdp.certificates.proof import proven_bound
 
 #: The clock advances by a second whenever it is read, so that these limits end at different checks.
 LIMITS = [1.0, 3.0, 10.0, 30.0, 100.0]
