@@ -28,7 +28,7 @@ from qsdp.activations import get_activation
 from qsdp.blocks import KINDS, Blocks, Layout, PatchGeometry, check_layout
 from qsdp.certificates.proof import Proof, check_proof, check_tree
 from qsdp.certificates.row_sums import RowsProof, Scores
-from qsdp.certificates.sums import Sums, SumsProof, read_rounding, rounding_arrays
+from qsdp.certificates.sums import Sums, converted, read_rounding, rounding_arrays
 from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
@@ -160,19 +160,18 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
 
 def _sums_arrays(proof: Proof, claims: Claims) -> tuple[dict[str, Any], dict[str, Any], Claims]:
     """Convert data and dual vector to sums; return their arrays and the claims that they prove."""
-    proven = SumsProof.of(proof)
+    sums, vectors, objective, lower_bound = converted(proof)
     tolerance = _tolerance(claims["objective"], proof.problem.data_fit)
-    if not abs(proven.objective - claims["objective"]) <= 0.5 * tolerance:
-        raise InvalidInputError(_UNCERTAIN.format(claims["objective"], abs(proven.objective - claims["objective"])))
-    sums = proven.sums
+    if not abs(objective - claims["objective"]) <= 0.5 * tolerance:
+        raise InvalidInputError(_UNCERTAIN.format(claims["objective"], abs(objective - claims["objective"])))
     data = {
         "gram": sums.gram[np.triu_indices(len(sums.gram))],
         "products": sums.products,
         "squares": sums.squares,
         "rounding": sums.rounding,
     }
-    bound = max(0.0, min(claims["lower_bound"], proven.lower_bound))
-    return data, {"scores": proven.vectors.T}, {**claims, "lower_bound": bound}
+    bound = max(0.0, min(claims["lower_bound"], lower_bound))
+    return data, {"scores": vectors.T}, {**claims, "lower_bound": bound}
 
 
 def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Claims) -> None:

@@ -129,7 +129,7 @@ def root_tree(
 ) -> BoundTree:
     r"""Build the tree of one leaf from weights `z` of a relaxation, with ``Diag(z) +- M`` positive semidefinite.
 
-    Cuts of (u, v), vectors (p, q) of shape (m, 2N), and their weights are those of a `CutBound`. With :math:`a = p + q`
+    Cuts of (u, v), vectors (p, q) of shape (m, 2N), and weights are those of a `DualBound`. With :math:`a = p + q`
     and :math:`c = p - q`, ``Diag(z) - M`` minus the weighted :math:`a a^T` and ``Diag(z) + M`` minus the weighted
     :math:`c c^T` are positive semidefinite. The cut takes half of each weight, and its mirror image the other half.
     """

@@ -33,7 +33,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.roundoff import SumRounding, exact_product
 from qsdp.statistics.moments import PackedSums
 
-__all__ = ["Sums", "SumsProof", "read_rounding", "rounding_arrays"]
+__all__ = ["Sums", "converted", "read_rounding", "rounding_arrays"]
 
 #: Rows whose products enter the compensated sum at once: a bound loses little, and the sums take twice the time.
 _ROWS_AT_ONCE = 128
@@ -115,37 +115,28 @@ class Sums:
         return MARGIN * self.rounding * np.outer(self._roots, sizes), MARGIN * self.rounding * sizes**2
 
 
-@dataclass(frozen=True, eq=False)
-class SumsProof:
-    """Proof that is checked from sums alone: vectors t of shape (P, C), their lower bound, and the objective."""
+def converted(proof: Proof) -> tuple[Sums, FloatArray, float, float]:
+    r"""Convert a proof with one dual variable per sample to one that is checked from sums alone.
 
-    sums: Sums
-    vectors: FloatArray
-    objective: float
-    lower_bound: float
-
-    @classmethod
-    def of(cls, proof: Proof) -> SumsProof:
-        r"""Convert a proof with one dual variable per sample to one that is checked from sums.
-
-        Every dual vector has the same matrices as one of the form :math:`2 w_i (y_i - x_i^T t)`, which proves no less.
-        """
-        problem, network = proof.problem, proof.network
-        sums = Sums.of(problem)
-        assert isinstance(network, BlockNetwork)
-        # In the units of the rows.
-        wanted = 0.5 * problem.weight_map.sums(proof.nu) * sums.layout.prices[sums.layout.block, None]
-        pivoted = GramFactor(sums.gram.copy())
-        # Near an optimum, the network itself is nearly such a vector, and large cancelling vectors are avoided.
-        vectors = network.entries.T.copy()
-        # A factor of a singular matrix determines corrections; two reach the limits of doubles.
-        for _ in range(3):
-            high, low, _errors = sums.residuals(vectors)
-            images = pivoted.targets((high - wanted) + low)
-            vectors[pivoted.order] += np.stack([pivoted.preimage(column) for column in images.T], axis=1)
-        fit, correction, _ = sums.values(network.entries.T)
-        objective = float((fit - correction).sum()) + problem.penalty(network)
-        return cls(sums, vectors, objective, _bound(proof, sums, vectors))
+    Every dual vector has the same matrices as one of the form :math:`2 w_i (y_i - x_i^T t)`, which proves no less.
+    Return the sums, the vectors t of shape (P, C), the objective and the lower bound.
+    """
+    problem, network = proof.problem, proof.network
+    sums = Sums.of(problem)
+    assert isinstance(network, BlockNetwork)
+    # In the units of the rows.
+    wanted = 0.5 * problem.weight_map.sums(proof.nu) * sums.layout.prices[sums.layout.block, None]
+    pivoted = GramFactor(sums.gram.copy())
+    # Near an optimum, the network itself is nearly such a vector, and large cancelling vectors are avoided.
+    vectors = network.entries.T.copy()
+    # A factor of a singular matrix determines corrections; two reach the limits of doubles.
+    for _ in range(3):
+        high, low, _errors = sums.residuals(vectors)
+        images = pivoted.targets((high - wanted) + low)
+        vectors[pivoted.order] += np.stack([pivoted.preimage(column) for column in images.T], axis=1)
+    fit, correction, _ = sums.values(network.entries.T)
+    objective = float((fit - correction).sum()) + problem.penalty(network)
+    return sums, vectors, objective, _bound(proof, sums, vectors)
 
 
 def _bound(proof: Proof, sums: Sums, vectors: FloatArray) -> float:

@@ -13,7 +13,7 @@ from qsdp.certificates import Certificate
 from qsdp.certificates.proof import Proof, root_tree
 from qsdp.pricing import BoundTree
 from qsdp.relaxation import DualBound
-from qsdp.relaxation.cuts import CutBound, CuttingPlanes
+from qsdp.relaxation.cuts import CuttingPlanes
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["Floor", "Stored"]
@@ -65,19 +65,15 @@ class Floor:
         self.exhausted = dual is None or not CuttingPlanes.supports(instance)
 
     @property
-    def _semidefinite(self) -> float:
-        """Value of the bound from semidefinite programs, at least 0."""
-        plain = 0.0 if self._dual is None else self._dual.value
-        return plain if self._cut is None else max(plain, self._cut.value)
+    def _semidefinite(self) -> DualBound | None:
+        """Best bound from semidefinite programs."""
+        bounds = [None if self._planes is None else self._planes.best, self._dual]
+        return max((bound for bound in bounds if bound is not None), key=lambda bound: bound.value, default=None)
 
     @property
     def value(self) -> float:
         """Value of the bound, at least 0."""
-        return self._semidefinite if self._stored is None else max(self._semidefinite, self._stored.value)
-
-    @property
-    def _cut(self) -> CutBound | None:
-        return None if self._planes is None else self._planes.best
+        return max((bound.value for bound in (self._semidefinite, self._stored) if bound is not None), default=0.0)
 
     def improve(self) -> bool:
         """Run a round of cutting planes; return whether another one may help."""
@@ -88,7 +84,9 @@ class Floor:
                 self._planes = CuttingPlanes(self._instance, self._rng)
             before = self._semidefinite
             self._planes.improve()
-            self._still = 0 if self._semidefinite > (1.0 + GAIN) * before else self._still + 1
+            best = self._semidefinite
+            gained = best is not None and (before is None or best.value > (1.0 + GAIN) * before.value)
+            self._still = 0 if gained else self._still + 1
             self.exhausted = self._planes.exhausted or self._still == PATIENCE
         except TimeOver:
             self.exhausted = True
@@ -96,12 +94,11 @@ class Floor:
 
     def proof(self) -> Stored:
         """Return the dual vector of the bound, with the trees that bound its pricing values."""
-        cut, instance, value = self._cut, self._instance, self.value
+        best, instance, value = self._semidefinite, self._instance, self.value
         if self._stored is not None and self._stored.value >= value:
             return self._stored
-        if cut is not None and cut.value >= value:
-            return Stored(value, cut.nu, (root_tree(cut.z, cut.vectors, cut.weights),))
-        nu = np.zeros_like(instance.target) if self._dual is None else self._dual.nu
-        shifts = np.zeros((instance.n_matrices, instance.size)) if self._dual is None else self._dual.z
-        used = np.repeat(np.any(nu, axis=0), instance.map.n_blocks)
-        return Stored(value, nu, tuple(root_tree(z * bool(own)) for own, z in zip(used, shifts, strict=True)))
+        if best is None:
+            best = DualBound(0.0, np.zeros_like(instance.target), np.zeros((instance.n_matrices, instance.size)))
+        used = np.repeat(np.any(best.nu, axis=0), instance.map.n_blocks)
+        trees = (root_tree(z * bool(own), best.cuts, best.weights) for own, z in zip(used, best.z, strict=True))
+        return Stored(value, best.nu, tuple(trees))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 
 from qsdp._utils.numeric import EPS, ROUNDING
@@ -51,11 +52,17 @@ class DualBound:
         Positive. ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i` as computed, and
         ``sum(z)`` plus `pricing_roundings` is at most ``beta D``. All ones if nu is zero, which then proves the bound
         alone.
+    cuts : ndarray of shape (m, 2N), int8, optional
+        With cutting planes of one matrix: integer vectors b with an odd sum, for which :math:`(b^T (u, v))^2 \ge 1`.
+    weights : ndarray of shape (m,), optional
+        Their weights in the bound :math:`\sum_j z_j - \sum_k \gamma_k` of pricing values.
     """
 
     value: float
     nu: FloatArray
     z: FloatArray
+    cuts: npt.NDArray[np.int8] | None = None
+    weights: FloatArray | None = None
 
     def squeezed(self, problem: TrainingProblem) -> DualBound:
         """Return the bound with nu of shape (n,) and z of shape (N,) if the targets are scalar."""

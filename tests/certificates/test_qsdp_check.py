@@ -769,7 +769,7 @@ def cut_certificate() -> Certificate:
         planes.improve()
     best = planes.best
     assert best is not None
-    tree = root_tree(best.z, best.vectors, best.weights)
+    tree = root_tree(best.z[0], best.cuts, best.weights)
     return certificate_of(problem, random_network(problem), best.nu, [tree], "sdp")
 
 

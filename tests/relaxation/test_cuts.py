@@ -152,7 +152,7 @@ def test_it_is_above_the_relaxation_and_below_the_optimum(loss: str) -> None:
     assert plain.lower_bound < best.value <= optimum.objective * (1.0 + 1e-9)
     # More than a quarter of what the relaxation leaves open.
     assert best.value - plain.lower_bound > 0.25 * (optimum.objective - plain.lower_bound)
-    tree = root_tree(best.z, best.vectors, best.weights)
+    tree = root_tree(best.z[0], best.cuts, best.weights)
     certificate = certificate_of(problem, optimum.network, best.nu, [tree], "sdp")
     assert certificate.lower_bound == pytest.approx(best.value, rel=1e-9)
     assert certificate.z is None

@@ -1,5 +1,5 @@
 """The relaxation strengthened by inequalities that all sign matrices satisfy."""
 
-from qsdp.relaxation.cuts.planes import CutBound, CuttingPlanes
+from qsdp.relaxation.cuts.planes import CuttingPlanes
 
-__all__ = ["CutBound", "CuttingPlanes"]
+__all__ = ["CuttingPlanes"]

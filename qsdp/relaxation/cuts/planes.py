@@ -20,17 +20,14 @@ since :math:`w_j^2 + t_j^2 = 4`, and :math:`(a^T w)^2 + (c^T t)^2 = 2 ((p^T u + 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import GAIN, HALVINGS, INNER, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
-from qsdp.relaxation.bounds import best_scale, entry_rounding
+from qsdp.relaxation.bounds import DualBound, best_scale, entry_rounding
 from qsdp.relaxation.cuts.newton import CutNewton
 from qsdp.relaxation.cuts.odd import OddCuts
 from qsdp.relaxation.cuts.separation import longer_cuts, triangle_cuts
@@ -43,7 +40,7 @@ from qsdp.relaxation.solvers.interior.setup import FactorCache
 from qsdp.relaxation.solvers.interior.solve import cold_start
 from qsdp.roundoff import gamma, semidefinite_shift
 
-__all__ = ["CutBound", "CuttingPlanes"]
+__all__ = ["CuttingPlanes"]
 
 
 # Half or twice each of the following numbers changes bounds after two seconds by less than 1 %.
@@ -52,28 +49,6 @@ _NEW = 600
 
 #: Number of steps of the search for longer inequalities.
 _STEPS = 6
-
-
-@dataclass(frozen=True, eq=False)
-class CutBound:
-    r"""Lower bound for one output and its proof, in the units of the instance.
-
-    Attributes
-    ----------
-    value : float
-    nu : ndarray of shape (n,)
-    z : ndarray of shape (N,)
-    vectors : ndarray of shape (m, 2N), int8
-        Integer vectors b with an odd sum, for which :math:`(b^T (u, v))^2 \ge 1`.
-    weights : ndarray of shape (m,)
-        Their weights in the bound :math:`\sum_j z_j - \sum_k \gamma_k` of pricing values.
-    """
-
-    value: float
-    nu: FloatArray
-    z: FloatArray
-    vectors: npt.NDArray[np.int8]
-    weights: FloatArray
 
 
 class CuttingPlanes:
@@ -88,7 +63,7 @@ class CuttingPlanes:
 
     Attributes
     ----------
-    best : CutBound or None
+    best : DualBound or None
     exhausted : bool
         Whether no further round will improve the bound.
     """
@@ -96,7 +71,7 @@ class CuttingPlanes:
     def __init__(self, instance: Instance, rng: np.random.Generator) -> None:
         self._instance, self._rng = instance, rng
         self._normal, self._units = instance.normalised()
-        self.best: CutBound | None = None
+        self.best: DualBound | None = None
         self.exhausted = False
         self._setup = FactorCache(self._normal, None).setup(0, self._normal)
         self._coordinates = self._setup.newton.coordinates
@@ -243,7 +218,9 @@ def _pairs_of(slacks: FloatArray, weights: FloatArray) -> SlackFit:
     return pairs
 
 
-def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, weights: FloatArray) -> CutBound | None:
+def cut_bound(
+    instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, weights: FloatArray
+) -> DualBound | None:
     """Compute the bound that a dual vector, z (raised to feasibility) and cut weights prove; None if not finite."""
     M = instance.map.adjoint(nu[:, 0])
     dual = np.stack([-M, M]) - cuts.matrices(weights)
@@ -257,4 +234,4 @@ def cut_bound(instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, 
     tau = float(z.sum() - weights.sum()) + float(entry_rounding(instance.map, nu)[0])
     scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
     value = instance.guarded_dual_value(scale * nu)
-    return CutBound(value, scale * nu, scale * z, cuts.vectors.astype(np.int8), scale * weights)
+    return DualBound(value, scale * nu, scale * z[None], cuts.vectors.astype(np.int8), scale * weights)
