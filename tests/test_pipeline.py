@@ -75,9 +75,9 @@ def check(result: QSDPResult) -> None:
     assert math.isfinite(certificate.objective)
     assert 0.0 <= certificate.lower_bound <= certificate.objective
     assert certificate.objective == problem.objective(network)
-    # Both are proven, with different allowances for rounding.
-    expected = min(result.relaxation.lower_bound, certificate.objective)
-    assert certificate.lower_bound == pytest.approx(expected, rel=1e-9)
+    # Both are proven, with different allowances for rounding; the certificate looks for the best multiple of the dual
+    # vector, too.
+    assert certificate.lower_bound >= min(result.relaxation.lower_bound, certificate.objective) * (1.0 - 1e-9)
     covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
     assert len(covariances) == problem.n_outputs
     for k, covariance in enumerate(covariances):
