@@ -32,6 +32,7 @@ __all__ = [
     "pair_places",
     "pair_sums",
     "pairs_of",
+    "pivoted_cholesky",
     "symmetric_basis",
     "to_matrices",
     "to_vectors",
@@ -152,6 +153,20 @@ class SharedGram:
         return known.in_units(data.scale, dtype)
 
 
+def pivoted_cholesky(triangle: FloatArray, tol: float) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    """Factor a positive semidefinite matrix of unit diagonal, whose lower triangle may be overwritten.
+
+    Returns
+    -------
+    lower : ndarray of shape (p, rank)
+        Factor of the matrix in the order of the pivots; further pivots would be at most `tol`.
+    order : ndarray of shape (p,)
+        Indices of the pivots, followed by the others.
+    """
+    factor, pivots, rank, _ = dpstrf(triangle, lower=1, tol=tol, overwrite_a=1)
+    return np.tril(factor)[:, :rank], pivots - 1
+
+
 class GramFactor:
     r"""Factor R of a Gram matrix, :math:`G = R^T R` in `symmetric_basis`, with as many rows as the rank of G.
 
@@ -169,10 +184,16 @@ class GramFactor:
 
     def __init__(self, matrix: FloatArray) -> None:
         scale = 1.0 / np.sqrt(np.maximum(matrix.diagonal(), np.finfo(np.float64).tiny))
-        factor, pivots, rank, _ = dpstrf(matrix * scale * scale[:, None], lower=1, tol=len(matrix) * EPS)
-        self.order: npt.NDArray[np.intp] = pivots - 1
-        self.lower: FloatArray = np.asfortranarray(np.tril(factor)[:, :rank] / scale[self.order, None])
-        self._leading = self.lower[:rank]
+        lower, self.order = pivoted_cholesky(matrix * scale * scale[:, None], len(matrix) * EPS)
+        self.lower: FloatArray = np.asfortranarray(lower / scale[self.order, None])
+        self._leading = self.lower[: lower.shape[1]]
+
+    @property
+    def rows(self) -> FloatArray:
+        """R in the order of G, of shape (rank, p)."""
+        rows = np.empty(self.lower.shape[::-1])
+        rows[:, self.order] = self.lower.T
+        return rows
 
     def targets(self, products: FloatArray) -> FloatArray:
         """Solve R'y = products for targets y, using the leading rows only."""

@@ -28,6 +28,7 @@ from qsdp.certificates.row_sums import SCALES, RowsProof, RowSums, Scores, Total
 from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.forms import FormMap
+from qsdp.gram import GramFactor
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.pricing import BoundTree
@@ -213,9 +214,9 @@ def _corrected(few: TrainingProblem, scores: Scores, matrices: FloatArray, beta:
         curvature[np.diag_indices_from(curvature)] += ridge or 1.0
         if not np.all(np.isfinite(curvature)):
             raise np.linalg.LinAlgError("the curvature is too large for floats")
-        root = scipy.linalg.cholesky(curvature)
-        target = root @ (counts * S[upper]) + 0.5 * scipy.linalg.solve_triangular(root, M[upper], trans=1)
-        model = QuadraticModel(FormMap.of(root, few.lifted, few.n_samples), target)
+        factor = GramFactor(curvature)
+        target = factor.rows @ (counts * S[upper]) + 0.5 * factor.targets(M[upper])
+        model = QuadraticModel(FormMap.of(factor.rows, few.lifted, few.n_samples), target)
         problem = quadratic_problem(model, beta=beta, activation=few.activation, levels=few.levels)
         relaxation = solve_relaxation(problem)
         moved.append(2.0 * relaxation.Z_stack[0] * factors)

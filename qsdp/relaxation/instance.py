@@ -200,10 +200,7 @@ class Reduction:
         deadline.check()
         self._factor = GramFactor(matrix)
         self._targets = self._factor.targets(products)
-        factors = normal.map.layout.factors
-        self._rows = np.zeros((self._factor.lower.shape[1], len(factors)))
-        self._rows[:, self._factor.order] = self._factor.lower.T
-        self._rows /= factors
+        self._rows = self._factor.rows / normal.map.layout.factors
 
     @staticmethod
     def applies(instance: LinearInstance) -> bool:

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.lapack import dpstrf, dsfrk, dtfttr, dtrttf
+from scipy.linalg.lapack import dsfrk, dtfttr, dtrttf
 
 from qsdp._utils.arrays import ON_PROCESSOR, ArrayLibrary, library_of
 from qsdp._utils.numeric import EPS, LARGEST_INTEGER
 from qsdp._utils.parallel import FAST_FLOATS, chunks
 from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray
+from qsdp.gram import pivoted_cholesky
 
 __all__ = [
     "CHANGE_ROUNDINGS",
@@ -312,10 +313,8 @@ def root(triangle: FloatArray, sizes: FloatArray) -> Root:
     compared.
     """
     units = np.where(sizes > 0.0, sizes, 1.0)
-    factor, pivots, rank, _ = dpstrf(
-        triangle / units / units[:, None], lower=1, tol=2.0 * np.sqrt(len(units)) * EPS, overwrite_a=1
-    )
-    order, lower = pivots - 1, np.tril(factor)[:, :rank]
+    lower, order = pivoted_cholesky(triangle / units / units[:, None], 2.0 * np.sqrt(len(units)) * EPS)
+    rank = lower.shape[1]
     rest = order[rank:]
     left = triangle[np.maximum.outer(rest, rest), np.minimum.outer(rest, rest)] / units[rest] / units[rest, None]
     left -= lower[rank:] @ lower[rank:].T

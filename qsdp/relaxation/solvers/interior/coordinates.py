@@ -294,9 +294,7 @@ class FactorCoordinates(FormCoordinates):
             self.work = 2.0 * self.length * len(gram) ** 2 + self.length**3 / 3.0
             self._whole = np.empty((len(gram), len(gram)))
             return
-        rows = np.empty((factor.lower.shape[1], len(gram)))
-        rows[:, factor.order] = factor.lower.T
-        super().__init__(layout, rows)
+        super().__init__(layout, factor.rows)
 
     def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
         """Write R K R' for the kernel K of the entries."""
