@@ -195,11 +195,12 @@ class RowProgram:
         return solve_restricted(columns.T, working.fit, penalties, outputs=outputs, tol=tol, start=weights)
 
     def refit(self, atoms: Atoms, weights: FloatArray, tol: float) -> FloatArray:
-        """Solve with the atoms of positive weights only; return weights of all."""
+        """Improve the positive weights, without other atoms; return weights of all."""
         used, again = np.flatnonzero(weights), np.zeros_like(weights)
         objective = self.objective(atoms, weights)
-        again[used] = self._solve(self.columns[used], atoms[used], weights[used], objective, tol).weights
-        return again
+        solution = self._solve(self.columns[used], atoms[used], weights[used], objective, tol)
+        again[used] = solution.weights
+        return again if solution.objective + self._constant < objective else weights
 
     def objective(self, atoms: Atoms, weights: FloatArray) -> float:
         """Evaluate the objective of weights."""

@@ -150,8 +150,7 @@ class Master:
         most = program.objective(atoms, many)
         if np.any(few):
             # The remaining weights compensate for those left out and for rounding.
-            again = program.refit(atoms, few, tol)
-            few = min(again, few, key=lambda weights: program.objective(atoms, weights))
+            few = program.refit(atoms, few, tol)
         # Fewer neurons must not cost accuracy.
         if program.objective(atoms, few) > (1.0 + ROUNDING) * most:
             few = many

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.tuning import PATIENCE
 from qsdp._utils.validation import FloatArray
+from qsdp.column_generation.restricted import nonnegative_minimum
 from qsdp.exceptions import SolverError
 from qsdp.losses import DataFit, Loss
 from qsdp.refinement._descent import in_double
@@ -117,20 +117,21 @@ def agreeing(predicted: FloatArray, cross: FloatArray, tolerance: float) -> npt.
     return taken
 
 
-def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, penalty: float | FloatArray) -> FloatArray:
-    """Compute the step of weights (B, C) that minimises a quadratic model plus a penalty on their magnitudes.
+def block_minimum(slopes: FloatArray, cross: FloatArray, alpha: FloatArray, penalties: FloatArray) -> FloatArray:
+    """Compute the step of weights (B, C) that minimises a quadratic model plus penalties (B, 1) on their magnitudes.
 
-    The penalty is a number, or one for each row of the weights, of shape (B, 1).
-    The loss has the gradient `slopes` (B, C) and the curvatures `cross` (C, B, B) with positive diagonals. The method
-    is coordinate descent on all outputs in parallel.
+    The loss has the gradient `slopes` (B, C) and the curvatures `cross` (C, B, B) with positive diagonals.
     """
-    gradient, weights = slopes.copy(), alpha.copy()
-    diagonals = np.einsum("cjj->jc", cross)
-    thresholds = penalty / diagonals
-    for _ in range(PATIENCE):
-        for j, diagonal in enumerate(diagonals):
-            point = weights[j] - gradient[j] / diagonal
-            value = np.sign(point) * np.maximum(np.abs(point) - thresholds[j], 0.0)
-            gradient += (cross[:, j] * (value - weights[j])[:, None]).T
-            weights[j] = value
-    return weights - alpha
+    if len(alpha) == 1:
+        curvatures = cross[:, :, 0].T
+        point = alpha - slopes / curvatures
+        shrunk: FloatArray = np.sign(point) * np.maximum(np.abs(point) - penalties / curvatures, 0.0)
+        return shrunk - alpha
+    step = np.empty_like(alpha)
+    for c, H in enumerate(cross):
+        # Parts of both signs, of which one is zero.
+        start, slope = np.maximum([alpha[:, c], -alpha[:, c]], 0.0).ravel(), slopes[:, c] - H @ alpha[:, c]
+        both = np.tile(penalties[:, 0], 2) + np.concatenate([slope, -slope])
+        positive, negative = np.split(nonnegative_minimum(np.block([[H, -H], [-H, H]]), both, start), 2)
+        step[:, c] = positive - negative - alpha[:, c]
+    return step

@@ -54,8 +54,8 @@ def rescale(descent: CoordinateDescent, shrinkage: float = SMALL) -> None:
 def reweight(descent: CoordinateDescent) -> None:
     r"""Improve free second-layer weights by proximal Newton steps, one neuron after the other.
 
-    A step minimises the quadratic model of the loss plus :math:`\beta D \|\alpha_j\|_1` by soft thresholding, and
-    is shortened until the objective itself falls. On large data all neurons of a batch step together.
+    A step minimises the quadratic model of the loss plus :math:`\beta D \|\alpha_j\|_1`, and is shortened until the
+    objective itself falls. On large data all neurons of a batch step together.
     """
     typical = float(np.mean(np.abs(descent.alpha)))
     for rows in descent.batches():
@@ -64,43 +64,26 @@ def reweight(descent: CoordinateDescent) -> None:
         scale = typical * float(np.sqrt(descent.data.mean(np.square(images))))
         curvature = sampled_curvature(descent.fit, descent.f, eye, scale)
         if descent.data.large:
-            _block_step(descent, rows, images, curvature, typical)
+            cross = cross_curvatures(images, curvature, descent.data.dtype)
+            np.einsum("cjj->cj", cross)[:] *= _STIFFER
+            _step(descent, rows, images, cross, typical)
             continue
-        curvatures = np.square(images) @ curvature.T
-        for j, image in enumerate(deadline.in_time(images), start=rows.start):
-            _step(descent, j, image, curvatures[j - rows.start], typical)
+        curvatures = (np.square(images) @ curvature.T)[:, :, None, None]
+        for j, cross in enumerate(deadline.in_time(curvatures)):
+            k = rows.start + j
+            _step(descent, slice(k, k + 1), images[j : j + 1], cross, typical)
 
 
-def _block_step(
-    descent: CoordinateDescent, rows: slice, images: FloatArray, curvature: FloatArray, typical: float
-) -> None:
-    """Move the second-layer weights of a batch of neurons to the minimum of one quadratic model."""
+def _step(descent: CoordinateDescent, rows: slice, images: FloatArray, cross: FloatArray, typical: float) -> None:
+    """Move second-layer weights to the minimum of one quadratic model, with curvatures `cross` (C, B, B)."""
     alpha, slopes = descent.alpha[rows], images @ descent.gradient
     penalties = descent.penalty * descent.prices[rows]
-    cross = cross_curvatures(images, curvature, descent.data.dtype)
-    # As in `_step`, limit steps without curvature to a few typical weights.
-    reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
-    diagonals = np.einsum("cjj->jc", cross)
-    diagonals = np.maximum(_STIFFER * diagonals, (np.abs(slopes) + penalties) / reach)
-    if not np.all(diagonals > 0.0):
-        return
-    which = np.arange(len(alpha))
-    cross[:, which, which] = diagonals.T
-    _take(descent, rows, images, block_minimum(slopes, cross, alpha, penalties))
-
-
-def _step(descent: CoordinateDescent, j: int, image: FloatArray, curvature: FloatArray, typical: float) -> None:
-    """Move the second-layer weights of neuron j."""
-    alpha, penalty = descent.alpha[j], descent.penalty * float(descent.prices[j, 0])
-    slope = image @ descent.gradient
     # Far from every kink a piecewise linear loss has no curvature, so limit the step to a few typical weights.
     reach = 4.0 * np.maximum(np.abs(alpha), typical if typical > 0.0 else 1.0)
-    curvature = np.maximum(curvature, (np.abs(slope) + penalty) / reach)
-    if not np.all(curvature > 0.0):
-        return
-    point = alpha - slope / curvature
-    step = np.sign(point) * np.maximum(np.abs(point) - penalty / curvature, 0.0) - alpha
-    _take(descent, slice(j, j + 1), image[None], step[None])
+    diagonals = np.einsum("cjj->jc", cross)
+    np.maximum(diagonals, (np.abs(slopes) + penalties) / reach, out=diagonals)
+    if np.all(diagonals > 0.0):
+        _take(descent, rows, images, block_minimum(slopes, cross, alpha, penalties))
 
 
 def _take(descent: CoordinateDescent, rows: slice, images: FloatArray, step: FloatArray) -> None:
