@@ -125,7 +125,7 @@ class DataMap(ReadOnlyArrays, ABC):
         """Return the values (n,) of matrices of shape (N, N) or (R, N, N), symmetric or not."""
 
     @abstractmethod
-    def forwards(self, T: FloatArray) -> FloatArray:
+    def forwards(self, T: FloatArray, n_jobs: int = 1) -> FloatArray:
         """Return the values (n, C) of a stack of symmetric matrices."""
 
     @abstractmethod

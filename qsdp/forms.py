@@ -115,7 +115,7 @@ class FormMap(DataMap):
         values: FloatArray = self.values_of(self.layout.means(S) * self.layout.counts)[:, 0]
         return values
 
-    def forwards(self, T: FloatArray) -> FloatArray:
+    def forwards(self, T: FloatArray, n_jobs: int = 1) -> FloatArray:
         """Return the values of shape (r, C) for a stack of symmetric matrices of shape (C R, N, N)."""
         return self.values_of(self.layout.entries(T) * self.layout.counts)
 

@@ -137,9 +137,9 @@ class QuadraticMap(DataMap):
             values += self.X @ (0.5 * b * (S[:d, d] + S[d, :d])) + c * S[d, d]
         return values
 
-    def forwards(self, T: FloatArray) -> FloatArray:
+    def forwards(self, T: FloatArray, n_jobs: int = 1) -> FloatArray:
         """Return the values of shape (n, C) for a stack of symmetric matrices of shape (C, N, N)."""
-        return np.stack([self.forward(matrix) for matrix in T], axis=1)
+        return np.stack([self.forward(matrix, n_jobs) for matrix in T], axis=1)
 
     def products(self, U: npt.ArrayLike, V: npt.ArrayLike, block: npt.NDArray[np.intp] | None = None) -> FloatArray:
         r"""Return :math:`u_j^T \mathcal{X}_i v_j` of shape (n, k) for pairs of rows of U and V, shape (k, N).

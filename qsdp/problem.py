@@ -23,7 +23,7 @@ from qsdp._utils.validation import (
     read_only,
 )
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.blocks import Layout
+from qsdp.blocks import Blocks, Layout
 from qsdp.data_map import BLOCKS, SAMPLES, DataMap, require
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import DataFit, Loss, get_loss
@@ -36,6 +36,7 @@ from qsdp.training_data import (
     check_levels,
     data_of_model,
     data_of_rows,
+    map_of_data,
     positive_weights,
     targets_of_classes,
 )
@@ -214,10 +215,6 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         problem._set_data(data_of_model(model(problem.activation)))
         return problem
 
-    def require_rows(self, what: str) -> None:
-        """Raise `InvalidInputError` if the problem has no rows of data."""
-        require(self.weight_map, what, SAMPLES)
-
     @property
     def X(self) -> Any:  # noqa: N802 (the name of data in scikit-learn)
         """Data of shape (n, d), read-only, or blocks; a problem from statistics has none."""
@@ -358,7 +355,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         if other.coupled and self.scalar:
             raise InvalidInputError(f"loss must be for a single output, as the problem has; got {other!r}")
         if not other.quadratic:
-            self.require_rows(f"the {other.name} loss")
+            require(self.weight_map, f"the {other.name} loss", SAMPLES)
         other.check_target(targets)
         return self._replaced(loss=other, targets=read_only(np.array(targets)))
 
@@ -407,6 +404,13 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def map(self) -> DataMap:
         """Data as a map of the relaxation's N x N matrices, for columns scaled by M."""
         return self.weight_map.of_scaled_data(self.levels - 1.0)
+
+    def map_of(self, X: Any) -> DataMap:
+        """Return `map` for other data, which have been checked: an array (n, d), or the same blocks."""
+        if self.blocks is not None:
+            # The weights of the penalties, which belong to the problem, are part of the units of the map.
+            X = Blocks.of(X.rows, self.blocks)
+        return map_of_data(X, self.activation).of_scaled_data(self.levels - 1.0)
 
     def forward(self, S: FloatArray) -> FloatArray:
         r"""Return :math:`\langle \mathcal{X}_i, S \rangle` of shape (n,) for a matrix `S` of shape (N, N)."""

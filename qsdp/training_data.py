@@ -36,6 +36,7 @@ __all__ = [
     "counting_rows",
     "data_of_model",
     "data_of_rows",
+    "map_of_data",
     "positive_weights",
     "quadratic_map",
     "targets_of_classes",
@@ -100,8 +101,8 @@ def data_of_rows(
     loss.check_target(target)
     weights = None if weights is None or np.all(weights == 1.0) else own(weights)
     # The packed entries of blocks may be most of the memory, or more than it holds.
-    weight_map = FormMap.of_blocks(data) if isinstance(data, Blocks) else quadratic_map(own(data), activation)
-    return TrainingData(weight_map, own(target), weights, not encoded.shape[1:])
+    data = data if isinstance(data, Blocks) else own(data)
+    return TrainingData(map_of_data(data, activation), own(target), weights, not encoded.shape[1:])
 
 
 def counting_rows(
@@ -147,6 +148,11 @@ def targets_of_classes(targets: FloatArray, loss: Loss) -> FloatArray:
             f"loss must be for real targets, since the targets of the problem are not classes; got {loss!r}"
         )
     return np.where(high, 1.0, -1.0 if loss.labels else 0.0)
+
+
+def map_of_data(X: FloatArray | Blocks, activation: PolynomialActivation | None) -> DataMap:
+    """Create the data map of columns, for an activation, or of blocks."""
+    return FormMap.of_blocks(X) if isinstance(X, Blocks) else quadratic_map(X, activation)
 
 
 def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> QuadraticMap:

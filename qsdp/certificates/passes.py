@@ -25,7 +25,7 @@ from qsdp.certificates.certificate import Certificate
 from qsdp.certificates.checks import as_bilinear, check_fits
 from qsdp.certificates.proof import root_tree, scaled_tree, tree_bound
 from qsdp.certificates.row_sums import SCALES, RowsProof, RowSums, Scores, Totals
-from qsdp.data_map import SAMPLES
+from qsdp.data_map import SAMPLES, require
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.forms import FormMap
 from qsdp.gram import GramFactor
@@ -116,7 +116,7 @@ def certify_stream(
     check_fits(bilinear, few)
     beta = None if beta is None else check_beta("beta", beta)
     if passes > 1:
-        few.require_rows("a correction between passes")
+        require(few.weight_map, "a correction between passes", SAMPLES)
     search: _Search | None = None
     first: RowSums | None = None
     scores = _initial_scores(relaxation)

@@ -13,6 +13,7 @@ from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.tuning import GAIN, MANY_ROWS, MOST_SIDE, MOST_STEPS, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import curvature_matrix, sampling_chances
+from qsdp.data_map import SAMPLES, require
 from qsdp.losses import Curvature, PiecewiseQuadratic
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._pricing import pricing_values
@@ -41,7 +42,7 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
     Losses without curvature are only approximated. Scales have single precision, so that weights are exact products.
     Neurons whose weights are all zero are dropped.
     """
-    problem.require_rows("alpha_bits")
+    require(problem.weight_map, "alpha_bits", SAMPLES)
     alpha, largest = network.output_weights, 2 ** (bits - 1) - 1
     smooth = _is_smooth(problem)
     groups = _groups(alpha, together=problem.loss.coupled)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.parallel import WORK_FLOATS
-from qsdp.data_map import SAMPLES
+from qsdp.data_map import SAMPLES, require
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._block_samples import BlockSamples
 from qsdp.refinement._descent import CoordinateDescent, Neurons
@@ -57,7 +57,7 @@ def descent_data(problem: TrainingProblem, n_neurons: int) -> AnyData:
     """
     check_memory_of_polish(problem, n_neurons)
     if problem.blocks is not None:
-        problem.require_rows("polish on blocks")
+        require(problem.weight_map, "polish on blocks", SAMPLES)
         return BlockSamples(problem)
     if SAMPLES not in problem.weight_map.offers:
         return Moments(problem)

@@ -14,14 +14,13 @@ from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Rows, Summarized, Summary, first_few, format_numbers, format_seconds, gap_rows
 from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_matrix, read_only
-from qsdp.blocks import Blocks, check_blocks
-from qsdp.forms import FormMap
+from qsdp.blocks import check_blocks
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.bounds import DualBound, instance_bound
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
-from qsdp.training_data import check_levels, quadratic_map
+from qsdp.training_data import check_levels
 
 __all__ = ["CHANGED", "PRINTED", "Relaxation", "finish", "join_outputs"]
 
@@ -141,11 +140,7 @@ class Relaxation(Summarized, Gap):
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return `predict` for checked data, always of shape (n, C), using `n_jobs` threads, like a network."""
-        if self.problem.blocks is not None:
-            # The problem's weights of penalties are part of the units of Z.
-            return 2.0 * FormMap.of_blocks(Blocks.of(X.rows, self.problem.blocks)).forwards(self.Z_stack)
-        scaled = quadratic_map((self.problem.levels - 1.0) * X, self.problem.activation)
-        return np.stack([2.0 * scaled.forward(Z, count_jobs(n_jobs)) for Z in self.Z_stack], axis=1)
+        return 2.0 * self.problem.map_of(X).forwards(self.Z_stack, count_jobs(n_jobs))
 
     def with_levels(self, levels: int) -> Relaxation:
         r"""Return a feasible point and a bound for the problem with another number of levels, without a solve.
