@@ -44,6 +44,8 @@ MAGIC = b"qsdp certificate 2\n"
 #: Fraction of the objective of the zero network below which objectives are compared as if they were as large; of the
 #: stand-alone checker, too.
 _LEAST = 1e-6
+#: Errors of predictions that the stand-alone checker allows for underflow.
+_SMALLEST = 1e-250
 #: Maximum bytes of packed rows stored in a file; a file of three times as many is still manageable.
 _MOST_BYTES = 2**26
 
@@ -97,13 +99,13 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
     problem, network = proof.problem, proof.network
     objective = problem.objective(network)
     tolerance = _tolerance(objective, fit)
-    if problem.objective_rounding(network) <= tolerance < np.inf:
-        return
     # Predictions and their differences from targets are rounded to doubles, however exactly they are computed.
     outputs = problem.outputs(network)
-    rounding = fit.rounding(outputs, 4.0 * EPS * (np.abs(outputs) + np.abs(fit.target)).max(axis=1))
+    rounding = fit.rounding(outputs, _SMALLEST + 4.0 * EPS * (np.abs(outputs) + np.abs(fit.target)).max(axis=1))
     if not rounding <= tolerance:
         raise InvalidInputError(_UNCERTAIN.format(objective, rounding))
+    if problem.objective_rounding(network) <= tolerance < np.inf:
+        return
     # Worst cases rarely occur, so objectives summed in other orders decide.
     order = slice(None, None, -1)
     backwards = network.with_weights(network.U[order], network.V[order], network.alpha[order], order)

@@ -331,5 +331,9 @@ def weighted_sum(values: cp.Expression, weight: float | FloatArray) -> cp.Expres
     return cp.sum(values if np.isscalar(weight) else cp.multiply(constant(np.asarray(weight), "weights"), values))
 
 
+#: Relative error of every term of a dual value, in units of the roundoff, that the stand-alone checker allows for; of a
+#: probability, relative to its weight. It is twice 16, and a margin.
+CHECKED_ROUNDINGS = 36
+
 #: Lower bound of curvatures: the loss hardly depends on a prediction with a smaller one.
 LEAST_CURVATURE = 64.0 * EPS

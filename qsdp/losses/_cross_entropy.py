@@ -14,7 +14,15 @@ from qsdp._utils.summary import first_few
 from qsdp._utils.tuning import MOST_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization, constant, weighted_sum
+from qsdp.losses._base import (
+    CHECKED_ROUNDINGS,
+    LEAST_CURVATURE,
+    ClassLoss,
+    Curvature,
+    Linearization,
+    constant,
+    weighted_sum,
+)
 from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, entropies, secant_slope, shrinkage
 
 __all__ = ["CrossEntropy"]
@@ -148,7 +156,8 @@ class CrossEntropy(ClassLoss):
         negative, then p is in the simplex. That entry is a correctly rounded sum, so its sign is right. With weights, a
         division rounds every entry once more. As :math:`|p\, (\log p + 1)| \le 1` on [0, 1], a relative error
         :math:`\delta` of p changes its entropy by :math:`\delta` at most: by w times u (with weights 2 u) for the entry
-        of the class, and by w times 0 (with weights u) for each of the others. The slack is at least four times that.
+        of the class, and by w times 0 (with weights u) for each of the others. The slack is far more, what the
+        stand-alone checker allows.
         """
         w = np.ones((len(target), 1)) if weight is None else weight
         own = target == 1.0
@@ -157,10 +166,9 @@ class CrossEntropy(ClassLoss):
         if not (np.all(p >= 0.0) and np.all(p_own >= 0.0)):
             return None
         p = np.where(own, p_own[:, None], p)
-        if weight is None:
-            return entropies(p), LOGARITHM_ROUNDINGS, 4.0 * UNIT * len(p)
-        slack = 4.0 * UNIT * (1 + p.shape[1]) * float(w.sum())
-        return w * entropies(p / w), LOGARITHM_ROUNDINGS + 1, slack
+        checked = CHECKED_ROUNDINGS + 4 * p.shape[1]
+        slack = checked * UNIT * p.shape[1] * float(w.sum())
+        return w * entropies(p / w), max(LOGARITHM_ROUNDINGS + 1, checked), slack
 
     def row_defects(self, multiplier: FloatArray) -> FloatArray:
         r"""Bound the deviation of :math:`\nu`, and of any rounded multiple, from an exactly feasible vector.

@@ -14,7 +14,7 @@ import scipy
 from qsdp._utils.numeric import EPS
 from qsdp._utils.tuning import HALVINGS
 from qsdp._utils.validation import FloatArray
-from qsdp.losses._base import Curvature, Linearization, Loss
+from qsdp.losses._base import CHECKED_ROUNDINGS, Curvature, Linearization, Loss
 from qsdp.losses._piecewise import PiecewiseQuadratic
 from qsdp.roundoff import rounded_down
 
@@ -180,13 +180,15 @@ class DataFit:
     def verified_dual_value(self, nu: FloatArray) -> float:
         r"""Return a proven lower bound on :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)` for exactly these floats.
 
-        It is minus infinity outside the domain, which is tested exactly. Sums use `math.fsum`, which rounds once.
+        It is minus infinity outside the domain, which is tested exactly. Sums use `math.fsum`, which rounds once. No
+        less is allowed for than in the stand-alone checker, so that it confirms the bound.
         """
         guarded = self.loss.guarded_values(nu, self.target, self.factors)
         # Reject numbers that would overflow; they do not occur for real data.
         if guarded is None or not np.abs(guarded[0]).sum() < 1e300:
             return -math.inf
-        return rounded_down(*guarded)
+        terms, roundings, slack = guarded
+        return rounded_down(terms, max(roundings, CHECKED_ROUNDINGS), slack)
 
     # -- multipliers ----------------------------------------------------------------------------------------------
 

@@ -11,7 +11,15 @@ from scipy.special import expit, rel_entr, wrightomega, xlog1py, xlogy
 
 from qsdp._utils.numeric import EPS, UNIT
 from qsdp._utils.validation import FloatArray
-from qsdp.losses._base import LEAST_CURVATURE, ClassLoss, Curvature, Linearization, constant, weighted_sum
+from qsdp.losses._base import (
+    CHECKED_ROUNDINGS,
+    LEAST_CURVATURE,
+    ClassLoss,
+    Curvature,
+    Linearization,
+    constant,
+    weighted_sum,
+)
 from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, both_entropies, secant_slope, shrinkage
 
 __all__ = ["Logistic"]
@@ -123,13 +131,13 @@ class Logistic(ClassLoss):
         :math:`p \in [0, 1]` is tested before the division, which cannot move p out of that interval. The division
         moves p by p u at most, and by u / 2 above one half. The entropy H is concave with H(0) = H(1) = 0, so no step
         of h changes it by more than :math:`H(h) \le h (1 - \log h)`. Above one half that is 20 u; below, the change is
-        at most :math:`u\, p \log((1 - p) / p) < u`. The slack is twice that, which leaves room for its own rounding.
-        The product with w adds one rounding.
+        at most :math:`u\, p \log((1 - p) / p) < u`. The slack is nearly twice that, which leaves room for its own
+        rounding, and what the stand-alone checker allows. The product with w adds one rounding.
         """
         own = target * multiplier
         if not (np.all(own >= 0.0) and np.all(own <= (1.0 if weight is None else weight))):
             return None
         if weight is None:
-            return both_entropies(own), LOGARITHM_ROUNDINGS, 0.0
-        slack = 40.0 * UNIT * float(np.sum(np.broadcast_to(weight, own.shape)))
+            return both_entropies(own), LOGARITHM_ROUNDINGS, CHECKED_ROUNDINGS * UNIT * own.size
+        slack = CHECKED_ROUNDINGS * UNIT * float(np.sum(np.broadcast_to(weight, own.shape)))
         return weight * both_entropies(own / weight), LOGARITHM_ROUNDINGS + 1, slack

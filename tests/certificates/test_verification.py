@@ -218,7 +218,7 @@ def test_admissible_multipliers_are_in_the_domain(loss: Any, seed: int, size: in
 def test_the_domain_is_tested_exactly(loss: str, nu: list[Any]) -> None:
     y = np.eye(2) if loss == "cross_entropy" else np.array([1.0, -1.0])
     assert fit_of(loss, y).verified_dual_value(np.array(nu)) == -math.inf
-    assert fit_of(loss, y).verified_dual_value(np.zeros_like(y)) >= -1e-15
+    assert fit_of(loss, y).verified_dual_value(np.zeros_like(y)) >= -1e-13
     w = np.array([3.0, 0.1])
     factors = w[:, None] if loss == "cross_entropy" else w
     with np.errstate(all="ignore"):
