@@ -20,7 +20,7 @@ from qsdp.choosing.neurons import ENOUGH
 from qsdp.choosing.regression import RidgeFit
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.bilinear import is_cheap
-from qsdp.drawing import Drawing, check_memory_of_network, refined, timed_stage
+from qsdp.drawing import Drawing, check_memory_of_network, timed_stage
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
@@ -30,7 +30,6 @@ from qsdp.refinement import Interrupted, best_at_interrupt
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import relaxation_of, with_network
 from qsdp.relaxation.shortfall import warn_of_choices
-from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
 
@@ -109,7 +108,6 @@ class QSDPResult(Summarized):
         refine: str | None = None,
         time_limit: float | None = TrainingOptions.time_limit,
         n_jobs: int | None = TrainingOptions.n_jobs,
-        device: str | None = TrainingOptions.device,
         verbose: bool | int = TrainingOptions.verbose,
     ) -> QSDPResult:
         """Draw another network, of any size and number of levels, from the same solution, without another solve.
@@ -125,7 +123,7 @@ class QSDPResult(Summarized):
             Number of levels, if it differs from this result. The solution is carried over to the new problem (same
             data, loss and beta), and its lower bound is recomputed from the same dual vector. The bound is valid,
             but looser than the bound from a solve for these levels.
-        allocation, time_limit, n_jobs, device, verbose
+        allocation, time_limit, n_jobs, verbose
             See `TrainingOptions`.
         refine : {"none", "refit", "polish"}, optional
             Refinement of the new network; by default, the refinement of this result. If this is "exact", the default is
@@ -148,34 +146,21 @@ class QSDPResult(Summarized):
             )
         refine = ("none" if self.refine == "exact" else self.refine) if refine is None else refine
         check_choice("refine", refine, [name for name in REFINEMENTS if name != "exact"])
+        relaxation, kept = self.relaxation, self.kept
+        covariance: Any = self.covariance
         levels = self.problem.levels if levels is None else levels
+        first = covariance[0] if isinstance(covariance, list) else covariance
+        # The closed form may have been a fallback.
+        shaping = "krivine" if first.method == "krivine" else "adaptive"
         options = TrainingOptions.of(locals())
-        result, rng = self, check_random_state(random_state)
         timings = {stage: seconds for stage, seconds in self.timings.items() if stage not in _OF_A_NETWORK}
-        with options.limit(), progress(verbose) as stages:
+        with options.limit(), progress(verbose):
             if levels != self.problem.levels:
                 timings.pop("shape")
-                with timed_stage(timings, "shape"):
-                    relaxation = self.relaxation.with_levels(levels)
-                    first = self.covariance[0] if isinstance(self.covariance, list) else self.covariance
-                    # The closed form may have been a fallback.
-                    method = "krivine" if first.method == "krivine" else "adaptive"
-                    with deadline.unlimited():
-                        covariance = shape_covariance(relaxation, method=method, verbose=verbose)
-                kept = None if self.kept is None else self.kept.with_levels(levels)
-                changed: dict[str, Any] = {"relaxation": relaxation, "covariance": covariance, "kept": kept}
-                result = replace(self, **changed, problem=relaxation.problem)
-            with timed_stage(timings, "sample"), stages.stage("sample"):
-                network = sample_network(result.covariance, n_neurons, rng, allocation=allocation, n_jobs=n_jobs)
-            if refine != "none":
-                with timed_stage(timings, "refine"), options.refining():
-                    try:
-                        network = refined(network, result.problem, options, rng, result.kept)
-                    except Interrupted as interrupt:
-                        network = best_at_interrupt([network, interrupt.network], result.problem)
-            with timed_stage(timings, "certify"), deadline.unlimited():
-                certificate = certify(network, result.problem, result.relaxation, verbose=verbose)
-        return replace(result, network=network, certificate=certificate, timings=timings, refine=refine, exact=None)
+                relaxation, covariance = self.relaxation.with_levels(levels), None
+                kept = None if kept is None else kept.with_levels(levels)
+            rng = check_random_state(random_state)
+            return sample_from(relaxation, options, rng, kept, self.choice, timings, covariance)
 
     def __repr__(self) -> str:
         return f"QSDPResult({self.network!r}; {self.problem.settings_text()}; {self.certificate})"
@@ -321,6 +306,12 @@ def run_pipeline(
                 verbose=options.verbose,
                 device=options.device,
             )
+        timings |= {"compile": relaxation.compile_time, "solve": relaxation.solve_time}
+        if relaxation.interrupted and options.refine != "none":
+            # One interrupt ends the call, not only its first stage.
+            where = "interrupted while the relaxation was solved"
+            warn(f"{where}: the network is sampled from its best point, and not refined")
+            options = replace(options, refine="none")
         result = sample_from(relaxation, options, rng, kept, choice, timings)
         warn_of_choices()
     return result
@@ -390,22 +381,18 @@ def sample_from(
     kept: TrainingProblem | None = None,
     choice: BetaChoice | None = None,
     timings: Mapping[str, float] | None = None,
+    covariance: Any = None,
 ) -> QSDPResult:
     """Run the steps of `solve_and_sample` after the relaxation, until a time limit.
 
     `kept` is as in `QSDPResult`. The `choice` of beta holds the expected loss and the resolution that decide how
-    many neurons are enough. `timings` are those of earlier stages.
+    many neurons are enough. `timings` are those of earlier stages, and `covariance` that of the relaxation, if known.
     """
-    problem, verbose = relaxation.problem, options.verbose
-    if relaxation.interrupted and options.refine != "none":
-        warn("interrupted while the relaxation was solved: the network is sampled from its best point, and not refined")
-        # One interrupt ends the call, not only its first stage.
-        options = replace(options, refine="none")
-    timings = {**(timings or {}), "compile": relaxation.compile_time, "solve": relaxation.solve_time}
-    exact = None
+    problem, verbose, timings, exact = relaxation.problem, options.verbose, dict(timings or {}), None
     with progress(verbose):
-        with timed_stage(timings, "shape"):
-            covariance = _shaped(relaxation, options)
+        if covariance is None:
+            with timed_stage(timings, "shape"):
+                covariance = _shaped(relaxation, options)
         choice = choice or BetaChoice(problem.beta)
         known = choice.loss_of(relaxation), min(ENOUGH, choice.resolution)
         sampling = Drawing(relaxation, covariance, options, rng, timings, kept, *known)

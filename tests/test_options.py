@@ -32,7 +32,7 @@ FACES: dict[str, tuple[Any, type[Options], dict[str, Any], set[str], set[str]]] 
         TrainingOptions,
         {"n_neurons": inspect.Parameter.empty, "levels": None, "refine": None},
         {"n_neurons", "levels", "refine", "random_state"},
-        {"beta", "loss", "activation", "solver", "shaping", "tol"},
+        {"beta", "loss", "activation", "solver", "shaping", "tol", "device"},
     ),
 }
 faces = pytest.mark.parametrize("face", FACES)

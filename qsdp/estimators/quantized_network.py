@@ -298,7 +298,6 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
             refine=refine,
             time_limit=self.time_limit,
             n_jobs=self.n_jobs,
-            device=self.device,
             verbose=self.verbose,
         )
         self._expose()
