@@ -6,8 +6,8 @@ measure is the objective (24) of a network divided by the relaxation's lower bou
 method of section 5.1 with the correct ratio. Each network trained by gradients uses the one of three learning rates, 60
 epochs each, that gives its smallest objective.
 
-The other series are "sampled" and "polished", networks from the relaxation, and "straight-through", signs trained by
-gradients. "rounded" is trained with a second layer fixed at 1/m times the root mean square of the targets, which moves
+The other series are "sampled" and "polished", networks from the relaxation by the largest constant of the covariance
+(the paper's is smaller), and "straight-through", signs trained by gradients. "rounded" is trained with a second layer fixed at 1/m times the root mean square of the targets, which moves
 the scale of the first layer only; its rounding has one scale for all neurons, nearest to the trained network among
 symmetrised matrices. Each network is fitted to the training part of the paper's split. Times are not shown.
 """
