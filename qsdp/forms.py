@@ -87,7 +87,7 @@ class FormMap(DataMap):
     @property
     def X(self) -> Blocks:  # noqa: N802 (the name of data in scikit-learn)
         """Samples in blocks; raise an error for statistics, which have none."""
-        require(self, "this", SAMPLES)
+        require(self, "X", SAMPLES)
         return Blocks.of(self.rows, self.layout)
 
     @property
@@ -297,7 +297,8 @@ class FormMap(DataMap):
 
     def take(self, rows: Any) -> FormMap:
         """Return the map restricted to some rows."""
-        taken = self.X.rows[rows]
+        require(self, "a choice of rows", SAMPLES)
+        taken = self.rows[rows]
         return replace(self, rows=taken, n_samples=len(taken))
 
     def equals(self, other: object) -> bool:
