@@ -7,9 +7,10 @@ method of section 5.1 with the correct ratio. Each network trained by gradients 
 epochs each, that gives its smallest objective.
 
 The other series are "sampled" and "polished", networks from the relaxation by the largest constant of the covariance
-(the paper's is smaller), and "straight-through", signs trained by gradients. "rounded" is trained with a second layer fixed at 1/m times the root mean square of the targets, which moves
-the scale of the first layer only; its rounding has one scale for all neurons, nearest to the trained network among
-symmetrised matrices. Each network is fitted to the training part of the paper's split. Times are not shown.
+(the paper's is smaller), and "straight-through", signs trained by gradients. "rounded" is trained with a second layer
+fixed at 1/m times the root mean square of the targets, which moves the scale of the first layer only; its rounding has
+one scale for all neurons, nearest to the trained network among symmetrised matrices. Each network is fitted to the
+training part of the paper's split. Times are not shown.
 """
 
 from __future__ import annotations
