@@ -31,7 +31,7 @@ __all__ = ["PackedProgram", "suits_packed"]
 
 #: Number of samples for second derivatives, as a multiple of the number of atoms, and steps for which they are reused.
 #: Fewer samples cause more steps; more samples, slower ones.
-_PER_ATOM, _KEPT = 3, 5
+_PER_ATOM, _STEPS_PER_MODEL = 3, 5
 
 #: Relative accuracy of a solve from which on passes over the samples use double precision.
 _DOUBLE = FAR * float(np.finfo(np.float32).eps)
@@ -77,7 +77,7 @@ class _SampledLoss(ValueLoss):
     Samples are drawn in proportion to their curvature, since most of them have next to none once a network fits them.
     """
 
-    kept, inexact = _KEPT, True
+    steps_per_model, inexact = _STEPS_PER_MODEL, True
 
     def __init__(self, normal: Instance) -> None:
         super().__init__(normal.fit)

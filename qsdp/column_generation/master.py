@@ -106,14 +106,14 @@ class Master:
         columns, weights = self.program.columns, self.weights
         dimension = len(self.instance.target.T) * self.instance.map.layout.n_entries
         # Half or twice as many take as long. Columns and copies of them may take half of the memory.
-        most = min(MOST_SIDE, 3 * max(ATOMS, 2 * dimension))
-        most = max(2, int(min(most, 0.5 * main_memory() / (4 * columns.itemsize * max(columns.shape[1], 1)))))
-        if len(weights) > most:
+        limit = min(MOST_SIDE, 3 * max(ATOMS, 2 * dimension))
+        limit = max(2, int(min(limit, 0.5 * main_memory() / (4 * columns.itemsize * max(columns.shape[1], 1)))))
+        if len(weights) > limit:
             # Weights of an interior point are all positive, and inversely proportional to reduced costs; those of other
             # methods are zero unless they are needed. Of equal weights, the latest stay.
             used = np.count_nonzero(weights)
-            kept = max(most // 2, used if used < len(weights) else 0)
-            self.select(np.sort(np.lexsort((-np.arange(len(weights)), -weights))[:kept]))
+            count = max(limit // 2, used if used < len(weights) else 0)
+            self.select(np.sort(np.lexsort((-np.arange(len(weights)), -weights))[:count]))
             self.objective = self.program.objective(self.atoms, self.weights) * self.units.value
 
     def gap(self, upper: float) -> float:
@@ -130,13 +130,13 @@ class Master:
 
     def pull(self) -> Any:
         """Stabilise: move the dual vector halfway towards the centre; return the old one for `release`."""
-        own = self._dual
+        before = self._dual
         self._dual = self.program.mean(self._dual, self._centre)
-        return own
+        return before
 
-    def release(self, own: Any) -> None:
+    def release(self, before: Any) -> None:
         """Undo `pull`."""
-        self._dual = own
+        self._dual = before
 
     def support(self, tol: float = NEGLIGIBLE) -> tuple[Atoms, FloatArray]:
         """Solve with few atoms, linearly independent for each output; return them and their weights.
@@ -147,12 +147,12 @@ class Master:
         program, atoms = self.program, self.atoms
         many = np.where(self.weights > ROUNDING * self.weights.max(initial=0.0), self.weights, 0.0)
         few = self._sparse(many)
-        most = program.objective(atoms, many)
+        reached = program.objective(atoms, many)
         if np.any(few):
             # The remaining weights compensate for those left out and for rounding.
             few = program.refit(atoms, few, tol)
         # Fewer neurons must not cost accuracy.
-        if program.objective(atoms, few) > (1.0 + ROUNDING) * most:
+        if program.objective(atoms, few) > (1.0 + ROUNDING) * reached:
             few = many
         used = np.flatnonzero(few)
         return atoms[used], few[used] * self.units.weight

@@ -96,7 +96,7 @@ class ValueLoss:
     """Smooth loss of the values of networks on the samples; base class of losses in other coordinates."""
 
     #: Number of steps for which second derivatives are used.
-    kept = 1
+    steps_per_model = 1
     #: Whether gradients have the rounding errors of sums over many samples.
     inexact = False
 
@@ -156,12 +156,12 @@ class SmoothProblem:
     penalties: FloatArray
 
     def minimise(
-        self, weights: FloatArray, point: Evaluated, tol: float, least: float | None = None
+        self, weights: FloatArray, point: Evaluated, tol: float, lower: float | None = None
     ) -> tuple[FloatArray, Evaluated]:
         """Minimise to a relative gap `tol`, starting from weights and the point there; return both at the minimum.
 
         Stop also if steps no longer decrease the objective, if a time limit passes, or if a step decreases it by
-        little of its distance to the value `least`.
+        little of its distance to the value `lower`.
         """
         a, model, age, idle = weights, None, 0, 0
         for _ in range(MOST_STEPS):
@@ -169,7 +169,7 @@ class SmoothProblem:
             bound, _ = self.loss.bound(point, self.multiple(slopes))
             if relative(value - bound, value) <= tol or deadline.over():
                 break
-            if model is None or age == self.loss.kept:
+            if model is None or age == self.loss.steps_per_model:
                 # Weights of zero whose slope is positive stay zero in this step.
                 chosen = np.flatnonzero((a > 0.0) | (slopes < 0.0))
                 model, age = (chosen, self.loss.hessian(point, self.columns[chosen], self.images[chosen])), 0
@@ -187,7 +187,7 @@ class SmoothProblem:
                 if not self.loss.refine():
                     break
                 model, idle = None, 0
-            if least is not None and fall < ROUGH * (value - least):
+            if lower is not None and fall < ROUGH * (value - lower):
                 break
         return a, point
 
@@ -195,10 +195,11 @@ class SmoothProblem:
         self, model: tuple[npt.NDArray[np.intp], FloatArray], a: FloatArray, point: Evaluated, slopes: FloatArray
     ) -> tuple[FloatArray, Evaluated] | None:
         """Take a step with backtracking; return weights and their point, or None at a minimum of the model."""
-        (chosen, H), own = model, a[model[0]]
+        chosen, H = model
+        before = a[chosen]
         small = ROUNDING * float(self.penalties.min(initial=np.inf)) if self.loss.inexact else 0.0
         change = np.zeros_like(a)
-        change[chosen] = nonnegative_minimum(H, slopes[chosen] - H @ own, own, small) - own
+        change[chosen] = nonnegative_minimum(H, slopes[chosen] - H @ before, before, small) - before
         slope = float(slopes @ change)
         if not slope < 0.0:
             return None
@@ -207,8 +208,8 @@ class SmoothProblem:
             reached = self.at(weights)
             return self.total(weights, reached), reached
 
-        found = descended(evaluate, a, change, self.total(a, point), slope)
-        return None if found is None else (found[0], found[2])
+        moved = descended(evaluate, a, change, self.total(a, point), slope)
+        return None if moved is None else (moved[0], moved[2])
 
     def at(self, weights: FloatArray) -> Evaluated:
         """Evaluate the loss at weights."""
