@@ -18,10 +18,13 @@ Error terms are also computed in floating point and multiplied by 1.01, which fa
    dominates, :math:`\mathrm{Diag}(z + d) - B` is proven positive semidefinite (`semidefinite_shift`), so that
    :math:`\sum z + \sum d` is a bound. Cuts change B and the bound; the sums of their products are rounded by
    :math:`\gamma_{m + 8}`. See ``qsdp/certificates/proof.py``.
+   What an oracle has just bounded for the matrix in floats need not be enumerated again: its bound counts, with the
+   a-priori error of that matrix, :math:`2 (n + 16) u` times the sum of all entries of
+   :math:`\sum_i |\nu_i| |\mathcal{X}_i|`.
 3. *The scale*: if :math:`\bar\tau` is the largest such bound plus r, every :math:`s \le \beta D / \bar\tau` makes
-   :math:`s \nu` feasible.
+   :math:`s \nu` feasible. Errors of matrices count twice, so that a check with its own rounding agrees.
 4. *The dual value* (`rounded_down`): each loss says how many roundings its terms have (`Loss.guarded_values`), and
-   tests the domain of the conjugate exactly. The sum is rounded once.
+   tests the domain of the conjugate exactly. The sum is rounded once. No less is allowed for than in a check.
 
 **Sums in place of samples.** A squared loss depends on columns of the samples, the forms :math:`F_i` and the targets y,
 through their inner products only. Sufficient statistics have these products rounded, and a few rows, with columns
