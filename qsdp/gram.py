@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
+from qsdp.data_map import DataMap
 
 __all__ = [
     "Gram",
@@ -40,20 +41,6 @@ __all__ = [
 
 #: Columns of a group. With more columns, more entries are computed twice; with fewer, products are too narrow.
 _COLUMNS = 16
-
-
-class _Data(Protocol):
-    """Interface of the data maps from which a Gram matrix can be computed."""
-
-    @property
-    def layout(self) -> Layout: ...
-
-    @property
-    def scale(self) -> float: ...
-
-    def pair_sums(self, weights: FloatArray | None, dtype: Any, device: str | None) -> FloatArray: ...
-
-    def adjoints(self, nu: FloatArray) -> FloatArray: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +72,7 @@ class Gram:
     @classmethod
     def of(
         cls,
-        data: _Data,
+        data: DataMap,
         targets: FloatArray,
         weights: FloatArray | None = None,
         dtype: Any = np.float64,
@@ -95,7 +82,7 @@ class Gram:
 
         Parameters
         ----------
-        data : QuadraticMap or FormMap
+        data : DataMap
         targets : ndarray of shape (n, C)
         weights : ndarray of shape (n,), optional
             None gives every sample weight one.
@@ -142,7 +129,9 @@ class SharedGram:
     def __init__(self, known: Gram | None = None) -> None:
         self._known = known
 
-    def of(self, data: _Data, targets: FloatArray, weights: FloatArray | None, dtype: Any, device: str | None) -> Gram:
+    def of(
+        self, data: DataMap, targets: FloatArray, weights: FloatArray | None, dtype: Any, device: str | None
+    ) -> Gram:
         """Return `Gram.of` these arguments, in arrays that the caller may overwrite."""
         known = self._known
         # A solver may drop columns of zeros; the sums of folds have them.
