@@ -11,7 +11,7 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.progress import progress
-from qsdp._utils.tuning import ROUGH, SMALL
+from qsdp._utils.tuning import QUICK_SIDE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray, check_choice, check_verbose, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Layout
@@ -27,6 +27,9 @@ __all__ = ["GAMMA", "SHAPINGS", "shape_covariance", "shape_matrix"]
 GAMMA = math.asinh(1.0)
 
 SHAPINGS = ("adaptive", "krivine")
+
+#: Largest side for which the constant is searched: the eigendecompositions take seconds, for twice the side a minute.
+LARGEST_SIDE = 2 * QUICK_SIDE
 
 
 def shape_covariance(
@@ -68,8 +71,9 @@ def shape_covariance(
     -------
     SignCovariance, or a list of one for each output of a vector problem
         Its residual, diagonal error and smallest eigenvalue are recomputed from Q. `BlockCovariances` for blocks, with
-        one for every output and quadratic block; linear blocks need none. If the search for c ends without a result,
-        because Z is zero or time is over, the covariance is the closed form, and its `method` names the reason.
+        one for every output and quadratic block; linear blocks need none. If c cannot be searched for, because Z is
+        zero, has more than a thousand rows or time is over, the covariance is the closed form, and its `method` names
+        the reason.
 
     Notes
     -----
@@ -130,7 +134,9 @@ def shape_matrix(
     N, replicas = len(Z), replicas_of(levels, activation, len(Z))
     kind: dict[str, Any] = {"levels": levels, "activation": activation}
     completion: tuple[float, FloatArray] | str = "Z is zero" if rho == 0.0 else ""
-    if rho > 0.0 and method == "adaptive":
+    if rho > 0.0 and N > LARGEST_SIDE:
+        completion = f"the side of Z exceeds {LARGEST_SIDE}"
+    elif rho > 0.0 and method == "adaptive":
         completion = largest_constant(scaled_block(Z, rho), GAMMA, ROUGH if levels > 2 else SMALL)
     if not isinstance(completion, str):
         constant, P = completion

@@ -7,7 +7,7 @@ import scipy.linalg
 import qsdp
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.solution import finish
-from qsdp.shaping import GAMMA, roots
+from qsdp.shaping import GAMMA, roots, shape
 from qsdp.shaping.roots import halves, root_of, smallest_eigenvalue
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
@@ -155,6 +155,14 @@ def test_a_step_that_exceeds_the_time_left_is_not_begun():
     relaxation = relaxation_of(1000, 3)
     found = qsdp.shape_covariance(relaxation, time_limit=0.1)
     assert found.method == "krivine, because the time limit ended the search"
+
+
+def test_the_constant_of_wide_data_is_not_searched(monkeypatch):
+    relaxation = relaxation_of(6, 3)
+    monkeypatch.setattr(shape, "LARGEST_SIDE", 5)
+    found, closed = qsdp.shape_covariance(relaxation), qsdp.shape_covariance(relaxation, "krivine")
+    assert (found.method, closed.method) == ("krivine, because the side of Z exceeds 5", "krivine")
+    np.testing.assert_array_equal(found.Q, closed.Q)
 
 
 def test_time_limits_are_checked():
