@@ -36,7 +36,7 @@ from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import Summarized, Summary, first_few
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_matrix, check_real
 from qsdp.activations import PolynomialActivation
-from qsdp.data_map import SAMPLES
+from qsdp.data_map import COLUMNS, SAMPLES, require
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError
 from qsdp.lifting import QuadraticMap
 from qsdp.networks import BilinearNetwork
@@ -845,8 +845,9 @@ def neurons_needed(relaxation: Relaxation, epsilon: float, delta: float) -> int:
     if delta >= 1.0:
         raise InvalidInputError(f"delta must be below 1; got {delta:g}")
     problem = relaxation.problem
-    if problem.blocks is not None or problem.levels > 2 or SAMPLES not in problem.map.offers:
-        raise InvalidInputError("relaxation must be for two levels and rows of columns")
+    require(problem.map, "the number of neurons", SAMPLES, COLUMNS)
+    if problem.levels > 2:
+        raise InvalidInputError(f"relaxation must be for two levels; got {problem.levels}")
     reach, N, C = _largest_reach(problem, relaxation.outputs(problem.X), epsilon), problem.size, problem.n_outputs
     numbers = [1]
     for covariance in np.atleast_1d(np.array(shape_covariance(relaxation, "krivine"), dtype=object)):
@@ -897,5 +898,4 @@ def _check_columns(problem: TrainingProblem) -> None:
 def _check_rows(problem: TrainingProblem) -> None:
     check_problem(problem)
     _check_columns(problem)
-    if SAMPLES not in problem.map.offers:
-        raise InvalidInputError("problem must have rows for a dual program; got statistics")
+    require(problem.map, "a dual program", SAMPLES)

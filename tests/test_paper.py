@@ -209,7 +209,7 @@ def test_numbers_of_outputs_and_blocks_are_refused() -> None:
             build(blocks)
     statistics = qsdp.SufficientStatistics().partial_fit(X, Y)
     for build in (paper.dual_program, paper.polynomial_dual_program):
-        with pytest.raises(InvalidInputError, match="must have rows for a dual program; got statistics"):
+        with pytest.raises(InvalidInputError, match="a dual program needs the rows of the data"):
             build(qsdp.TrainingProblem.from_statistics(statistics, beta=0.5))
 
 

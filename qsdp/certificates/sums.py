@@ -25,6 +25,7 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, own, read_only
 from qsdp.blocks import Layout
 from qsdp.certificates.proof import Proof, tree_bound
+from qsdp.data_map import BLOCKS, require
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.gram import GramFactor
@@ -55,8 +56,9 @@ class Sums:
     @classmethod
     def of(cls, problem: TrainingProblem) -> Sums:
         """Return the sums of a problem with the squared loss on blocks; raise `InvalidInputError` for others."""
-        if problem.blocks is None or not problem.loss.quadratic:
-            raise InvalidInputError("include_data can be 'sums' only for the squared loss on blocks; use True")
+        require(problem.weight_map, "include_data='sums'", BLOCKS)
+        if not problem.loss.quadratic:
+            raise InvalidInputError("include_data can be 'sums' only for the squared loss; use True")
         data = cast(FormMap, problem.weight_map)
         (n, P), weights = data.rows.shape, problem.sample_weight
         sums = PackedSums(P + problem.n_outputs, at_once=_ROWS_AT_ONCE)
@@ -67,7 +69,7 @@ class Sums:
         total, rounding = lower + np.tril(lower, -1).T, sums.rounding
         if data.rounding is not None:
             rounding += data.rounding.gamma
-        return cls(problem.blocks, total[:P, :P], total[:P, P:], total.diagonal()[P:].copy(), rounding)
+        return cls(data.layout, total[:P, :P], total[:P, P:], total.diagonal()[P:].copy(), rounding)
 
     @property
     def _roots(self) -> FloatArray:

@@ -139,11 +139,11 @@ def test_residuals_have_twice_the_precision() -> None:
 
 
 def test_what_has_no_sums_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="'sums' only for the squared loss on blocks"):
+    with pytest.raises(InvalidInputError, match="'sums' only for the squared loss"):
         simple_certificate(problem_of(0, "logistic")).save(tmp_path / "c", include_data="sums")
     columns = qsdp.TrainingProblem([[1.0], [2.0]], [1.0, 3.0], beta=0.1)
     certificate = certify(qsdp.BilinearNetwork([[1]], [[1]], [0.5]), columns)
-    with pytest.raises(InvalidInputError, match="'sums' only for the squared loss on blocks"):
+    with pytest.raises(InvalidInputError, match="include_data='sums' needs data in blocks; the problem has columns"):
         certificate.save(tmp_path / "c", include_data="sums")
     with pytest.raises(InvalidTypeError, match="include_data must be True or False"):
         certificate.save(tmp_path / "c", include_data="rows")
