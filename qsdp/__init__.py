@@ -12,15 +12,12 @@ from qsdp.exceptions import QSDPError, QSDPWarning
 from qsdp.inner_problem import grothendieck_bound, maxcut_bound
 from qsdp.networks import (
     BilinearNetwork,
-    BlockForm,
-    BlockNetwork,
     Effects,
     IntegerForm,
     PolynomialNetwork,
     QuadraticForm,
     from_polynomial,
     load_network,
-    to_polynomial,
 )
 from qsdp.pipeline import QSDPResult, solve_and_sample
 from qsdp.problem import TrainingProblem
@@ -49,8 +46,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BilinearNetwork",
-    "BlockForm",
-    "BlockNetwork",
     "Blocks",
     "Certificate",
     "ColumnGenerationResult",
@@ -88,7 +83,6 @@ __all__ = [
     "shape_covariance",
     "solve_and_sample",
     "solve_relaxation",
-    "to_polynomial",
 ]
 
 

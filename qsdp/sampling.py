@@ -13,7 +13,7 @@ from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import chunks, count_jobs, in_threads
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork
 from qsdp.shaping import BlockCovariances, LinearNeurons, SignCovariance
 from qsdp.shaping.roots import CovarianceRoot, root_of
 
@@ -74,7 +74,7 @@ def sample_network(
 
     Returns
     -------
-    BilinearNetwork, or BlockNetwork for data in blocks
+    BilinearNetwork
         Network with int8 weights. In addition to these and roots of the covariances, sampling takes about 50 MiB per
         thread, for any m.
 
@@ -105,7 +105,7 @@ def sample_network(
         layout, counts = blocks.layout, _counts(sizes, blocks.weights, rng)
         U, V = _drawn(parts, counts, side, rng, jobs)
         block = np.repeat(np.tile(np.arange(layout.n_blocks), len(outputs)), counts)
-        return BlockNetwork.of(layout, U, V, squeezed(alpha, blocks.output_shape, axis=1), block)
+        return BilinearNetwork.on_blocks(layout, U, V, squeezed(alpha, blocks.output_shape, axis=1), block)
     U, V = _drawn(parts, sizes, side, rng, jobs)
     alpha = squeezed(alpha, () if isinstance(covariance, SignCovariance) else (len(outputs),), axis=1)
     return BilinearNetwork(read_only(U), read_only(V), alpha, levels=parts[0].levels, activation=parts[0].activation)

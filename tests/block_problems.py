@@ -44,13 +44,13 @@ def random_problem(seed: int, loss: str = "squared", n: int = 12, n_outputs: int
 
 def random_network(
     rng: np.random.Generator, layout: Any, m: int, n_outputs: int | None = None, *, single: bool = False
-) -> qsdp.BlockNetwork:
+) -> qsdp.BilinearNetwork:
     """Return m random neurons, each of one output if `single`; None outputs make a scalar network."""
     alpha = rng.standard_normal((m,) if n_outputs is None else (m, n_outputs))
     if single and n_outputs is not None:
         alpha = np.where(rng.integers(n_outputs, size=(m, 1)) == np.arange(n_outputs), alpha, 0.0)
     U, V = rng.choice([-1, 1], size=(2, m, layout.side))
-    return qsdp.BlockNetwork.of(layout, U, V, alpha, rng.integers(layout.n_blocks, size=m))
+    return qsdp.BilinearNetwork.on_blocks(layout, U, V, alpha, rng.integers(layout.n_blocks, size=m))
 
 
 def all_neurons(layout: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -134,7 +134,7 @@ def global_optimum(
 def optimal_network(problem: qsdp.TrainingProblem, optimum: Optimum) -> qsdp.BilinearNetwork:
     """The network that attains the upper end."""
     U, V = atoms(problem)
-    return qsdp.BilinearNetwork(U, V, optimum.alpha, problem.levels, problem.activation)
+    return qsdp.BilinearNetwork(U, V, optimum.alpha, levels=problem.levels, activation=problem.activation)
 
 
 def random_problem(

@@ -326,7 +326,7 @@ def test_objective_of_every_kind_of_network_against_loops(n_outputs: int, activa
     U, V = rng.integers(0, levels, size=(2, 5, problem.size)) * 2 - (levels - 1)
     for weights in (U, V):
         weights[:, 3:] = rng.choice([-1, 1], size=(5, lifted))
-    network = BilinearNetwork(U, V, alpha if n_outputs else alpha[:, 0], levels, activation)
+    network = BilinearNetwork(U, V, alpha if n_outputs else alpha[:, 0], levels=levels, activation=activation)
     terms = [0.3 * (3 * (levels - 1) + lifted) * abs(weight) for weight in alpha.ravel()]
     for i in range(6):
         for k in range(Y.shape[1]):

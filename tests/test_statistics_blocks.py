@@ -86,11 +86,11 @@ def test_problem_is_that_of_the_rows(seed: int, n_outputs: int, weighted: bool) 
     assert other.lower_bound <= enumerated_optimum(problem) * (1.0 + 1e-6)
 
 
-def _random_network(rng: np.random.Generator, problem: TrainingProblem, n_outputs: int) -> qsdp.BlockNetwork:
+def _random_network(rng: np.random.Generator, problem: TrainingProblem, n_outputs: int) -> qsdp.BilinearNetwork:
     layout, m = problem.blocks, 7
     U, V = (rng.choice([-1, 1], (m, layout.side)) for _ in range(2))
     alpha = rng.standard_normal((m, n_outputs) if n_outputs > 1 else m)
-    return qsdp.BlockNetwork.of(layout, U, V, alpha, rng.integers(0, layout.n_blocks, m))
+    return qsdp.BilinearNetwork.on_blocks(layout, U, V, alpha, rng.integers(0, layout.n_blocks, m))
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])

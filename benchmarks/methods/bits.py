@@ -74,7 +74,7 @@ def network_bits(network: qsdp.BilinearNetwork) -> int:
     outputs = network.output_weights.astype(bool)
     sets = [listed[used] for used in outputs.T]
     gaps = [np.diff(np.sort(one), prepend=0) for one in sets]
-    matrices = network.to_integer_form().matrices
+    (matrices,) = network.to_integer_form().matrices
     return min(
         network.n_bits,
         sum(coded_bits(one) for one in gaps) + second_layer,

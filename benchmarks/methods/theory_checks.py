@@ -39,7 +39,7 @@ def reduction(case: dict[str, Any]) -> dict[str, Any]:
         forth.append(_distance(qsdp.from_polynomial(polynomial).predict(X), polynomial.predict(X)))
         last = rng.choice([-1, 1], size=(2, m, 1))
         U, V = (np.hstack([w, s]) if lifted else w for w, s in zip(weights[1:], last, strict=True))
-        bilinear = qsdp.BilinearNetwork(U, V, alpha, levels, activation)
+        bilinear = qsdp.BilinearNetwork(U, V, alpha, levels=levels, activation=activation)
         mapped = bilinear.to_polynomial("3m")
         back.append(_distance(mapped.predict(X), bilinear.predict(X)))
         neurons.append(mapped.n_neurons / m)

@@ -44,7 +44,7 @@ def main() -> None:
     write_networks(problem, result.network, result.certificate.lower_bound, time.process_time() - start)
 
 
-def write_networks(problem: qsdp.TrainingProblem, solved: qsdp.BlockNetwork, bound: float, seconds: float) -> None:
+def write_networks(problem: qsdp.TrainingProblem, solved: qsdp.BilinearNetwork, bound: float, seconds: float) -> None:
     """Write networks of the neurons of a solve, with their objectives beside its bound."""
     encoder, (X_test, y_test), networks = mnist_encoder(), qsdp.datasets.load_mnist("test"), []
     for number, bits in SIZES:
@@ -74,7 +74,7 @@ def write_networks(problem: qsdp.TrainingProblem, solved: qsdp.BlockNetwork, bou
     (HERE / "mnist.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
-def largest(network: qsdp.BlockNetwork, number: int) -> qsdp.BlockNetwork:
+def largest(network: qsdp.BilinearNetwork, number: int) -> qsdp.BilinearNetwork:
     """Return the neurons of the largest second-layer weights."""
     sizes = np.abs(network.output_weights).max(axis=1)
     rows = np.sort(np.argsort(-sizes, kind="stable")[:number])

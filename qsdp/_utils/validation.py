@@ -307,13 +307,14 @@ def warn(message: str) -> None:
 
 
 class ReadOnlyArrays:
-    """Mixin that keeps the arrays of an object read-only when it is copied or unpickled."""
+    """Mixin that keeps the arrays of an object, also those in tuples, read-only when it is copied or unpickled."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         for value in state.values():
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
+            for array in value if isinstance(value, tuple) else (value,):
+                if isinstance(array, np.ndarray):
+                    array.flags.writeable = False
 
 
 def own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -152,7 +152,7 @@ class _LatentTraining(NetworkTraining):
         levels = np.rint(q * self.M).astype(np.int8)
         alpha = a * (self.units.target / (self.m * self._size))
         if self.problem.activation is None:
-            return BilinearNetwork(levels[0], levels[1], alpha, self.problem.levels)
+            return BilinearNetwork(levels[0], levels[1], alpha, levels=self.problem.levels)
         return PolynomialNetwork(levels[0], alpha, self.problem.activation)
 
 

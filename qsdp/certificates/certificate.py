@@ -18,7 +18,7 @@ from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
 from qsdp.certificates.proof import Proof, check_proof, proven_bound, scaled_tree
 from qsdp.certificates.row_sums import RowsProof
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree
 from qsdp.problem import TrainingProblem
 
@@ -136,7 +136,7 @@ class Certificate(Summarized, Gap):
 
 def certificate_of(
     problem: TrainingProblem,
-    network: BilinearNetwork | BlockNetwork,
+    network: BilinearNetwork,
     nu: FloatArray,
     trees: Sequence[BoundTree],
     bound_type: str,
@@ -153,7 +153,7 @@ def certificate_of(
     Parameters
     ----------
     problem : TrainingProblem
-    network : BilinearNetwork or BlockNetwork
+    network : BilinearNetwork
         Its objective is recomputed.
     nu : ndarray of shape (n,) or (n, C)
         Any dual vector. It is moved into the domain of the conjugate.

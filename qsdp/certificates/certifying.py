@@ -16,7 +16,7 @@ from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_
 from qsdp.certificates.checks import as_bilinear, check_fits, check_relaxation
 from qsdp.certificates.proof import root_tree
 from qsdp.exceptions import InvalidTypeError
-from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork
+from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
@@ -27,7 +27,7 @@ __all__ = ["certify"]
 
 
 def certify(
-    network: BilinearNetwork | BlockNetwork | PolynomialNetwork,
+    network: BilinearNetwork | PolynomialNetwork,
     problem: TrainingProblem,
     relaxation: Relaxation | None = None,
     *,
@@ -41,7 +41,7 @@ def certify(
 
     Parameters
     ----------
-    network : BilinearNetwork, BlockNetwork or PolynomialNetwork
+    network : BilinearNetwork or PolynomialNetwork
         Any network with the inputs, outputs, levels and activation of the problem, whatever the source of its weights.
         A polynomial network is converted by `from_polynomial`; its certificate is that of the bilinear network.
     problem : TrainingProblem
@@ -102,14 +102,14 @@ def certify(
             return certificate
 
 
-def _of_relaxation(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation) -> Certificate:
+def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certificate:
     problem, dual = relaxation.problem, relaxation.bound
     # If nu is zero, it needs no weights, but those of the relaxation are all ones.
     weights = dual.z * np.repeat(np.any(dual.nu, axis=0), problem.map.n_blocks)[:, None]
     return certificate_of(problem, network, dual.nu, [root_tree(z) for z in weights], "sdp")
 
 
-def _exact(network: BilinearNetwork | BlockNetwork, relaxation: Relaxation, bar: ProgressBar) -> Iterator[Certificate]:
+def _exact(network: BilinearNetwork, relaxation: Relaxation, bar: ProgressBar) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with exact pricing, until the time limit."""
     problem = relaxation.problem
     instance = Instance.of(problem)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork, BlockNetwork, PolynomialNetwork, from_polynomial
+from qsdp.networks import BilinearNetwork, PolynomialNetwork, from_polynomial
 from qsdp.networks.polynomial import QUADRATIC
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation
@@ -38,15 +38,13 @@ def check_bilinear(network: Any, name: str = "network") -> None:
 
 def check_fits(network: Any, problem: Any, name: str = "network") -> None:
     """Raise `InvalidInputError` unless `network` has the blocks, inputs and outputs of `problem`, or is bilinear."""
-    layout = getattr(problem, "blocks", None)
-    if layout is None:
-        check_bilinear(network, name)
-    elif not isinstance(network, BlockNetwork):
-        raise InvalidTypeError(f"{name} must be a BlockNetwork for data in blocks; got {type(network).__name__}")
+    check_bilinear(network, name)
     check_problem(problem)
-    if layout is not None and (network.sizes, network.kinds) != (layout.sizes, layout.kinds):
-        raise InvalidInputError(f"{name} must have the blocks of the problem, {layout.sizes}; got {network.sizes}")
-    for what in ("n_inputs", "n_outputs", "output_shape", *(("levels", "activation") if layout is None else ())):
+    ours, theirs = (None if one is None else (one.sizes, one.kinds) for one in (problem.blocks, network.blocks))
+    if theirs != ours:
+        wanted, found = ("columns" if one is None else f"blocks of sizes {one[0]!r:.90}" for one in (ours, theirs))
+        raise InvalidInputError(f"{name} must be on {wanted}, as the problem is; got one on {found}")
+    for what in ("n_inputs", "n_outputs", "output_shape", "levels", "activation"):
         ours = getattr(problem, "n_features" if what == "n_inputs" else what)
         theirs = getattr(network, what)
         if theirs != ours:

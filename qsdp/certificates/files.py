@@ -33,7 +33,7 @@ from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit, Loss
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
 from qsdp.problem import TrainingProblem, quadratic_problem
 from qsdp.training_data import QuadraticModel
@@ -109,7 +109,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
     # Worst cases rarely occur, so objectives summed in other orders decide.
     order = slice(None, None, -1)
     backwards = network.with_weights(network.U[order], network.V[order], network.alpha[order], order)
-    if isinstance(network, BlockNetwork):
+    if network.blocks is not None:
         data = cast(FormMap, problem.weight_map)
         alone = data.factor * network.outputs(Blocks.of(data.rows, network.layout))
     else:
@@ -215,16 +215,14 @@ def _block_arrays(problem: TrainingProblem) -> dict[str, Any]:
     return arrays if layout.patches is None else {**arrays, "patches": np.array(layout.patches, dtype="<i8")}
 
 
-def _network_arrays(network: BilinearNetwork | BlockNetwork) -> dict[str, Any]:
-    if isinstance(network, BlockNetwork):
-        neurons = {"U": network.U, "V": network.V, "alpha": network.alpha, "block": network.block}
-        return {"activation": np.zeros(0), "levels": np.int64(2), **neurons}
+def _network_arrays(network: BilinearNetwork) -> dict[str, Any]:
     return {
         "activation": np.array(network.activation.coefficients if network.activation else (), dtype="<f8"),
         "levels": np.int64(network.levels),
         "U": network.U,
         "V": network.V,
         "alpha": network.alpha,
+        **({} if network.blocks is None else {"block": network.block}),
     }
 
 
@@ -316,11 +314,12 @@ def _read(
     return Proof(stored, network, nu, trees), claims
 
 
-def _network(arrays: dict[str, npt.NDArray[Any]], problem: TrainingProblem) -> BilinearNetwork | BlockNetwork:
+def _network(arrays: dict[str, npt.NDArray[Any]], problem: TrainingProblem) -> BilinearNetwork:
     layout = problem.blocks
-    if layout is None:
-        return BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], problem.levels, problem.activation)
-    network = BlockNetwork(arrays["U"], arrays["V"], arrays["alpha"], arrays["block"], layout.sizes, layout.kinds)
+    options: dict[str, Any] = {"levels": problem.levels, "activation": problem.activation}
+    if layout is not None:
+        options |= {"block": arrays["block"], "sizes": layout.sizes, "kinds": layout.kinds}
+    network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], **options)
     if network.output_shape != problem.output_shape:
         raise StorageError("its network does not have the outputs of its problem")
     return network
@@ -358,7 +357,7 @@ def _of_sums(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
 
 def _rows_proof(arrays: dict[str, npt.NDArray[Any]]) -> RowsProof:
     levels, activation = int(arrays["levels"]), get_activation(arrays["activation"].tolist() or None)
-    network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], levels, activation)
+    network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], levels=levels, activation=activation)
     size, forms, mixture = network.U.shape[1], own(arrays["scores"]), own(arrays["mixture"])
     trees = read_trees(arrays, size)
     for tree in trees:

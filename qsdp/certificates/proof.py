@@ -52,7 +52,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
 from qsdp.pricing.enumeration import Enumeration
 from qsdp.pricing.oracle import check_enumerated
@@ -91,7 +91,7 @@ class Proof:
     Attributes
     ----------
     problem : TrainingProblem
-    network : BilinearNetwork or BlockNetwork
+    network : BilinearNetwork
     nu : ndarray of shape (n, C)
         Dual vector, scaled so that no pricing value exceeds the penalty :math:`\beta D`.
     trees : tuple of BoundTree
@@ -99,7 +99,7 @@ class Proof:
     """
 
     problem: TrainingProblem
-    network: BilinearNetwork | BlockNetwork
+    network: BilinearNetwork
     nu: FloatArray
     trees: tuple[BoundTree, ...]
 

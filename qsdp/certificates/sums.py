@@ -29,7 +29,6 @@ from qsdp.data_map import BLOCKS, require
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.gram import GramFactor
-from qsdp.networks import BlockNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.roundoff import SumRounding, exact_product
 from qsdp.statistics.moments import PackedSums
@@ -125,7 +124,6 @@ def converted(proof: Proof) -> tuple[Sums, FloatArray, float, float]:
     """
     problem, network = proof.problem, proof.network
     sums = Sums.of(problem)
-    assert isinstance(network, BlockNetwork)
     # In the units of the rows.
     wanted = 0.5 * problem.weight_map.sums(proof.nu) * sums.layout.prices[sums.layout.block, None]
     pivoted = GramFactor(sums.gram.copy())

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp.blocks import Layout
-from qsdp.networks import BlockNetwork
+from qsdp.networks import BilinearNetwork
 
 __all__ = ["Atoms"]
 
@@ -47,15 +47,13 @@ class Atoms:
     @classmethod
     def of_neurons(cls, network: Any, rows: Any, signs: Any, outputs: Any = None) -> Atoms:
         """Convert some neurons of a network, with signs, to atoms of the first output or of `outputs`."""
-        U, V, block = network.U[rows], network.V[rows], np.zeros(len(rows), dtype=np.intp)
-        if isinstance(network, BlockNetwork):
-            block = network.block[rows]
-            V = np.where(np.array(network.layout.linear)[block, None], network.layout.used[block], V).astype(np.int8)
-        return cls(U, V, signs.astype(np.int8), block * 0 if outputs is None else outputs, block)
+        block, layout = network.block[rows], network.layout
+        V = np.where(np.array(layout.linear)[block, None], layout.used[block], network.V[rows]).astype(np.int8)
+        return cls(network.U[rows], V, signs.astype(np.int8), block * 0 if outputs is None else outputs, block)
 
     @classmethod
-    def of_network(cls, network: BlockNetwork) -> Atoms:
-        """Convert the neurons of a network on blocks to atoms, one for each output that they feed."""
+    def of_network(cls, network: BilinearNetwork) -> Atoms:
+        """Convert the neurons of a network to atoms, one for each output that they feed."""
         rows, outputs = np.nonzero(network.output_weights)
         return cls.of_neurons(network, rows, np.sign(network.output_weights[rows, outputs]), outputs)
 

@@ -23,7 +23,7 @@ from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.floor import Floor, Stored
 from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Master
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree, OracleResult, price_stack
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation
@@ -67,7 +67,7 @@ class Known:
     """What is known of all outputs before the first round: a relaxation, a network, and a certificate."""
 
     relaxation: Relaxation | None = None
-    network: BilinearNetwork | BlockNetwork | None = None
+    network: BilinearNetwork | None = None
     certificate: Certificate | None = None
 
 
@@ -326,7 +326,7 @@ def _promised(master: Master, found: Sequence[OracleResult]) -> float:
     return master.gap(max(result.value for result in found))
 
 
-def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork | BlockNetwork:
+def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:
     """Build a network from atoms in units of the levels, with equal neurons of several outputs merged."""
     U, V, block = atoms.U, atoms.V, atoms.block
     alpha, outputs, layout = atoms.signs * weights, atoms.outputs, problem.blocks
@@ -343,5 +343,7 @@ def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> B
         N = problem.size
         U, V, block, alpha = pairs[:, :N], pairs[:, N : 2 * N], pairs[:, 2 * N], full
     if layout is not None:
-        return BlockNetwork.of(layout, U, V, alpha, block)
-    return BilinearNetwork(U.astype(np.int8), V.astype(np.int8), alpha, problem.levels, problem.activation)
+        return BilinearNetwork.on_blocks(layout, U, V, alpha, block)
+    return BilinearNetwork(
+        U.astype(np.int8), V.astype(np.int8), alpha, levels=problem.levels, activation=problem.activation
+    )

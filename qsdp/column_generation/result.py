@@ -12,12 +12,12 @@ from qsdp._utils.summary import Summarized, Summary, format_seconds
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
 from qsdp.column_generation.loop import Round
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 
 __all__ = ["ColumnGenerationResult", "settled_network", "settled_status"]
 
-_Network = TypeVar("_Network", bound="BilinearNetwork | BlockNetwork")
+_Network = TypeVar("_Network", bound="BilinearNetwork")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,7 +26,7 @@ class ColumnGenerationResult(Summarized, Gap):
 
     Attributes
     ----------
-    network : BilinearNetwork or BlockNetwork
+    network : BilinearNetwork
     certificate : Certificate
         Its bound type is "exact" if the largest pricing values behind the bound were computed exactly. The
         certificate of a bilinear network can be saved and checked by others.

@@ -22,7 +22,7 @@ from qsdp.column_generation.loop import Round
 from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.instance import Instance
@@ -37,7 +37,7 @@ def column_generation(
     tol: float = 1e-6,
     time_limit: float | None = 60.0,
     relaxation: Relaxation | None = None,
-    start: BilinearNetwork | BlockNetwork | ColumnGenerationResult | None = None,
+    start: BilinearNetwork | ColumnGenerationResult | None = None,
     random_state: RandomState = 0,
     verbose: bool | int = False,
     callback: Callable[[Round], None] | None = None,
@@ -61,7 +61,7 @@ def column_generation(
     relaxation : Relaxation, optional
         Relaxation of the same problem. The first neurons are sampled from it, and its bound is the first one. By
         default, it is solved here beyond 28 columns, in at most a quarter of the time.
-    start : BilinearNetwork, BlockNetwork or ColumnGenerationResult, optional
+    start : BilinearNetwork or ColumnGenerationResult, optional
         A network whose neurons are tried first. The result of an earlier call, for a problem that may differ in
         `beta`, also contributes the dual vector of its certificate. With the same `beta`, neither objective nor bound
         is worse than before.
@@ -172,7 +172,7 @@ def _quadratic_model(problem: TrainingProblem) -> TrainingProblem:
 def _known(
     problem: TrainingProblem,
     relaxation: Relaxation | None,
-    start: BilinearNetwork | BlockNetwork | ColumnGenerationResult | None,
+    start: BilinearNetwork | ColumnGenerationResult | None,
 ) -> Known:
     """Gather what a call is given; the certificate of a result for another beta is computed anew for this one."""
     if not isinstance(start, ColumnGenerationResult):

@@ -18,7 +18,7 @@ from qsdp._utils.stored import is_list, is_positive
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_unmasked
 from qsdp.blocks import Blocks, Layout, PatchGeometry, check_layout
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
-from qsdp.networks import BlockForm, BlockNetwork
+from qsdp.networks import BilinearNetwork, IntegerForm
 
 __all__ = ["SCALINGS", "BlockEncoder", "MomentEncoder", "as_array", "block_values", "check_count"]
 
@@ -47,7 +47,7 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
         """Compute the packed rows (n, P) of samples returned by `samples`."""
 
     @abstractmethod
-    def values(self, samples: Any, network: BlockNetwork | BlockForm) -> FloatArray:
+    def values(self, samples: Any, network: BilinearNetwork | IntegerForm) -> FloatArray:
         """Compute the outputs (n, C) of a network for samples returned by `samples`."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
         check_is_fitted(self, "layout_")
         return Blocks.of(self.encoded(self.samples(X)), self.layout_)
 
-    def predict(self, network: BlockNetwork | BlockForm, X: Any) -> FloatArray:
+    def predict(self, network: BilinearNetwork | IntegerForm, X: Any) -> FloatArray:
         """Compute ``network.predict(encoder.transform(X))`` without storing the blocks of all samples.
 
         In blocks with few neurons, their filters are applied to the vectors of each position; in others, products of
@@ -82,9 +82,9 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
         outputs = self.outputs(network, self.samples(X))
         return outputs if network.output_shape else outputs[:, 0]
 
-    def outputs(self, network: BlockNetwork | BlockForm, samples: Any) -> FloatArray:
+    def outputs(self, network: BilinearNetwork | IntegerForm, samples: Any) -> FloatArray:
         """Compute the outputs (n, C) of a network for samples returned by `samples`, see `predict`."""
-        layout = getattr(network, "layout", None)
+        layout = getattr(network, "blocks", None)
         if layout is None or (layout.sizes, layout.linear) != (self.layout_.sizes, self.layout_.linear):
             raise InvalidInputError(f"network must have the blocks of the encoder; got {network!r:.80}")
         return self.values(samples, network)
@@ -212,7 +212,7 @@ class MomentEncoder(BlockEncoder):
                 rows[some, entries] = self._of_block(products.take(upper, axis=1), count)
         return rows
 
-    def values(self, samples: Any, network: BlockNetwork | BlockForm) -> FloatArray:
+    def values(self, samples: Any, network: BilinearNetwork | IntegerForm) -> FloatArray:
         """Compute the outputs (n, C) of a network for samples returned by `samples`."""
         values = np.zeros((len(samples), network.n_outputs))
         for some in self._chunks(samples):
@@ -223,13 +223,13 @@ class MomentEncoder(BlockEncoder):
         return values
 
 
-def block_values(network: BlockNetwork | BlockForm, r: int, vectors: FloatArray) -> FloatArray | None:
+def block_values(network: BilinearNetwork | IntegerForm, r: int, vectors: FloatArray) -> FloatArray | None:
     """Compute the outputs (b, C) of a block's neurons, summed over positions; None if it has no neurons.
 
     Vectors have the shape (b, K, N). Evaluating m neurons takes 2 m N products per position, and moments take N^2.
     """
     side = vectors.shape[2]
-    if isinstance(network, BlockNetwork):
+    if isinstance(network, BilinearNetwork):
         mine = np.flatnonzero(network.block == r)
         if not len(mine):
             return None

@@ -19,7 +19,7 @@ from qsdp.encoding.region_moments import BlockEncoder
 from qsdp.encoding.table_encoding import Encoding
 from qsdp.encoding.transformers import TableEncoder
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks import BlockForm, BlockNetwork, QuadraticForm
+from qsdp.networks import BilinearNetwork, IntegerForm, QuadraticForm
 
 __all__ = ["TableBlocks"]
 
@@ -178,14 +178,14 @@ class TableBlocks(BlockEncoder):
         above = np.array([one.kind == "above" for one in self.inputs_.expressions_], dtype=np.float64)
         return 1.0 + above, -above
 
-    def values(self, samples: FloatArray, network: BlockNetwork | BlockForm) -> FloatArray:
+    def values(self, samples: FloatArray, network: BilinearNetwork | IntegerForm) -> FloatArray:
         """Compute the outputs (n, C) of a network for encoded inputs."""
         values = np.empty((len(samples), network.n_outputs))
         for some in chunks(len(samples), self.layout_.n_entries):
             values[some] = network.outputs(Blocks.of(self.encoded(samples[some]), self.layout_))
         return values
 
-    def quadratic_form(self, network: BlockNetwork | BlockForm) -> QuadraticForm:
+    def quadratic_form(self, network: BilinearNetwork | IntegerForm) -> QuadraticForm:
         """Convert a network on the blocks to a quadratic form in ``inputs_.transform(X)``, with bits of thresholds."""
         check_is_fitted(self, "layout_")
         layout, (scale, shift) = self.layout_, self._signs
@@ -209,7 +209,7 @@ class TableBlocks(BlockEncoder):
         S, s, s0 = lifted[:, :-1, :-1], 2.0 * lifted[:, :-1, -1], lifted[:, -1, -1]
         return QuadraticForm(S, s, s0) if network.output_shape else QuadraticForm(S[0], s[0], s0[0])
 
-    def threshold_bits(self, network: BlockNetwork) -> int:
+    def threshold_bits(self, network: BilinearNetwork) -> int:
         """Count the bits of the thresholds that a network uses, 16 each, which its `n_bits` do not include."""
         check_is_fitted(self, "layout_")
         used = np.unique(np.concatenate([self.members_[r] for r in np.unique(network.block)]))

@@ -18,7 +18,7 @@ from qsdp.encoding.table_blocks import TableBlocks
 from qsdp.estimators.quantized_network import _QuantizedNetwork
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.networks import BlockNetwork, Effects, InputMoments, QuadraticForm
+from qsdp.networks import Effects, InputMoments, QuadraticForm
 from qsdp.networks.quadratic_form import check_digits
 
 __all__ = ["Explained"]
@@ -39,7 +39,7 @@ class Explained(_QuantizedNetwork):
         if (known := vars(self).get("_importances")) is not None:
             importances: FloatArray = known
             return importances
-        if isinstance(self.network_, BlockNetwork):
+        if self.network_.blocks is not None:
             raise AttributeError(
                 "feature_importances_ requires a network on columns; for one on blocks of a table, "
                 "use effects(X).importances"
@@ -114,7 +114,7 @@ class Explained(_QuantizedNetwork):
 
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
         """Return predictions or decisions as a quadratic form in the encoded columns; a scaling converts units."""
-        if isinstance(self.network_, BlockNetwork):
+        if self.network_.blocks is not None:
             if not isinstance(self.encoder_, TableBlocks):
                 raise InvalidInputError(
                     "a network on blocks of images or series has no effects of columns and no formula in them: "

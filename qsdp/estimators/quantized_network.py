@@ -46,7 +46,7 @@ from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import get_loss
-from qsdp.networks import BlockNetwork, InputMoments
+from qsdp.networks import BilinearNetwork, InputMoments
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem
@@ -342,7 +342,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         """Return the outputs in the units of the targets, of shape (n, C)."""
         check_is_fitted(self)
         # Relaxations, whose predictions are scored too, need the blocks themselves.
-        if makes_blocks(self.encoder_) and isinstance(self.network_, BlockNetwork):
+        if makes_blocks(self.encoder_) and isinstance(self.network_, BilinearNetwork):
             return self.target_scaling_.decode(self.encoder_.outputs(self.network_, self.encoder_.samples(X)))
         return self.target_scaling_.decode(self.network_.outputs(self._inputs(self._checked(X)), n_jobs=self.n_jobs))
 

@@ -57,7 +57,7 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
         missing entries become bits, and inputs are scaled to rows of norm about 1.5. "none" or None uses X unchanged.
         A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline. X has two dimensions and may
         then hold text and missing entries; the output must be numeric and is converted to a dense array. With
-        `qsdp.encoding.Patches` or `Windows`, X are images or series, and the network is a `BlockNetwork`: bilinear, so
+        `qsdp.encoding.Patches` or `Windows`, X are images or series, and the network is one on blocks: bilinear, so
         that `activation` must be None or its default, without a constant column of its own. ``refine="exact"`` then
         proves the optimum without a relaxation if its neurons can be enumerated. `qsdp.encoding.TableBlocks` makes such
         blocks of tables.
@@ -103,7 +103,7 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
 
     Attributes
     ----------
-    network_ : BilinearNetwork or BlockNetwork
+    network_ : BilinearNetwork
         Fitted network on the encoded inputs; the constant column, if appended, is one more input.
     encoder_ : transformer or None
         Fitted transformer of columns to inputs; see `encoding`.

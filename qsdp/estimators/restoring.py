@@ -24,7 +24,7 @@ from qsdp.estimators.table_source import TableSource
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import StorageError
 from qsdp.losses import Loss, get_loss
-from qsdp.networks import BlockNetwork, InputMoments, blocks_from_archive, network_from_archive
+from qsdp.networks import InputMoments, network_from_archive
 from qsdp.options import REFINEMENTS
 
 __all__ = ["packed", "restored"]
@@ -134,8 +134,7 @@ def restored(model: Any) -> Any:
             raise StorageError(f"there are {len(names)} names for {model.n_features_in_} columns")
         model.feature_names_in_ = np.array(names, dtype=object)
     model.encoder_ = _encoder(model)
-    read = blocks_from_archive if makes_blocks(model.encoder_) else network_from_archive
-    model.network_ = read(**learned["network_"])
+    model.network_ = network_from_archive(**learned["network_"])
     _check_inputs(model)
     _check_outputs(model)
     if table is not None:
@@ -177,9 +176,10 @@ def _encoder(model: Any) -> Any:
 def _check_inputs(model: Any) -> None:
     """Check that encoder, network and what is known of the inputs belong together."""
     encoder, network, width = model.encoder_, model.network_, 0
-    if isinstance(network, BlockNetwork):
-        layout = encoder.layout_
-        if (network.layout.sizes, network.layout.linear) != (layout.sizes, layout.linear):
+    blocks = network.blocks
+    if makes_blocks(encoder) or blocks is not None:
+        layout = getattr(encoder, "layout_", None)
+        if layout is None or blocks is None or (blocks.sizes, blocks.linear) != (layout.sizes, layout.linear):
             raise StorageError("the blocks of the network differ from those of the encoder")
     else:
         width = network.n_inputs - model._appends_constant

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_matrix
+from qsdp.blocks import Layout
 from qsdp.encoding import Encoding
 from qsdp.encoding.reading_rule import read_column
 from qsdp.encoding.steps import identity, through_steps
@@ -18,7 +19,7 @@ from qsdp.encoding.used_columns import is_frame
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 from qsdp.lifting import append_constant
 from qsdp.losses import Loss, get_loss
-from qsdp.networks import BilinearNetwork, BlockForm, BlockNetwork, IntegerForm, PolynomialNetwork
+from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
 
 if TYPE_CHECKING:
     from qsdp.estimators.calibration import Calibration
@@ -34,7 +35,7 @@ __all__ = [
     "terms_of_neurons",
 ]
 
-Network = BilinearNetwork | PolynomialNetwork | IntegerForm | BlockNetwork | BlockForm
+Network = BilinearNetwork | PolynomialNetwork | IntegerForm
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,7 +47,7 @@ class ModelDescription:
 
     Attributes
     ----------
-    network : BilinearNetwork, PolynomialNetwork, IntegerForm, BlockNetwork or BlockForm
+    network : BilinearNetwork, PolynomialNetwork or IntegerForm
     offset, factor : ndarray of shape (C,)
         Offsets and factors of the scores; factors are positive.
     decision : {"none", "sign", "argmax"}
@@ -204,12 +205,12 @@ def _finite(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def described(network: Network) -> str:
     """Describe a network in a few words."""
-    if isinstance(network, BlockForm):
-        return f"a quantized network as {network.layout.n_blocks} quadratic forms of integers"
-    if isinstance(network, BlockNetwork):
-        return f"a quantized network of {network.n_neurons} neurons on {network.layout.n_blocks} regions"
     if isinstance(network, IntegerForm):
+        if network.blocks is not None:
+            return f"a quantized network as {network.blocks.n_blocks} quadratic forms of integers"
         return f"a quantized network as a quadratic form of integers of {max(network.bits)} bits"
+    if network.blocks is not None:
+        return f"a quantized network of {network.n_neurons} neurons on {network.blocks.n_blocks} regions"
     levels = network.levels if isinstance(network, BilinearNetwork) else network.n_values
     return f"a quantized network of {network.n_neurons} neurons, {levels} levels"
 
@@ -251,7 +252,7 @@ def terms_of_neurons(
 
 def is_on_blocks(network: Any) -> bool:
     """Whether a network is a network on blocks of images or series."""
-    return isinstance(network, (BlockNetwork, BlockForm))
+    return isinstance(network, (BilinearNetwork, IntegerForm)) and network.blocks is not None
 
 
 def refuse_blocks(network: Any) -> None:
@@ -285,10 +286,9 @@ def _described(model: Any, encoder: Any) -> ModelDescription:
     if isinstance(model, ModelDescription):
         return model
     if isinstance(model, (BilinearNetwork, PolynomialNetwork, IntegerForm)):
+        _check_blocks(model, encoder)
         C = model.n_outputs
-        return ModelDescription(model, np.zeros(C), np.ones(C), _decision(model))
-    if is_on_blocks(model):
-        return _of_blocks(model, encoder)
+        return ModelDescription(model, np.zeros(C), np.ones(C), _decision(model), blocks=encoder)
     # Imported here because they load scikit-learn, which networks do not need.
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 
@@ -310,14 +310,15 @@ def _described(model: Any, encoder: Any) -> ModelDescription:
     return _of_estimator(model, steps, names)
 
 
-def _of_blocks(network: BlockNetwork | BlockForm, encoder: Any) -> ModelDescription:
-    """Build the description of a network on blocks, with the encoder of its samples if there is one."""
-    if encoder is not None:
-        layout = getattr(encoder, "layout_", None)
-        if layout is None or (layout.sizes, layout.linear) != (network.layout.sizes, network.layout.linear):
-            raise InvalidInputError(f"encoder must be the fitted one of the network's blocks; got {encoder!r:.60}")
-    C = network.n_outputs
-    return ModelDescription(network, np.zeros(C), np.ones(C), _decision(network), blocks=encoder)
+def _check_blocks(network: Network, encoder: Any) -> None:
+    """Raise `InvalidInputError` unless an encoder, if there is one, makes the blocks of a network."""
+    layout, blocks = getattr(encoder, "layout_", None), network.blocks
+    if encoder is not None and (layout is None or blocks is None or _shape(layout) != _shape(blocks)):
+        raise InvalidInputError(f"encoder must be the fitted one of the network's blocks; got {encoder!r:.60}")
+
+
+def _shape(layout: Layout) -> tuple[Any, ...]:
+    return layout.sizes, layout.linear
 
 
 def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:

@@ -13,7 +13,7 @@ from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, IntArray, check_choice
 from qsdp.exceptions import ExportError
 from qsdp.export._description import ModelDescription
-from qsdp.networks import BilinearNetwork, BlockForm, BlockNetwork, IntegerForm, QuadraticForm
+from qsdp.networks import BilinearNetwork, IntegerForm, QuadraticForm
 from qsdp.networks.compact import integer_weights
 from qsdp.networks.quadratic_form import form_of_neurons
 
@@ -94,9 +94,9 @@ class ExactNetwork:
 
 def _has_neurons(network: Any) -> bool:
     """Whether neurons can be evaluated: the network has some, and the activation has a quadratic term."""
-    if isinstance(network, (IntegerForm, BlockForm)):
+    if isinstance(network, IntegerForm):
         return False
-    activation = None if isinstance(network, BlockNetwork) else network.activation
+    activation = network.activation
     return activation is None or bool(activation.coefficients[0])
 
 
@@ -151,7 +151,7 @@ def _exact_form(form: IntegerForm, order: npt.NDArray[Any], offset: FloatArray, 
     a, b, c = form.activation.coefficients if form.activation else (1.0, 0.0, 0.0)
     lifted = form.activation is not None and form.activation.lifted
     at = np.append(order, form.n_inputs) if lifted else order
-    matrices = form.matrices[:, at][:, :, at]
+    matrices = form.matrices[0][:, at][:, :, at]
     common = np.maximum(np.gcd.reduce(matrices, axis=(1, 2)), 1)
     matrices = matrices // common[:, None, None]
     kappa = b / (2.0 * a) if a else 1.0
@@ -171,9 +171,9 @@ def _exact_form(form: IntegerForm, order: npt.NDArray[Any], offset: FloatArray, 
     return ExactNetwork(left, right, np.repeat(a * scales * served, D, axis=0), rest, tail, is_product=False)
 
 
-def form_of_blocks(network: BlockNetwork | BlockForm) -> tuple[FloatArray, FloatArray]:
+def form_of_blocks(network: BilinearNetwork | IntegerForm) -> tuple[FloatArray, FloatArray]:
     """Return coefficients (C, P) of the sums of products of blocks, in integers where possible, and units (C,)."""
-    if isinstance(network, BlockForm):
+    if isinstance(network, IntegerForm):
         return (network.integers * network.layout.counts).astype(np.float64), network.scales
     factored = integer_weights(network.output_weights)
     if factored is None:

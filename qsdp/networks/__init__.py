@@ -1,13 +1,6 @@
 """Networks with quantized first-layer weights: evaluation, exact transforms and storage."""
 
-from qsdp.networks.bilinear import (
-    BilinearNetwork,
-    from_polynomial,
-    is_narrow,
-    to_polynomial,
-)
-from qsdp.networks.block_form import BlockForm
-from qsdp.networks.block_network import BlockNetwork, blocks_from_archive
+from qsdp.networks.bilinear import BilinearNetwork, from_polynomial, is_narrow
 from qsdp.networks.centring import InputMoments
 from qsdp.networks.effects import Effect, Effects
 from qsdp.networks.integer_form import IntegerForm
@@ -18,18 +11,14 @@ from qsdp.networks.reading import NETWORK_KINDS, load_network, network_from_arch
 __all__ = [
     "NETWORK_KINDS",
     "BilinearNetwork",
-    "BlockForm",
-    "BlockNetwork",
     "Effect",
     "Effects",
     "InputMoments",
     "IntegerForm",
     "PolynomialNetwork",
     "QuadraticForm",
-    "blocks_from_archive",
     "from_polynomial",
     "is_narrow",
     "load_network",
     "network_from_archive",
-    "to_polynomial",
 ]

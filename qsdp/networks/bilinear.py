@@ -1,25 +1,36 @@
-"""Bilinear networks with quantized first-layer weights, and exact conversion to and from polynomial networks."""
+"""Bilinear networks of quantized neurons on columns or blocks, and exact conversions of polynomial networks."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.atomic_files import write_whole
 from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import count_jobs
-from qsdp._utils.summary import Summary, format_bits, format_count
-from qsdp._utils.validation import FloatArray, check_choice, check_matrix, read_only
+from qsdp._utils.summary import Summary, first_few, format_bits, format_count
+from qsdp._utils.validation import (
+    FloatArray,
+    check_choice,
+    check_matrix,
+    check_numbers,
+    own,
+    read_only,
+)
 from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.blocks import Layout, check_layout, one_block
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.networks.compact import integer_weights, pack_neurons, weights_memory
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network
-from qsdp.networks.quadratic_form import NeuronFunction, QuadraticForm, form_of_neurons
-from qsdp.networks.storage import pack_levels, write_archive
+from qsdp.networks.quadratic_form import BlockFunction, NeuronFunction, form_of_neurons
+from qsdp.networks.storage import Arrays, bits_of_integers, fits_memory, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
     LARGEST_WEIGHT,
@@ -29,35 +40,45 @@ from qsdp.networks.weights import (
     count_floats,
     pack_alpha,
 )
-from qsdp.training_data import check_levels, quadratic_map
+from qsdp.training_data import check_binary, check_levels, quadratic_map
 
-__all__ = ["KIND", "BilinearNetwork", "from_polynomial", "is_narrow", "to_polynomial"]
+__all__ = ["KIND", "BilinearNetwork", "from_polynomial", "is_narrow"]
 
 KIND = "bilinear-network"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BilinearNetwork(NeuronFunction):
-    r"""Two-layer network :math:`f(x) = \sum_j \alpha_j\, u_j^T \mathcal{X} v_j` with quantized weights.
+class BilinearNetwork(BlockFunction, NeuronFunction):
+    r"""Two-layer network :math:`f(x) = \sum_j \alpha_j\, u_j^T \mathcal{X}_{r_j} v_j` with quantized weights.
 
-    For the bilinear activation, :math:`\mathcal{X} = x x^T`, so :math:`f(x) = \sum_j \alpha_j (x^T u_j)(x^T v_j)`.
-    For a polynomial activation with a linear or constant part, :math:`\mathcal{X}` is the lift of x, and the last
-    entries of :math:`u_j` and :math:`v_j` are binary.
+    On columns x, :math:`\mathcal{X} = x x^T` for the bilinear activation, so
+    :math:`f(x) = \sum_j \alpha_j (x^T u_j)(x^T v_j)`. For a polynomial activation with a linear or constant part,
+    :math:`\mathcal{X}` is the lift of x, and the last entries of :math:`u_j` and :math:`v_j` are binary. On `Blocks`,
+    every neuron is in one block :math:`r_j`, and in a linear block it is :math:`\alpha_j\, x_{r_j}^T u_j`.
 
     Parameters
     ----------
     U, V : array-like of shape (m, D)
         First-layer weights with levels -M, -M + 2, ..., M (-1 and +1 for M = 1), stored as read-only int8 arrays.
-        D is the number of inputs, plus one if the activation is lifted.
+        D is the number of inputs, plus one if the activation is lifted. On blocks, D is the side of the largest block,
+        weights beyond the side of a neuron's block are 0, and so is V in linear blocks.
     alpha : array-like of shape (m,) or (m, C)
         Finite second-layer weights; (m, C) for C outputs.
+    block : array-like of shape (m,), optional
+        Block of each neuron, 0 .. R - 1.
+    sizes : sequence of int, optional
+        Sides of the blocks; None for a network on columns.
+    kinds : sequence of {"quadratic", "linear"}, optional
+        None makes every block quadratic.
     levels : int, default=2
-        Number of levels, M + 1.
+        Number of levels, M + 1; 2 on blocks.
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
-        None is bilinear.
+        None is bilinear, the only one on blocks.
 
     Attributes
     ----------
+    layout : Layout
+        Sides and kinds of the blocks, with penalties of weight one; columns are one quadratic block.
     output_shape : tuple of int
         Shape of the value at one sample: () if alpha has the shape (m,), else (C,).
     output_weights : ndarray of shape (m, C)
@@ -65,8 +86,8 @@ class BilinearNetwork(NeuronFunction):
 
     Raises
     ------
-    InvalidInputError
-        A weight is not one of the levels, or the shapes do not match.
+    InvalidInputError, InvalidTypeError
+        An argument is not allowed; the message names it, its value and what is allowed.
 
     Notes
     -----
@@ -80,56 +101,82 @@ class BilinearNetwork(NeuronFunction):
     BilinearNetwork(n_neurons=2, n_inputs=2, n_bits=40, shared alpha=0.5)
     >>> network.predict([[3.0, 1.0]])
     array([6.])
+    >>> network = qsdp.BilinearNetwork([[1, 1], [1, -1]], [[1, 1], [1, 1]], [0.5, 1.0], block=[0, 1], sizes=[2, 2])
+    >>> network.predict(qsdp.Blocks([[1.0, 0.0, 1.0, 2.0, 0.0, 1.0]], sizes=[2, 2]))
+    array([2.])
     """
 
     U: npt.NDArray[np.int8]
     V: npt.NDArray[np.int8]
     alpha: FloatArray
+    block: npt.NDArray[np.intp] = None  # type: ignore[assignment]
+    sizes: Sequence[int] | None = None
+    kinds: Sequence[str] | None = None
     levels: int = 2
     activation: PolynomialActivation | None = None
+    layout: Layout = field(init=False)
 
     def __post_init__(self) -> None:
-        levels = check_levels(self.levels)
-        activation = get_activation(self.activation)
-        U, V = (check_weights(name, getattr(self, name), levels, _is_lifted(activation)) for name in ("U", "V"))
-        if U.shape != V.shape:
-            raise InvalidInputError(f"V must have the shape of U, {U.shape}; got {V.shape}")
-        alpha = check_alpha(self.alpha, U.shape[0])
-        vars(self).update(U=U, V=V, alpha=alpha, levels=levels, activation=activation)
+        levels, activation, sizes, kinds = check_levels(self.levels), get_activation(self.activation), None, None
+        if self.sizes is None:
+            U, V = (check_weights(name, getattr(self, name), levels, _is_lifted(activation)) for name in ("U", "V"))
+            if U.shape != V.shape:
+                raise InvalidInputError(f"V must have the shape of U, {U.shape}; got {V.shape}")
+            if self.kinds is not None or (self.block is not None and np.any(self.block)):
+                raise InvalidInputError("block and kinds are for networks on blocks, which need sizes; got sizes=None")
+            layout, block = one_block(U.shape[1]), read_only(np.zeros(len(U), dtype=np.intp))
+        else:
+            layout = check_layout(self.sizes, self.kinds)
+            check_binary(layout, levels, activation)
+            sizes, kinds = layout.sizes, layout.kinds
+            U, V, block = _on_blocks(self.U, self.V, self.block, layout)
+        alpha = check_alpha(self.alpha, len(U))
+        vars(self).update(U=U, V=V, alpha=alpha, block=block, sizes=sizes, kinds=kinds)
+        vars(self).update(levels=levels, activation=activation, layout=layout)
 
-    @property
-    def lifted(self) -> bool:
-        """Whether the last entry of a neuron belongs to the linear and constant part of the activation."""
-        return _is_lifted(self.activation)
-
-    @property
-    def n_inputs(self) -> int:
-        """Number of inputs: the number of columns that `predict` expects."""
-        return int(self.U.shape[1]) - self.lifted
+    @classmethod
+    def on_blocks(
+        cls, layout: Layout, U: npt.NDArray[Any], V: npt.NDArray[Any], alpha: FloatArray, block: npt.NDArray[Any]
+    ) -> BilinearNetwork:
+        """Build a network from signs, replacing entries outside the blocks and in V of linear blocks by zeros."""
+        inside, quadratic = _signed(layout, block)
+        return cls(np.where(inside, U, 0), np.where(quadratic, V, 0), alpha, block, layout.sizes, layout.kinds)
 
     def with_weights(self, U: Any, V: Any, alpha: Any, rows: Any = slice(None)) -> BilinearNetwork:
-        """Return a network with these weights and the levels and activation of this one; `rows` selects its neurons."""
-        return BilinearNetwork(U, V, alpha, self.levels, self.activation)
+        """Return a network with these weights, whose neurons are in the blocks of the neurons `rows` of this one."""
+        return BilinearNetwork(
+            U, V, alpha, self.block[rows], self.sizes, self.kinds, levels=self.levels, activation=self.activation
+        )
+
+    # -- the function ----------------------------------------------------------------------------------
 
     @property
-    def n_bits(self) -> int:
-        """Size in bits: ceil(log2(M + 1)) per first-layer weight (1 if binary), 32 per real number.
-
-        A second-layer weight that the neurons of an output share counts once per output. With vector outputs, the
-        number of neurons of each output counts another 32 bits. Files store real numbers in double precision.
-        """
-        weights = 2 * self.n_neurons * (bits_of(self.levels) * self.n_inputs + self.lifted)
-        return weights + FLOAT_BITS * count_floats(self.alpha)
+    def blocks(self) -> Layout | None:
+        """Sides and kinds of the blocks of a sample; None for a network on columns."""
+        return None if self.sizes is None else self.layout
 
     @cached_property
+    def block_forms(self) -> tuple[FloatArray, ...]:
+        """Symmetric matrices (C, N, N) of each block, and vectors (C, N) of linear ones."""
+        return tuple(read_only(part) for part in self._summed(self.output_weights))
+
+    def _summed(self, weights: npt.NDArray[Any]) -> Iterator[FloatArray]:
+        """Sum the neurons of each block with weights (m, C)."""
+        for r, (size, flat) in enumerate(zip(self.layout.sizes, self.layout.linear, strict=True)):
+            # Without a copy for columns.
+            rows = slice(None) if self.layout.n_blocks == 1 else np.flatnonzero(self.block == r)
+            U, V = self.U[rows, :size], self.V[rows, :size]
+            yield weights[rows].T @ U.astype(np.float64) if flat else form_of_neurons(U, V, weights[rows])
+
+    @property
     def forms(self) -> FloatArray:
-        """Symmetric matrices of shape (C, D, D), also for a scalar network; see `quadratic_form`."""
-        return read_only(form_of_neurons(self.U, self.V, self.output_weights))
+        """Symmetric matrices of shape (C, D, D) of a network on columns; see `quadratic_form`."""
+        return self._of_columns()
 
     @property
     def quadratic_form(self) -> FloatArray:
         r"""Symmetric matrices S of shape (D, D) or (C, D, D) with :math:`f(x) = \langle \mathcal{X}, S \rangle`."""
-        S: FloatArray = squeezed(self.forms, self.output_shape)
+        S: FloatArray = squeezed(self._of_columns(), self.output_shape)
         return S
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
@@ -137,11 +184,13 @@ class BilinearNetwork(NeuronFunction):
 
         Notes
         -----
-        The outputs are computed from `quadratic_form`, which costs ``n D^2`` per output for any number of neurons.
-        If neurons are so few that it costs less, they are evaluated one by one. In addition to X, the outputs, and
-        the larger of `quadratic_form` and these few neurons as floats, this takes about 32 MiB per thread, for any n
+        The outputs are computed from `block_forms`, which costs ``n D^2`` per output for any number of neurons. If
+        neurons on columns are so few that it costs less, they are evaluated one by one. In addition to X, the outputs,
+        and the larger of `block_forms` and these few neurons as floats, this takes about 32 MiB per thread, for any n
         and m.
         """
+        if self.blocks is not None:
+            return super().outputs(X)
         data = quadratic_map(check_matrix("X", X, n_columns=self.n_inputs), self.activation)
         jobs = count_jobs(n_jobs)
         if is_narrow(self):
@@ -149,52 +198,161 @@ class BilinearNetwork(NeuronFunction):
             return data.combinations(U, V, self.output_weights, jobs)
         return np.stack([data.forward(S, jobs) for S in self.forms], axis=1)
 
-    def to_quadratic_form(self) -> QuadraticForm:
-        """Return the network as an explicit `QuadraticForm`, ``x' S x + s' x + s0``."""
-        return QuadraticForm.of_lift(self.quadratic_form, self.activation)
-
     def to_integer_form(self) -> IntegerForm:
         r"""Return the same function as integer quadratic forms, which take fewer bits for many neurons.
 
         If the neurons of an output share :math:`\alpha`, the matrix of the output is :math:`|\alpha|` times an integer
-        matrix: each entry sums halves of two products of weights, and the two products have the same parity.
+        matrix: each entry sums halves of two products of weights, and the two products have the same parity. The same
+        holds if second-layer weights are integers times a scale of the output.
 
         Raises
         ------
         InvalidInputError
-            Alpha is not shared, see `shared_alpha`.
+            Second-layer weights are neither shared, see `shared_alpha`, nor integers times a scale, see the argument
+            `alpha_bits` of `qsdp.refit`.
         """
-        if not self.shared_alpha:
-            raise InvalidInputError("alpha must be the same for all neurons of an output for an integer form")
         alpha = self.output_weights
+        shared = (np.sign(alpha), np.abs(alpha).max(axis=0, initial=0.0)) if self.shared_alpha else None
+        factored = shared or integer_weights(alpha)
+        if factored is None:
+            raise InvalidInputError(
+                "alpha must be the same for all neurons of an output, or integers up to 2^15 times one scale of single "
+                "precision, for an integer form: use qsdp.refit(..., alpha_bits=8)"
+            )
+        integers, scales = factored
         # The sums are exact: products of 7-bit integers, halved in pairs of equal parity.
-        matrices = np.rint(form_of_neurons(self.U, self.V, np.sign(alpha))).astype(np.int64)
-        scales = np.abs(alpha).max(axis=0, initial=0.0)
-        return IntegerForm(read_only(matrices), read_only(scales), self.activation, self.output_shape)
+        matrices = [np.rint(part).astype(np.int64) for part in self._summed(integers)]
+        return IntegerForm(matrices, read_only(scales), self.blocks, self.activation, self.output_shape)
 
     def to_polynomial(self, method: str = "auto") -> PolynomialNetwork:
-        """Return the same function as a standard network with polynomial activation; see `to_polynomial`."""
-        return to_polynomial(self, method=method)
+        r"""Return exactly the same function as a standard network with polynomial activation.
+
+        Parameters
+        ----------
+        method : {"auto", "3m", "2m"}, default="auto"
+            "3m" uses :math:`\tilde u^T \mathcal{X} \tilde v = 2 \sigma(x^T(u+v)/2) - \sigma(x^T u)/2 -
+            \sigma(x^T v)/2` after moving the signs of the last entries to alpha. "2m" is for activations without linear
+            and constant part. It uses :math:`(x^T u)(x^T v) = (x^T w)^2 - (x^T w_-)^2` with :math:`w = (u+v)/2` and
+            :math:`w_- = (u-v)/2`, so its coefficients have equal magnitudes. "auto" is "2m" if possible.
+
+        Returns
+        -------
+        PolynomialNetwork
+            Equal neurons are merged (also opposite ones if the activation is even), neurons that cancel are dropped,
+            and constant neurons become part of the bias. Weights are integers of both parities up to M in magnitude.
+
+        Notes
+        -----
+        Section 2.4 and Appendix C of Bartan and Pilanci, with the factors 2, -1/2, -1/2 that the appendix omits. The
+        weights have 2 M + 1 values. With the M + 1 levels of U and V there may be no such network, contrary to
+        Theorem 1: :math:`x_1^2 - x_2^2` is one binary bilinear neuron, but binary networks with
+        :math:`\sigma(t) = t^2` have matrices of constant diagonal.
+
+        Examples
+        --------
+        >>> import qsdp
+        >>> qsdp.BilinearNetwork([[1, 1]], [[1, -1]], [1.0]).to_polynomial().Q
+        array([[0, 1],
+               [1, 0]], dtype=int8)
+        """
+        check_choice("method", method, ["auto", "3m", "2m"])
+        if self.blocks is not None:
+            raise InvalidInputError(
+                "a network on blocks has no polynomial network: its inputs are matrices, not columns"
+            )
+        activation, U, V, alpha = self.activation or QUADRATIC, self.U, self.V, self.output_weights
+        if self.lifted:
+            if method == "2m":
+                raise InvalidInputError("method must be '3m' for an activation with linear or constant part; got '2m'")
+            signs_u, signs_v = U[:, -1:], V[:, -1:]
+            U, V = U[:, :-1] * signs_u, V[:, :-1] * signs_v
+            alpha = alpha * (signs_u * signs_v)
+        if method == "3m" or self.lifted:
+            Q = np.concatenate([_half_sum(U, V), U, V])
+            full = np.concatenate([2.0 * alpha, -0.5 * alpha, -0.5 * alpha])
+        else:
+            Q = np.concatenate([_half_sum(U, V), (U >> 1) - (V >> 1)])
+            full = np.concatenate([alpha, -alpha])
+        return merged_network(Q, full, activation, self.output_shape)
+
+    # -- storage ---------------------------------------------------------------------------------------
+
+    @property
+    def n_bits(self) -> int:
+        """Size in bits: ceil(log2(M + 1)) per first-layer weight (1 if binary), 32 per real number.
+
+        A second-layer weight that the neurons of an output share counts once per output. With vector outputs, the
+        number of neurons of each output counts another 32 bits. On blocks, the block of each neuron counts, and if
+        every neuron serves one output, the index of that output in place of zeros. Files store real numbers in double
+        precision.
+        """
+        layout, m = self.layout, self.n_neurons
+        signs = int((np.array(layout.sizes) * np.where(layout.linear, 1, 2))[self.block].sum())
+        last = 2 * m * self.lifted
+        numbers = bits_of(layout.n_blocks) + (bits_of(self.n_outputs) if self._single else 0)
+        floats = m if self._single else count_floats(self.alpha)
+        return bits_of(self.levels) * (signs - last) + last + m * numbers + FLOAT_BITS * floats
+
+    @cached_property
+    def _single(self) -> bool:
+        """Whether a file holds the only second-layer weight of each neuron and its output, on blocks alone."""
+        single = bool(np.all((self.output_weights != 0.0).sum(axis=1) <= 1))
+        return self.blocks is not None and single and not self.shared_alpha
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the network to `path` as packed bits with a strict header, readable by `qsdp.load_network`."""
-        write_archive(path, KIND, *self.archive())
+        """Write the network to `path`, readable by `qsdp.load_network`.
 
-    def archive(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        Neurons are written unchanged as packed bits, and real numbers in double precision, with a strict header and a
+        digest. On blocks, if second-layer weights are integers times a scale of each output (see `alpha_bits` of
+        `qsdp.refit`), the file takes few bytes, without the order of neurons and signs that do not change the function;
+        neurons that serve several outputs are loaded once for each.
+        """
+        contents = None if self.blocks is None else pack_neurons(self)
+        if contents is None:
+            write_archive(path, KIND, *self.archive())
+        else:
+            write_whole(path, contents)
+
+    def archive(self) -> tuple[dict[str, Any], Arrays]:
         """Return the header and the arrays of the network's file as plain bits."""
+        layout, C = self.layout, self.n_outputs
         header = {
             "n_neurons": self.n_neurons,
-            "n_inputs": self.n_inputs,
+            "n_inputs": self.n_inputs if self.blocks is None else None,
+            "sizes": None if self.blocks is None else list(layout.sizes),
+            "kinds": None if self.blocks is None else list(layout.kinds),
+            "n_outputs": C if self.output_shape else None,
             "levels": self.levels,
             "activation": list(self.activation.coefficients) if self.activation else None,
         }
-        arrays = {
-            name: pack_levels(weights, self.levels - 1, lifted=self.lifted)
-            for name, weights in (("U", self.U), ("V", self.V))
-        }
-        return header, {**arrays, **pack_alpha(self.alpha, arrays["U"].nbytes + arrays["V"].nbytes)}
+        owners = np.argmax(self.output_weights != 0.0, axis=1)
+        numbers = [(self.block, bits_of(layout.n_blocks)), (owners, bits_of(C) if self._single else 0)]
+        for weights, mask, M in stored_weights(self.U, self.V, layout, self.block, self.levels, self.lifted):
+            numbers.append(((weights[mask].astype(np.int16) + M) // 2, bits_of(M + 1)))
+        neurons = np.packbits(np.concatenate([bits_of_integers(values, width).ravel() for values, width in numbers]))
+        needed = weights_memory(layout, self.n_neurons, C)
+        if self._single:
+            second = {"single": self.output_weights[np.arange(self.n_neurons), owners]}
+        else:
+            second = pack_alpha(self.alpha, neurons.nbytes)
+        arrays = {"neurons": neurons, **second}
+        n_bytes = sum(array.nbytes for array in arrays.values())
+        if not fits_memory(needed, n_bytes):
+            raise InvalidInputError(
+                f"a network of {self.n_neurons} neurons on blocks of sides up to {layout.side} with {C} outputs cannot "
+                f"be stored in {n_bytes} bytes, fewer than load_network trusts for so many weights; leave out the "
+                "largest blocks or the outputs that have no neurons"
+            )
+        return header, arrays
+
+    # -- texts -----------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
+        if self.blocks is not None:
+            return (
+                f"BilinearNetwork(n_neurons={self.n_neurons}, n_blocks={self.layout.n_blocks}"
+                f"{outputs_text(self.output_shape)}, n_bits={self.n_bits})"
+            )
         if self.shared_alpha:
             alpha = "shared alpha" + ("" if self.output_shape else f"={self.alpha[0]:.6g}")
         else:
@@ -207,77 +365,71 @@ class BilinearNetwork(NeuronFunction):
         )
 
     def _summary(self) -> Summary:
-        rows = [
-            ("network", format_count(self.n_neurons, self.n_inputs, self.n_outputs)),
-            ("first layer", f"{self.levels} levels"),
-        ]
+        rows = [("network", format_count(self.n_neurons, self.n_inputs, self.n_outputs))]
+        if self.blocks is None:
+            rows.append(("first layer", f"{self.levels} levels"))
+        else:
+            sides = first_few([str(size) for size in self.layout.sizes])
+            rows.append(("blocks", f"{self.layout.n_blocks} of sides {sides}"))
         if self.activation is not None:
             rows.append(("activation", str(self.activation)))
         return Summary("BilinearNetwork", [*rows, ("storage", format_bits(self.n_bits))])
-
-
-def is_narrow(network: BilinearNetwork) -> bool:
-    """Whether evaluating the neurons takes fewer operations per sample than evaluating the quadratic forms."""
-    D = int(network.U.shape[1])
-    return network.n_neurons * (4 * D + 2 * network.n_outputs) < network.n_outputs * D**2
 
 
 def _is_lifted(activation: PolynomialActivation | None) -> bool:
     return activation is not None and activation.lifted
 
 
-def to_polynomial(network: BilinearNetwork, *, method: str = "auto") -> PolynomialNetwork:
-    r"""Return exactly the same function as a polynomial network.
+def _on_blocks(
+    U: Any, V: Any, block: Any, layout: Layout
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8], npt.NDArray[np.intp]]:
+    """Check signs of neurons in blocks and the numbers of these, and return them as read-only arrays."""
+    U, V = check_matrix("U", U, kept=["i1"]), check_matrix("V", V, kept=["i1"])
+    if U.shape[1] != layout.side or V.shape != U.shape:
+        raise InvalidInputError(f"U and V must have shapes (m, {layout.side}); got {U.shape} and {V.shape}")
+    m, R = len(U), layout.n_blocks
+    numbers = check_numbers("block", np.zeros(m) if block is None and R == 1 else block, "(m,)")
+    if numbers.shape != (m,) or np.any((numbers < 0) | (numbers >= R) | (numbers != np.rint(numbers))):
+        raise InvalidInputError(f"block must have {m} numbers from 0 to {R - 1}, one for each neuron")
+    block = read_only(numbers.astype(np.intp))
+    for name, weights, inside in zip(("U", "V"), (U, V), _signed(layout, block), strict=True):
+        if not np.array_equal(np.abs(weights), inside):
+            raise InvalidInputError(
+                f"{name} must have entries -1 and +1 inside the sides of the neurons' blocks"
+                f"{', 0 in linear blocks' * (name == 'V')}, and 0 beyond"
+            )
+    return own(U.astype(np.int8)), own(V.astype(np.int8)), block
 
-    Parameters
-    ----------
-    network : BilinearNetwork
-        Network with any activation and levels, and scalar or vector outputs.
-    method : {"auto", "3m", "2m"}, default="auto"
-        "3m" uses :math:`\tilde u^T \mathcal{X} \tilde v = 2 \sigma(x^T(u+v)/2) - \sigma(x^T u)/2 - \sigma(x^T v)/2`
-        after moving the signs of the last entries to alpha. "2m" is for activations without linear and constant
-        part. It uses :math:`(x^T u)(x^T v) = (x^T w)^2 - (x^T w_-)^2` with :math:`w = (u+v)/2` and
-        :math:`w_- = (u-v)/2`, so its coefficients have equal magnitudes. "auto" is "2m" if possible.
 
-    Returns
-    -------
-    PolynomialNetwork
-        Equal neurons are merged (also opposite ones if the activation is even), neurons that cancel are dropped, and
-        constant neurons become part of the bias. Weights are integers of both parities up to M in magnitude.
+def _signed(layout: Layout, block: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return masks of the entries of U and V that are weights of neurons in these blocks."""
+    inside = np.arange(layout.side) < np.array(layout.sizes)[block, None]
+    return inside, inside & ~np.array(layout.linear)[block, None]
 
-    Notes
-    -----
-    Section 2.4 and Appendix C of Bartan and Pilanci, with the factors 2, -1/2, -1/2 that the appendix omits. The
-    weights have 2 M + 1 values. With the M + 1 levels of U and V there may be no such network, contrary to Theorem 1:
-    :math:`x_1^2 - x_2^2` is one binary bilinear neuron, but binary networks with :math:`\sigma(t) = t^2` have matrices
-    of constant diagonal.
 
-    Examples
-    --------
-    >>> import qsdp
-    >>> qsdp.to_polynomial(qsdp.BilinearNetwork([[1, 1]], [[1, -1]], [1.0])).Q
-    array([[0, 1],
-           [1, 0]], dtype=int8)
+def stored_weights(
+    U: npt.NDArray[np.int8],
+    V: npt.NDArray[np.int8],
+    layout: Layout,
+    block: npt.NDArray[np.intp],
+    levels: int,
+    lifted: bool,
+) -> Iterator[tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_], int]]:
+    """Yield U and V with masks of the weights and their largest magnitudes, in the order of a file.
+
+    The last weights of lifted neurons are signs.
     """
-    check_choice("method", method, ["auto", "3m", "2m"])
-    if not isinstance(network, BilinearNetwork):
-        raise InvalidTypeError(f"network must be a BilinearNetwork; got {type(network).__name__}")
-    activation = network.activation or QUADRATIC
-    U, V = network.U, network.V
-    alpha = network.output_weights
-    if network.lifted:
-        if method == "2m":
-            raise InvalidInputError("method must be '3m' for an activation with linear or constant part; got '2m'")
-        signs_u, signs_v = U[:, -1:], V[:, -1:]
-        U, V = U[:, :-1] * signs_u, V[:, :-1] * signs_v
-        alpha = alpha * (signs_u * signs_v)
-    if method == "3m" or network.lifted:
-        Q = np.concatenate([_half_sum(U, V), U, V])
-        full = np.concatenate([2.0 * alpha, -0.5 * alpha, -0.5 * alpha])
-    else:
-        Q = np.concatenate([_half_sum(U, V), (U >> 1) - (V >> 1)])
-        full = np.concatenate([alpha, -alpha])
-    return merged_network(Q, full, activation, network.output_shape)
+    for weights, mask in zip((U, V), _signed(layout, block), strict=True):
+        first = np.arange(layout.side) < layout.side - lifted
+        yield weights, mask & first, levels - 1
+        if lifted:
+            yield weights, mask & ~first, 1
+
+
+def is_narrow(network: BilinearNetwork) -> bool:
+    """Whether evaluating the neurons takes fewer operations per sample than evaluating the quadratic forms."""
+    D = int(network.U.shape[1])
+    return network.n_neurons * (4 * D + 2 * network.n_outputs) < network.n_outputs * D**2
 
 
 def _half_sum(U: npt.NDArray[np.int8], V: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
@@ -326,4 +478,4 @@ def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
         shares = np.array([1.0, 1.0, -2.0]) / (4.0 * c)
         alpha = np.concatenate([alpha, shares[:, None] * network.bias])
     alpha = squeezed(alpha, network.output_shape, axis=1)
-    return BilinearNetwork(U.astype(np.int8), V.astype(np.int8), alpha, M + 1, activation)
+    return BilinearNetwork(U.astype(np.int8), V.astype(np.int8), alpha, levels=M + 1, activation=activation)

@@ -76,11 +76,12 @@ class BitReader:
         self._at += count
         return taken
 
-    def integers(self, count: int, width: int) -> npt.NDArray[np.intp]:
+    def integers(self, count: int, width: int, kind: type) -> Integers:
         """Return the next `count` integers of `width` bits each, written by `bits_of_integers`."""
-        powers = 1 << np.arange(width, dtype=np.intp)[::-1]
-        integers: npt.NDArray[np.intp] = self.take(count * width).reshape(count, width) @ powers
-        return integers
+        integers: Integers = np.zeros(count, dtype=kind)
+        for bits in self.take(count * width).reshape(count, width).T:
+            integers = (integers << 1) + bits
+        return integers.astype(kind, copy=False)
 
     def finish(self) -> None:
         """Raise StorageError unless only the padding of the last byte remains."""

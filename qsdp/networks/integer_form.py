@@ -1,34 +1,41 @@
-"""Integer quadratic forms, equivalent to networks with shared second-layer weights and any number of neurons."""
+"""Integer forms: quadratic functions of columns or blocks with integer matrices and one scale for each output."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from qsdp._utils.outputs import outputs_text, squeezed
-from qsdp._utils.summary import Summary, first_few, format_bits
-from qsdp._utils.validation import FloatArray, IntArray
+from qsdp._utils.outputs import outputs_text
+from qsdp._utils.summary import Rows, Summary, first_few, format_bits
+from qsdp._utils.validation import FloatArray, IntArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.networks.quadratic_form import QuadraticForm, QuadraticFunction
+from qsdp.blocks import Layout, one_block
+from qsdp.networks.quadratic_form import BlockFunction, packed
 from qsdp.networks.weights import FLOAT_BITS
 
 __all__ = ["IntegerForm"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IntegerForm(QuadraticFunction):
-    r"""Function :math:`f_k(x) = s_k \langle \mathcal{X}, T_k \rangle` with symmetric integer matrices.
+class IntegerForm(BlockFunction):
+    r"""Function :math:`f_k(x) = s_k \sum_r \langle \mathcal{X}_r, T_{kr} \rangle` with symmetric integer matrices.
 
-    `BilinearNetwork.to_integer_form` returns such a form. If the neurons of output k have
-    :math:`\alpha_j = \pm s_k`, then :math:`T_k = \sum_j \mathrm{sign}(\alpha_j) (u_j v_j^T + v_j u_j^T) / 2`.
+    `BilinearNetwork.to_integer_form` returns such a form. If the neurons of output k have second-layer weights
+    :math:`q_j s_k` with integers :math:`q_j`, then :math:`T_{kr} = \sum_j q_j (u_j v_j^T + v_j u_j^T) / 2`, summed over
+    the neurons of block r. The size of the form does not depend on the number of neurons.
 
     Attributes
     ----------
-    matrices : ndarray of shape (C, D, D)
-        The matrices :math:`T_k`, as int64.
+    matrices : sequence of ndarray
+        The matrices T of each block as int64 arrays of shape (C, N, N), and vectors (C, N) of linear blocks. Columns
+        are one block.
     scales : ndarray of shape (C,)
         The scales :math:`s_k`.
+    blocks : Layout or None
+        Sides and kinds of the blocks; None for a form in columns.
     activation : PolynomialActivation or None
         None is bilinear.
     output_shape : tuple of int
@@ -40,44 +47,53 @@ class IntegerForm(QuadraticFunction):
     >>> network = qsdp.BilinearNetwork(U=[[1, 1], [1, -1]], V=[[1, -1], [1, -1]], alpha=[0.5, 0.5])
     >>> form = network.to_integer_form()
     >>> form.matrices[0], form.scales, form.n_bits
-    (array([[ 2, -1],
-           [-1,  0]]), array([0.5]), 46)
+    (array([[[ 2, -1],
+            [-1,  0]]]), array([0.5]), 41)
     >>> form.predict([[3.0, 1.0]])
     array([6.])
     """
 
-    matrices: IntArray
+    matrices: Sequence[IntArray]
     scales: FloatArray
+    blocks: Layout | None = None
     activation: PolynomialActivation | None = None
     output_shape: tuple[int, ...] = ()
 
     @property
-    def n_inputs(self) -> int:
-        """Number of inputs: the number of columns that `predict` expects."""
-        return int(self.matrices.shape[-1]) - (self.activation is not None and self.activation.lifted)
+    def layout(self) -> Layout:  # type: ignore[override]
+        """Sides and kinds of the blocks; columns are one quadratic block."""
+        return one_block(self.matrices[0].shape[1]) if self.blocks is None else self.blocks
+
+    @cached_property
+    def integers(self) -> IntArray:
+        """Upper triangles of the matrices, or the vectors, of all blocks: every entry once, of shape (C, P)."""
+        return read_only(packed(self.matrices))
+
+    @cached_property
+    def block_forms(self) -> tuple[FloatArray, ...]:
+        """Symmetric matrices of shape (C, N, N) of each block, and vectors (C, N) of linear ones."""
+        return tuple((self.scales * part.T).T for part in self.matrices)
 
     @property
     def bits(self) -> tuple[int, ...]:
-        """Number of bits per entry of each output's matrix, set by the entry of largest magnitude."""
-        return tuple((2 * int(np.abs(matrix).max())).bit_length() for matrix in self.matrices)
+        """Number of bits of each integer of an output, set by the one of largest magnitude."""
+        return tuple((2 * int(np.abs(one).max())).bit_length() for one in self.integers)
 
     @property
     def n_bits(self) -> int:
-        """Size in bits: for each output, `bits` for every entry of a triangle, and a real number."""
-        D = int(self.matrices.shape[-1])
-        return sum(self.bits) * (D * (D + 1) // 2) + FLOAT_BITS * self.n_outputs
-
-    def to_quadratic_form(self) -> QuadraticForm:
-        """Return the function as ``x' S x + s' x + s0``."""
-        S = self.scales[:, None, None] * self.matrices
-        return QuadraticForm.of_lift(squeezed(S, self.output_shape), self.activation)
+        """Size in bits: for each output, `bits` for every integer, and a real number."""
+        return sum(self.bits) * self.layout.n_entries + FLOAT_BITS * self.n_outputs
 
     def __repr__(self) -> str:
-        return f"IntegerForm(n_inputs={self.n_inputs}{outputs_text(self.output_shape)}, n_bits={self.n_bits})"
+        what = f"n_inputs={self.n_inputs}" if self.blocks is None else f"n_blocks={self.layout.n_blocks}"
+        return f"IntegerForm({what}{outputs_text(self.output_shape)}, n_bits={self.n_bits})"
 
     def _summary(self) -> Summary:
-        rows = [
-            ("inputs", str(self.n_inputs)),
+        rows: Rows = [("inputs", str(self.n_inputs))]
+        if self.blocks is not None:
+            sides = first_few([str(size) for size in self.layout.sizes])
+            rows = [("blocks", f"{self.layout.n_blocks} of sides {sides}")]
+        rows += [
             ("outputs", str(self.n_outputs)),
             ("bits of an entry", first_few([str(bits) for bits in self.bits])),
             ("storage", format_bits(self.n_bits)),

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,24 @@ from qsdp._utils.validation import (
     check_numbers,
     check_real,
     own,
+    read_only,
 )
 from qsdp.activations import PolynomialActivation
+from qsdp.blocks import Layout, check_blocks
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import quadratic_values
 from qsdp.networks.weights import shared_columns
 from qsdp.problem import TrainingProblem
 
-__all__ = ["NeuronFunction", "QuadraticForm", "QuadraticFunction", "check_digits", "form_of_neurons"]
+__all__ = [
+    "BlockFunction",
+    "NeuronFunction",
+    "QuadraticForm",
+    "QuadraticFunction",
+    "check_digits",
+    "form_of_neurons",
+    "packed",
+]
 
 #: Maximum number of terms for which a summary shows the formula.
 _TERMS = 6
@@ -37,6 +48,11 @@ _TERMS = 6
 
 class QuadraticFunction(Summarized, ReadOnlyArrays):
     """Quadratic function of d variables with values of shape () or (C,)."""
+
+    @property
+    def blocks(self) -> Layout | None:
+        """Sides and kinds of the blocks of a sample; None for a function of columns."""
+        return None
 
     @property
     @abstractmethod
@@ -110,6 +126,65 @@ class NeuronFunction(QuadraticFunction):
     def objective(self, problem: TrainingProblem) -> float:
         """Compute the objective of this network on `problem`: equation (24) or (57), or its analogue for blocks."""
         return problem.objective(self)
+
+
+class BlockFunction(QuadraticFunction):
+    r"""Function :math:`f(x) = \sum_r \langle \mathcal{X}_r, S_r \rangle` of samples in blocks, or of columns.
+
+    Columns are one block, the lift of a sample.
+    """
+
+    layout: Layout
+    activation: PolynomialActivation | None
+
+    @cached_property
+    @abstractmethod
+    def block_forms(self) -> tuple[FloatArray, ...]:
+        """Symmetric matrices S of shape (C, N, N) of each block, and vectors (C, N) of linear ones."""
+
+    @property
+    def lifted(self) -> bool:
+        """Whether the last row and column belong to the linear and constant part of the activation."""
+        return self.activation is not None and self.activation.lifted
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of columns that `predict` expects, or of packed entries of a sample in blocks."""
+        return self.layout.side - self.lifted if self.blocks is None else self.layout.n_entries
+
+    @cached_property
+    def entries(self) -> FloatArray:
+        """Vectors of shape (C, P) whose inner products with packed entries are the outputs."""
+        return read_only(packed(self.block_forms) * self.layout.counts)
+
+    def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return `predict` with the shape (n, C), also for a scalar function."""
+        if self.blocks is None:
+            return super().outputs(X, n_jobs=n_jobs)
+        rows = check_blocks(X, self.blocks).rows
+        values = np.empty((len(rows), self.n_outputs))
+        for some in chunks(*rows.shape):
+            values[some] = rows[some] @ self.entries.T
+        return values
+
+    def to_quadratic_form(self) -> QuadraticForm:
+        """Return the function of columns as an explicit `QuadraticForm`, ``x' S x + s' x + s0``."""
+        return QuadraticForm.of_lift(squeezed(self._of_columns(), self.output_shape), self.activation)
+
+    def _of_columns(self) -> FloatArray:
+        """Return the matrices (C, D, D) of a function of columns, or raise `InvalidInputError`."""
+        if self.blocks is not None:
+            raise InvalidInputError(f"a {type(self).__name__} on blocks has no quadratic form in columns of data")
+        return self.block_forms[0]
+
+
+def packed(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Pack the matrices (C, N, N) or vectors (C, N) of each block into an array (C, P), every entry once."""
+    rows = []
+    for part in parts:
+        first, second = np.triu_indices(part.shape[1])
+        rows.append(part if part.ndim == 2 else part[:, first, second])
+    return np.concatenate(rows, axis=1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

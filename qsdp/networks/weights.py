@@ -127,6 +127,8 @@ def pack_alpha(alpha: FloatArray, n_bytes: int) -> dict[str, npt.NDArray[Any]]:
 def unpack_alpha(arrays: dict[str, npt.NDArray[Any]], m: int, others: set[str]) -> FloatArray:
     """Invert `pack_alpha` for an archive that also contains the arrays `others`."""
     names = set(arrays) - others
+    if names == {"single"}:
+        arrays, names = {"alpha": arrays["single"]}, {"alpha"}
     if names == {"alpha"}:
         alpha = arrays["alpha"]
         if alpha.shape == (1,):

@@ -12,7 +12,7 @@ from qsdp.encoding.patches import Patches
 from qsdp.encoding.region_moments import MomentEncoder
 from qsdp.encoding.windows import Windows
 from qsdp.exceptions import InvalidInputError
-from qsdp.networks import BlockNetwork
+from qsdp.networks import BilinearNetwork
 from qsdp.plotting._canvas import COLOURS, Display, check_instance, last_step
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class FiltersDisplay(Display):
 
     Parameters
     ----------
-    network : BlockNetwork
+    network : BilinearNetwork
+        A network on the blocks of the encoder.
     encoder : Patches or Windows
         Fitted encoder of the network's blocks.
     n_shown : int, default=12
@@ -73,17 +74,18 @@ class FiltersDisplay(Display):
     def __init__(
         self,
         *,
-        network: BlockNetwork,
+        network: BilinearNetwork,
         encoder: MomentEncoder,
         n_shown: int = 12,
         output: int | None = None,
         image: Any = None,
         names: Any = None,
     ) -> None:
-        check_instance("network", network, BlockNetwork)
+        check_instance("network", network, BilinearNetwork)
         check_instance("encoder", encoder, MomentEncoder)
         check_is_fitted(encoder, "layout_")
-        if (network.layout.sizes, network.layout.linear) != (encoder.layout_.sizes, encoder.layout_.linear):
+        blocks, layout = network.blocks, encoder.layout_
+        if blocks is None or (blocks.sizes, blocks.linear) != (layout.sizes, layout.linear):
             raise InvalidInputError(f"network must have the blocks of the encoder; got {network!r:.80}")
         self.network, self.encoder, self.image, self.names = network, encoder, image, names
         n_shown = check_integer("n_shown", n_shown, minimum=1)

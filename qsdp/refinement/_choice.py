@@ -8,9 +8,10 @@ from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.parallel import WORK_FLOATS
 from qsdp.data_map import SAMPLES, require
+from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._block_samples import BlockSamples
-from qsdp.refinement._descent import CoordinateDescent, Neurons
+from qsdp.refinement._descent import CoordinateDescent
 from qsdp.refinement._moment_descent import MomentDescent
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._sample_descent import SampleDescent
@@ -85,7 +86,7 @@ def _favours_moments(problem: TrainingProblem, n_neurons: int) -> bool:
     return gram + _OPERATIONS * N * p * (n_neurons + N) < time * _OPERATIONS * N * n * n_neurons
 
 
-def descent_of(problem: TrainingProblem, network: Neurons, data: AnyData) -> CoordinateDescent:
+def descent_of(problem: TrainingProblem, network: BilinearNetwork, data: AnyData) -> CoordinateDescent:
     """Start a coordinate descent of a network on `data`."""
     if isinstance(data, Moments):
         return MomentDescent(problem, network, data)

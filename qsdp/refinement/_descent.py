@@ -14,14 +14,12 @@ from qsdp._utils import deadline, numeric
 from qsdp._utils.tuning import NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import SAMPLES, DataMap
-from qsdp.networks import BilinearNetwork, BlockNetwork, is_narrow
+from qsdp.networks import is_narrow
 from qsdp.problem import TrainingProblem
 
-__all__ = ["LARGEST_BATCH", "CoordinateDescent", "DescentData", "IntArray", "Neurons", "in_double", "largest_weights"]
+__all__ = ["LARGEST_BATCH", "CoordinateDescent", "DescentData", "IntArray", "in_double", "largest_weights"]
 
 IntArray = npt.NDArray[np.int8]
-
-Neurons = BilinearNetwork | BlockNetwork
 
 #: Largest batch of neurons, which share one gradient; half or twice costs time.
 LARGEST_BATCH = 64
@@ -108,9 +106,8 @@ class CoordinateDescent(ABC):
         self.fit = problem.data_fit
         self.largest = largest_weights(problem)
         self.U, self.V = network.U.copy(), network.V.copy()
-        layout = problem.blocks
-        self.block = np.zeros(len(self.U), dtype=np.intp) if layout is None else self.origin.block
-        self.prices = (np.ones(1) if layout is None else layout.prices)[self.block, None]
+        self.block = network.block
+        self.prices = problem.prices[self.block, None]
         self.alpha = network.output_weights * self.unit
         self.refresh()
 

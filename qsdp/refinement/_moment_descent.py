@@ -9,9 +9,10 @@ from qsdp._utils import deadline
 from qsdp._utils.numeric import CANCELLED, ROUNDING
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import pair_places, pairs_of
+from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray, Neurons
+from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray
 from qsdp.refinement._moments import Moments
 from qsdp.refinement._samples import SMALL
 
@@ -32,7 +33,7 @@ class MomentDescent(CoordinateDescent):
     helps, separately for neurons of different outputs. :math:`M_c` then changes by one product with the Gram matrix.
     """
 
-    def __init__(self, problem: TrainingProblem, network: Neurons, data: Moments) -> None:
+    def __init__(self, problem: TrainingProblem, network: BilinearNetwork, data: Moments) -> None:
         self.moments = data
         super().__init__(problem, network, data)
         self._known = [(np.zeros_like(side), np.zeros(side.shape)) for side in (self.U, self.V)]

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
+from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._block_samples import BlockImages, BlockSamples
-from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray, Neurons, in_double
+from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray, in_double
 from qsdp.refinement._models import (
     AGREEMENT,
     agreeing,
@@ -49,7 +50,7 @@ class SampleDescent(CoordinateDescent):
     evaluations of the loss and products with the data.
     """
 
-    def __init__(self, problem: TrainingProblem, network: Neurons, data: Samples | BlockSamples) -> None:
+    def __init__(self, problem: TrainingProblem, network: BilinearNetwork, data: Samples | BlockSamples) -> None:
         self.samples = data
         self.n_moves = 2 if data.large else 1
         super().__init__(problem, network, data)

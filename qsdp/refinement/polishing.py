@@ -17,11 +17,12 @@ from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import RandomState, check_integer, check_random_state, check_verbose, warn
 from qsdp.certificates import check_fits
 from qsdp.exceptions import InvalidTypeError
+from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._block_samples import BlockSamples
 from qsdp.refinement._choice import AnyData, descent_data, descent_of
-from qsdp.refinement._descent import CoordinateDescent, Neurons, largest_weights
+from qsdp.refinement._descent import CoordinateDescent, largest_weights
 from qsdp.refinement._models import check_descends
 from qsdp.refinement._samples import SMALL
 from qsdp.refinement._second_layer import rescale, resolve, revive, reweight
@@ -81,7 +82,7 @@ def polish(
 
     Parameters
     ----------
-    network : BilinearNetwork, or BlockNetwork for data in blocks
+    network : BilinearNetwork
         Network to start from. Its width, levels, activation and kind of second layer are kept: a single magnitude
         per output stays single (and gets its best value), free weights stay free.
     problem : TrainingProblem
@@ -105,7 +106,7 @@ def polish(
 
     Returns
     -------
-    BilinearNetwork or BlockNetwork
+    BilinearNetwork
         A network of the same width and storage. Its objective, recomputed from the data, is at most that of the input.
         If the objective does not decrease, the input itself is returned.
 
@@ -264,7 +265,7 @@ class Run:
     with few neurons take as long as those with many.
     """
 
-    def __init__(self, network: Neurons, rng: np.random.Generator, data: AnyData) -> None:
+    def __init__(self, network: BilinearNetwork, rng: np.random.Generator, data: AnyData) -> None:
         problem = data.problem
         self.origin, self.rng = network, rng
         self.shared = network.shared_alpha

@@ -62,7 +62,7 @@ def refit(
 
     Parameters
     ----------
-    network : BilinearNetwork, or BlockNetwork for data in blocks
+    network : BilinearNetwork
     problem : TrainingProblem
     loss : str or Loss, optional
         Another loss for the second layer. Targets of two values in each column become labels or classes if the loss
@@ -87,7 +87,7 @@ def refit(
 
     Returns
     -------
-    BilinearNetwork or BlockNetwork
+    BilinearNetwork
         Its objective is never larger than that of `network`, unless a shared magnitude is requested for a network
         whose magnitudes differ, or weights are rounded to `alpha_bits`.
 

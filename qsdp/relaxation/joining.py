@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, read_only
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.bounds import DualBound
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
@@ -63,7 +63,7 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
     )
 
 
-def with_network(relaxation: Relaxation, network: BilinearNetwork | BlockNetwork) -> Relaxation:
+def with_network(relaxation: Relaxation, network: BilinearNetwork) -> Relaxation:
     r"""Improve a relaxation by a network: by the point of its weights and the bound of its gradient, if better.
 
     Every network gives a feasible point (see `point_of`), whose objective is at most the network's. Minus the gradient
@@ -80,7 +80,7 @@ def with_network(relaxation: Relaxation, network: BilinearNetwork | BlockNetwork
 
 
 def relaxation_of(
-    network: BilinearNetwork | BlockNetwork,
+    network: BilinearNetwork,
     problem: TrainingProblem,
     *,
     solver: str,
@@ -95,7 +95,7 @@ def relaxation_of(
     return finish(scaled, raw, solver=solver, tol=tol, certified=True)
 
 
-def point_of(network: BilinearNetwork | BlockNetwork, problem: TrainingProblem) -> tuple[FloatArray, FloatArray]:
+def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatArray, FloatArray]:
     r"""Convert a network to a point of the relaxation, Z and V of shape (K, N, N).
 
     The point is :math:`Z = \frac14 \sum_j \alpha_j (u_j v_j^T + v_j u_j^T)` and
@@ -104,17 +104,13 @@ def point_of(network: BilinearNetwork | BlockNetwork, problem: TrainingProblem) 
     :math:`|\alpha_j|`.
     """
     one, other = network.U.astype(np.float64), network.V.astype(np.float64)
-    alphas, block = network.output_weights, np.zeros(len(one), dtype=int)
-    if isinstance(network, BlockNetwork):
-        assert problem.blocks is not None
-        block = network.block
-        # A neuron of a linear block has the second factor one, which the network does not store.
-        other = np.where(np.array(problem.blocks.linear)[block, None], np.abs(one), other)
-        alphas = problem.blocks.prices[block][:, None] * alphas
-    else:
-        largest = np.ones(problem.size)
-        largest[: problem.n_features] = problem.levels - 1.0
-        one, other = one / largest, other / largest
+    # A neuron of a linear block has the second factor one, which the network does not store.
+    block, layout = network.block, problem.map.layout
+    other = np.where(np.array(layout.linear)[block, None], np.abs(one), other)
+    alphas = problem.prices[block][:, None] * network.output_weights
+    largest = np.ones(problem.size)
+    largest[: problem.n_features] = problem.levels - 1.0
+    one, other = one / largest, other / largest
     plus, minus = one + other, one - other
     # With p = u + v and m = u - v, 4 sym(u v') is p p' - m m', and 2 (u u' + v v') is p p' + m m'.
     Z, V = [], []
@@ -124,6 +120,6 @@ def point_of(network: BilinearNetwork | BlockNetwork, problem: TrainingProblem) 
         p, m = sizes * plus[used], sizes * minus[used]
         Z.append(0.5**3 * ((p.T * signs) @ p - (m.T * signs) @ m))
         V.append(0.5**3 * (p.T @ p + m.T @ m))
-    diagonal = np.tile(problem.map.layout.linear, alphas.shape[1])
+    diagonal = np.tile(layout.linear, alphas.shape[1])
     masks = np.where(diagonal[:, None, None], np.eye(problem.size), 1.0)
     return masks * Z, masks * V

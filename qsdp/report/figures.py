@@ -8,7 +8,7 @@ from qsdp._utils.summary import format_share
 from qsdp.activations import activation_name
 from qsdp.certificates import Certificate
 from qsdp.losses import get_loss
-from qsdp.networks import BilinearNetwork, BlockNetwork
+from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import FLOAT_BITS
 
 __all__ = [
@@ -61,9 +61,9 @@ def size_figures(network: BilinearNetwork) -> list[Figure]:
     return [("" if k else "size", f"{bits:,} bits", f"as {what}") for k, (what, bits) in enumerate(sizes)]
 
 
-def stored_sizes(network: BilinearNetwork | BlockNetwork) -> list[tuple[str, int]]:
+def stored_sizes(network: BilinearNetwork) -> list[tuple[str, int]]:
     """Return the names of a network and its equivalent forms, with the number of bits of each."""
-    if isinstance(network, BlockNetwork):
+    if network.blocks is not None:
         return [(f"{network.n_neurons:,} neurons", network.n_bits)]
     D = network.U.shape[1]
     form = (

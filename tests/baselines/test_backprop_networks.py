@@ -128,7 +128,7 @@ def test_shared_scale_is_the_least_squares_one(outputs: int, levels: int) -> Non
     for k in range(outputs):
         c = columns[:, k][columns[:, k] != 0.0]
         assert np.ptp(c) == 0.0
-        ones = BilinearNetwork(rounded.U, rounded.V, np.sign(np.abs(columns[:, k])), levels)
+        ones = BilinearNetwork(rounded.U, rounded.V, np.sign(np.abs(columns[:, k])), levels=levels)
         Z = ones.quadratic_form
         best = minimize_scalar(lambda s, Z=Z, k=k: np.sum((s * Z - exact[k]) ** 2), tol=1e-12).x
         assert c[0] == pytest.approx(best, rel=1e-6)

@@ -86,7 +86,7 @@ def test_bits_of_networks(lifted: bool) -> None:
         numbers = sorted(2 * (b * (b + 1) // 2 + a) + (u[0] != v[0]) for (b, a), u, v in zip(pairs, U, V, strict=True))
         gaps = np.diff(numbers, prepend=0)
         as_set = min(m * (1 + k) + int((gaps >> k).sum()) for k in range(20)) + 8 + 32
-        (T,) = network.to_integer_form().matrices
+        ((T,),) = network.to_integer_form().matrices
         entries = np.concatenate([np.diag(T), T[np.triu_indices(size, 1)]]) // 2
         folded = np.where(entries < 0, -2 * entries - 1, 2 * entries)
         as_form = min(len(folded) * (1 + k) + int((folded >> k).sum()) for k in range(20)) + 8 + 32

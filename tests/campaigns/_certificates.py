@@ -78,7 +78,7 @@ def truth(f: Arrays) -> tuple[float, float, float]:
     if "sizes" in f:
         return _truth_of_blocks(f)
     problem = _stored_problem(f)
-    network = qsdp.BilinearNetwork(f["U"], f["V"], f["alpha"], problem.levels, problem.activation)
+    network = qsdp.BilinearNetwork(f["U"], f["V"], f["alpha"], levels=problem.levels, activation=problem.activation)
     value, error, rounding = network_value(problem, network)
     return value, rounding, min(value + error, optimum(problem)[0])
 
@@ -94,7 +94,7 @@ def _truth_of_blocks(f: Arrays) -> tuple[float, float, float]:
     else:
         rows, y, constant = _samples_of_sums(f)
         problem = qsdp.TrainingProblem(qsdp.Blocks(rows, sizes, kinds, omega), y, beta=float(f["beta"]))
-    network = qsdp.BlockNetwork(f["U"], f["V"], f["alpha"], f["block"], sizes, kinds)
+    network = qsdp.BilinearNetwork(f["U"], f["V"], f["alpha"], f["block"], sizes, kinds)
     value, error, rounding = network_value(problem, network)
     return value + constant, rounding, min(value + error, optimum_of_blocks(problem)[0]) + constant
 

@@ -47,12 +47,10 @@ def _best(problem: qsdp.TrainingProblem, F: np.ndarray, weight: Any) -> tuple[fl
     return min(uppers), uppers[0], F @ alpha
 
 
-def network_value(
-    problem: qsdp.TrainingProblem, network: qsdp.BilinearNetwork | qsdp.BlockNetwork
-) -> tuple[float, float, float]:
+def network_value(problem: qsdp.TrainingProblem, network: qsdp.BilinearNetwork) -> tuple[float, float, float]:
     """Return the objective of a network, from the definition, what it errs by at most, and what floats would."""
     U, V = network.U, network.V
-    if isinstance(network, qsdp.BlockNetwork):
+    if isinstance(network, qsdp.BilinearNetwork):
         F, weight = features_of_blocks(problem, U, V, network.block)
     else:
         F, weight = _features(problem, U.astype(float), V.astype(float)), _price(problem)

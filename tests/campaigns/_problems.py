@@ -67,7 +67,7 @@ def random_network(rng: np.random.Generator, problem: qsdp.TrainingProblem, m: i
     for W in (U, V):
         W[:, problem.n_features :] = rng.choice([-1, 1], size=(m, problem.size - problem.n_features))
     alpha = rng.standard_normal((m, *problem.y.shape[1:])) * 10.0 ** rng.uniform(-6, 1)
-    return qsdp.BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
+    return qsdp.BilinearNetwork(U, V, alpha, levels=problem.levels, activation=problem.activation)
 
 
 def data(rng: np.random.Generator, n: int, d: int, kind: str, scales: str) -> np.ndarray:

@@ -123,11 +123,11 @@ class _Case:
         if self.problem.loss.quadratic:
             self._statistics()
 
-    def _network(self) -> qsdp.BlockNetwork:
+    def _network(self) -> qsdp.BilinearNetwork:
         layout, m = self.problem.blocks, int(self.rng.integers(1, 5))
         U, V = self.rng.choice([-1, 1], (2, m, layout.side))
         alpha = self.rng.standard_normal((m, *self.problem.output_shape)) * 10.0 ** self.rng.uniform(-6, 1)
-        return qsdp.BlockNetwork.of(layout, U, V, alpha, self.rng.integers(0, layout.n_blocks, m))
+        return qsdp.BilinearNetwork.on_blocks(layout, U, V, alpha, self.rng.integers(0, layout.n_blocks, m))
 
     def _duals(self, problem: qsdp.TrainingProblem) -> list[tuple[str, Any]]:
         """Return vectors of all sizes, gradients at networks, and such gradients with errors."""
@@ -191,7 +191,7 @@ class _Case:
                 self._wrong("not optimal", objective=objective, best=self.best, tol=tol)
 
     def _claim(
-        self, name: str, certificate: qsdp.Certificate, network: qsdp.BlockNetwork, problem: qsdp.TrainingProblem
+        self, name: str, certificate: qsdp.Certificate, network: qsdp.BilinearNetwork, problem: qsdp.TrainingProblem
     ) -> tuple[float, float]:
         """Compare a certificate with the network and the optimum; return the objective and the rounding of sums."""
         value, error, rounding = network_value(self.problem, network)
@@ -205,7 +205,7 @@ class _Case:
             self._file(name, certificate, rounding, problem)
         return value + error, lost
 
-    def _rounding_of_sums(self, network: qsdp.BlockNetwork) -> float:
+    def _rounding_of_sums(self, network: qsdp.BilinearNetwork) -> float:
         """Return what sums do not tell of the objective of a network whose predictions, or the samples, cancel."""
         F, _ = features_of_blocks(self.problem, network.U, network.V, network.block)
         sizes = np.abs(self.problem.targets) + np.abs(F) @ np.abs(network.alpha).reshape(network.n_neurons, -1)

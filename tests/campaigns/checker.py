@@ -455,7 +455,7 @@ def _others() -> list[tuple[str, bytes, Callable[[Path], Any]]]:
         fit = f"fit {folder / 'table.csv'} --target label --output {folder / 'model'} --beta 0.1"
         CliRunner().invoke(cli.app, fit, catch_exceptions=False)
         qsdp.column_generation(simple_blocks("squared", 2)).network.save(folder / "blocks")
-        compact = qsdp.BlockNetwork([[1, 1, -1], [1, -1, 0]], [[1, 1, 1], [-1, 1, 0]], [0.5, 1.0], [0, 1], [3, 2])
+        compact = qsdp.BilinearNetwork([[1, 1, -1], [1, -1, 0]], [[1, 1, 1], [-1, 1, 0]], [0.5, 1.0], [0, 1], [3, 2])
         compact.save(folder / "compact")
         kinds = ("bilinear", "compact", "polynomial", "blocks", "statistics", "model")
         return [(kind, (folder / kind).read_bytes(), reader) for kind, reader in zip(kinds, readers, strict=True)]
@@ -543,7 +543,7 @@ def _used(read: Any) -> Any:
 
         # The columns of the table, under the names that the file gives them.
         return read.predict(pd.DataFrame([[0.5, "u"], [None, "w"]], columns=read.feature_names_in_))
-    if isinstance(read, qsdp.BlockNetwork):
+    if isinstance(read, qsdp.BilinearNetwork):
         rows = np.ones((2, read.n_inputs))
         return read.predict(qsdp.Blocks(rows, read.sizes, read.kinds))
     return read.predict(np.ones((2, read.n_inputs)))

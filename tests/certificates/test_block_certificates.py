@@ -12,15 +12,17 @@ from block_problems import LOSSES, enumerated_optimum, random_network, random_pr
 import qsdp
 from qsdp.certificates import certificate_of, certify
 from qsdp.certificates.proof import root_tree
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError
 from qsdp.pricing import BoundTree, Leaf
 from qsdp.roundoff import PackedRows
 
 
-def network_for(problem: Any, seed: int = 0, m: int = 5, scale: float = 0.02) -> qsdp.BlockNetwork:
+def network_for(problem: Any, seed: int = 0, m: int = 5, scale: float = 0.02) -> qsdp.BilinearNetwork:
     C = None if problem.scalar else problem.n_outputs
     network = random_network(np.random.default_rng(seed), problem.blocks, m, C)
-    return qsdp.BlockNetwork(network.U, network.V, scale * network.alpha, network.block, network.sizes, network.kinds)
+    return qsdp.BilinearNetwork(
+        network.U, network.V, scale * network.alpha, network.block, network.sizes, network.kinds
+    )
 
 
 def trees_for(problem: Any, nu: np.ndarray) -> list[BoundTree]:
@@ -67,7 +69,7 @@ def test_uncoupled_outputs_are_scaled_apart() -> None:
 
 def simple_certificate_of(problem: Any, whole: qsdp.Certificate, c: int) -> float:
     network: Any = whole.proof.network  # type: ignore[union-attr]
-    own = qsdp.BlockNetwork(network.U, network.V, network.alpha[:, c], network.block, network.sizes, network.kinds)
+    own = qsdp.BilinearNetwork(network.U, network.V, network.alpha[:, c], network.block, network.sizes, network.kinds)
     nu = -problem.data_fit.gradient(problem.outputs(own))
     return certificate_of(problem, own, nu, trees_for(problem, nu), "exact").lower_bound
 
@@ -100,11 +102,11 @@ def test_what_does_not_fit_is_refused() -> None:
     X = np.ones((3, 2))
     columns = qsdp.TrainingProblem(X, [1.0, 2.0, 3.0], beta=0.1)
     bilinear = qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [0.1])
-    with pytest.raises(InvalidTypeError, match="network must be a BlockNetwork"):
+    with pytest.raises(InvalidInputError, match="network must be on blocks of sizes"):
         certify(bilinear, problem)
-    with pytest.raises(InvalidTypeError, match="network must be a BilinearNetwork; got BlockNetwork"):
+    with pytest.raises(InvalidInputError, match="network must be on columns, as the problem is"):
         certify(network_for(problem), columns)
-    with pytest.raises(InvalidInputError, match="network must have the blocks of the problem"):
+    with pytest.raises(InvalidInputError, match=r"network must be on blocks of sizes .* got one on blocks"):
         certify(network_for(other), problem)
     with pytest.raises(InvalidInputError, match="network must have n_outputs 1"):
         certify(network_for(random_problem(0, n_outputs=2)), problem)

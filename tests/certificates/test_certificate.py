@@ -157,8 +157,8 @@ def test_problems_of_other_levels_and_activations_are_others(
         np.ones((1, size)) * (1 if options.get("levels", 2) == 2 else np.r_[np.zeros(3), np.ones(size - 3)]),
         np.ones((1, size)) * (1 if options.get("levels", 2) == 2 else np.r_[np.zeros(3), np.ones(size - 3)]),
         [0.5],
-        other.levels,
-        other.activation,
+        levels=other.levels,
+        activation=other.activation,
     )
     with pytest.raises(InvalidInputError, match="relaxation must belong to the same problem"):
         certify(network, other, solved["squared"])
@@ -326,7 +326,7 @@ def test_a_weight_is_as_many_rows(loss: Any, n_outputs: int, seed: int, beta: fl
     rng = np.random.default_rng(seed)
     U, V = random_neurons(rng, 3, light)
     alpha = 0.03 * rng.standard_normal((3, *light.y.shape[1:]))
-    network = BilinearNetwork(U, V, alpha, light.levels, light.activation)
+    network = BilinearNetwork(U, V, alpha, levels=light.levels, activation=light.activation)
     assert light.objective(network) == pytest.approx(repeated.objective(network), rel=1e-12)
     proofs = []
     for problem in (light, repeated):

@@ -305,7 +305,7 @@ def test_many_linear_blocks_cost_sums(tmp_path: Path, capsys: pytest.CaptureFixt
     side, R = 1000, 4
     blocks = qsdp.Blocks(np.ones((2, side * R)), [side] * R, ["linear"] * R)
     problem = qsdp.TrainingProblem(blocks, np.array([1.0, 2.0]), beta=1e4)
-    network = qsdp.BlockNetwork(np.ones((1, side)), np.zeros((1, side)), [0.0], [0], [side] * R, ["linear"] * R)
+    network = qsdp.BilinearNetwork(np.ones((1, side)), np.zeros((1, side)), [0.0], [0], [side] * R, ["linear"] * R)
     qsdp.certify(network, problem, bound_type="exact").save(tmp_path / "c")
     size = (tmp_path / "c").stat().st_size
     tracemalloc.start()

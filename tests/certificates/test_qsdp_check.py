@@ -49,7 +49,7 @@ def random_network(problem: qsdp.TrainingProblem, seed: int = 0, m: int = 4) -> 
     rng = np.random.default_rng(seed)
     U, V = random_neurons(rng, m, problem)
     alpha = 0.01 * rng.standard_normal((m, *problem.y.shape[1:]))
-    return qsdp.BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
+    return qsdp.BilinearNetwork(U, V, alpha, levels=problem.levels, activation=problem.activation)
 
 
 def answer(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:

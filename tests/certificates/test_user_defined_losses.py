@@ -69,7 +69,7 @@ def test_certificates_of_blocks_and_batches_are_refused_on_disk(tmp_path: Path) 
     rng = np.random.default_rng(0)
     rows, y = rng.standard_normal((12, 6)), rng.standard_normal(12)
     blocks = qsdp.TrainingProblem(qsdp.Blocks(rows, sizes=[2, 2]), y, beta=0.1, loss=Derived())
-    network = qsdp.BlockNetwork([[1, 1]], [[1, -1]], [0.5], [1], [2, 2])
+    network = qsdp.BilinearNetwork([[1, 1]], [[1, -1]], [0.5], [1], [2, 2])
     for include_data in (True, False, "sums"):
         refused(qsdp.certify(network, blocks), Derived(), tmp_path, include_data)
     labels = np.where(y > 0.0, 1.0, -1.0)

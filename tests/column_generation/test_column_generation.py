@@ -323,7 +323,7 @@ def test_a_network_may_be_given(levels: int) -> None:
     best = refit(optimal_network(problem, optimum), problem)
     rng = np.random.default_rng(0)
     U, V = random_neurons(rng, 4, problem)
-    poor = BilinearNetwork(U, V, [1.0, 2.0, -1.0, 0.0], levels)
+    poor = BilinearNetwork(U, V, [1.0, 2.0, -1.0, 0.0], levels=levels)
     for relaxation in (None, solve_relaxation(problem)):
         for start in (best, poor):
             check_optimal(solve(problem, start=start, relaxation=relaxation), problem, optimum)

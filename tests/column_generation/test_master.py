@@ -57,7 +57,7 @@ def network_of(problem: TrainingProblem, atoms: Atoms, weights: np.ndarray) -> B
     alpha = atoms.signs * weights
     if not problem.scalar:
         alpha = alpha[:, None] * (atoms.outputs[:, None] == np.arange(problem.n_outputs))
-    return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
+    return BilinearNetwork(U, V, alpha, levels=problem.levels, activation=problem.activation)
 
 
 def check_units(master: Master, problem: TrainingProblem, gap: float = 1e-9) -> None:

@@ -169,14 +169,14 @@ def test_predictions_by_neurons_and_moments_are_those_of_the_blocks(m: int) -> N
         U, V = RNG.choice([-1, 1], (2, m, blocks.layout.side))
         number = RNG.integers(blocks.n_blocks, size=m)
         for alpha in (RNG.standard_normal(m), RNG.standard_normal((m, 3))):
-            network = qsdp.BlockNetwork.of(blocks.layout, U, V, alpha, number)
+            network = qsdp.BilinearNetwork.on_blocks(blocks.layout, U, V, alpha, number)
             expected = network.predict(blocks)
             assert np.abs(encoder.predict(network, X) - expected).max() <= 1e-12 * np.abs(expected).max()
             whole = network.with_weights(network.U, network.V, np.rint(3.0 * alpha) + (alpha == alpha.flat[0]))
             form, expected = whole.to_integer_form(), whole.predict(blocks)
             assert np.abs(encoder.predict(form, X) - expected).max() <= 1e-12 * np.abs(expected).max()
     with pytest.raises(InvalidInputError, match="blocks of the encoder"):
-        encoder.predict(qsdp.BlockNetwork([[1, 1]], [[1, 1]], [1.0], [0], [2]), X)
+        encoder.predict(qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [1.0], [0], [2]), X)
 
 
 # -- series --------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def test_networks_are_quadratic_forms_of_the_inputs(seed: int, products: str, ou
     used = layout.used[block]
     linear = np.array(layout.linear)[block, None]
     alpha = rng.standard_normal(m if outputs is None else (m, outputs))
-    network = qsdp.BlockNetwork(U * used, V * used * ~linear, alpha, block, layout.sizes, layout.kinds)
+    network = qsdp.BilinearNetwork(U * used, V * used * ~linear, alpha, block, layout.sizes, layout.kinds)
     expected = network.predict(encoder.transform(X))
     form = encoder.quadratic_form(network)
     np.testing.assert_allclose(form.predict(encoder.inputs_.transform(X)), expected, atol=1e-10)

@@ -90,7 +90,7 @@ def test_integers_are_exact_and_within_the_bound(activation, levels):
     for C in (None, 3):
         for shared in (True, False):
             network = random_network(rng, 7, 5, activation, levels=levels, C=C, shared=shared)
-            for one in (network, qsdp.to_polynomial(network)):
+            for one in (network, network.to_polynomial()):
                 code = to_c(one, input_range=(-300, 200))
                 X = inputs(rng, 5, -300, 200, n=100)
                 np.testing.assert_array_equal(code.model.outputs(X), exact_outputs(code, one, X))
@@ -110,7 +110,7 @@ def test_compiled_networks_equal_exact_integers(activation, levels):
         # Every kind is evaluated in both ways, with one or the other number of levels.
         by_form = (index + levels) % 2 or activation == ACTIVATIONS["linear"]
         code = to_c(
-            qsdp.to_polynomial(network) if square else network,
+            network.to_polynomial() if square else network,
             input_range=(-128, 127),
             layout="form" if by_form else "neurons",
             packed=bool((index + levels // 2) % 2),

@@ -10,7 +10,7 @@ from test_c import COMPILERS, needs_compiler
 from test_c_programs import CROSS_COMPILERS, MACHINE, assert_cpp
 
 import qsdp
-from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp import BilinearNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import to_c, to_js, to_onnx, to_verilog
@@ -53,7 +53,7 @@ def network(rng, encoder, C=None, kind="integers", m=25):
     elif kind == "single":
         alpha = np.where(np.arange(C) == rng.integers(0, C, m)[:, None], rng.integers(1, 9, (m, 1)), 0)
         alpha = alpha * (1e-7 * np.arange(1, C + 1)).astype(np.float32).astype(np.float64)
-    return BlockNetwork.of(layout, U, V, alpha, block)
+    return BilinearNetwork.on_blocks(layout, U, V, alpha, block)
 
 
 def sums_of_pixels(encoder, network, X):
@@ -157,12 +157,12 @@ def test_bounds_are_reached():
     """The largest sum that can occur occurs, so that no narrower integer would do."""
     encoder = fitted((8, 8), {"size": 3, "regions": 1})
     ones = np.ones((1, 10))
-    code = to_c(BlockNetwork.of(encoder.layout_, ones, ones, [1.0], [0]), encoder=encoder, layout="neurons")
+    code = to_c(BilinearNetwork.on_blocks(encoder.layout_, ones, ones, [1.0], [0]), encoder=encoder, layout="neurons")
     most = code.compile().outputs(np.full((1, 8, 8), 255, dtype=np.uint8)).item()
     assert most == code.model.network.totals == 36 * (10 * 255) ** 2
     assert code.model.layout.sum_width == 32
     with pytest.raises(ExportError, match="do not fit into the 16 bits of width"):
-        to_c(BlockNetwork.of(encoder.layout_, ones, ones, [1.0], [0]), encoder=encoder, width=16)
+        to_c(BilinearNetwork.on_blocks(encoder.layout_, ones, ones, [1.0], [0]), encoder=encoder, width=16)
 
 
 @needs_compiler

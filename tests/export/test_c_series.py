@@ -13,7 +13,7 @@ from test_c_programs import COMPILERS as PROGRAM_COMPILERS
 from test_c_programs import CROSS_COMPILERS, MACHINE, assert_cpp
 
 import qsdp
-from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp import BilinearNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import to_c
@@ -45,7 +45,7 @@ def network(rng, encoder, C=None, m=15, exact=True):
     alpha = rng.normal(size=m if C is None else (m, C))
     if exact:
         alpha = rng.integers(-7, 8, size=alpha.shape) * np.float32(3e-3)
-    return BlockNetwork.of(layout, U, V, alpha, rng.integers(0, layout.n_blocks, m))
+    return BilinearNetwork.on_blocks(layout, U, V, alpha, rng.integers(0, layout.n_blocks, m))
 
 
 def values_at_windows(code, one, columns):
@@ -235,7 +235,7 @@ def test_bounds_are_reached():
     """The largest sum that can occur occurs, so that no narrower integer would do."""
     encoder = Windows(2, standardize=False, constant=1.0).fit(np.ones((1, 1, 9)))
     ones = np.ones((1, 3))
-    code = to_c(BlockNetwork.of(encoder.layout_, ones, ones, [1.0], [0]), encoder=encoder, layout="neurons")
+    code = to_c(BilinearNetwork.on_blocks(encoder.layout_, ones, ones, [1.0], [0]), encoder=encoder, layout="neurons")
     (most,) = code.compile().evaluate(np.full((1, 9), 2**15 - 1)).ravel()
     assert most == 8 * (2 * (2**15 - 1) + 1) ** 2
     assert most <= code.model.network.totals <= (1 + 1e-8) * most

@@ -29,7 +29,7 @@ def network(activation: str, n_outputs: int = 1, levels: int = 2) -> qsdp.Biline
     if sigma is not None and sigma.lifted:
         U, V = (np.hstack([side, rng.choice([-1, 1], (24, 1))]) for side in (U, V))
     alpha = np.full(24, -0.25) if n_outputs == 1 else np.repeat(np.eye(2), 12, axis=0) * [0.25, 0.4]
-    return qsdp.BilinearNetwork(U, V, alpha, levels, sigma)
+    return qsdp.BilinearNetwork(U, V, alpha, levels=levels, activation=sigma)
 
 
 def inputs(n: int = 200) -> np.ndarray:

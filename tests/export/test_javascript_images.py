@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from test_c_blocks import GEOMETRIES, fitted, images, network
 
 import qsdp
-from qsdp import BlockNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp import BilinearNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import ExportError
 from qsdp.export import to_js
@@ -58,7 +58,7 @@ def test_parts_of_regions_add_up(tmp_path):
     found = call(to_js(one, encoder=encoder), [["contributions", image] for image in X.tolist()], tmp_path)
     for region in range(4):
         mine = np.where(one.block == region, 1.0, 0.0)
-        part = BlockNetwork(one.U, one.V, one.alpha * mine[:, None], one.block, one.sizes)
+        part = BilinearNetwork(one.U, one.V, one.alpha * mine[:, None], one.block, one.sizes)
         values = [[own["terms"][region]["value"] for own in row] for row in found]
         np.testing.assert_allclose(values, encoder.predict(part, X), atol=1e-12)
         assert {tuple(own["terms"][region]["region"]) for own in found[0]} == {divmod(region, 2)}

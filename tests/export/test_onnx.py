@@ -83,7 +83,7 @@ def test_networks_are_exact(activation, levels):
     limits = [(0, 255), (-128, 127), None]
     for number, (C, shared) in enumerate([(None, True), (3, True), (2, False)]):
         network = random_network(rng, 7, 5, activation, levels=levels, C=C, shared=shared)
-        for one in (network, qsdp.to_polynomial(network)):
+        for one in (network, network.to_polynomial()):
             given_range = limits[(number + levels) % 3]
             X = integers(rng, 5, *(given_range or (-(2**15), 2**15 - 1)), n=100)
             model, _ = check_network(one, X, given_range)

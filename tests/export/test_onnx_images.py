@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_c_blocks import GEOMETRIES, fitted, images, network, sums_of_pixels
 
-from qsdp import BlockNetwork, QuantizedNetworkClassifier
+from qsdp import BilinearNetwork, QuantizedNetworkClassifier
 from qsdp.encoding import Patches
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import onnx_inputs, to_c, to_onnx
@@ -63,4 +63,4 @@ def test_what_is_refused():
         to_onnx(one)
     large = fitted((1, 1), {"size": 1, "regions": 1, "constant": 2**25})
     with pytest.raises(ExportError, match=r"exceed 2\^24"):
-        to_onnx(BlockNetwork.of(large.layout_, *np.ones((2, 1, 2)), [1.0], [0]), encoder=large)
+        to_onnx(BilinearNetwork.on_blocks(large.layout_, *np.ones((2, 1, 2)), [1.0], [0]), encoder=large)

@@ -128,7 +128,7 @@ def drawn(problem, m, seed=19, *, shared=True):
         U[:, -1], V[:, -1] = 1 - 2 * rng.integers(0, 2, (2, m))
     alpha = np.eye(C)[np.arange(m) % C] / m if shared else np.round(rng.standard_normal((m, C)), 2) / m
     alpha = alpha[:, 0] if problem.scalar else alpha
-    return qsdp.BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
+    return qsdp.BilinearNetwork(U, V, alpha, levels=problem.levels, activation=problem.activation)
 
 
 def gaussian(N=6, *, weight=2.0, levels=2):

@@ -34,7 +34,7 @@ def random_network(
     else:
         # Positive, so that no zero is negative: files keep one value per output.
         alpha = rng.uniform(0.1, 1.0, C) * np.eye(C)[np.sort(rng.integers(0, C, size=m))]
-    return BilinearNetwork(U, V, alpha, levels, activation)
+    return BilinearNetwork(U, V, alpha, levels=levels, activation=activation)
 
 
 def unnoticed_flips(network: Any, path: Path, assert_same: Callable[[Any, Any], None]) -> list[tuple[int, str]]:

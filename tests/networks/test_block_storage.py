@@ -14,20 +14,20 @@ import qsdp
 from qsdp.exceptions import StorageError
 from qsdp.networks.storage import read_archive, write_archive
 
-KIND = "block-network"
+KIND = "bilinear-network"
 
 
-def network_of(seed: int) -> qsdp.BlockNetwork:
+def network_of(seed: int) -> qsdp.BilinearNetwork:
     rng = np.random.default_rng(seed)
     R = int(rng.integers(1, 6))
     kinds = rng.choice(["quadratic", "linear"], size=R).tolist()
-    layout = qsdp.BlockNetwork([[1]], [[1]], [1.0], [0], [1]).layout
+    layout = qsdp.BilinearNetwork([[1]], [[1]], [1.0], [0], [1]).layout
     layout = type(layout)(tuple(rng.integers(1, 7, R).tolist()), tuple(kind == "linear" for kind in kinds), (1.0,) * R)
     C = rng.choice([None, 1, 2, 3, 5])
     return random_network(rng, layout, int(rng.integers(1, 20)), C, single=bool(seed % 2))
 
 
-def assert_same(one: qsdp.BlockNetwork, other: qsdp.BlockNetwork) -> None:
+def assert_same(one: qsdp.BilinearNetwork, other: qsdp.BilinearNetwork) -> None:
     assert type(one) is type(other)
     assert (one.sizes, one.kinds, one.n_bits) == (other.sizes, other.kinds, other.n_bits)
     for name in ("U", "V", "alpha", "block"):
@@ -36,12 +36,12 @@ def assert_same(one: qsdp.BlockNetwork, other: qsdp.BlockNetwork) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_packed_entries_are_summed_a_few_neurons_at_a_time(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, parts = network_of(seed).entries, network_of(seed)
-    monkeypatch.setattr(
-        "qsdp.networks.block_network.chunks", lambda count, floats: (slice(i, i + 3) for i in range(0, count, 3))
-    )
-    np.testing.assert_allclose(parts.entries, whole, rtol=1e-13, atol=1e-13 * np.abs(whole).max())
+def test_packed_entries_are_sums_over_neurons(seed: int) -> None:
+    network = network_of(seed)
+    U, V = (side.astype(float) for side in (network.U, network.V))
+    vectors = network.layout.products(U, V, network.block)
+    expected = network.output_weights.T @ vectors
+    np.testing.assert_allclose(network.entries, expected, rtol=1e-12, atol=1e-13 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -69,7 +69,7 @@ def test_shared_weights_are_stored_once(tmp_path: Path) -> None:
 
 
 def test_neurons_of_weight_zero(tmp_path: Path) -> None:
-    network = qsdp.BlockNetwork([[1, 1]] * 2, [[1, 1]] * 2, [[0.0, 0.0], [0.0, 0.1]], [0, 0], [2])
+    network = qsdp.BilinearNetwork([[1, 1]] * 2, [[1, 1]] * 2, [[0.0, 0.0], [0.0, 0.1]], [0, 0], [2])
     network.save(tmp_path / "n")
     assert_same(network, qsdp.load_network(tmp_path / "n"))
 
@@ -91,19 +91,25 @@ CHANGES: dict[str, Change] = {
     "fewer kinds": lambda h, a: h.update(kinds=h["kinds"][1:]),
     "other outputs": lambda h, a: h.update(n_outputs=900),
     "many outputs": lambda h, a: h.update(n_outputs=2**62),
-    "scalar of several outputs": lambda h, a: h.update(n_outputs=None, second_layer="free"),
-    "not of single outputs": lambda h, a: h.update(
-        second_layer={"free": "single", "single": "free", "shared": "single"}[h["second_layer"]]
-    ),
-    "a number as a text": lambda h, a: h.update(second_layer=1),
-    "another field": lambda h, a: h.update(levels=2),
+    "scalar of several outputs": lambda h, a: h.update(n_outputs=None),
+    "not of single outputs": lambda h, a: a.update(alpha=a.pop("single")),
+    "a full second layer": lambda h, a: a.update(alpha=np.diag(a.pop("single"))[:, :3]),
+    "two second layers": lambda h, a: a.update(alpha=a["single"]),
+    "a text as number": lambda h, a: h.update(levels="2"),
+    "levels": lambda h, a: h.update(levels=3),
+    "an activation": lambda h, a: h.update(activation=[1.0, 2.0, 3.0]),
+    "inputs": lambda h, a: h.update(n_inputs=4),
+    "inputs in place of sizes": lambda h, a: h.update(n_inputs=4, sizes=None),
+    "inputs in place of blocks": lambda h, a: h.update(n_inputs=4, sizes=None, kinds=None),
+    "neither inputs nor sizes": lambda h, a: h.update(sizes=None, kinds=None),
+    "another field": lambda h, a: h.update(width=2),
     "a missing field": lambda h, a: h.pop("kinds"),
     "another array": lambda h, a: a.update(U=np.zeros(3)),
     "no neurons array": lambda h, a: a.pop("neurons"),
-    "no alpha": lambda h, a: a.pop("alpha"),
-    "single precision": lambda h, a: a.update(alpha=a["alpha"].astype("f4")),
-    "alpha not finite": lambda h, a: a.update(alpha=a["alpha"] * np.nan),
-    "a longer alpha": lambda h, a: a.update(alpha=np.append(a["alpha"], 1.0)),
+    "no alpha": lambda h, a: a.pop("single"),
+    "single precision": lambda h, a: a.update(single=a["single"].astype("f4")),
+    "alpha not finite": lambda h, a: a.update(single=a["single"] * np.nan),
+    "a longer alpha": lambda h, a: a.update(single=np.append(a["single"], 1.0)),
     "bytes of another type": lambda h, a: a.update(neurons=a["neurons"].astype("i8")),
     "a matrix of bytes": lambda h, a: a.update(neurons=a["neurons"][None]),
     "more bytes": lambda h, a: a.update(neurons=np.append(a["neurons"], np.uint8(0))),

@@ -22,7 +22,7 @@ def layout_of(rng: np.random.Generator) -> Layout:
     return Layout(tuple(rng.integers(1, 8, R).tolist()), linear, (1.0,) * R)
 
 
-def network_of(seed: int) -> qsdp.BlockNetwork:
+def network_of(seed: int) -> qsdp.BilinearNetwork:
     rng = np.random.default_rng(seed)
     network = random_network(rng, layout_of(rng), int(rng.integers(1, 30)), rng.choice([None, 1, 3]))
     integers = rng.integers(-7, 8, network.output_weights.shape) * (rng.random(network.output_weights.shape) < 0.6)

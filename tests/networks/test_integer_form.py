@@ -22,7 +22,8 @@ RELU = (0.0937, 0.5, 0.4688)
 def assert_same(first: Any, second: Any) -> None:
     assert first.activation == second.activation
     assert first.output_shape == second.output_shape
-    np.testing.assert_array_equal(first.matrices, second.matrices)
+    for one, other in zip(first.matrices, second.matrices, strict=True):
+        np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(first.scales, second.scales)
 
 
@@ -43,7 +44,8 @@ def test_a_form_is_the_network_in_integers(
     form = network.to_integer_form()
     # Python's integers neuron by neuron.
     alpha = network.alpha.reshape(m, -1)
-    for k, matrix in enumerate(form.matrices):
+    (matrices,) = form.matrices
+    for k, matrix in enumerate(matrices):
         exact = np.zeros(matrix.shape, dtype=object)
         for u, v, weight in zip(network.U.astype(object), network.V.astype(object), alpha[:, k], strict=True):
             exact += int(np.sign(weight)) * (np.outer(u, v) + np.outer(v, u))
@@ -52,7 +54,7 @@ def test_a_form_is_the_network_in_integers(
     assert form.n_inputs == network.n_inputs
     assert form.n_outputs == network.n_outputs
     X = rng.standard_normal((7, d))
-    size = 1e-12 * max(1.0, float(np.abs(form.matrices).sum()) * float(form.scales.max(initial=0.0)))
+    size = 1e-12 * max(1.0, float(np.abs(matrices).sum()) * float(form.scales.max(initial=0.0)))
     np.testing.assert_allclose(form.predict(X), network.predict(X), rtol=1e-9, atol=100 * size)
     np.testing.assert_allclose(form.to_quadratic_form().predict(X), network.predict(X), rtol=1e-9, atol=100 * size)
 
@@ -68,7 +70,7 @@ def test_copies(C: int | None) -> None:
 @given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 30), d=st.integers(2, 6), levels=st.sampled_from([2, 4, 128]))
 def test_the_diagonal_tells_the_last_bits(seed: int, m: int, d: int, levels: int) -> None:
     form = random_network(np.random.default_rng(seed), m, d, RELU, shared=True, levels=levels).to_integer_form()
-    (T,) = form.matrices.astype(object)
+    ((T,),) = (matrices.astype(object) for matrices in form.matrices)
     for i, j in itertools.combinations(range(d + 1), 2):
         assert (T[i, j] + T[i, i] + (T[i, i] - T[j, j]) // 2) % 2 == 0
         assert (T[i, i] - T[j, j]) % 2 == 0
@@ -78,7 +80,7 @@ def test_bits_are_those_of_the_widest_integer_of_each_output() -> None:
     T = np.zeros((3, 7, 7), dtype=np.int64)
     T[1, 2, 3] = T[1, 3, 2] = -4
     T[2, 6, 6] = 3
-    form = qsdp.IntegerForm(T, np.ones(3), None, (3,))
+    form = qsdp.IntegerForm([T], np.ones(3), output_shape=(3,))
     assert form.bits == (0, 4, 3)
     assert form.n_bits == (0 + 4 + 3) * 28 + 3 * 32
 

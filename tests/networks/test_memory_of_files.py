@@ -105,21 +105,30 @@ def test_numbers_of_neurons_do_not_overflow(tmp_path: Path) -> None:
     refused(tmp_path, compact(0, [(2100, 1, True)], [52, 0], counts), "neurons are more than")
 
 
+HEADER = {
+    "n_neurons": 1,
+    "n_inputs": None,
+    "sizes": [1],
+    "kinds": ["linear"],
+    "n_outputs": None,
+    "levels": 2,
+    "activation": None,
+}
+
+
 def test_second_layers(tmp_path: Path) -> None:
     """Shared weights take m C numbers in memory, and m + C in a file."""
     m, C = 50_000, 20_000
     U, sizes = np.full((m, 1), 128, np.uint8), np.zeros(C, np.int64)
     sizes[0] = m
-    header = {"n_neurons": m, "n_inputs": 1, "levels": 2, "activation": None}
     shared = {"shared": np.ones(C), "sizes": sizes}
-    contents = archive(tmp_path, "bilinear-network", header, U=U, V=U, **shared)
-    refused(tmp_path, contents, f"arrays of {8 * m * C} bytes are more than")
+    for n_outputs in (C, 1):
+        header = HEADER | {"n_neurons": m, "n_outputs": n_outputs}
+        contents = archive(tmp_path, "bilinear-network", header, neurons=np.full(m // 8, 255, np.uint8), **shared)
+        refused(tmp_path, contents, f"arrays of {m * (2 + 8 * C) if n_outputs == C else 8 * m * C} bytes are more than")
     header = {"n_neurons": m, "n_inputs": 1, "largest_weight": 1, "one_parity": True, "activation": [1.0, 0.0, 0.0]}
     contents = archive(tmp_path, "polynomial-network", header, Q=U, bias=np.zeros(C), **shared)
     refused(tmp_path, contents, f"arrays of {8 * m * C} bytes are more than")
-
-
-HEADER = {"n_neurons": 1, "sizes": [1], "kinds": ["linear"], "n_outputs": None, "second_layer": "shared"}
 
 
 @pytest.mark.parametrize(
@@ -129,19 +138,19 @@ HEADER = {"n_neurons": 1, "sizes": [1], "kinds": ["linear"], "n_outputs": None, 
         ({"n_neurons": 2**70}, "neurons are more than 4 bytes hold"),
         ({"sizes": [1, 2**30], "kinds": ["linear", "linear"]}, "are more than a file of"),
         ({"sizes": [1, 2**62, 2**62], "kinds": ["linear", "quadratic", "quadratic"]}, "are more than a file of"),
-        ({"n_outputs": 2**40, "second_layer": "single"}, "are more than a file of"),
-        ({"n_neurons": 30, "n_outputs": 2**16, "second_layer": "single"}, "are more than a file of"),
+        ({"n_outputs": 2**40}, "are more than a file of"),
+        ({"n_neurons": 30, "n_outputs": 2**16}, "are more than a file of"),
     ],
 )
 def test_headers_of_networks_on_blocks(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     neurons = np.zeros(4, np.uint8)
-    contents = archive(tmp_path, "block-network", HEADER | changes, neurons=neurons, alpha=np.ones(1))
+    contents = archive(tmp_path, "bilinear-network", HEADER | changes, neurons=neurons, alpha=np.ones(1))
     refused(tmp_path, contents, message)
 
 
 def test_a_large_empty_block_of_a_header(tmp_path: Path) -> None:
     header = HEADER | {"sizes": [1, 2**20], "kinds": ["linear", "quadratic"]}
-    contents = archive(tmp_path, "block-network", header, neurons=np.zeros(1, np.uint8), alpha=np.ones(1))
+    contents = archive(tmp_path, "bilinear-network", header, neurons=np.zeros(1, np.uint8), alpha=np.ones(1))
     assert load(tmp_path, contents).layout.sizes == (1, 2**20)
 
 
@@ -173,13 +182,13 @@ def test_networks_out_of_proportion_to_their_files_are_not_saved(tmp_path: Path)
     m, side = 1000, 20_000
     U = np.zeros((m, side), np.int8)
     U[:, 0] = 1
-    network = qsdp.BlockNetwork(U, np.zeros_like(U), np.ones(m), np.zeros(m), [1, side], ["linear", "linear"])
+    network = qsdp.BilinearNetwork(U, np.zeros_like(U), np.ones(m), np.zeros(m), [1, side], ["linear", "linear"])
     with pytest.raises(InvalidInputError, match="fewer than load_network trusts for so many weights"):
         network.save(tmp_path / "n")
     assert not (tmp_path / "n").exists()
 
 
 def test_a_network_without_weights(tmp_path: Path) -> None:
-    network = qsdp.BlockNetwork([[1, 1]], [[1, -1]], [0.0], [0], [2])
+    network = qsdp.BilinearNetwork([[1, 1]], [[1, -1]], [0.0], [0], [2])
     rows = qsdp.Blocks([[1.0, 2.0, 3.0]], sizes=[2])
     assert saved(network, tmp_path).predict(rows) == 0.0

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import random_network
 
-from qsdp import BilinearNetwork, PolynomialActivation, TrainingProblem, load_network
-from qsdp.exceptions import InvalidInputError
+from qsdp import BilinearNetwork, Blocks, PolynomialActivation, TrainingProblem, load_network
+from qsdp.exceptions import InvalidInputError, QSDPError
 from qsdp.networks.storage import read_archive
 
 FUZZ = settings(max_examples=40, deadline=None, derandomize=True)
@@ -59,7 +59,10 @@ def looped(network: BilinearNetwork, X: np.ndarray) -> list[float]:
 def looped_outputs(network: BilinearNetwork, X: np.ndarray) -> np.ndarray:
     if network.alpha.ndim == 1:
         return np.array(looped(network, X))
-    columns = [BilinearNetwork(network.U, network.V, a, network.levels, network.activation) for a in network.alpha.T]
+    columns = [
+        BilinearNetwork(network.U, network.V, a, levels=network.levels, activation=network.activation)
+        for a in network.alpha.T
+    ]
     return np.array([looped(column, X) for column in columns]).T
 
 
@@ -278,7 +281,7 @@ def test_grouped_alpha_is_stored_as_one_float_an_output(tmp_path: Path, name: st
     assert network.shared_alpha
     network.save(tmp_path / "n")
     _, _, arrays = read_archive(tmp_path / "n", "bilinear-network")
-    assert sorted(arrays) == ["U", "V", "shared", "sizes"]
+    assert sorted(arrays) == ["neurons", "shared", "sizes"]
     assert arrays["shared"].shape == arrays["sizes"].shape == (network.n_outputs,)
     assert arrays["sizes"].sum() == network.n_neurons
     np.testing.assert_array_equal(load_network(tmp_path / "n").alpha, network.alpha)
@@ -290,7 +293,7 @@ def test_ungrouped_alpha_is_stored_in_full(tmp_path: Path, name: str) -> None:
     assert not network.shared_alpha
     network.save(tmp_path / "n")
     _, _, arrays = read_archive(tmp_path / "n", "bilinear-network")
-    assert sorted(arrays) == ["U", "V", "alpha"]
+    assert sorted(arrays) == ["alpha", "neurons"]
     assert arrays["alpha"].tobytes() == network.alpha.tobytes()
     assert load_network(tmp_path / "n").alpha.tobytes() == network.alpha.tobytes()
     assert network.n_bits == 4 * network.n_neurons + 32 * network.alpha.size
@@ -454,14 +457,14 @@ def test_every_level_and_nothing_else(levels: int, dtype: type) -> None:
         weights = np.full((1, 2), M, dtype=dtype)
         weights[0, 1] = value
         if value in range(-M, M + 1, 2):
-            network = BilinearNetwork(weights, weights, [1.0], levels)
+            network = BilinearNetwork(weights, weights, [1.0], levels=levels)
             assert network.U.tolist() == network.V.tolist() == [[M, value]]
             assert network.U.dtype == np.int8
         else:
             with pytest.raises(InvalidInputError, match=rf"U must have entries .* only; found {value}$"):
-                BilinearNetwork(weights, np.full((1, 2), M), [1.0], levels)
+                BilinearNetwork(weights, np.full((1, 2), M), [1.0], levels=levels)
             with pytest.raises(InvalidInputError, match=rf"V must have entries .* only; found {value}$"):
-                BilinearNetwork(np.full((1, 2), M), weights, [1.0], levels)
+                BilinearNetwork(np.full((1, 2), M), weights, [1.0], levels=levels)
 
 
 @pytest.mark.parametrize("value", [0.5, 1 + 1e-15, 129.0, -129.0, 257.0, 1e300, 2.0**63, np.nan, np.inf])
@@ -469,18 +472,18 @@ def test_every_level_and_nothing_else(levels: int, dtype: type) -> None:
 def test_numbers_that_are_no_levels(levels: int, value: float) -> None:
     M = levels - 1
     with pytest.raises(InvalidInputError, match=r"\bU\b"):
-        BilinearNetwork([[M, value]], [[M, M]], [1.0], levels)
+        BilinearNetwork([[M, value]], [[M, M]], [1.0], levels=levels)
 
 
 def test_the_levels_are_named() -> None:
     with pytest.raises(InvalidInputError, match=r"entries -1 and \+1 only; found 0$"):
         BilinearNetwork([[1, 0]], [[1, 1]], [1.0])
     with pytest.raises(InvalidInputError, match=r"entries -2, 0, 2 only; found 1$"):
-        BilinearNetwork([[2, 1]], [[2, 2]], [1.0], 3)
+        BilinearNetwork([[2, 1]], [[2, 2]], [1.0], levels=3)
     with pytest.raises(InvalidInputError, match=r"entries -5, -3, -1, 1, 3, 5 only; found 4$"):
-        BilinearNetwork([[5, 4]], [[5, 5]], [1.0], 6)
+        BilinearNetwork([[5, 4]], [[5, 5]], [1.0], levels=6)
     with pytest.raises(InvalidInputError, match=r"entries -9, -7, \.\.\., 9 only; found 11$"):
-        BilinearNetwork([[9, 11]], [[9, 9]], [1.0], 10)
+        BilinearNetwork([[9, 11]], [[9, 9]], [1.0], levels=10)
 
 
 @pytest.mark.parametrize("levels", [2, 3, 4, 128])
@@ -491,11 +494,11 @@ def test_the_last_entry_of_a_lifted_neuron_is_binary(levels: int, dtype: type, l
     good, bad = np.array([[M, M, 1]], dtype=dtype), np.array([[M, M, last]], dtype=dtype)
     for sign in (-1, 1):
         good[0, -1] = sign
-        assert BilinearNetwork(good, good, [1.0], levels, (1, 1, 0)).n_inputs == 2  # type: ignore[arg-type]
+        assert BilinearNetwork(good, good, [1.0], levels=levels, activation=(1, 1, 0)).n_inputs == 2  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match=rf"U must have entries -1 and \+1 only; found {last}$"):
-        BilinearNetwork(bad, good, [1.0], levels, (1, 1, 0))  # type: ignore[arg-type]
+        BilinearNetwork(bad, good, [1.0], levels=levels, activation=(1, 1, 0))  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match=rf"V must have entries -1 and \+1 only; found {last}$"):
-        BilinearNetwork(good, bad, [1.0], levels, (1, 1, 0))  # type: ignore[arg-type]
+        BilinearNetwork(good, bad, [1.0], levels=levels, activation=(1, 1, 0))  # type: ignore[arg-type]
 
 
 def test_a_lifted_neuron_needs_an_input_besides() -> None:
@@ -507,7 +510,7 @@ def test_a_lifted_neuron_needs_an_input_besides() -> None:
 @pytest.mark.parametrize("levels", [0, 1, 129, -2, 2.5, True, "2", None, np.nan], ids=repr)
 def test_bad_numbers_of_levels(levels: Any) -> None:
     with pytest.raises(InvalidInputError, match="levels must be an integer from 2 to 128"):
-        BilinearNetwork([[1]], [[1]], [1.0], levels)
+        BilinearNetwork([[1]], [[1]], [1.0], levels=levels)
 
 
 @pytest.mark.parametrize("activation", ["tanh", (0, 0, 0), (1, 2), (np.nan, 1, 1), 1.0], ids=repr)
@@ -546,3 +549,57 @@ def test_mapped_networks_have_all_integers_up_to_m(M: int) -> None:
     U, V = 2 * rng.integers(0, M + 1, (2, 200, 4)) - M
     mapped = BilinearNetwork(U, V, rng.standard_normal(200), levels=M + 1).to_polynomial("3m")
     np.testing.assert_array_equal(np.unique(mapped.Q), np.arange(-M, M + 1))
+
+
+# -- networks on blocks ------------------------------------------------------------------------------
+
+ON_BLOCKS: dict[str, Any] = {
+    "U": [[1, -1, 0], [1, 1, 1]],
+    "V": [[0, 0, 0], [1, -1, 1]],
+    "alpha": [0.5, 2.0],
+    "block": [1, 0],
+    "sizes": [3, 2],
+    "kinds": ["quadratic", "linear"],
+}
+
+
+def test_a_network_on_blocks_is_the_sum_of_its_neurons() -> None:
+    network = BilinearNetwork(**ON_BLOCKS)
+    rows = np.random.default_rng(0).standard_normal((4, 8))
+    expected = []
+    for row in rows:
+        X = np.zeros((3, 3))
+        X[np.triu_indices(3)] = row[:6]
+        X += np.triu(X, 1).T
+        expected.append(0.5 * (row[6] - row[7]) + 2.0 * np.ones(3) @ X @ [1.0, -1.0, 1.0])
+    np.testing.assert_allclose(network.predict(Blocks(rows, [3, 2], ["quadratic", "linear"])), expected, rtol=1e-12)
+    assert (network.sizes, network.kinds, network.n_inputs) == ((3, 2), ("quadratic", "linear"), 8)
+    assert network.blocks == network.layout
+    columns = BilinearNetwork([[1, 1, -1]], [[1, 1, 1]], [2.0])
+    assert (columns.sizes, columns.blocks, columns.layout.sizes, columns.block.tolist()) == (None, None, (3,), [0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"U": [[1, -1, 1], [1, 1, 1]]}, "U must have entries -1 and .* and 0 beyond"),
+        ({"U": [[257.0, -1, 0], [1, 1, 1]]}, "U must have entries"),
+        ({"U": [[1.5, -1, 0], [1, 1, 1]]}, "U must have entries"),
+        ({"V": [[1, 0, 0], [1, -1, 1]]}, "V must have entries .* 0 in linear blocks"),
+        ({"V": [[0, 0, 0], [1, 0, 1]]}, "V must have entries"),
+        ({"V": [[0, 0], [1, 1]]}, r"U and V must have shapes \(m, 3\)"),
+        ({"block": None}, "block must be"),
+        ({"block": [1, 2]}, "block must have 2 numbers from 0 to 1"),
+        ({"block": [1, 0.5]}, "block must have 2 numbers from 0 to 1"),
+        ({"block": [1]}, "block must have 2 numbers from 0 to 1"),
+        ({"alpha": [1.0]}, "alpha must have 2 entries"),
+        ({"sizes": None}, "networks on blocks, which need sizes"),
+        ({"sizes": None, "kinds": None}, "networks on blocks, which need sizes"),
+        ({"levels": 3}, "levels must be 2 and activation None for blocks"),
+        ({"activation": "relu_like"}, "levels must be 2 and activation None for blocks"),
+    ],
+)
+def test_networks_on_blocks_refuse_what_does_not_fit(change: dict[str, Any], message: str) -> None:
+    columns = {"U": [[1, -1, 1], [1, 1, 1]], "V": [[1, 1, 1], [1, -1, 1]]} if "sizes" in change else {}
+    with pytest.raises(QSDPError, match=message):
+        BilinearNetwork(**ON_BLOCKS | columns | change)

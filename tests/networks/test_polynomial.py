@@ -22,7 +22,6 @@ from qsdp import (
     PolynomialNetwork,
     from_polynomial,
     load_network,
-    to_polynomial,
 )
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import storage
@@ -135,7 +134,7 @@ def test_to_polynomial_is_exact(activation: Any, levels: int, C: int | None) -> 
         atol = 1e-12 * size_of(network, X, levels - 1)
         np.testing.assert_allclose(network.predict(X), expected, rtol=0, atol=atol)
         for method in ("auto", "3m") if network.lifted else ("auto", "3m", "2m"):
-            other = to_polynomial(network, method=method)
+            other = network.to_polynomial(method=method)
             assert other.n_inputs == d
             assert other.n_outputs == (C or 1)
             assert other.alpha.ndim == network.alpha.ndim
@@ -182,12 +181,12 @@ def test_2m_is_ternary_with_equal_magnitudes(activation: Any) -> None:
     rng = np.random.default_rng(0)
     network = random_network(rng, 8, 40, activation)
     for method in ("auto", "2m"):
-        other = to_polynomial(network, method=method)
+        other = network.to_polynomial(method=method)
         assert set(np.unique(other.Q).tolist()) == {-1, 0, 1}
         assert other.n_neurons == 16
         assert sorted(np.abs(other.alpha).tolist()) == sorted(np.abs(np.tile(network.alpha, 2)).tolist())
         assert abs(other.alpha.sum()) < 1e-14
-    assert to_polynomial(network, method="3m").n_neurons == 24
+    assert network.to_polynomial(method="3m").n_neurons == 24
     shared = BilinearNetwork(network.U, network.V, np.full(8, 0.3), activation=activation)
     assert set(np.abs(shared.to_polynomial().alpha).tolist()) == {0.3}
 
@@ -212,14 +211,14 @@ def test_3m_has_the_right_factors() -> None:
 def test_2m_is_refused_for_lifted_activations(activation: Any) -> None:
     network = random_network(np.random.default_rng(0), 3, 2, activation)
     with pytest.raises(InvalidInputError, match="method must be '3m'"):
-        to_polynomial(network, method="2m")
+        network.to_polynomial(method="2m")
 
 
 @pytest.mark.parametrize("method", ["2M", "4m", "", None, 2, True], ids=repr)
 def test_unknown_methods(method: Any) -> None:
     network = random_network(np.random.default_rng(0), 3, 2)
     with pytest.raises(InvalidInputError, match="method must be one of '2m', '3m', 'auto'"):
-        to_polynomial(network, method=method)
+        network.to_polynomial(method=method)
     with pytest.raises(InvalidInputError, match="method must be one of"):
         network.to_polynomial(method)
 
@@ -340,7 +339,7 @@ def test_the_order_of_the_neurons_does_not_matter() -> None:
     rng = np.random.default_rng(0)
     network = random_network(rng, 12, 3, (1, 2, 3), levels=3)
     order = rng.permutation(12)
-    other = BilinearNetwork(network.U[order], network.V[order], network.alpha[order], 3, (1, 2, 3))  # type: ignore[arg-type]
+    other = BilinearNetwork(network.U[order], network.V[order], network.alpha[order], levels=3, activation=(1, 2, 3))  # type: ignore[arg-type]
     np.testing.assert_array_equal(other.to_polynomial().Q, network.to_polynomial().Q)
     np.testing.assert_allclose(other.to_polynomial().alpha, network.to_polynomial().alpha, atol=1e-13)
 
@@ -430,7 +429,7 @@ def test_doubled_weights_that_are_too_large(M: int) -> None:
 def test_there_and_back(seed: int, m: int, d: int, levels: int, activation: Any, C: int | None, method: str) -> None:
     rng = np.random.default_rng(seed)
     network = random_network(rng, m, d, activation, levels=levels, C=C)
-    back = from_polynomial(to_polynomial(network, method=method))
+    back = from_polynomial(network.to_polynomial(method=method))
     X = rng.standard_normal((4, d))
     atol = 1e-12 * (4 * size_of(network, X, levels - 1) + size_of(back, X, back.levels - 1))
     np.testing.assert_allclose(back.predict(X), bilinear_looped(network, X), rtol=0, atol=atol)
@@ -444,7 +443,7 @@ def test_neurons_of_one_parity_come_back(seed: int, m: int, M: int, activation: 
     # With u = v a bilinear neuron is one neuron: 2 - 1/2 - 1/2 = 1.
     rng = np.random.default_rng(seed)
     one = polynomial(rng, m, 12, activation, M=M, one_parity=True, C=C)
-    other = to_polynomial(from_polynomial(one), method="3m")
+    other = from_polynomial(one).to_polynomial(method="3m")
     assert other.n_neurons == m
     expected = {tuple(q): w for q, w in zip(one.Q.tolist(), one.alpha.tolist(), strict=True)}
     for q, w in zip(other.Q.tolist(), other.alpha.tolist(), strict=True):

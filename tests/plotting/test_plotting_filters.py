@@ -20,11 +20,11 @@ IMAGES = np.random.default_rng(0).integers(0, 16, (40, 8, 8)).astype(np.uint8)
 ENCODER = Patches(3, regions=2, padding=1).fit(IMAGES)
 
 
-def network(**changes: Any) -> qsdp.BlockNetwork:
+def network(**changes: Any) -> qsdp.BilinearNetwork:
     rng = np.random.default_rng(1)
     U, V = rng.choice([-1, 1], (2, 5, 10))
     alpha = np.array([[0.0, 3.0], [-4.0, 0.0], [1.0, 2.0], [0.0, 0.0], [0.5, 0.0]])
-    return qsdp.BlockNetwork(U, V, alpha, [3, 1, 0, 0, 2], ENCODER.layout_.sizes, **changes)
+    return qsdp.BilinearNetwork(U, V, alpha, [3, 1, 0, 0, 2], ENCODER.layout_.sizes, **changes)
 
 
 def test_neurons_of_largest_price_with_their_filters_and_regions() -> None:
@@ -49,7 +49,7 @@ def test_neurons_of_largest_price_with_their_filters_and_regions() -> None:
 def test_neurons_on_patches_of_several_settings() -> None:
     encoder = Patches((3, 4), regions=(2, 1), padding=(1, 0)).fit(IMAGES)
     U, V = np.random.default_rng(1).choice([-1, 1], (2, 2, 17))
-    blocks = qsdp.BlockNetwork.of(encoder.layout_, U, V, [2.0, 1.0], [3, 4])
+    blocks = qsdp.BilinearNetwork.on_blocks(encoder.layout_, U, V, [2.0, 1.0], [3, 4])
     display = FiltersDisplay(network=blocks, encoder=encoder).plot()
     shown = [np.asarray(image.get_array()).shape[0] for image in display.ax_.images]
     assert shown == [3 if j == 0 else 4 for j, _ in display.neurons_.tolist() for _ in range(2)]
@@ -79,7 +79,7 @@ def test_estimators_and_series() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "said"),
     [
-        (lambda: FiltersDisplay(network=3, encoder=ENCODER), InvalidTypeError, "network must be a BlockNetwork"),
+        (lambda: FiltersDisplay(network=3, encoder=ENCODER), InvalidTypeError, "network must be a BilinearNetwork"),
         (lambda: FiltersDisplay(network=network(), encoder=3), InvalidTypeError, "encoder must be a MomentEncoder"),
         (
             lambda: FiltersDisplay(network=network(), encoder=Patches(2).fit(IMAGES)),

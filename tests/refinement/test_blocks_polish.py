@@ -11,7 +11,7 @@ from block_problems import LOSSES, enumerated_optimum, random_blocks, random_pro
 
 import qsdp
 from qsdp._utils import parallel
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError
 from qsdp.refinement._block_samples import BlockSamples
 from qsdp.refinement._choice import descent_data, descent_of, suits_statistics
 from qsdp.refinement.polishing import perturbed, polish
@@ -30,7 +30,7 @@ def random_network(problem: Any, m: int, seed: int, free: bool = False, alpha: f
     weights[np.arange(m), owners] = size if alpha is None else alpha
     if free:
         weights += size * rng.standard_normal(weights.shape)
-    return qsdp.BlockNetwork.of(layout, U, V, problem.squeezed(weights), block)
+    return qsdp.BilinearNetwork.on_blocks(layout, U, V, problem.squeezed(weights), block)
 
 
 def neuron_values(problem: Any, u: np.ndarray, v: np.ndarray, r: int) -> np.ndarray:
@@ -90,7 +90,7 @@ def check_polished(network: Any, problem: Any, **options: Any) -> Any:
     for one, other in ((polished.U, network.U), (polished.V, network.V)):
         assert np.array_equal(one != 0, other != 0)
     assert polished.shared_alpha or not network.shared_alpha
-    assert isinstance(polished, qsdp.BlockNetwork)
+    assert isinstance(polished, qsdp.BilinearNetwork)
     return polished
 
 
@@ -181,7 +181,9 @@ def test_dead_neurons_come_to_life(linear: bool) -> None:
     rng = np.random.default_rng(5)
     kinds = ["linear" if linear else "quadratic", "quadratic"]
     blocks = qsdp.Blocks(rng.standard_normal((30, 10 if linear else 16)), [4, 3], kinds)
-    planted = qsdp.BlockNetwork.of(blocks.layout, *rng.choice([-1, 1], size=(2, 3, 4)), np.ones(3), np.array([0, 0, 1]))
+    planted = qsdp.BilinearNetwork.on_blocks(
+        blocks.layout, *rng.choice([-1, 1], size=(2, 3, 4)), np.ones(3), np.array([0, 0, 1])
+    )
     problem = qsdp.TrainingProblem(blocks, planted.predict(blocks), beta=0.01)
     start = random_network(problem, 20, 0, free=True)
     dead = start.with_weights(start.U, start.V, np.zeros(20))
@@ -217,7 +219,7 @@ def test_polish_reaches_the_best_shared_network() -> None:
     found = []
     for _ in range(20):
         U, V = rng.choice([-1, 1], size=(2, 2, 2))
-        start = qsdp.BlockNetwork.of(problem.blocks, U, V, np.full(2, 0.1), np.array([0, 1]))
+        start = qsdp.BilinearNetwork.on_blocks(problem.blocks, U, V, np.full(2, 0.1), np.array([0, 1]))
         found.append(problem.objective(check_polished(start, problem)))
     assert min(found) == pytest.approx(best, rel=1e-9)
 
@@ -232,7 +234,7 @@ def test_one_block_is_polished_like_its_columns() -> None:
     for loss in ("huber", "squared"):
         one = qsdp.TrainingProblem(blocks, y, beta=0.1, loss=loss)
         other = qsdp.TrainingProblem(X, y, beta=0.1, loss=loss)
-        start = qsdp.BlockNetwork(U, V, np.full(10, 0.05), np.zeros(10, dtype=int), [5])
+        start = qsdp.BilinearNetwork(U, V, np.full(10, 0.05), np.zeros(10, dtype=int), [5])
         plain = qsdp.BilinearNetwork(U, V, start.alpha)
         found, expected = check_polished(start, one), polish(plain, other, max_sweeps=500)
         assert one.objective(start) == pytest.approx(other.objective(plain), rel=1e-12)
@@ -291,9 +293,9 @@ def test_interrupts_and_time_limits() -> None:
 def test_networks_that_do_not_fit() -> None:
     problem, other = random_problem(0), random_problem(1)
     network = random_network(problem, 3, 0)
-    with pytest.raises(InvalidInputError, match="network must have the blocks"):
+    with pytest.raises(InvalidInputError, match="network must be on blocks of sizes"):
         polish(network, other)
-    with pytest.raises(InvalidTypeError, match="network must be a BlockNetwork"):
+    with pytest.raises(InvalidInputError, match="network must be on blocks of sizes"):
         polish(qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [1.0]), problem)
 
 

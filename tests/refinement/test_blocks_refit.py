@@ -9,7 +9,7 @@ from block_problems import LOSSES, all_neurons, enumerated_optimum, random_probl
 import qsdp
 
 
-def sampled(problem: qsdp.TrainingProblem, n_neurons: int = 60) -> qsdp.BlockNetwork:
+def sampled(problem: qsdp.TrainingProblem, n_neurons: int = 60) -> qsdp.BilinearNetwork:
     return qsdp.sample_network(qsdp.shape_covariance(qsdp.solve_relaxation(problem)), n_neurons)
 
 
@@ -19,7 +19,7 @@ def test_of_all_neurons_a_refit_keeps_an_optimal_network(loss: str, n: int) -> N
     problem = random_problem(n, loss, n=n, n_outputs=1 if loss == "cross_entropy" else 2)
     U, V, block = all_neurons(problem.blocks)
     weights = np.full((len(U), problem.n_outputs), 1e-3)
-    network = qsdp.BlockNetwork.of(problem.blocks, U, V, weights, block)
+    network = qsdp.BilinearNetwork.on_blocks(problem.blocks, U, V, weights, block)
     refitted = qsdp.refit(network, problem)
     assert problem.objective(refitted) == pytest.approx(enumerated_optimum(problem), rel=1e-6)
     assert refitted.n_neurons <= n * problem.n_outputs

@@ -36,7 +36,7 @@ def random_network(problem, m, seed, alpha=None, free=False):
         full = np.full(m, alpha)
     if free:
         full = full + alpha * rng.standard_normal(full.shape)
-    return qsdp.BilinearNetwork(U, V, full, problem.levels, problem.activation)
+    return qsdp.BilinearNetwork(U, V, full, levels=problem.levels, activation=problem.activation)
 
 
 def best_move(network, problem):
@@ -675,14 +675,17 @@ def test_neurons_of_one_output_move_by_moments_as_without_the_others(monkeypatch
     problem = tall_problem(3, activation="relu_like")
     rng, owners = np.random.default_rng(0), np.repeat([2, 0, 1], [1, 4, 11])
     (U, V), alpha = random_neurons(rng, 16, problem), 0.1 * rng.standard_normal(16)
-    network = qsdp.BilinearNetwork(U, V, alpha[:, None] * np.eye(3)[owners], 2, problem.activation)
+    network = qsdp.BilinearNetwork(U, V, alpha[:, None] * np.eye(3)[owners], levels=2, activation=problem.activation)
     data = Moments(problem)
     together = MomentDescent(data.problem, network, data)
     assert together.sweep(thorough=False) > 0
     for output in range(3):
         own = owners == output
         single = qsdp.TrainingProblem(problem.X, problem.y[:, output], beta=problem.beta, activation="relu_like")
-        part, data = qsdp.BilinearNetwork(U[own], V[own], alpha[own], 2, problem.activation), Moments(single)
+        part, data = (
+            qsdp.BilinearNetwork(U[own], V[own], alpha[own], levels=2, activation=problem.activation),
+            Moments(single),
+        )
         alone = MomentDescent(data.problem, part, data)
         alone.sweep(thorough=False)
         np.testing.assert_array_equal(alone.U, together.U[own])

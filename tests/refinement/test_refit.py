@@ -38,14 +38,17 @@ def draw(
     alpha = scale * rng.standard_normal((m, *problem.y.shape[1:]))
     if shared and not problem.scalar:
         alpha = alpha * (np.arange(m)[:, None] % problem.n_outputs == np.arange(problem.n_outputs))
-    return BilinearNetwork(U, V, alpha, problem.levels, problem.activation)
+    return BilinearNetwork(U, V, alpha, levels=problem.levels, activation=problem.activation)
 
 
 def columns(network: BilinearNetwork, problem: TrainingProblem) -> np.ndarray:
     """What every neuron predicts with the weight one, from the definition."""
     ones = np.ones(1)
     neurons = zip(network.U, network.V, strict=True)
-    nets = [BilinearNetwork(u[None], v[None], ones, problem.levels, problem.activation) for u, v in neurons]
+    nets = [
+        BilinearNetwork(u[None], v[None], ones, levels=problem.levels, activation=problem.activation)
+        for u, v in neurons
+    ]
     return np.stack([net.predict(problem.X) for net in nets], axis=1)
 
 

@@ -44,7 +44,9 @@ def network_for(problem: TrainingProblem, m: int, free: bool) -> BilinearNetwork
     alpha[np.arange(m), np.arange(m) * problem.n_outputs // m] = 0.05
     if free:
         alpha += 0.05 * rng.standard_normal(alpha.shape)
-    return BilinearNetwork(U, V, alpha[:, 0] if problem.scalar else alpha, problem.levels, problem.activation)
+    return BilinearNetwork(
+        U, V, alpha[:, 0] if problem.scalar else alpha, levels=problem.levels, activation=problem.activation
+    )
 
 
 def reweighted(problem: TrainingProblem, loss: Loss) -> TrainingProblem:

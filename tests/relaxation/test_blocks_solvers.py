@@ -179,7 +179,7 @@ def test_network_gives_a_point(loss):
     layout, rng = problem.blocks, np.random.default_rng(0)
     block = rng.integers(0, layout.n_blocks, size=12)
     U, V = rng.choice([-1, 1], size=(2, 12, layout.side))
-    network = qsdp.BlockNetwork.of(layout, U, V, 0.01 * rng.standard_normal((12, problem.n_outputs)), block)
+    network = qsdp.BilinearNetwork.on_blocks(layout, U, V, 0.01 * rng.standard_normal((12, problem.n_outputs)), block)
     Z, V = point_of(network, problem)
     np.testing.assert_allclose(2.0 * problem.map.forwards(Z), network.outputs(problem.X), atol=1e-12)
     assert 2.0 * problem.beta * V.diagonal(0, 1, 2).max(axis=1).sum() == pytest.approx(problem.penalty(network))

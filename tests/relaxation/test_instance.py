@@ -72,7 +72,11 @@ def test_normalised_objective(
     weights = rng.standard_normal((4, C)) * 10.0**alpha
     U, V = random_neurons(rng, 4, problem)
     original = BilinearNetwork(
-        U, V, weights * units.weight if n_outputs else weights[:, 0] * units.weight, levels, problem.activation
+        U,
+        V,
+        weights * units.weight if n_outputs else weights[:, 0] * units.weight,
+        levels=levels,
+        activation=problem.activation,
     )
     # The instance belongs to columns times M: a weight there is one of magnitude 1 at most.
     shrink = np.r_[np.full(problem.n_features, levels - 1.0), np.ones(int(problem.lifted))]

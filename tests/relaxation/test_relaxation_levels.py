@@ -60,7 +60,7 @@ def test_enumerated_features_are_outputs_of_networks(activation: Any, levels: in
     assert len(U) == one_side * (one_side + 1) // 2
     features = lifted_features(problem)
     for j in np.random.default_rng(0).integers(0, len(U), 10):
-        network = qsdp.BilinearNetwork(U[j : j + 1], V[j : j + 1], [1.0], levels, activation)
+        network = qsdp.BilinearNetwork(U[j : j + 1], V[j : j + 1], [1.0], levels=levels, activation=activation)
         np.testing.assert_allclose(network.predict(problem.X), features[:, j], rtol=1e-12, atol=1e-12)
 
 

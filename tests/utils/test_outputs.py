@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qsdp import BilinearNetwork, QuadraticForm, TrainingProblem, to_polynomial
+from qsdp import BilinearNetwork, QuadraticForm, TrainingProblem
 from qsdp._utils.outputs import outputs_text, squeezed
 
 U, V = np.array([[1, 1], [1, -1], [-1, 1]]), np.array([[1, -1], [1, 1], [1, 1]])
@@ -19,7 +19,7 @@ def functions(alpha: np.ndarray) -> list[Any]:
     """Return one function as a network, a polynomial network, a form, and an integer form if alpha is shared."""
     network = BilinearNetwork(U, V, alpha)
     shared = [network.to_integer_form()] if network.shared_alpha else []
-    return [network, to_polynomial(network), network.to_quadratic_form(), *shared]
+    return [network, network.to_polynomial(), network.to_quadratic_form(), *shared]
 
 
 @pytest.mark.parametrize("kind", range(4))

@@ -31,7 +31,9 @@ def network(m: int, d: int, outputs: int | None, activation: object = None, seed
     rng = np.random.default_rng(seed)
     D = d + (activation is not None and any(activation[1:]))  # type: ignore[index]
     U, V = rng.choice(np.array([-1, 1], dtype=np.int8), size=(2, m, D))
-    return BilinearNetwork(U, V, rng.standard_normal(m if outputs is None else (m, outputs)), 2, activation)
+    return BilinearNetwork(
+        U, V, rng.standard_normal(m if outputs is None else (m, outputs)), levels=2, activation=activation
+    )
 
 
 @pytest.mark.parametrize(("count", "floats", "memory"), [(10, 3, 9), (10, 3, 1), (1, 5, 100), (9, 0, 4), (12, 2, 8)])
@@ -87,7 +89,11 @@ def test_predictions_do_not_depend_on_blocks_and_threads(m, d, outputs, activati
     np.testing.assert_allclose(polynomial.predict(X), whole, rtol=1e-9, atol=1e-10 * np.abs(products).max() * m)
     monkeypatch.setattr(parallel, "WORK_FLOATS", 7 * d)
     for one in (net, polynomial):
-        fresh = BilinearNetwork(one.U, one.V, one.alpha, 2, one.activation) if one is net else net.to_polynomial()
+        fresh = (
+            BilinearNetwork(one.U, one.V, one.alpha, levels=2, activation=one.activation)
+            if one is net
+            else net.to_polynomial()
+        )
         alone = fresh.predict(X)
         np.testing.assert_allclose(alone, whole, rtol=1e-9, atol=1e-10 * np.abs(products).max() * m)
         np.testing.assert_array_equal(fresh.predict(X, n_jobs=2), alone)

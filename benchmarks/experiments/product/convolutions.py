@@ -234,7 +234,9 @@ def rounded(vectors: np.ndarray, blocks: Any) -> list[tuple[int, Any]]:
     for bits in BITS:
         weights = np.stack([nearest_integers(one, gram, 2 ** (bits - 1) - 1) for one in vectors])
         integers, scales = integer_weights(weights.T)
-        forms.append((bits, qsdp.BlockForm(blocks.layout, integers.T, scales, (len(vectors),))))
+        parts = blocks.layout.unstack(blocks.layout.matrices(integers.T))
+        matrices = [part.astype(np.int64) for part in parts]
+        forms.append((bits, qsdp.IntegerForm(matrices, scales, blocks.layout, output_shape=(len(vectors),))))
     return forms
 
 
@@ -293,7 +295,7 @@ def scored(networks: Any, encoder: Any, others: Any, share: float) -> list[dict[
     X_choice, y_choice, X_test, y_test = others
     entries = []
     for bits, network in networks:
-        if isinstance(network, qsdp.BlockForm):
+        if isinstance(network, qsdp.IntegerForm):
             again, n_bytes = network, bytes_of_form(network)
         else:
             with TemporaryDirectory() as folder:
@@ -313,7 +315,7 @@ def scored(networks: Any, encoder: Any, others: Any, share: float) -> list[dict[
     return entries
 
 
-def bytes_of_form(form: qsdp.BlockForm) -> int:
+def bytes_of_form(form: qsdp.IntegerForm) -> int:
     """Return the bytes of a form with a Golomb-Rice code for each output and block, in the container of a network."""
     parts = np.split(form.integers, form.layout.starts[1:-1], axis=1)
     bits = sum(coded_bits(fold(row)) for part in parts for row in part) + REAL * form.n_outputs

@@ -238,7 +238,7 @@ class FloatNetwork(TwoLayerNetwork):
 
     def _network(self, weights: Sequence[Any], alpha: FloatArray, levels: int) -> BilinearNetwork | PolynomialNetwork:
         if self.activation is None:
-            return BilinearNetwork(weights[0], weights[1], alpha, levels)
+            return BilinearNetwork(weights[0], weights[1], alpha, levels=levels)
         return PolynomialNetwork(weights[0], alpha, self.activation)
 
     def _in_activation(self, rounding: Rounding) -> PolynomialNetwork:

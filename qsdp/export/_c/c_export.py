@@ -157,7 +157,7 @@ def to_c(
         A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm` takes integer inputs. A fitted
         `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, alone or at the end of a pipeline, takes columns:
         fixed-point numbers and codes of categories. One whose encoding is `qsdp.encoding.Patches` or `Windows`, or a
-        `BlockNetwork` or `BlockForm` with its `encoder`, takes images of bytes, or series of 16-bit integers.
+        network or form on blocks with its `encoder`, takes images of bytes, or series of 16-bit integers.
     name : str, default="qsdp_model"
         Name of the files and prefix of functions and macros; a C identifier.
     input_range : (int, int), optional

@@ -33,7 +33,7 @@ def to_onnx(model: Any, *, input_range: Sequence[int] | None = None, encoder: An
     ----------
     model : network, estimator, pipeline or model of `qsdp fit`
         A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`; a fitted `QuantizedNetworkClassifier` or
-        `QuantizedNetworkRegressor`, alone or at the end of a pipeline. A `BlockNetwork` or `BlockForm` with its
+        `QuantizedNetworkRegressor`, alone or at the end of a pipeline. A network or form on blocks with its
         `encoder`, or an estimator whose encoding is `qsdp.encoding.Patches`, takes images of bytes.
     input_range : (int, int), optional
         Smallest and largest input of a network alone; by default, those of 16 bits. The input has the narrowest type

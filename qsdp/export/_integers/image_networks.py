@@ -19,7 +19,7 @@ from qsdp.export._integers.fixed_point import checked_scales, column_scales, lim
 from qsdp.export._integers.integer_inputs import integer_inputs
 from qsdp.export._integers.integer_network import Bounds, IntegerNetwork, Neurons, unit_of
 from qsdp.export._integers.vectors import ImageVectors, SeriesVectors, Vectors
-from qsdp.networks import BlockForm
+from qsdp.networks import IntegerForm
 from qsdp.networks.compact import integer_weights
 
 __all__ = ["images", "integers_of_blocks", "series"]
@@ -138,7 +138,7 @@ def _second_layer(
     The bounds are on sums over integer neurons, on those over the network's, and on their differences.
     """
     blocks = samples.blocks
-    if isinstance(network, BlockForm):
+    if isinstance(network, IntegerForm):
         forms = (network.integers * blocks.counts).astype(np.int64)
         sums = np.add.reduceat(np.abs(forms) * samples.largest_products, blocks.starts[:-1], axis=1)
         return None, forms, network.scales, [sums, network.scales[:, None] * sums, np.zeros(sums.shape)]

@@ -85,7 +85,7 @@ def to_js(model: Any, *, name: str = "model", encoder: Any = None) -> JavaScript
     model : network, estimator or pipeline
         A `BilinearNetwork`, `PolynomialNetwork` or `IntegerForm`, which takes arrays of numbers; a fitted
         `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, alone or at the end of a pipeline, which takes
-        rows of a table. A `BlockNetwork` or `BlockForm` with its `encoder`, or an estimator whose encoding is
+        rows of a table. A network or form on blocks with its `encoder`, or an estimator whose encoding is
         `qsdp.encoding.Patches`, takes images.
     name : str, default="model"
         Name of the files.
