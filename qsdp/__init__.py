@@ -33,7 +33,7 @@ from qsdp.relaxation import (
 )
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
-from qsdp.statistics import RowBatches, SufficientStatistics
+from qsdp.statistics import SufficientStatistics
 
 if TYPE_CHECKING:
     from qsdp.estimators import (
@@ -60,7 +60,6 @@ __all__ = [
     "QuantizedNetworkClassifier",
     "QuantizedNetworkRegressor",
     "Relaxation",
-    "RowBatches",
     "SignCovariance",
     "SufficientStatistics",
     "TrainingProblem",

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 
 import qsdp
@@ -22,17 +21,11 @@ def model() -> Any:
     return qsdp.QuantizedNetworkRegressor(8, **options).fit(X[:60], y[:60])
 
 
-def statistics(checkpoint: Any) -> Any:
-    batches = [(np.eye(3), np.arange(3.0))]
-    return qsdp.SufficientStatistics.from_batches(batches, checkpoint=checkpoint)
-
-
 CALLS: dict[str, Callable[[Any], Any]] = {
     "load": qsdp.load,
     "load_network": qsdp.load_network,
     "load_certificate": qsdp.load_certificate,
     "statistics": qsdp.SufficientStatistics.load,
-    "checkpoint": statistics,
     "read_table": read_table,
     "table_chunks": lambda path: list(table_chunks(path)),
     "make_report": qsdp.report.make_report,
@@ -57,6 +50,6 @@ def descriptor() -> Iterator[int]:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_no_number_is_opened(name: str, descriptor: int) -> None:
-    for path in (descriptor, True, None if name != "checkpoint" else 1.5):
+    for path in (descriptor, True, None):
         with pytest.raises(InvalidTypeError, match="must be text or a pathlib"):
             CALLS[name](path)

@@ -206,15 +206,13 @@ def test_any_division_order_and_merge_tree_has_the_same_bounds(tree):
 
 @pytest.mark.parametrize("kind", ["rows", "blocks"])
 @pytest.mark.parametrize("place", [0, 2, 5])
-def test_batches_without_weight_or_rows_add_nothing(kind, place, tmp_path):
+def test_batches_without_weight_or_rows_add_nothing(kind, place):
     X, y, w = rows()
     data = X if kind == "rows" else qsdp.Blocks(X, sizes=[2, 2])
     weights = w + 0.1
     batches = [(data[a : a + 80], y[a : a + 80], weights[a : a + 80]) for a in range(0, N_ROWS, 80)]
     more = [(data[:0], y[:0], w[:0]), (data[:30], 1e6 * y[:30], np.zeros(30))]
-    found = SufficientStatistics.from_batches(
-        [*batches[:place], *more, *batches[place:]], checkpoint=tmp_path / "sums", every=1, keep=50
-    )
+    found = SufficientStatistics.from_batches([*batches[:place], *more, *batches[place:]], keep=50)
     once = SufficientStatistics.from_batches(batches, keep=50)
     assert (found.n_samples_seen_, found.total_weight_) == (N_ROWS + 30, once.total_weight_)
     assert found.kept_problem(beta=5.0) == once.kept_problem(beta=5.0)
@@ -325,36 +323,44 @@ def test_memory_mapped_arrays_in_batches(tmp_path):
 KILLED = """
 import os, sys, qsdp
 X, y = qsdp.datasets.make_planted(n=300, d=4, n_neurons=3, random_state=0)
-def stream(end):
-    for number, start in enumerate(range(0, 300, 40)):
-        if number == end:
-            os._exit(9)
-        yield X[start : start + 40], y[start : start + 40]
-qsdp.SufficientStatistics.from_batches(stream(int(sys.argv[2])), checkpoint=sys.argv[1], every=50)
+path = sys.argv[1]
+known = os.path.exists(path)
+statistics = qsdp.SufficientStatistics.load(path) if known else qsdp.SufficientStatistics()
+for number, start in enumerate(range(statistics.n_samples_seen_, 300, 40)):
+    if number == 4:
+        os._exit(9)
+    statistics.partial_fit(X[start : start + 40], y[start : start + 40])
+    if number % 2:
+        statistics.save(path)
+statistics.save(path)
 """
 
 
-def test_pass_goes_on_after_a_kill(tmp_path):
-    path = tmp_path / "checkpoint"
-    for end, known in ((4, 160), (7, 240)):
-        done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(end)], check=False)
-        assert done.returncode == 9
-        assert SufficientStatistics.load(path).n_samples_seen_ == known
-    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"]
+def test_saved_sums_outlive_the_process(tmp_path):
+    path = tmp_path / "sums"
+    for code, seen in ((9, 160), (0, 300)):
+        assert subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False).returncode == code
+        assert SufficientStatistics.load(path).n_samples_seen_ == seen
+    assert [file.name for file in tmp_path.iterdir()] == ["sums"]
     X, y = qsdp.datasets.make_planted(n=300, d=4, n_neurons=3, random_state=0)
-    # Batches of another size are the same stream.
-    statistics = SufficientStatistics.from_batches(row_batches(X, y, rows=70), checkpoint=path)
-    assert statistics.n_samples_seen_ == SufficientStatistics.load(path).n_samples_seen_ == 300
-    once = SufficientStatistics().partial_fit(X, y)
-    found, expected = (qsdp.solve_relaxation(TrainingProblem.from_statistics(s, beta=1.0)) for s in (statistics, once))
+    parts = SufficientStatistics.load(path), SufficientStatistics().partial_fit(X, y)
+    found, expected = (qsdp.solve_relaxation(TrainingProblem.from_statistics(s, beta=1.0)) for s in parts)
     assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-10)
 
 
-def test_stream_shorter_than_its_checkpoint_is_refused(tmp_path):
-    X, y, _ = rows()
-    SufficientStatistics().partial_fit(X, y).save(tmp_path / "checkpoint")
-    with pytest.raises(InvalidInputError, match="stream of the checkpoint, of at least 400 rows; got 100"):
-        SufficientStatistics.from_batches([(X[:100], y[:100])], checkpoint=tmp_path / "checkpoint")
+def test_functions_and_iterables_are_sources():
+    X, y, w = rows()
+    batches = list(row_batches(X, y, w, rows=150))
+    expected = of_parts(batches)
+    for source in (batches, iter(batches), lambda: batches, lambda: iter(batches), tuple(batches)):
+        found = SufficientStatistics.from_batches(source)
+        assert (found.n_samples_seen_, found.total_weight_) == (N_ROWS, expected.total_weight_)
+        network = qsdp.BilinearNetwork([[1, 1, -1, 1, -1, 1]], [[1, -1, 1, 1, 1, 1]], [0.3])
+        problems = [TrainingProblem.from_statistics(one, beta=5.0) for one in (found, expected)]
+        assert problems[0].objective(network) == problems[1].objective(network)
+    for wrong in (3, X, "rows.csv", None, lambda: 3):
+        with pytest.raises(InvalidTypeError, match=r"batches must be an iterable of .*; got (int|nd|str|None)"):
+            SufficientStatistics.from_batches(wrong)
 
 
 # -- rows that are kept -------------------------------------------------------------------------------------
@@ -454,13 +460,23 @@ def test_statistics_interrupted_in_a_batch_are_refused(monkeypatch):
             use()
 
 
-def test_batches_are_named_in_errors(tmp_path):
+def test_batches_are_named_in_errors():
     X, y, _ = rows()
     broken = X.copy()
     broken[250, 1] = np.nan
     with pytest.raises(InvalidInputError, match=r"batch 2, which begins at row 200: .* row 50 of this batch"):
-        SufficientStatistics.from_batches(row_batches(broken, y, rows=100), checkpoint=tmp_path / "checkpoint")
-    assert SufficientStatistics.load(tmp_path / "checkpoint").n_samples_seen_ == 200
+        SufficientStatistics.from_batches(row_batches(broken, y, rows=100))
+    cases = [
+        ((X[:, :3], y), "batch 1, which begins at row 400: X must have 6 columns, as before; got 3"),
+        ((X, np.stack([y, y], 1)), r"batch 1, .*y?.*must come with targets of shape \(n,\)"),
+        ((X, y[:-1]), "batch 1, which begins at row 400: y must have"),
+        ((X.astype(str), y), "batch 1, which begins at row 400: X must"),
+        ((X, y.astype(object)[:, None]), "batch 1, which begins at row 400: "),
+        ((None, y), "batch 1, which begins at row 400: X must"),
+    ]
+    for batch, message in cases:
+        with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
+            SufficientStatistics.from_batches([(X, y), batch])
     with pytest.raises(InvalidInputError, match="empty stream"):
         SufficientStatistics.from_batches([])
     with pytest.raises(InvalidTypeError, match=r"batch 0 must be a tuple \(X, y\)"):
@@ -481,20 +497,6 @@ def test_other_columns_are_refused():
         statistics.merge(SufficientStatistics().partial_fit(np.ones((3, 3)), np.ones(3)))
     with pytest.raises(InvalidTypeError, match="SufficientStatistics; got int"):
         statistics.merge(3)  # type: ignore[arg-type]
-
-
-def test_other_encodings_are_refused(tmp_path):
-    X, y, _ = rows()
-    one, other = (SufficientStatistics(encoding=name).partial_fit(X, y) for name in ("one", "other"))
-    one.save(tmp_path / "one")
-    loaded = SufficientStatistics.load(tmp_path / "one")
-    with pytest.raises(InvalidInputError, match=r"other must be of rows encoded as 'one', .* got 'other'"):
-        loaded.merge(other)
-    assert loaded.merge(one).n_samples_seen_ == 2 * N_ROWS
-    with pytest.raises(InvalidInputError, match="encoding must be 'one', as of the checkpoint; got None"):
-        SufficientStatistics.from_batches([(X, y)], checkpoint=tmp_path / "one")
-    with pytest.raises(InvalidTypeError, match="encoding must be text or None; got 3"):
-        SufficientStatistics(encoding=3)  # type: ignore[arg-type]
 
 
 def test_memory_is_refused_before_any_work():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import tracemalloc
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +17,9 @@ from torch_devices import DEVICE, needs_torch
 
 import qsdp
 from qsdp import Blocks, SufficientStatistics, TrainingProblem
-from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
+from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.storage import read_archive, write_archive
-from qsdp.statistics import dask_batches, row_batches, statistics_of_dask
+from qsdp.statistics import row_batches
 
 SIZES, KINDS = (3, 2, 4), ("quadratic", "linear", "quadratic")
 N_ENTRIES = 6 + 2 + 10
@@ -255,13 +253,13 @@ def test_memory_maps_are_not_copied_whole(tmp_path: Path) -> None:
     assert peak < 68e6
 
 
-def test_batches_with_a_checkpoint(tmp_path: Path) -> None:
+def test_batches(tmp_path: Path) -> None:
     blocks, y = integer_data(np.uint8, 255, n=100)
-    path = tmp_path / "statistics"
-    SufficientStatistics.from_batches(row_batches(blocks[:50], y[:50], rows=20), checkpoint=path)
-    statistics = SufficientStatistics.from_batches(row_batches(blocks, y, rows=30), checkpoint=path)
+    SufficientStatistics.from_batches(row_batches(blocks[:50], y[:50], rows=20)).save(tmp_path / "half")
+    statistics = SufficientStatistics.load(tmp_path / "half")
+    for batch in row_batches(blocks[50:], y[50:], rows=30):
+        statistics.partial_fit(*batch)
     assert integer_sums(statistics) == direct_sums(blocks, y)
-    assert integer_sums(SufficientStatistics.load(path)) == direct_sums(blocks, y)
     with pytest.raises(InvalidInputError, match="batch 1, which begins at row 30: X must have blocks of omega"):
         SufficientStatistics.from_batches([(blocks[:30], y[:30]), (Blocks(blocks.rows, SIZES, KINDS)[30:], y[30:])])
 
@@ -360,38 +358,3 @@ def test_too_little_memory_is_refused() -> None:
     blocks, y = integer_data(np.uint8, 255)
     with pytest.raises(InvalidInputError, match="max_memory must be at least 5040 for 18 packed entries"):
         SufficientStatistics(max_memory=5000).partial_fit(blocks, y)
-
-
-# -- Dask -----------------------------------------------------------------------------------------------------
-
-
-def test_dask_collections(tmp_path: Path) -> None:
-    da = pytest.importorskip("dask.array")
-    blocks, y = integer_data(np.uint8, 255, n=100)
-    made = partial(Blocks, sizes=SIZES, kinds=KINDS, omega=blocks.omega)
-    arrays = [da.from_array(part, chunks=(13, 5)) for part in (blocks.rows, y)]
-    arrays[1] = arrays[1].rechunk({1: -1})
-    statistics = statistics_of_dask(*arrays, blocks=made, checkpoint=tmp_path / "statistics", every=2)
-    assert integer_sums(statistics) == direct_sums(blocks, y)
-    assert statistics.blocks_ == SufficientStatistics.load(tmp_path / "statistics").blocks_ == blocks.layout
-    batches = list(dask_batches(*arrays, blocks=made)())
-    assert [len(X) for X, _ in batches] == [13] * 7 + [9]
-    assert batches[1][0] == blocks[13:26]
-    with pytest.raises(InvalidInputError, match=r"chunk \d of rows: rows must have 18 columns"):
-        statistics_of_dask(arrays[0][:, :5], arrays[1], blocks=made)
-    with pytest.raises(InvalidTypeError, match="blocks must be a function"):
-        statistics_of_dask(*arrays, blocks=SIZES)
-
-
-def test_dask_workers_compute_blocks_of_images() -> None:
-    da = pytest.importorskip("dask.array")
-    images, y = np.random.default_rng(0).integers(0, 9, (60, 4, 3)), np.arange(60) % 5
-    statistics = statistics_of_dask(
-        da.from_array(images, chunks=(25, 4, 3)), da.from_array(y, chunks=25), blocks=_products_of_rows
-    )
-    assert integer_sums(statistics) == direct_sums(_products_of_rows(images), y[:, None])
-
-
-def _products_of_rows(images: np.ndarray, sizes: Sequence[int] = (3, 3, 3, 3)) -> Blocks:
-    first, second = np.triu_indices(3)
-    return Blocks((images[:, :, first] * images[:, :, second]).reshape(len(images), -1), sizes)

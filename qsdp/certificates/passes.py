@@ -9,7 +9,6 @@ mixture of the dual vectors of all passes proves at least the mixture of their b
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +18,7 @@ import scipy
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS, MARGIN, ROUNDING, SAFE, UNIT
-from qsdp._utils.progress import ProgressBar, progress
+from qsdp._utils.progress import progress
 from qsdp._utils.validation import FloatArray, check_beta, check_integer, check_verbose, read_only
 from qsdp.certificates.certificate import Certificate
 from qsdp.certificates.checks import as_bilinear, check_fits
@@ -36,7 +35,7 @@ from qsdp.problem import TrainingProblem, quadratic_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.spectra import spectral_bound
 from qsdp.roundoff import gamma
-from qsdp.statistics.batches import has_weight, naming, numbered, require_rows, streams
+from qsdp.statistics.batches import add_batches, streams
 from qsdp.training_data import QuadraticModel
 
 __all__ = ["certify_stream"]
@@ -70,9 +69,10 @@ def certify_stream(
     network : BilinearNetwork or PolynomialNetwork
         Any network with the inputs, outputs, levels and activation of the relaxation's problem. A polynomial network is
         converted by `from_polynomial`.
-    batches : iterable of (X, y) or (X, y, sample_weight), or function that returns one
+    batches : iterable of (X, y) or (X, y, sample_weight), function that returns one, or tuple of Dask collections
         All rows, in batches of any size. Several passes need an iterable that can be read again, such as a list, or a
-        function that is called once for every pass.
+        function that is called once for every pass. Of a tuple (X, y) or (X, y, sample_weight) of Dask arrays or data
+        frames, one chunk at a time is brought to this process.
     relaxation : Relaxation
         Relaxation of some of the rows, with the loss, activation and levels of all rows.
     passes : int, default=1
@@ -123,7 +123,9 @@ def certify_stream(
     with progress(verbose) as stages, stages.stage("certify") as bar:
         for number, stream in enumerate(streams(batches, passes)):
             sums = RowSums(bilinear, few.loss, scores)
-            _take(sums, stream, bar, f"pass {number + 1} of {passes}" if passes > 1 else "")
+            add_batches(stream, sums.add, bar, f"pass {number + 1} of {passes}" if passes > 1 else "")
+            if not sums.n_samples:
+                raise InvalidInputError("batches must have at least one row of positive weight; got none")
             if first is None:
                 first = sums
                 ratio = sums.total_weight / few.data_fit.total_weight
@@ -162,17 +164,6 @@ def certify_stream(
 def proportional_beta(few: TrainingProblem, total_weight: float) -> float:
     """Scale the problem's beta to the total weight of all rows; the beta of statistics is unchanged."""
     return few.beta if SAMPLES not in few.weight_map.offers else few.beta * (total_weight / few.data_fit.total_weight)
-
-
-def _take(sums: RowSums, stream: Iterable[Any], bar: ProgressBar, name: str) -> None:
-    row = 0
-    for number, parts in numbered(stream):
-        with naming(f"batch {number}, which begins at row {row}"):
-            if has_weight(*parts):
-                sums.add(*parts)
-        row += len(parts[0])
-        bar.count(row, None, ", ".join(part for part in (name, f"{row:,} rows") if part))
-    require_rows(sums.n_samples)
 
 
 def _initial_scores(relaxation: Relaxation) -> Scores:

@@ -26,7 +26,8 @@ from qsdp.pricing import BoundTree
 from qsdp.relaxation.bounds import entry_size, pricing_roundings
 from qsdp.relaxation.instance import LinearInstance
 from qsdp.roundoff import gamma
-from qsdp.statistics.batches import check_finite
+from qsdp.statistics.batches import has_weight
+from qsdp.statistics.sample import check_finite
 from qsdp.training_data import counting_rows, quadratic_map
 
 __all__ = ["SCALES", "RowSums", "RowsProof", "Scores", "Totals"]
@@ -193,6 +194,8 @@ class RowSums:
         InvalidInputError, InvalidTypeError
             An argument is incompatible with the network or the loss. Labels and classes may be missing from a batch.
         """
+        if not has_weight(X, y, sample_weight):
+            return
         X, fit = self._read(X, y, sample_weight)
         step = max(1, CACHE_FLOATS // X.shape[1])
         # Overflow proves nothing, and shows as infinity or NaN.

@@ -26,7 +26,7 @@ from qsdp.estimators.classes import (
     class_scores,
     encode_classes,
 )
-from qsdp.estimators.collections import rows_here
+from qsdp.estimators.dask_fits import rows_here
 from qsdp.estimators.explanation import Explained
 from qsdp.estimators.offsets import decision_offsets
 from qsdp.estimators.parameters import CONSTRAINTS, OF_CLASSIFIERS
@@ -34,7 +34,8 @@ from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Logistic, Loss, get_loss
 from qsdp.problem import TrainingProblem
-from qsdp.statistics.collections import Rows, is_collection
+from qsdp.statistics.dask_rows import is_collection
+from qsdp.statistics.sample import Rows
 
 __all__ = ["QuantizedNetworkClassifier"]
 
@@ -214,13 +215,12 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> QuantizedNetworkClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkClassifier:
         """Fit the network to data (n, d), or images or series, and labels (n,), with sample weights (n,) >= 0 if given.
 
         Labels may be of any kind that can be sorted, such as text, numbers or the intervals of ``pandas.cut``, with at
-        least two classes among the samples with positive weight. All may be Dask collections; X may also be
-        `qsdp.RowBatches`, which come with their labels and weights. For several labels of a row, use
-        `sklearn.multioutput.MultiOutputClassifier`.
+        least two classes among the samples with positive weight. All may be Dask collections. For several
+        labels of a row, use `sklearn.multioutput.MultiOutputClassifier`.
         """
         return self._fit_to(X, y, sample_weight)
 

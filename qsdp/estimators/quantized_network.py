@@ -28,7 +28,7 @@ from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.reading_rule import as_table
 from qsdp.encoding.used_columns import columns_of_training, is_frame
 from qsdp.estimators.choices import choose_encoder
-from qsdp.estimators.collections import train_on_collections
+from qsdp.estimators.dask_fits import train_on_chunks
 from qsdp.estimators.input_encoding import (
     check_kind_of_array,
     check_targets,
@@ -51,7 +51,8 @@ from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.shortfall import warn_of_choices
-from qsdp.statistics.collections import Rows, map_rows
+from qsdp.statistics.dask_rows import map_rows
+from qsdp.statistics.sample import Rows
 
 
 class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[misc]
@@ -152,7 +153,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         """Train on the inputs and targets of the samples of positive weight, or on all chunks if these are a sample."""
         problem = options.problem(inputs, target, weights, samples.repetitions, routed.get("stands_for", 1.0))
         if "chunks" in routed:
-            return train_on_collections(self._predictor(), routed["chunks"], problem, options)
+            return train_on_chunks(self._predictor(), routed["chunks"], problem, options)
         last = self.result_.relaxation if self.warm_start and hasattr(self, "result_") else None
         return run_pipeline(problem, options, start=last, fit=routed.get("fit"))
 

@@ -12,12 +12,13 @@ from sklearn.utils import Tags
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.validation import FloatArray, RandomState, check_targets
 from qsdp.activations import PolynomialActivation
-from qsdp.estimators.collections import rows_here
+from qsdp.estimators.dask_fits import rows_here
 from qsdp.estimators.explanation import Explained
 from qsdp.estimators.parameters import CONSTRAINTS
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss, get_loss
-from qsdp.statistics.collections import Rows, is_collection
+from qsdp.statistics.dask_rows import is_collection
+from qsdp.statistics.sample import Rows
 
 __all__ = ["QuantizedNetworkRegressor"]
 
@@ -181,10 +182,10 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> QuantizedNetworkRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantizedNetworkRegressor:
         """Fit the network to data (n, d), or images or series, and targets (n,) or (n, C), with weights if given.
 
-        All may be Dask collections; X may also be `qsdp.RowBatches`, which come with their targets and weights.
+        All may be Dask collections.
         """
         return self._fit_to(X, y, sample_weight)
 

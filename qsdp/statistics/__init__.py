@@ -4,8 +4,6 @@ The rows may be in memory, in batches, or in Dask collections, which are process
 """
 
 from qsdp.statistics.batches import row_batches
-from qsdp.statistics.collections import RowBatches
-from qsdp.statistics.dask_statistics import dask_batches, statistics_of_dask
 from qsdp.statistics.sufficient import SufficientStatistics
 
-__all__ = ["RowBatches", "SufficientStatistics", "dask_batches", "row_batches", "statistics_of_dask"]
+__all__ = ["SufficientStatistics", "row_batches"]

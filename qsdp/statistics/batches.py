@@ -1,90 +1,43 @@
-"""Streams of batches: accumulation with checkpoints, and errors that name the batch."""
+"""Sources of rows in batches, which may exceed memory, and errors that name the batch."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from qsdp._utils.progress import NO_BAR, ProgressBar
-from qsdp._utils.summary import first_few
 from qsdp._utils.validation import check_integer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.statistics.dask_rows import dask_rows
+from qsdp.statistics.sample import naming
 
-__all__ = [
-    "accumulate",
-    "check_finite",
-    "has_weight",
-    "is_empty",
-    "naming",
-    "numbered",
-    "require_rows",
-    "row_batches",
-    "streams",
-]
-
-
-def accumulate(
-    statistics: Any,
-    batches: Iterable[Any],
-    checkpoint: str | os.PathLike[str] | None,
-    every: int,
-    bar: ProgressBar = NO_BAR,
-) -> None:
-    """Add a stream of batches to statistics, skipping the first rows if the statistics already contain them.
-
-    With a checkpoint, the statistics are saved after `every` rows, at the end and before an error.
-    """
-    taken = saved = statistics.n_samples_seen_
-    first = 0
-
-    def save(least: int) -> None:
-        nonlocal saved
-        if checkpoint is not None and statistics.total_weight_ and statistics.n_samples_seen_ >= saved + least:
-            statistics.save(checkpoint)
-            saved = statistics.n_samples_seen_
-
-    for number, parts in numbered(batches):
-        rows = len(parts[0])
-        known = min(rows, max(0, taken - first))
-        try:
-            with naming(f"batch {number}, which begins at row {first + known}"):
-                if known < rows:
-                    statistics.partial_fit(*(part if part is None or not known else part[known:] for part in parts))
-        except (InvalidInputError, InvalidTypeError):
-            save(1)
-            raise
-        first += rows
-        save(every)
-        bar.count(first, None, f"{first:,} rows")
-    require_rows(statistics.n_samples_seen_)
-    if first < taken:
-        raise InvalidInputError(f"batches must be the stream of the checkpoint, of at least {taken} rows; got {first}")
-    save(1)
+__all__ = ["add_batches", "has_weight", "is_empty", "row_batches", "streams"]
 
 
 def streams(batches: Any, passes: int = 1) -> Iterator[Iterable[Any]]:
-    """Yield an iterable of batches for each pass over a source: an iterable, or a function that returns one.
+    """Yield an iterable of batches for each pass over a source.
+
+    The source is an iterable, a function that returns one, or a tuple (X, y[, sample_weight]) of Dask collections.
 
     Raises
     ------
     InvalidTypeError
-        The source is neither.
+        The source is none of these.
     InvalidInputError
         It can be read only once, and several passes are requested.
     """
+    source = dask_rows(batches) or batches
     previous = None
     for _ in range(passes):
-        stream = batches() if callable(batches) else batches
+        stream = source() if callable(source) else source
         if isinstance(stream, str) or hasattr(stream, "__array__") or not isinstance(stream, Iterable):
             raise InvalidTypeError(
-                "batches must be an iterable of (X, y) or (X, y, sample_weight), or a function that returns one; got "
-                f"{type(stream).__name__}"
+                "batches must be an iterable of (X, y) or (X, y, sample_weight), a function that returns one, or a "
+                f"tuple of Dask collections; got {type(stream).__name__}"
             )
-        used_up = stream is previous or not callable(batches)
+        used_up = stream is previous or not callable(source)
         if passes > 1 and used_up and iter(stream) is stream:
             raise InvalidInputError(
                 f"batches must be readable more than once for passes={passes}: give a list, or a function that returns "
@@ -94,15 +47,31 @@ def streams(batches: Any, passes: int = 1) -> Iterator[Iterable[Any]]:
         previous = stream
 
 
-def numbered(batches: Iterable[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield the number and the two or three arrays of each batch of a stream."""
-    for number, batch in enumerate(batches):
+def add_batches(stream: Iterable[Any], add: Callable[..., object], bar: ProgressBar = NO_BAR, name: str = "") -> None:
+    """Call ``add(X, y[, sample_weight])`` for each batch of a stream; its errors name the batch and its first row.
+
+    The bar shows the number of rows, after `name`.
+
+    Raises
+    ------
+    InvalidTypeError
+        A batch is not a tuple of two or three.
+    InvalidInputError
+        There is no row.
+    """
+    row = 0
+    for number, batch in enumerate(stream):
         parts = batch if isinstance(batch, tuple) else (batch,)
         if len(parts) not in (2, 3):
             raise InvalidTypeError(
                 f"batch {number} must be a tuple (X, y) or (X, y, sample_weight); got {type(batch).__name__}"
             )
-        yield number, parts
+        with naming(f"batch {number}, which begins at row {row}"):
+            add(*parts)
+        row += len(parts[0])
+        bar.count(row, None, ", ".join(part for part in (name, f"{row:,} rows") if part))
+    if not row:
+        raise InvalidInputError("batches must have at least one row; got an empty stream")
 
 
 def is_empty(X: Any, y: Any) -> bool:
@@ -117,21 +86,6 @@ def is_empty(X: Any, y: Any) -> bool:
 def has_weight(X: Any, y: Any, sample_weight: Any = None) -> bool:
     """Whether a batch has rows whose weight is not zero."""
     return not is_empty(X, y) and (sample_weight is None or bool(np.any(np.asarray(sample_weight) != 0)))
-
-
-@contextmanager
-def naming(where: str) -> Iterator[None]:
-    """Context manager that names a batch in the messages of errors raised inside."""
-    try:
-        yield
-    except (InvalidInputError, InvalidTypeError) as error:
-        raise type(error)(f"{where}: {error}") from None
-
-
-def require_rows(n_samples: int) -> None:
-    """Raise `InvalidInputError` if a stream had no rows."""
-    if not n_samples:
-        raise InvalidInputError("batches must have at least one row; got an empty stream")
 
 
 def row_batches(X: Any, y: Any, sample_weight: Any = None, *, rows: int = 2**16) -> Iterator[tuple[Any, ...]]:
@@ -156,17 +110,3 @@ def row_batches(X: Any, y: Any, sample_weight: Any = None, *, rows: int = 2**16)
     rows = check_integer("rows", rows, minimum=1)
     for start in range(0, len(X), rows):
         yield tuple(part[start : start + rows] for part in (X, y, sample_weight) if part is not None)
-
-
-def check_finite(name: str, array: Any, *, missing: bool = False) -> None:
-    """Raise an error that lists the rows with entries that are not finite; with `missing`, NaN is allowed."""
-    try:
-        numbers = array if isinstance(array, np.ndarray) else np.asarray(array, dtype=np.float64)
-        wrong = np.isinf(numbers) if missing else ~np.isfinite(numbers)
-    except (TypeError, ValueError, OverflowError):
-        return  # Not numbers: later checks raise the error.
-    if wrong.ndim in (1, 2) and wrong.any():
-        rows = np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1))
-        shown = first_few(list(map(str, rows)))
-        allowed, found = ("finite or missing", "infinity") if missing else ("finite", "NaN or infinity")
-        raise InvalidInputError(f"{name} must be {allowed}; {found} in row {shown} of this batch, from 0")

@@ -33,7 +33,6 @@ _HEADER: Checks = {
     "feature_names": lambda value: value is None or (is_list(value) and all(map(is_text, value))),
     "keep": _is_count(0),
     "random_state": _is_count(0),
-    "encoding": lambda value: value is None or is_text(value),
     "blocks": lambda value: value is None or type(value) is dict,
     "roundings": lambda value: type(value) is float and 0.0 <= value < np.inf,
 }
@@ -73,7 +72,7 @@ def read_statistics(
     """
     _, header, arrays = read_archive(path, STATISTICS_KIND)
     try:
-        fields = checked("header", {"encoding": None, "blocks": None, **header}, _HEADER)
+        fields = checked("header", header, _HEADER)
         d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))
         if names is not None and len(names) != d:
             raise TypeError(f"{len(names)} names for {d} columns")

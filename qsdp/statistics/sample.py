@@ -1,19 +1,43 @@
-"""Rows of data and targets, and a uniform sample of the rows of a stream."""
+"""Rows of data and targets, their checks, and a uniform sample of the rows of a stream."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.summary import first_few
 from qsdp._utils.validation import FloatArray, check_sample_weight
-from qsdp.exceptions import InvalidInputError
-from qsdp.statistics.batches import check_finite
+from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
-__all__ = ["RowSample", "Rows"]
+__all__ = ["RowSample", "Rows", "check_finite", "naming"]
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Context manager that names a batch in the messages of errors raised inside."""
+    try:
+        yield
+    except (InvalidInputError, InvalidTypeError) as error:
+        raise type(error)(f"{where}: {error}") from None
+
+
+def check_finite(name: str, array: Any, *, missing: bool = False) -> None:
+    """Raise an error that lists the rows with entries that are not finite; with `missing`, NaN is allowed."""
+    try:
+        numbers = array if isinstance(array, np.ndarray) else np.asarray(array, dtype=np.float64)
+        wrong = np.isinf(numbers) if missing else ~np.isfinite(numbers)
+    except (TypeError, ValueError, OverflowError):
+        return  # Not numbers: later checks raise the error.
+    if wrong.ndim in (1, 2) and wrong.any():
+        rows = np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1))
+        shown = first_few(list(map(str, rows)))
+        allowed, found = ("finite or missing", "infinity") if missing else ("finite", "NaN or infinity")
+        raise InvalidInputError(f"{name} must be {allowed}; {found} in row {shown} of this batch, from 0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +103,6 @@ class Rows:
             weights = np.concatenate([np.ones(len(r)) if r.weights is None else r.weights for r in (self, other)])
         return Rows(X, np.concatenate([self.y, other.y]), weights)
 
-    def check_alike(self, first: Rows) -> None:
-        """Raise an error unless these rows have the same columns and targets as others."""
-        for name, own, others in (("X", self.X, first.X), ("y", self.y, first.y)):
-            if (columns := _columns(own)) != (expected := _columns(others)):
-                raise InvalidInputError(
-                    f"{name} must have the columns of the first batch, {expected:.200}; got {columns:.200}"
-                )
-
 
 class RowSample:
     """Uniform sample of a stream: the rows with the smallest random keys, so that samples of parts can be merged.
@@ -137,9 +153,3 @@ class RowSample:
         """Return the indices of the smallest finite keys, in ascending order."""
         chosen = np.argsort(keys, kind="stable")[: self.size]
         return np.sort(chosen[np.isfinite(keys[chosen])])
-
-
-def _columns(part: Any) -> str:
-    """Return the names of columns or, without names, their number."""
-    names = getattr(part, "columns", None)
-    return f"{part.shape[1:]}" if names is None else f"{list(map(str, names))!r}"

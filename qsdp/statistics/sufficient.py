@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.arrays import check_device
-from qsdp._utils.atomic_files import check_path
 from qsdp._utils.main_memory import format_bytes
 from qsdp._utils.parallel import chunks
 from qsdp._utils.progress import progress
-from qsdp._utils.stored import is_text
 from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import (
     FloatArray,
@@ -34,14 +33,15 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
-from qsdp.statistics.batches import accumulate, check_finite, is_empty
+from qsdp.statistics.batches import add_batches, is_empty, streams
+from qsdp.statistics.dask_rows import dask_rows
 from qsdp.statistics.files import read_statistics, write_statistics
 from qsdp.statistics.moments import PackedSums, monomials, n_monomials
 from qsdp.statistics.reduction import reduced_blocks, reduced_rows
-from qsdp.statistics.sample import Rows, RowSample
+from qsdp.statistics.sample import Rows, RowSample, check_finite
 from qsdp.training_data import QuadraticModel
 
-__all__ = ["SufficientStatistics", "load_or_create"]
+__all__ = ["SufficientStatistics"]
 
 
 class SufficientStatistics:
@@ -63,8 +63,6 @@ class SufficientStatistics:
         Number of rows in a uniform sample that is kept, see `kept_problem`.
     random_state : int, default=0
         Seed of the sample.
-    encoding : str, optional
-        Identifies how the rows were encoded, such as a digest of the encoder. Only equal encodings can be merged.
     device : str, optional
         Torch device for the products of rows, such as "cuda", in double precision; None means NumPy on the CPU.
         The sums are kept on the CPU, in memory and in files. The full matrix from a device takes the space
@@ -114,15 +112,11 @@ class SufficientStatistics:
         max_memory: int = 2**31,
         keep: int = 0,
         random_state: int = 0,
-        encoding: str | None = None,
         device: str | None = None,
     ) -> None:
         self.max_memory = check_integer("max_memory", max_memory, minimum=1)
         self.keep = check_integer("keep", keep, minimum=0)
         self.random_state = check_integer("random_state", random_state, minimum=0)
-        if encoding is not None and not is_text(encoding):
-            raise InvalidTypeError(f"encoding must be text or None; got {encoding!r:.60}")
-        self.encoding = encoding
         self.device = check_device(device)
         self._kept = RowSample(self.keep, self.random_state)
         self._interrupted = False
@@ -262,7 +256,7 @@ class SufficientStatistics:
         Raises
         ------
         InvalidInputError
-            The columns, blocks, outputs, encodings or numbers of kept rows differ.
+            The columns, blocks, outputs or numbers of kept rows differ.
         """
         if not isinstance(other, SufficientStatistics):
             raise InvalidTypeError(f"other must be SufficientStatistics; got {type(other).__name__}")
@@ -270,10 +264,6 @@ class SufficientStatistics:
             statistics._check_whole()
         if other.keep != self.keep:
             raise InvalidInputError(f"other must keep {self.keep} rows, as these statistics do; got {other.keep}")
-        if other.encoding != self.encoding:
-            raise InvalidInputError(
-                f"other must be of rows encoded as {self.encoding!r}, as these statistics are; got {other.encoding!r}"
-            )
         if not other.n_samples_seen_:
             return self
         if self.n_samples_seen_:
@@ -299,47 +289,60 @@ class SufficientStatistics:
     @classmethod
     def from_batches(
         cls,
-        batches: Iterable[Any],
+        batches: Any,
         *,
         max_memory: int = 2**31,
         keep: int = 0,
         random_state: int = 0,
-        encoding: str | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        every: int = 10**7,
-        verbose: bool | int = False,
         device: str | None = None,
+        verbose: bool | int = False,
     ) -> SufficientStatistics:
-        """Return the statistics of a stream of batches.
+        """Return the statistics of all rows of a source of batches.
+
+        To keep the sums of a pass that may be interrupted, call `partial_fit` for each batch, and `save` now and then.
 
         Parameters
         ----------
-        batches : iterable of (X, y) or (X, y, sample_weight)
-            Arguments of `partial_fit`. For arrays, which may be memory-mapped, see `row_batches`.
-        max_memory, keep, random_state, encoding
+        batches : iterable of (X, y) or (X, y, sample_weight), function that returns one, or tuple of Dask collections
+            Arguments of `partial_fit`. For arrays, which may be memory-mapped, see `row_batches`. A tuple (X, y) or
+            (X, y, sample_weight) of Dask arrays or data frames is summed where its chunks are stored, by Dask's
+            current scheduler, which repeats the tasks of a lost worker. One packed triangle per chunk is sent over
+            the network, and no row. Chunk lengths need not be known.
+        max_memory, keep, random_state
             As in the class.
-        checkpoint : path, optional
-            File to which the statistics are saved atomically, during the pass and at the end. If it exists, the pass
-            continues from it: the stream must be the same, and its first rows are skipped.
-        every : int, default=10**7
-            Number of rows between saves.
+        device : str, optional
+            As in the class; for Dask collections, a device of the workers.
         verbose : bool or int, default=False
             Show the number of rows so far, on standard error or in the notebook.
-        device : str, optional
-            As in the class.
 
         Raises
         ------
-        InvalidInputError
-            There is no row, or a batch is refused; the message names its number and rows. The file holds the rows
-            before it.
+        InvalidInputError, InvalidTypeError
+            There is no row, or a batch is refused; the message gives its number and first row, or the number of the
+            chunk. Dask collections do not fit together.
+        SolverError
+            The scheduler or all workers of Dask were lost.
+
+        Examples
+        --------
+        >>> import dask.array as da  # doctest: +SKIP
+        >>> X = da.random.random((10**9, 20), chunks=(10**6, 20))  # doctest: +SKIP
+        >>> SufficientStatistics.from_batches((X, X[:, 0] * X[:, 1]))  # doctest: +SKIP
+        SufficientStatistics(1,000,000,000 rows, 20 columns)
         """
-        every = check_integer("every", every, minimum=1)
-        options = {"max_memory": max_memory, "keep": keep, "random_state": random_state, "device": device}
-        statistics = load_or_create(cls, checkpoint, encoding=encoding, **options)
+        options: dict[str, Any] = {"max_memory": max_memory, "keep": keep, "random_state": random_state}
+        rows = dask_rows(batches)
+        statistics = cls(**options, device=device if rows is None else None)
         with progress(check_verbose(verbose)) as stages, stages.stage("statistics") as bar:
-            accumulate(statistics, batches, checkpoint, every, bar)
-        return statistics
+            if rows is None:
+                (stream,) = streams(batches)
+                add_batches(stream, statistics.partial_fit, bar)
+                return statistics
+            rows.check_device(device)
+            total: SufficientStatistics = rows.reduced(partial(_summed, options, device), partial(_merged, options))
+        if not total.n_samples_seen_:
+            raise InvalidInputError("X must have at least one row; got only empty chunks")
+        return total
 
     # -- use ------------------------------------------------------------------------------------------------------
 
@@ -408,7 +411,6 @@ class SufficientStatistics:
             "feature_names": self.feature_names_in_,
             "keep": self.keep,
             "random_state": self.random_state,
-            "encoding": self.encoding,
             "blocks": self.blocks_,
             "roundings": self._sums.roundings,
         }
@@ -426,7 +428,7 @@ class SufficientStatistics:
             The file is truncated, altered or foreign.
         """
         fields, basis, sums, kept = read_statistics(path)
-        stored = {name: fields[name] for name in ("keep", "random_state", "encoding")}
+        stored = {name: fields[name] for name in ("keep", "random_state")}
         statistics = cls(max_memory=max_memory, device=device, **stored)
         statistics.n_samples_seen_, statistics.total_weight_ = fields["n_samples"], fields["total_weight"]
         statistics.n_features_in_, statistics.n_outputs_ = fields["n_features"], fields["n_outputs"]
@@ -472,20 +474,16 @@ def _counting(table: FloatArray, weights: FloatArray | None) -> tuple[FloatArray
     return table[kept], weights[kept]
 
 
-def load_or_create(
-    kind: type[SufficientStatistics], checkpoint: str | os.PathLike[str] | None, **options: Any
-) -> SufficientStatistics:
-    """Return the statistics of a checkpoint, or empty statistics with these options if there is none.
+def _summed(options: dict[str, Any], device: str | None, number: int, *chunk: Any) -> SufficientStatistics:
+    """Compute the statistics of one chunk on a Dask worker, and return them in main memory."""
+    del number
+    statistics = SufficientStatistics(**options, device=device).partial_fit(*chunk)
+    # Statistics that wait to be merged must not occupy the device, and the merging worker may have none.
+    return statistics if device is None else SufficientStatistics(**options).merge(statistics)
 
-    Raises
-    ------
-    InvalidInputError
-        The checkpoint keeps a different number of rows, or its rows have a different encoding.
-    """
-    if checkpoint is None or not os.path.exists(check_path(checkpoint, "checkpoint")):
-        return kind(**options)
-    statistics = kind.load(checkpoint, max_memory=options["max_memory"], device=options.get("device"))
-    for name in ("keep", "encoding"):
-        if (stored := getattr(statistics, name)) != options.get(name):
-            raise InvalidInputError(f"{name} must be {stored!r}, as of the checkpoint; got {options.get(name)!r}")
-    return statistics
+
+def _merged(options: dict[str, Any], parts: Sequence[SufficientStatistics]) -> SufficientStatistics:
+    total = SufficientStatistics(**options)
+    for part in parts:
+        total.merge(part)
+    return total

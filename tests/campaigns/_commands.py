@@ -90,9 +90,8 @@ def _begun(name: str, folder: Path, files: Files, size: int | None = None) -> su
 
 
 def _changed(before: Files, after: Files) -> set[str]:
-    """Return the files that differ, but for those from which `qsdp fit` goes on streaming: progress that is kept."""
-    files = {file for file in after.keys() | before.keys() if not file.endswith(".checkpoint")}
-    return {file for file in files if after.get(file) != before.get(file)}
+    """Return the files that differ."""
+    return {file for file in after.keys() | before.keys() if after.get(file) != before.get(file)}
 
 
 def _check_whole(name: str, folder: Path, changed: set[str], outcome: Outcome) -> None:

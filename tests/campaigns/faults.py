@@ -122,12 +122,12 @@ _CROSS_VALIDATION = f"""\
 _PASS = """\
     import dask.array as da
     from distributed import Client, LocalCluster
-    from qsdp.statistics import statistics_of_dask
     options = dict(processes=True, threads_per_worker=1, dashboard_address=None, silence_logs=50)
     with LocalCluster(n_workers=2, **options) as cluster, Client(cluster):
         print("ready", flush=True)
         rows = da.from_array(np.tile(X, (200, 1)), chunks=(400, -1))
-        statistics = statistics_of_dask(rows, da.from_array(np.tile(y, 200), chunks=400))
+        targets = da.from_array(np.tile(y, 200), chunks=400)
+        statistics = qsdp.SufficientStatistics.from_batches((rows, targets))
     found = [np.array([statistics.n_samples_seen_, statistics.total_weight_])]"""
 _FITS = f"""\
     print("ready", flush=True)

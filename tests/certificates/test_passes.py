@@ -174,7 +174,7 @@ def test_batches_without_weight_or_rows_change_nothing() -> None:
     more = [(full.X[:0], full.y[:0], full.y[:0]), (full.X[:5], full.y[:5], np.zeros(5))]
     found = certify_stream(network, [*more, *batches[:2], *more, *batches[2:], *more], relaxation, passes=2)
     assert found == certify_stream(network, batches, relaxation, passes=2)
-    with pytest.raises(InvalidInputError, match="an empty stream"):
+    with pytest.raises(InvalidInputError, match="at least one row of positive weight; got none"):
         certify_stream(network, more, relaxation)
     with pytest.raises(
         InvalidInputError, match="batch 0, which begins at row 0: y must have no rows, as X has none; got"
@@ -187,7 +187,7 @@ def test_arguments_are_checked() -> None:
     with pytest.raises(InvalidTypeError, match=r"relaxation must be a Relaxation of some of the rows; got NoneType"):
         certify_stream(network, batches_of(full), None)
     for wrong in (3, "rows.csv", full.X, lambda: None):
-        with pytest.raises(InvalidTypeError, match=r"batches must be an iterable of .*, or a function that"):
+        with pytest.raises(InvalidTypeError, match=r"batches must be an iterable of .*, a function that returns one"):
             certify_stream(network, wrong, relaxation)
     with pytest.raises(InvalidInputError, match="passes must be an integer >= 1; got 0"):
         certify_stream(network, batches_of(full), relaxation, passes=0)

@@ -90,7 +90,7 @@ def test_a_classifier_of_frames_of_unknown_lengths(loss: str) -> None:
 
 
 def test_losses_that_need_rows_are_certified_on_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp.estimators.collections.SAMPLE", 150)
+    monkeypatch.setattr("qsdp.estimators.dask_fits.SAMPLE", 150)
     X, y = rows()
     there = QuantizedNetworkClassifier(**FAST, loss="hinge").fit(*blocks(X, np.where(y > 0.0, "a", "b")))
     inputs = there._inputs(X)
@@ -107,7 +107,7 @@ def test_losses_that_need_rows_are_certified_on_all(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("largest", [2, 64], ids=["rows kept", "statistics"])
 def test_polish_and_resample_need_no_other_rows(largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qsdp.refinement._choice._LARGEST", largest)
-    monkeypatch.setattr("qsdp.estimators.collections.SAMPLE", 200)
+    monkeypatch.setattr("qsdp.estimators.dask_fits.SAMPLE", 200)
     X, y = rows()
     options = {**FAST, "refine": "polish", "beta": "auto"}
     there = QuantizedNetworkRegressor(**options).fit(*blocks(X, y))
@@ -124,7 +124,7 @@ def test_polish_and_resample_need_no_other_rows(largest: int, monkeypatch: pytes
 
 
 def test_rows_of_a_sample_count_by_their_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp.estimators.collections.SAMPLE", 150)
+    monkeypatch.setattr("qsdp.estimators.dask_fits.SAMPLE", 150)
     X, y = rows()
     counts = np.random.default_rng(1).integers(1, 4, N_ROWS).astype(float)
     for weights in ([counts], []):
@@ -166,7 +166,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def test_labels_that_the_sample_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp.estimators.collections.SAMPLE", 20)
+    monkeypatch.setattr("qsdp.estimators.dask_fits.SAMPLE", 20)
     X, y = rows()
     label = np.where(y > 0.0, "yes", "no").astype(object)
     label[300] = "rare"

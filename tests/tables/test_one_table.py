@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -95,12 +94,6 @@ def dask_of(table: pd.DataFrame) -> tuple[Any, ...]:
     return tuple(dd.from_pandas(part, npartitions=3) for part in (rows.drop(columns="label"), rows["label"]))
 
 
-def batches_of(table: pd.DataFrame, *lengths: int) -> tuple[Any, ...]:
-    cuts = np.cumsum([0, *lengths])
-    parts = [table.iloc[start:end] for start, end in pairwise(cuts)]
-    return (qsdp.RowBatches(lambda: ((part.drop(columns="label"), part["label"]) for part in parts)),)
-
-
 @pytest.mark.parametrize("encoding", ["auto", "standard", "both"])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_predictions_are_equal_from_everywhere(tables: dict[str, pd.DataFrame], loss: str, encoding: str) -> None:
@@ -140,12 +133,7 @@ def test_rows_that_are_elsewhere_give_the_same(tables: dict[str, pd.DataFrame], 
     frame, text = tables["frame"], tables["csv"]
     here = classifier(loss, encoding).fit(frame.drop(columns="label"), frame["label"])
     problem = here.result_.problem
-    for arguments in (
-        dask_of(frame),
-        batches_of(frame, N_ROWS),
-        batches_of(tables["parquet"], 1, 0, 159),
-        batches_of(text, 50, 50, 60),
-    ):
+    for arguments in map(dask_of, (frame, tables["parquet"], text)):
         there = classifier(loss, encoding).fit(*arguments)
         assert there.encoder_.encoding_ == here.encoder_.encoding_
         for X in (frame, text):

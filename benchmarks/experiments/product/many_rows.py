@@ -154,13 +154,11 @@ def by_dask(workers: int, rows: int, part: int) -> Measured:
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
-    from qsdp.statistics import statistics_of_dask
-
     frame = dd.read_parquet(parquet_files(Planted(rows, COLUMNS, "squared", BATCH // part)))
     X, y = frame[[name for name in frame.columns if name != "y"]], frame["y"]
     options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
-        found, clock = timed(lambda: statistics_of_dask(X, y), time.monotonic)
+        found, clock = timed(lambda: qsdp.SufficientStatistics.from_batches((X, y)), time.monotonic)
         resident = max(client.run(peak).values()) / 2**20
     return {**described(found, clock), "workers": workers, "resident_mib_of_workers": resident, **trained(found)}
 
@@ -252,8 +250,8 @@ def claims(records: Records) -> list[Claim]:
 
 #: Bandwidth that predictions assume (1 Gbit/s, in bytes), and how many triangles one Dask task merges.
 BANDWIDTH, FAN = 125e6, 8
-#: The job that is predicted: rows, machines, rows per block, and blocks between checkpoints.
-FAR, MACHINES, BLOCK, EVERY = 10**10, 100, 10**5, 6400
+#: The job that is predicted: rows, machines, and rows per block.
+FAR, MACHINES, BLOCK = 10**10, 100, 10**5
 
 
 def side(d: float) -> float:
@@ -282,13 +280,12 @@ def rates(report: Mapping[str, Measured]) -> dict[str, Any]:
 
 
 def predicted(model: Mapping[str, Any], rows: int, d: int, machines: int = 1) -> dict[str, float]:
-    """Return the parts of the time of a job, in seconds, with one block per task and `EVERY` between checkpoints."""
+    """Return the parts of the time of a job, in seconds, with one block per task."""
     blocks, q = -(-rows // BLOCK), side(d)
-    group, entries = min(EVERY, blocks), q * (q + 1) / 2
-    waves = -(-group // machines) * machines / group
-    levels = int(np.ceil(np.log(group) / np.log(FAN)))
+    entries, waves = q * (q + 1) / 2, -(-blocks // machines) * machines / blocks
+    levels = int(np.ceil(np.log(blocks) / np.log(FAN)))
     # Every block's triangle is merged once, on some machine; the last levels of the tree run one after another.
-    sent = 0.0 if machines == 1 else blocks / machines + -(-blocks // group) * levels * FAN
+    sent = 0.0 if machines == 1 else blocks / machines + levels * FAN
     return {
         "products": waves * rows / machines * float(model["row"] @ [q**2, q]),
         "reading": rows * d * model["number"] / machines,

@@ -1,9 +1,9 @@
-"""Data that do not fit into memory: batches, and chunks of Dask collections, processed where they are stored."""
+"""Rows of Dask collections: chunks are read, encoded, sampled and summed where they are stored."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from qsdp._utils.arrays import check_device
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, MissingPackageError, QSDPError, SolverError
-from qsdp.statistics.batches import naming, numbered
-from qsdp.statistics.sample import Rows, RowSample
+from qsdp.statistics.sample import Rows, RowSample, naming
 
-__all__ = ["RowBatches", "RowChunks", "Rows", "is_collection", "map_rows"]
+__all__ = ["DaskRows", "dask_rows", "is_collection", "map_rows"]
 
 #: Number of results that one task merges. It waits for all of them and holds two at a time.
 _FAN = 8
@@ -26,79 +25,21 @@ def is_collection(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(value, "to_delayed")
 
 
-class RowBatches:
-    """Rows that arrive in batches and may exceed memory, as the data of an estimator's `fit`.
-
-    Encoding, beta and what else needs rows are learned from a uniform sample. With a squared loss, the network is
-    trained on statistics of all rows; with other losses, on the sample, and certified by passes over all rows.
-
-    Parameters
-    ----------
-    batches : callable
-        Returns an iterator over batches ``(X, y)`` or ``(X, y, sample_weight)``, arrays or data frames. It is called
-        once for every pass, and must give the same rows every time.
-    checkpoint : path-like, optional
-        File to which statistics are saved during their pass, with a digest of the encoding in its name; a repeated fit
-        continues from it, with the same rows in the same order. It is not deleted.
-
-    Examples
-    --------
-    >>> import numpy as np, qsdp
-    >>> rng = np.random.default_rng(0)
-    >>> parts = [rng.standard_normal((500, 3)) for _ in range(4)]
-    >>> rows = qsdp.RowBatches(lambda: ((X, X[:, 0] * X[:, 1]) for X in parts))
-    >>> model = qsdp.QuantizedNetworkRegressor(random_state=0).fit(rows)
-    >>> round(model.score(parts[0], parts[0][:, 0] * parts[0][:, 1]), 1)
-    1.0
-    """
-
-    def __init__(
-        self,
-        batches: Callable[[], Iterable[tuple[Any, ...]]],
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        if not callable(batches):
-            raise InvalidTypeError(
-                "batches must be a function that returns an iterator over (X, y) or (X, y, sample_weight), called once "
-                f"for every pass; got {type(batches).__name__}"
-            )
-        self._batches, self.checkpoint = batches, checkpoint
-        self._has_passed = False
-
-    def stream(self, work: Callable[..., tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """Yield ``work(number, X, y[, sample_weight])`` of batch after batch; empty results are skipped."""
-        empty = True
-        for number, batch in numbered(self._batches()):
-            empty = False
-            parts = _named(work, number, *batch, what="batch")
-            if len(parts[0]):
-                yield parts
-        if empty and self._has_passed:
-            raise InvalidInputError(
-                "batches must return a new iterator whenever it is called, once for every pass; got no batch after the "
-                "first pass, so its iterator was used up"
-            )
-        self._has_passed = self._has_passed or not empty
-
-    def sample(self, size: int, seed: int, *, missing: bool) -> tuple[Rows, int]:
-        """Return a uniform sample of the rows of positive weight, and the number of all such rows, in one pass."""
-        found = RowSample(size, seed)
-
-        def checked(number: int, *batch: Any) -> tuple[Any, ...]:
-            rows = Rows.of(*batch, missing=missing)
-            if len(rows) and found.rows is not None:
-                rows.check_alike(found.rows)
-            found.add(rows, [number])
-            return (rows,)
-
-        for _ in self.stream(checked):
-            pass
-        return _checked_sample(found)
+def dask_rows(source: Any) -> DaskRows | None:
+    """Return the rows of a tuple (X, y) or (X, y, sample_weight) of Dask collections; None for other sources."""
+    if isinstance(source, DaskRows):
+        return source
+    if not (isinstance(source, tuple) and source and is_collection(source[0])):
+        return None
+    if len(source) not in (2, 3):
+        raise InvalidTypeError(
+            f"batches must be (X, y) or (X, y, sample_weight) for Dask collections; got a tuple of {len(source)}"
+        )
+    return DaskRows(*source)
 
 
-class RowChunks:
-    """Chunks of rows of Dask collections.
+class DaskRows:
+    """Rows of Dask collections; as an iterable, the batches of their chunks, of which one at a time is transferred.
 
     Parameters
     ----------
@@ -124,9 +65,19 @@ class RowChunks:
                     "made from columns of a data frame may have other chunks: pass data frames and series)"
                 )
         self._chunks = list(zip(*columns.values(), strict=True))
+        self._function: Callable[..., tuple[Any, ...]] | None = None
 
-    def __len__(self) -> int:
-        return len(self._chunks)
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for task in self._tasks(_parts):
+            parts = _computed(task)
+            if len(parts[0]):
+                yield parts
+
+    def map(self, function: Callable[..., tuple[Any, ...]]) -> DaskRows:
+        """Return the rows that a function of a chunk's (X, y[, sample_weight]) returns; it runs on the workers."""
+        mapped = copy(self)
+        mapped._function = function
+        return mapped
 
     def check_device(self, device: object) -> None:
         """Check the argument `device` on a worker, before any work.
@@ -137,24 +88,10 @@ class RowChunks:
             As in `SufficientStatistics`.
         """
         if device is not None:
-            _computed(_delayed()(check_device)(device), "")
+            _computed(_delayed()(check_device)(device))
 
-    def lengths(self, kept: str = "") -> list[int]:
-        """Return the number of rows of each chunk; `kept` is as in `reduced`."""
-        delayed = _delayed()
-        lengths: list[int] = _computed(delayed(list)([delayed(len)(chunk[0]) for chunk in self._chunks]), kept)
-        return lengths
-
-    def reduced(
-        self,
-        work: Callable[..., Any],
-        merge: Callable[[Sequence[Any]], Any],
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        kept: str = "",
-    ) -> Any:
-        """Merge the results of ``work(number, X, y[, sample_weight])`` on some chunks in a tree of tasks.
+    def reduced(self, work: Callable[..., Any], merge: Callable[[Sequence[Any]], Any]) -> Any:
+        """Merge the results of ``work(number, X, y[, sample_weight])`` on all chunks in a tree of tasks.
 
         Parameters
         ----------
@@ -162,29 +99,16 @@ class RowChunks:
             Function of a chunk. If it raises an invalid-input error of this package, the message gets the chunk number.
         merge : callable
             Function of a list of results, which it must not modify, as tasks may be repeated.
-        start, stop : int
-            First chunk, and the chunk after the last one.
-        kept : str
-            Text about earlier work, appended to the error message if Dask stops.
 
         Raises
         ------
         SolverError
             The scheduler or all workers were lost.
         """
-        delayed = _delayed()
-        some = enumerate(self._chunks[start:stop], start)
-        layer = [delayed(_named)(work, number, *chunk) for number, chunk in some]
+        layer = self._tasks(work)
         while len(layer) > 1:
-            layer = [delayed(merge)(layer[k : k + _FAN]) for k in range(0, len(layer), _FAN)]
-        return _computed(layer[0], kept)
-
-    def stream(self, work: Callable[..., tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """Yield the result of `work` chunk by chunk; only one is transferred at a time, and empty ones are skipped."""
-        for number, chunk in enumerate(self._chunks):
-            parts = _computed(_delayed()(_named)(work, number, *chunk), "")
-            if len(parts[0]):
-                yield parts
+            layer = [_delayed()(merge)(layer[k : k + _FAN]) for k in range(0, len(layer), _FAN)]
+        return _computed(layer[0])
 
     def sample(self, size: int, seed: int, *, missing: bool) -> tuple[Rows, int]:
         """Return a uniform sample of the rows of positive weight, in order, and the number of all such rows.
@@ -200,13 +124,14 @@ class RowChunks:
         InvalidInputError
             There is no such row, or a chunk has other numbers that are not finite. The message then names the chunk.
         """
-        return _checked_sample(self.reduced(partial(_sampled, size, seed, missing), _merged_samples))
+        found = self.reduced(partial(_sampled, size, seed, missing), _merged_samples)
+        if found.rows is None or not found.seen:
+            raise InvalidInputError("X must have at least one row of positive weight; got none")
+        return found.rows, found.seen
 
-
-def _checked_sample(found: RowSample) -> tuple[Rows, int]:
-    if found.rows is None or not found.seen:
-        raise InvalidInputError("X must have at least one row of positive weight; got none")
-    return found.rows, found.seen
+    def _tasks(self, work: Callable[..., Any]) -> list[Any]:
+        applied = _delayed()(_applied)
+        return [applied(number, self._function, work, *chunk) for number, chunk in enumerate(self._chunks)]
 
 
 def map_rows(function: Callable[[Any], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike, *row_shape: int) -> Any:
@@ -270,20 +195,27 @@ def _row_chunks(name: str, collection: Any) -> list[Any]:
     return list(collection.to_delayed().ravel())
 
 
-def _named(work: Callable[..., Any], number: int, *chunk: Any, what: str = "chunk") -> Any:
-    """Apply `work` to a chunk, adding the chunk number to the messages of errors; it may run on a Dask worker."""
-    with naming(f"{what} {number} of rows"):
-        return work(number, *chunk)
+def _applied(
+    number: int, function: Callable[..., tuple[Any, ...]] | None, work: Callable[..., Any], *chunk: Any
+) -> Any:
+    """Apply functions to a chunk on a Dask worker, adding the chunk number to the messages of errors."""
+    with naming(f"chunk {number} of rows"):
+        return work(number, *(chunk if function is None or not len(chunk[0]) else function(*chunk)))
 
 
-def _computed(value: Any, kept: str) -> Any:
+def _parts(number: int, *chunk: Any) -> tuple[Any, ...]:
+    del number
+    return chunk
+
+
+def _computed(value: Any) -> Any:
     try:
         return value.compute()
     except QSDPError:
         raise
     except Exception as error:  # Dask raises many kinds of errors if the cluster is lost
         reason = str(error).split("\n", 1)[0] or "no reason given"
-        raise SolverError(f"Dask stopped with {type(error).__name__}: {reason}{kept}") from error
+        raise SolverError(f"Dask stopped with {type(error).__name__}: {reason}") from error
 
 
 def _sampled(size: int, seed: int, missing: bool, number: int, X: Any, y: Any, sample_weight: Any = None) -> RowSample:
