@@ -2,6 +2,7 @@
 
 import os
 import time
+from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
@@ -122,6 +123,21 @@ def test_asymmetry_of_rounding_is_allowed_for():
     bound = qsdp.grothendieck_bound(M)
     check(bound, block(M))
     assert np.array_equal(bound.z[:12], bound.z[12:])  # two blocks
+
+
+def test_bounds_of_nearly_symmetric_matrices_are_not_below_the_maximum():
+    # The bound of the symmetric part is tight at u != v, where the antisymmetric part adds all of its sum.
+    for asymmetry in (1e-15, 3e-14, 1.1e-13):
+        M = np.array([[2.0, asymmetry], [-asymmetry, -2.0]])
+        exact = [[Fraction(entry) for entry in row] for row in M.tolist()]
+        largest = max(
+            sum(exact[i][j] * u[i] * v[j] for i in range(2) for j in range(2))
+            for u in product([-1, 1], repeat=2)
+            for v in product([-1, 1], repeat=2)
+        )
+        bound = qsdp.grothendieck_bound(M)
+        assert np.array_equal(bound.z[:2], bound.z[2:])  # two blocks
+        assert largest <= Fraction(bound.upper_bound) <= largest + Fraction(1, 10**13)
 
 
 def test_only_the_symmetric_part_counts():

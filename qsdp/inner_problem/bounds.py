@@ -296,8 +296,8 @@ class _Reduced:
         # The symmetric part was rounded. It is all of a quadratic form, but not of a bilinear one.
         allowance = EPS * np.abs(half).sum(axis=1)
         if paired:
-            rest = 0.5 * np.abs(matrix - half).sum(axis=1)
-            allowance += (1.0 + EPS) * rest
+            # Half of z belongs to u, whose rows of the embedded matrix hold half of the rest; the same is true of v.
+            allowance += (1.0 + EPS) * np.abs(matrix - half).sum(axis=1)
         return cls(*supported(half, paired=paired), diagonal, allowance)
 
     def restored(self, found: DualPair) -> tuple[FloatArray, FloatArray]:

@@ -53,7 +53,8 @@ def shift_bound(B: FloatArray, z: FloatArray) -> float:
     A[np.diag_indices(len(A))] += z
     shift = semidefinite_shift(A)
     # The sums, and differences on the diagonal, are rounded.
-    return float(z.sum() + shift.sum()) + 2.0 * EPS * len(z) * float(np.abs(z).sum() + np.abs(B.diagonal()).sum())
+    size = float(np.abs(z).sum() + shift.sum() + np.abs(B.diagonal()).sum())
+    return float(z.sum() + shift.sum()) + 2.0 * EPS * len(z) * size
 
 
 def root_shift(M: FloatArray) -> FloatArray:

@@ -72,6 +72,10 @@ class OddCuts:
         """Compute the weighted sums of ``a a'`` and of ``c c'``, stacked in shape (2, N, N)."""
         return np.stack([(self.a.T * weights) @ self.a, (self.c.T * weights) @ self.c])
 
+    def row_sums(self, weights: FloatArray) -> FloatArray:
+        """Compute the sums of the magnitudes of all terms in the rows of `matrices`, of shape (2, N)."""
+        return np.stack([(weights * sides.sum(axis=1)) @ sides for sides in (np.abs(self.a), np.abs(self.c))])
+
     def keys(self) -> list[bytes]:
         """Compute a hashable key for each inequality; the equivalent vectors b, -b and their mirrors share a key."""
         return [row.tobytes() for row in np.hstack([_oriented(self.a), _oriented(self.c)]).astype(np.int8)]

@@ -228,8 +228,9 @@ def cut_bound(
     dual[:, diagonal, diagonal] += z
     if not np.all(np.isfinite(dual)):
         return None
-    # The weighted sums of cuts are rounded, too; row sums of both halves bound them.
-    rounding = gamma(len(weights) + 8) * (np.abs(dual).sum(axis=2).max(axis=0) + np.abs(z).max())
+    # The weighted sums of cuts are rounded, too, and may cancel; row sums of all of their terms bound the effect.
+    sizes = np.abs(M).sum(axis=1) + cuts.row_sums(weights).max(axis=0) + np.abs(z).max()
+    rounding = gamma(len(weights) + 8) * sizes
     z = z + np.maximum(*(semidefinite_shift(half) for half in dual)) + rounding
     tau = float(z.sum() - weights.sum()) + float(entry_rounding(instance.map, nu)[0])
     scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
