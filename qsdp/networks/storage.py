@@ -121,32 +121,27 @@ def bits_of_integers(numbers: npt.NDArray[Any], width: int) -> npt.NDArray[np.ui
     return bits
 
 
-def pack_levels(
-    weights: npt.NDArray[np.int8], largest: int, *, step: int = 2, lifted: bool = False
-) -> npt.NDArray[np.uint8]:
-    """Pack weights -M, -M + step, ..., M of shape (m, D) into the minimum number of bits each, a row per neuron.
+def pack_levels(weights: npt.NDArray[np.int8], largest: int, *, step: int = 2) -> npt.NDArray[np.uint8]:
+    """Pack weights -M, -M + step, ..., M of shape (m, d) into the minimum number of bits each, a row per neuron.
 
-    The most significant bit comes first, and rows are padded with zeros to whole bytes. The last weight of a lifted
-    neuron takes one bit.
+    The most significant bit comes first, and rows are padded with zeros to whole bytes.
     """
-    main = weights[:, : weights.shape[1] - lifted]
-    bits = bits_of_integers((main.astype(np.int16) + largest) // step, (2 * largest // step).bit_length())
-    return np.packbits(np.hstack([bits.reshape(len(bits), -1), weights[:, main.shape[1] :] > 0]), axis=1)
+    bits = bits_of_integers((weights.astype(np.int16) + largest) // step, (2 * largest // step).bit_length())
+    return np.packbits(bits.reshape(len(bits), -1), axis=1)
 
 
 def unpack_levels(
-    packed: npt.NDArray[Any], shape: tuple[int, int], largest: int, *, step: int = 2, lifted: bool = False
+    packed: npt.NDArray[Any], shape: tuple[int, int], largest: int, *, step: int = 2
 ) -> npt.NDArray[np.int8]:
-    """Invert `pack_levels`; `shape` does not include the lifted entry."""
+    """Invert `pack_levels`."""
     (m, d), most = shape, 2 * largest // step
     width = most.bit_length()
-    bits = _unpacked(packed, m, d * width + lifted)
+    bits = _unpacked(packed, m, d * width)
     powers = (1 << np.arange(width)[::-1]).astype(np.uint8)
-    numbers = bits[:, : d * width].reshape(m, d, width) @ powers
+    numbers = bits.reshape(m, d, width) @ powers
     if np.any(numbers > most):
         raise StorageError(f"packed weights have values beyond the {most + 1} allowed")
-    signs = 2 * bits[:, d * width :].astype(np.int8) - 1
-    return np.hstack([(step * numbers.astype(np.int16) - largest).astype(np.int8), signs], dtype=np.int8)
+    return (step * numbers.astype(np.int16) - largest).astype(np.int8)
 
 
 def _unpacked(packed: npt.NDArray[Any], m: int, used: int) -> npt.NDArray[np.uint8]:

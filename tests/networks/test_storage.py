@@ -225,9 +225,8 @@ def test_padding_bits_and_shapes_of_packed_numbers(largest: int, step: int) -> N
                 unpack_levels(wrong, (2, d), largest, step=step)
 
 
-@pytest.mark.parametrize("lifted", [False, True])
 @pytest.mark.parametrize("levels", range(2, 129))
-def test_packing_of_levels(levels: int, lifted: bool) -> None:
+def test_packing_of_levels(levels: int) -> None:
     rng = np.random.default_rng(levels)
     M, width = levels - 1, width_of(levels)
     for m, d in ((1, 1), (3, 7), (2, 8)):
@@ -235,32 +234,26 @@ def test_packing_of_levels(levels: int, lifted: bool) -> None:
         numbers[-1, -1], numbers[0, 0] = 0, M
         weights = 2 * numbers - M
         texts = ["".join(f"{n:0{width}b}" for n in row) for row in numbers.tolist()]
-        if lifted:
-            signs = 2 * rng.integers(0, 2, size=(m, 1)) - 1
-            weights = np.hstack([weights, signs])
-            texts = [text + ("1" if sign > 0 else "0") for text, sign in zip(texts, signs[:, 0], strict=True)]
-        packed = pack_levels(weights.astype(np.int8), M, lifted=lifted)
+        packed = pack_levels(weights.astype(np.int8), M)
         assert packed.dtype == np.uint8
         assert packed.tolist() == as_bytes(texts)
-        unpacked = unpack_levels(packed, (m, d), M, lifted=lifted)
+        unpacked = unpack_levels(packed, (m, d), M)
         assert unpacked.dtype == np.int8
         np.testing.assert_array_equal(unpacked, weights)
-        used = d * width + lifted
-        if used % 8:
+        if d * width % 8:
             damaged = packed.copy()
             damaged[-1, -1] |= 1
             with pytest.raises(StorageError, match="beyond their last one"):
-                unpack_levels(damaged, (m, d), M, lifted=lifted)
+                unpack_levels(damaged, (m, d), M)
 
 
 @pytest.mark.parametrize("shape", [(10**12, 5), (3, 10**12), (2**62, 2**62), (3, 10**30), (10**30, 10**30)], ids=str)
 @pytest.mark.parametrize("largest", [1, 2, 127])
 def test_hostile_shapes_are_refused_before_anything_is_allocated(shape: tuple[int, int], largest: int) -> None:
     packed = np.zeros((3, 1), np.uint8)
-    for lifted in (False, True):
-        for step in (1, 2):
-            with pytest.raises(StorageError, match="do not hold"):
-                unpack_levels(packed, shape, largest, step=step, lifted=lifted)
+    for step in (1, 2):
+        with pytest.raises(StorageError, match="do not hold"):
+            unpack_levels(packed, shape, largest, step=step)
 
 
 @pytest.mark.parametrize(
@@ -280,8 +273,6 @@ def test_bits_that_do_not_fit_are_refused(bits: np.ndarray, n_columns: int) -> N
     m = bits.shape[0] if bits.ndim else 1
     with pytest.raises(StorageError):
         unpack_levels(bits, (m, n_columns), 1)
-    with pytest.raises(StorageError):
-        unpack_levels(bits, (m, n_columns - 1), 1, lifted=True)
 
 
 def test_paths_as_text_and_as_path(tmp_path: Path) -> None:
