@@ -201,7 +201,7 @@ def entry_rounding(data: DataMap, nu: FloatArray) -> FloatArray:
     r"""Bound the effect of rounding in each matrix :math:`M_\nu` on :math:`u^T M_\nu v` for sign vectors u and v.
 
     An entry of M has an error of at most ``(n + 16) eps sum |nu_i| |X_i|``, and a pricing value at most their sum. For
-    statistics, the result includes what their own rounding can change, see `FactorRounding`.
+    statistics, the result includes what their own rounding can change, see `SumRounding`.
     """
     # Sixteen covers any order of the products, and what the stand-alone checker allows for.
     rounding = EPS * (data.n_rows + 16) * entry_size(data, nu)

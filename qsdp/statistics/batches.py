@@ -38,7 +38,7 @@ def streams(batches: Any, passes: int = 1) -> Iterator[Iterable[Any]]:
                 f"tuple of Dask collections; got {type(stream).__name__}"
             )
         used_up = stream is previous or not callable(source)
-        if passes > 1 and used_up and iter(stream) is stream:
+        if passes > 1 and used_up and isinstance(stream, Iterator):
             raise InvalidInputError(
                 f"batches must be readable more than once for passes={passes}: give a list, or a function that returns "
                 f"a new stream for each pass; got {type(stream).__name__}"

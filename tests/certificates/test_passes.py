@@ -135,6 +135,19 @@ def test_the_same_rows_are_asked_for() -> None:
             certify_stream(network, source, relaxation, passes=2)
 
 
+def test_a_source_is_opened_once_a_pass() -> None:
+    full, relaxation, network = case("squared")
+    opened = []
+
+    class Source:
+        def __iter__(self) -> Iterator[tuple[Any, ...]]:
+            opened.append(self)
+            return iter(batches_of(full))
+
+    certify_stream(network, Source(), relaxation, passes=2)
+    assert len(opened) == 2
+
+
 def altered(change: Callable[[np.ndarray, np.ndarray], tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     full, _, _ = case("logistic")
     yield full.X[:20], full.y[:20]
