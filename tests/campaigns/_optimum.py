@@ -50,7 +50,7 @@ def _best(problem: qsdp.TrainingProblem, F: np.ndarray, weight: Any) -> tuple[fl
 def network_value(problem: qsdp.TrainingProblem, network: qsdp.BilinearNetwork) -> tuple[float, float, float]:
     """Return the objective of a network, from the definition, what it errs by at most, and what floats would."""
     U, V = network.U, network.V
-    if isinstance(network, qsdp.BilinearNetwork):
+    if network.blocks is not None:
         F, weight = features_of_blocks(problem, U, V, network.block)
     else:
         F, weight = _features(problem, U.astype(float), V.astype(float)), _price(problem)

@@ -543,7 +543,7 @@ def _used(read: Any) -> Any:
 
         # The columns of the table, under the names that the file gives them.
         return read.predict(pd.DataFrame([[0.5, "u"], [None, "w"]], columns=read.feature_names_in_))
-    if isinstance(read, qsdp.BilinearNetwork):
+    if isinstance(read, qsdp.BilinearNetwork) and read.blocks is not None:
         rows = np.ones((2, read.n_inputs))
         return read.predict(qsdp.Blocks(rows, read.sizes, read.kinds))
     return read.predict(np.ones((2, read.n_inputs)))
