@@ -388,9 +388,12 @@ def _on_blocks(
     if U.shape[1] != layout.side or V.shape != U.shape:
         raise InvalidInputError(f"U and V must have shapes (m, {layout.side}); got {U.shape} and {V.shape}")
     m, R = len(U), layout.n_blocks
-    numbers = check_numbers("block", np.zeros(m) if block is None and R == 1 else block, "(m,)")
+    wanted = f"block must have {m} numbers from 0 to {R - 1}, one for each neuron"
+    if block is None and R > 1:
+        raise InvalidInputError(f"{wanted}; got None")
+    numbers = check_numbers("block", np.zeros(m) if block is None else block, "(m,)")
     if numbers.shape != (m,) or np.any((numbers < 0) | (numbers >= R) | (numbers != np.rint(numbers))):
-        raise InvalidInputError(f"block must have {m} numbers from 0 to {R - 1}, one for each neuron")
+        raise InvalidInputError(wanted)
     block = read_only(numbers.astype(np.intp))
     for name, weights, inside in zip(("U", "V"), (U, V), _signed(layout, block), strict=True):
         if not np.array_equal(np.abs(weights), inside):
