@@ -33,14 +33,14 @@ from qsdp.relaxation import Relaxation
 from qsdp.sampling import check_memory_of_neurons, sample_network
 from qsdp.shaping import SignCovariance
 
-__all__ = ["Drawing", "check_memory_of_network", "refined", "timed_stage"]
+__all__ = ["WidthSearch", "check_memory_of_network", "refined", "timed_stage"]
 
 #: Number of sweeps of a polish between decisions whether to continue it.
 _TRIED_SWEEPS = 8
 
 
 @dataclass
-class Drawing:
+class WidthSearch:
     """Sampling and refinement (except "exact") of networks.
 
     Attributes

@@ -20,7 +20,7 @@ from qsdp.choosing.neurons import ENOUGH
 from qsdp.choosing.regression import RidgeFit
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.bilinear import is_cheap
-from qsdp.drawing import Drawing, check_memory_of_network, timed_stage
+from qsdp.drawing import WidthSearch, check_memory_of_network, timed_stage
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
@@ -395,7 +395,7 @@ def sample_from(
                 covariance = _shaped(relaxation, options)
         choice = choice or BetaChoice(problem.beta)
         known = choice.loss_of(relaxation), min(ENOUGH, choice.resolution)
-        sampling = Drawing(relaxation, covariance, options, rng, timings, kept, *known)
+        sampling = WidthSearch(relaxation, covariance, options, rng, timings, kept, *known)
         try:
             with options.refining():
                 network = sampling.network()

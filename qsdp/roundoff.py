@@ -23,7 +23,7 @@ Error terms are also computed in floating point and multiplied by 1.01, which fa
    :math:`\sum_i |\nu_i| |\mathcal{X}_i|`.
 3. *The scale*: if :math:`\bar\tau` is the largest such bound plus r, every :math:`s \le \beta D / \bar\tau` makes
    :math:`s \nu` feasible. Errors of matrices count twice, so that a check with its own rounding agrees.
-4. *The dual value* (`rounded_down`): each loss says how many roundings its terms have (`Loss.guarded_values`), and
+4. *The dual value* (`rounded_down`): each loss says how many roundings its terms have (`Loss.verified_values`), and
    tests the domain of the conjugate exactly. The sum is rounded once. No less is allowed for than in a check.
 
 **Sums in place of samples.** A squared loss depends on columns of the samples, the forms :math:`F_i` and the targets y,

@@ -357,7 +357,7 @@ def proven_bound(
     fit = problem.data_fit
     # Overflow proves nothing, and shows as infinity or NaN.
     with np.errstate(all="ignore"):
-        inside = fit.admissible(nu)
+        inside = fit.verified_multiplier(nu)
         relative = _relative_uppers(problem, inside, np.abs(inside - nu), trees, uppers)
         fits = fit.parts
         columns = (np.split(array, len(fits), axis=-1) for array in (inside, relative))

@@ -19,7 +19,7 @@ from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.rows import Cells, DistinctRows
 
-__all__ = ["Functions", "LeftOut", "RidgeFit", "left_out_fit", "moderate"]
+__all__ = ["Functions", "LeftOut", "RidgeFit", "left_out_fit", "normalised"]
 
 #: Maximum number of distinct rows that are left out, maximum number of distinct rows that train, and maximum dimension
 #: of the functions: enough to detect gains of a few per mille, in a second per encoding.
@@ -98,7 +98,7 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
     return best if few is left_out else left_out.best(left_out.data(problem, best.scale), best.scale)
 
 
-def moderate(rows: DataMap) -> DataMap:
+def normalised(rows: DataMap) -> DataMap:
     """Return the map in units of its size, since the regression squares inner products: fourth powers of the data."""
     rows = rows.in_units_of_rows()
     return rows.scaled(1.0 / power_of_two(rows.mean_size()))
@@ -114,7 +114,7 @@ class Functions:
     Parameters
     ----------
     rows : DataMap
-        See `moderate`.
+        See `normalised`.
     most : int
     """
 
@@ -278,8 +278,8 @@ class LeftOut:
         )
 
     def data(self, problem: TrainingProblem, scale: float) -> DataMap:
-        """Return the `moderate` map of the distinct rows; inputs that are columns are multiplied by `scale`."""
-        rows = moderate(problem.weight_map.take(self.samples))
+        """Return the `normalised` map of the distinct rows; inputs that are columns are multiplied by `scale`."""
+        rows = normalised(problem.weight_map.take(self.samples))
         return rows.of_scaled_data(scale) if COLUMNS in rows.offers else rows
 
     def best(self, rows: DataMap, scale: float = 1.0) -> RidgeFit:
@@ -288,7 +288,7 @@ class LeftOut:
         Parameters
         ----------
         rows : DataMap
-            `moderate` map of the distinct rows.
+            `normalised` map of the distinct rows.
         scale : float
             Factor by which the inputs of `rows` were multiplied.
         """

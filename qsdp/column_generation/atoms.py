@@ -84,7 +84,7 @@ class Atoms:
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Atoms(*(np.concatenate(pair) for pair in pairs))
 
-    def unknown(self, known: set[bytes]) -> Atoms:
+    def drop_duplicates(self, known: set[bytes]) -> Atoms:
         """Select the atoms whose keys are not in `known`, without duplicates, and add their keys to `known`."""
         fresh = []
         for j, key in enumerate(self.keys()):

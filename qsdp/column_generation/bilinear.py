@@ -20,7 +20,7 @@ from qsdp.certificates.proof import scaled_tree
 from qsdp.column_generation._packed_program import PackedProgram, suits_packed
 from qsdp.column_generation._row_program import SharedSums
 from qsdp.column_generation.atoms import Atoms
-from qsdp.column_generation.floor import Floor, Stored
+from qsdp.column_generation.floor import RelaxationBound, Stored
 from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Master
 from qsdp.networks import BilinearNetwork
@@ -32,7 +32,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
 from qsdp.shaping import BlockCovariances, shape_covariance
 
-__all__ = ["Known", "Part", "bilinear_part", "is_cheap", "network_of", "share_sums"]
+__all__ = ["Part", "WarmStart", "bilinear_part", "is_cheap", "network_of", "share_sums"]
 
 #: Number of inputs, and logarithm of the number of sign vectors of all matrices, up to which every round is priced
 #: exactly; from 22 to 28 inputs it does not matter, with 30 a proof takes twice as long.
@@ -63,7 +63,7 @@ def _hardest(problem: TrainingProblem) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class WarmStart:
     """What is known of all outputs before the first round: a relaxation, a network, and a certificate."""
 
     relaxation: Relaxation | None = None
@@ -87,7 +87,7 @@ class Part:
 def bilinear_part(
     problem: TrainingProblem,
     k: int | None,
-    known: Known,
+    known: WarmStart,
     tol: float,
     rng: np.random.Generator,
     report: Callable[[Round], None],
@@ -106,7 +106,7 @@ def bilinear_part(
         z = relaxation.bound.z[instance.matrices_of(mine)]
         dual = instance_bound(instance, [relaxation.bound.nu[:, mine]], [z])
     stored = None if known.certificate is None else Stored.of(known.certificate, instance, mine)
-    floor = Floor(instance, dual, rng, stored)
+    floor = RelaxationBound(instance, dual, rng, stored)
     floor.exhausted |= _hardest(problem) <= _ENUMERATED
     pricing = _BilinearPricing(problem, rng, tol, None if dual is None else dual.z, floor)
     seeds: list[Any] = [known.network] if known.network is not None else []
@@ -147,7 +147,7 @@ def _part(
     atoms: Atoms,
     weights: FloatArray,
     outcome: Outcome,
-    floor: Floor,
+    floor: RelaxationBound,
     pricing: _BilinearPricing,
     master: Master,
 ) -> Part:
@@ -202,7 +202,7 @@ class _BilinearPricing:
         rng: np.random.Generator,
         tol: float,
         shifts: FloatArray | None,
-        floor: Floor,
+        floor: RelaxationBound,
     ) -> None:
         self.problem, self.rng, self.tol, self.shifts = problem, rng, tol, shifts
         self.floor, self.oracle, self.layout = floor, BilinearOracle(problem.size), problem.blocks

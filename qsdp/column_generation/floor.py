@@ -16,7 +16,7 @@ from qsdp.relaxation import DualBound
 from qsdp.relaxation.cuts import CuttingPlanes
 from qsdp.relaxation.instance import Instance
 
-__all__ = ["Floor", "Stored"]
+__all__ = ["RelaxationBound", "Stored"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Stored:
         return cls(value, nu, trees, instance.dual_radius, certificate.bound_type == "exact")
 
 
-class Floor:
+class RelaxationBound:
     """Best lower bound of an instance so far that does not come from the rounds.
 
     Parameters

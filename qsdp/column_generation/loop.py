@@ -137,7 +137,7 @@ class _Rounds:
         least, since, proven = np.inf, 0, False
         while since < HALVINGS:
             master.solve(accuracy)
-            unpulled: Any = master.pull() if since and proven else None
+            unpulled: Any = master.smooth_dual() if since and proven else None
             found = self._price()
             proven = bool(np.isfinite(found.upper))
             # This would be the gap if no pricing value exceeded those found; a heuristic search alone proves nothing.
@@ -151,7 +151,7 @@ class _Rounds:
             added = master.add(found.atoms)
             if not added and unpulled is not None:
                 # The stabilised vector violates no constraint and gives a better bound; the original may violate some.
-                master.release(unpulled)
+                master.undo_smoothing(unpulled)
                 added = master.add(self._price().atoms)
                 if self.gap <= self._tol:
                     return "optimal"
@@ -179,7 +179,7 @@ class _Rounds:
             candidate = self.master.proof(found.upper)
             if self.proof is None or candidate.value > self.proof.value:
                 self.proof, self.priced = candidate, found
-                self.master.centre_on(candidate)
+                self.master.set_centre(candidate)
         self._end_round()
         return found
 

@@ -57,7 +57,7 @@ class Master:
         self.atoms, self.weights = Atoms.of(empty, empty), np.zeros(0)
         self.objective = instance.fit.value_at_zero
         self._known: set[bytes] = set()
-        #: The dual vector of the last solution or of `pull`, and the centre of `pull`.
+        #: The dual vector of the last solution or of `smooth_dual`, and the centre of `smooth_dual`.
         self._dual: Any = self.program.zero_dual
         self._centre: Any = self._dual
 
@@ -73,7 +73,7 @@ class Master:
 
     @property
     def nu(self) -> FloatArray:
-        """Dual vector (n, C) of the last solution or of `pull`, in units of the instance."""
+        """Dual vector (n, C) of the last solution or of `smooth_dual`, in units of the instance."""
         return self.program.lifted(self._dual)
 
     def matrices(self) -> FloatArray:
@@ -82,7 +82,7 @@ class Master:
 
     def add(self, atoms: Atoms) -> int:
         """Add the atoms that are not present yet, and return their number."""
-        atoms = atoms.unknown(self._known)
+        atoms = atoms.drop_duplicates(self._known)
         self.program.add(atoms)
         self.atoms = self.atoms + atoms
         self.weights = np.concatenate([self.weights, np.zeros(len(atoms))])
@@ -124,18 +124,18 @@ class Master:
         """Compute the best bound that the dual vector proves if no pricing value exceeds `upper`."""
         return self.program.proof(self._dual, upper)
 
-    def centre_on(self, best: DualProof) -> None:
-        """Set the stability centre of `pull` to the dual vector of a proof."""
+    def set_centre(self, best: DualProof) -> None:
+        """Set the stability centre of `smooth_dual` to the dual vector of a proof."""
         self._centre = best.dual
 
-    def pull(self) -> Any:
-        """Stabilise: move the dual vector halfway towards the centre; return the old one for `release`."""
+    def smooth_dual(self) -> Any:
+        """Stabilise: move the dual vector halfway towards the centre; return the old one for `undo_smoothing`."""
         before = self._dual
         self._dual = self.program.mean(self._dual, self._centre)
         return before
 
-    def release(self, before: Any) -> None:
-        """Undo `pull`."""
+    def undo_smoothing(self, before: Any) -> None:
+        """Undo `smooth_dual`."""
         self._dual = before
 
     def support(self, tol: float = NEGLIGIBLE) -> tuple[Atoms, FloatArray]:

@@ -17,7 +17,7 @@ from qsdp.certificates import certificate_of, check_fits, check_relaxation
 from qsdp.column_generation._packed_program import suits_packed
 from qsdp.column_generation._row_program import SharedSums
 from qsdp.column_generation.atoms import Atoms
-from qsdp.column_generation.bilinear import Known, Part, bilinear_part, is_cheap, network_of, share_sums
+from qsdp.column_generation.bilinear import Part, WarmStart, bilinear_part, is_cheap, network_of, share_sums
 from qsdp.column_generation.loop import Round
 from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
@@ -173,20 +173,20 @@ def _known(
     problem: TrainingProblem,
     relaxation: Relaxation | None,
     start: BilinearNetwork | ColumnGenerationResult | None,
-) -> Known:
+) -> WarmStart:
     """Gather what a call is given; the certificate of a result for another beta is computed anew for this one."""
     if not isinstance(start, ColumnGenerationResult):
-        return Known(relaxation, start)
+        return WarmStart(relaxation, start)
     certificate = start.certificate
     if start.problem != problem:
         proof: Any = certificate.proof
         uppers = [Instance.of(start.problem).dual_radius] * len(proof.trees)
         certificate = certificate_of(problem, start.network, proof.nu, proof.trees, certificate.bound_type, uppers)
-    return Known(relaxation, start.network, certificate)
+    return WarmStart(relaxation, start.network, certificate)
 
 
 def _joined(
-    problem: TrainingProblem, parts: Sequence[Part], known: Known, history: list[Round], tol: float
+    problem: TrainingProblem, parts: Sequence[Part], known: WarmStart, history: list[Round], tol: float
 ) -> ColumnGenerationResult:
     """Build the result of all parts; network and proof are those from before if these are better."""
     atoms = parts[0].atoms if len(parts) == 1 else Atoms.of_outputs([part.atoms for part in parts])

@@ -16,7 +16,15 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import SECOND, SMALL
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
-from qsdp.choosing.regression import LEAST_ROWS, MOST_FUNCTIONS, MOST_TRAINED, LeftOut, RidgeFit, left_out_fit, moderate
+from qsdp.choosing.regression import (
+    LEAST_ROWS,
+    MOST_FUNCTIONS,
+    MOST_TRAINED,
+    LeftOut,
+    RidgeFit,
+    left_out_fit,
+    normalised,
+)
 from qsdp.encoding import Encoding, EncodingRule, TableEncoder
 from qsdp.encoding.fitting import FEW
 from qsdp.encoding.scales import NO_GAIN, scaled_to_rows
@@ -306,7 +314,7 @@ def _fewest_of_all_rows(problem: TrainingProblem, n_inputs: int, candidates: lis
 
     def tried(inputs: IntArray) -> tuple[IntArray, FloatArray]:
         columns = np.hstack([X[:, inputs], X[:, n_inputs:]])
-        return inputs, left_out.best(moderate(quadratic_map(columns, problem.activation))).errors
+        return inputs, left_out.best(normalised(quadratic_map(columns, problem.activation))).errors
 
     found = [(everything, fit.errors), tried(candidates[0])]
     others = candidates[1:-1]

@@ -84,7 +84,7 @@ class Loss(abc.ABC):
     Each algorithm declares the attributes of a loss that it needs. Certificates, operator splitting, conic solvers,
     sampling and polishing work with `values`, `gradient`, `conjugates`, `project_dual`, `prox`, `expression` and
     `rescaled`. Low-rank and interior-point solvers and the second layer also need `curvature`. A `PiecewiseQuadratic`
-    loss has all of these. A loss that defines `guarded_values` has bounds that are proven for any rounding; the
+    loss has all of these. A loss that defines `verified_values` has bounds that are proven for any rounding; the
     default relies on the stated accuracy of `conjugates`.
 
     Attributes
@@ -224,7 +224,9 @@ class Loss(abc.ABC):
 
     # -- rounding ------------------------------------------------------------------------------------------
 
-    def admissible(self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
+    def verified_multiplier(
+        self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
+    ) -> FloatArray:
         r"""Return a nearby multiplier for which the exact :math:`-\nu / w` is in the conjugate's domain.
 
         Notes
@@ -243,7 +245,7 @@ class Loss(abc.ABC):
         kept = self.project_dual(farther, target) == farther
         return np.where(kept, multiplier, np.nextafter(-weight * inside, 0.0))
 
-    def guarded_values(
+    def verified_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, int, float] | None:
         r"""Return terms whose sum is :math:`-\sum_i w_i \ell^*(-\nu_i / w_i)`, and bounds on their errors.

@@ -29,7 +29,7 @@ def check_loss(loss: Loss, *, n_samples: int = 200, random_state: RandomState = 
     Bounds and certificates are valid only if `conjugates` is the conjugate of `values`. A loss that passes is convex
     and at least zero, its gradient is a subgradient, values and conjugates satisfy the Fenchel-Young inequality with
     equality at the gradient, `prox` solves its optimality condition, `curvature` is the derivative of the gradient,
-    `guarded_values` are minus the conjugates, and `expression` and `rescaled` are the same loss, as far as random
+    `verified_values` are minus the conjugates, and `expression` and `rescaled` are the same loss, as far as random
     predictions and targets can tell.
 
     Parameters
@@ -136,18 +136,18 @@ def _check_curvature(loss: Loss, t: FloatArray, y: FloatArray, direction: FloatA
 def _check_guarded_values(loss: Loss, dual: FloatArray, y: FloatArray, require: _Require) -> None:
     for weight in (None, np.full((len(y), 1) if loss.coupled else len(y), 2.5)):
         factor = 1.0 if weight is None else 2.5
-        nu = loss.admissible(-factor * dual, y, weight)
-        guarded = loss.guarded_values(nu, y, weight)
-        require(guarded is not None, "guarded_values refuse what admissible returns")
+        nu = loss.verified_multiplier(-factor * dual, y, weight)
+        guarded = loss.verified_values(nu, y, weight)
+        require(guarded is not None, "verified_values refuse what verified_multiplier returns")
         assert guarded is not None
         expected = -factor * loss.conjugates(dual, y)
         terms = guarded[0]
         if terms.shape != expected.shape:
             terms = terms.sum(axis=1) if loss.coupled else np.reshape(terms, (-1, len(y))).sum(axis=0)
-        require(_close(terms, expected), "guarded_values are not minus the conjugates, times the weights")
+        require(_close(terms, expected), "verified_values are not minus the conjugates, times the weights")
     if loss.bounded_dual:
         outside = np.full_like(dual, 2.0 * loss.lipschitz)
-        require(loss.guarded_values(outside, y) is None, "guarded_values are finite outside the conjugate's domain")
+        require(loss.verified_values(outside, y) is None, "verified_values are finite outside the conjugate's domain")
 
 
 def _check_other_forms(loss: Loss, t: FloatArray, y: FloatArray, weights: FloatArray, require: _Require) -> None:

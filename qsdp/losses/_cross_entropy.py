@@ -130,7 +130,9 @@ class CrossEntropy(ClassLoss):
         distance = float(rel_entr(inside, np.maximum(p, LEAST_CURVATURE)).sum())
         return Linearization(target - p, secant_slope(own, p), distance)
 
-    def admissible(self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
+    def verified_multiplier(
+        self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
+    ) -> FloatArray:
         """Make the entry for a sample's class minus the sum of the others, up to rounding.
 
         The entries for the other classes are at most 0, and their sum is no less than minus the weight.
@@ -145,7 +147,7 @@ class CrossEntropy(ClassLoss):
         others *= np.where(own < 0.0, (1.0 - 4.0 * EPS) * w[:, 0] / excess, 1.0)[:, None]
         return np.where(target == 1.0, -np.array([math.fsum(row) for row in others])[:, None], others)
 
-    def guarded_values(
+    def verified_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, int, float] | None:
         r"""Return the entropies of p, with the entry of each sample's class replaced by minus the sum of the others.

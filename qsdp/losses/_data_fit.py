@@ -183,7 +183,7 @@ class DataFit:
         It is minus infinity outside the domain, which is tested exactly. Sums use `math.fsum`, which rounds once. No
         less is allowed for than in the stand-alone checker, so that it confirms the bound.
         """
-        guarded = self.loss.guarded_values(nu, self.target, self.factors)
+        guarded = self.loss.verified_values(nu, self.target, self.factors)
         # Reject numbers that would overflow; they do not occur for real data.
         if guarded is None or not np.abs(guarded[0]).sum() < 1e300:
             return -math.inf
@@ -200,10 +200,10 @@ class DataFit:
         projected: FloatArray = -self.factors * self.loss.project_dual(-nu / self.factors, self.target)
         return projected
 
-    def admissible(self, nu: FloatArray) -> FloatArray:
+    def verified_multiplier(self, nu: FloatArray) -> FloatArray:
         """Return a multiplier near `nu` that `verified_dual_value` accepts, up to the row sums of coupled losses."""
         # Adding zero removes negative zeros, so that equal proofs are equal bytes.
-        return self.loss.admissible(np.asarray(nu, dtype=np.float64), self.target, self.factors) + 0.0
+        return self.loss.verified_multiplier(np.asarray(nu, dtype=np.float64), self.target, self.factors) + 0.0
 
     def row_defects(self, nu: FloatArray) -> FloatArray:
         """Bound the deviation of `nu` from an exactly feasible vector, shape (n,); see `Loss.row_defects`."""

@@ -121,7 +121,7 @@ class Logistic(ClassLoss):
         """Bound relative curvatures by `shrinkage` at the reach."""
         return shrinkage(reach)
 
-    def guarded_values(
+    def verified_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, int, float] | None:
         r"""Return the entropies of ``p = y nu / w`` and ``1 - p``.

@@ -117,11 +117,13 @@ class PiecewiseQuadratic(Loss):
         inside = (residual - reach >= c * np.asarray(low)) & (residual + reach <= c * np.asarray(high))
         return np.where(inside, 1.0 / c, 0.0)
 
-    def admissible(self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
+    def verified_multiplier(
+        self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
+    ) -> FloatArray:
         """Clip the multiplier to the interval times the weight, rounded towards zero."""
         return np.clip(multiplier, *self._ends(target, weight))
 
-    def guarded_values(
+    def verified_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, int, float] | None:
         r"""Return the terms :math:`\nu y` and :math:`-\nu\, c \nu / (2 w)`, unsummed because they may cancel.

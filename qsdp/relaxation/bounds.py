@@ -27,10 +27,10 @@ __all__ = [
     "best_step",
     "entry_rounding",
     "entry_size",
-    "feasible_scale",
     "instance_bound",
     "largest_scale",
     "pricing_roundings",
+    "verified_scale",
 ]
 
 #: Floors added to the weights z, relative to their mean, from rounding errors to what hardly matters; each loosens the
@@ -125,7 +125,7 @@ def instance_bound(
         ]
         uppers = [math.nextafter(math.fsum(z), math.inf) for z in proofs]
         scale = best_scale(instance.fit, nu, largest_scale(instance, nu, uppers))
-        scale = feasible_scale(instance, nu, uppers, scale)
+        scale = verified_scale(instance, nu, uppers, scale)
         value = instance.guarded_dual_value(scale * nu)
         if value > best.value:
             best = DualBound(value, scale * nu, np.stack([scale * z for z in proofs]))
@@ -178,7 +178,7 @@ def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
     return roundings
 
 
-def feasible_scale(
+def verified_scale(
     instance: LinearInstance, nu: FloatArray, uppers: Sequence[float] | FloatArray, scale: float
 ) -> float:
     r"""Reduce `scale` until that multiple of `nu` is feasible in floating point; return 0 if no scale works.

@@ -149,7 +149,7 @@ class Incumbent:
         return self._settings.tol
 
     @property
-    def watched(self) -> bool:
+    def has_callback(self) -> bool:
         """Whether a callback is to receive intermediate states."""
         return self._settings.callback is not None
 

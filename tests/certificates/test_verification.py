@@ -155,7 +155,7 @@ def test_the_conjugate_is_rounded_down_and_not_far(loss: str, seed: int, exponen
     for weights in (None, w, rng.uniform(0.1, 3.0, len(problem.targets))):
         fit = fit_of(problem.loss, problem.targets, weights)
         factors = 1.0 if fit.factors is None else fit.factors
-        nu = fit.admissible(factors * -dual)
+        nu = fit.verified_multiplier(factors * -dual)
         found, true = fit.verified_dual_value(nu), true_value(fit, nu)
         assert Fraction(found) <= true
         size = np.sum(np.abs(nu * fit.target) + np.square(nu) / factors + factors)
@@ -189,13 +189,13 @@ def test_admissible_multipliers_are_in_the_domain(loss: Any, seed: int, size: in
         limit * ends * problem.targets,
         limit * fit.factors * ends * rng.choice([-1.0, 1.0], problem.targets.shape),
     ):
-        admitted = fit.admissible(nu)
+        admitted = fit.verified_multiplier(nu)
         if fit.loss.coupled and not fit.verified_dual_value(admitted) > -math.inf:
             admitted *= 1.0 - 2.0**-40
-        assert fit.loss.guarded_values(admitted, fit.target, fit.factors) is not None
+        assert fit.loss.verified_values(admitted, fit.target, fit.factors) is not None
         true_value(fit, admitted)
         if not fit.loss.coupled:
-            again = fit.admissible(admitted)
+            again = fit.verified_multiplier(admitted)
             assert np.all(np.abs(again - admitted) <= 2 * UNIT * np.abs(admitted))
 
 
@@ -235,7 +235,7 @@ def test_a_probability_next_to_one_is_allowed_for() -> None:
 class Plain(Logistic):
     """The logistic loss without terms of proven errors."""
 
-    guarded_values = Loss.guarded_values
+    verified_values = Loss.verified_values
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -245,7 +245,7 @@ def test_a_loss_without_guarded_values_has_an_allowance(seed: int) -> None:
     w = None if seed % 2 else rng.uniform(0.1, 3.0, len(problem.targets))
     fit, proven = (DataFit(loss, problem.targets, w) for loss in (Plain(), Logistic()))
     factors = 1.0 if w is None else w[:, None]
-    nu = fit.admissible(factors * problem.targets * rng.random(problem.targets.shape))
+    nu = fit.verified_multiplier(factors * problem.targets * rng.random(problem.targets.shape))
     value = fit.verified_dual_value(nu)
     assert Fraction(value) <= true_value(proven, nu)
     assert value >= proven.verified_dual_value(nu) - 1e-13 * np.sum(np.broadcast_to(factors, nu.shape))

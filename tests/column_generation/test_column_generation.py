@@ -27,7 +27,7 @@ from qsdp._utils import deadline
 from qsdp.certificates import certificate_of
 from qsdp.certificates.proof import proven_bound
 from qsdp.column_generation import ColumnGenerationResult, column_generation
-from qsdp.column_generation.floor import Floor
+from qsdp.column_generation.floor import RelaxationBound
 from qsdp.column_generation.loop import Round
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import SCALAR_LOSSES
@@ -498,10 +498,10 @@ def test_no_cutting_planes_without_time() -> None:
     problem = random_problem(1, 6, 40, beta=0.1)
     dual = solve_relaxation(problem).bound
     with deadline.within(0.0):
-        floor = Floor(Instance.of(problem), dual, np.random.default_rng(0))
+        floor = RelaxationBound(Instance.of(problem), dual, np.random.default_rng(0))
         assert not floor.improve()
     assert floor.value == dual.value
-    assert Floor(Instance.of(problem), dual, np.random.default_rng(0)).improve()
+    assert RelaxationBound(Instance.of(problem), dual, np.random.default_rng(0)).improve()
 
 
 @pytest.mark.parametrize("rounds", [1, 3])

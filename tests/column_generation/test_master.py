@@ -387,7 +387,7 @@ def test_the_dual_vector_is_pulled_to_that_of_a_proof_and_released(n: int) -> No
 
     master.solve(1e-9)
     own, best = master.nu, master.proof(largest())
-    master.centre_on(best)
+    master.set_centre(best)
     before = master.pull()
     centre = master.program.lifted(best.dual)
     assert master.nu == pytest.approx(0.5 * (centre + own), rel=1e-9, abs=1e-12 * np.abs(own).max())

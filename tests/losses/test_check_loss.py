@@ -50,9 +50,9 @@ WRONG = {
     "weighted sum of values": spoilt(expression=lambda self, t, y, w=1.0: Absolute.expression(self, t, y)),
     "expression is not convex": spoilt(expression=lambda self, t, y, w=1.0: -Absolute.expression(self, t, y, w)),
     "curvature is not": spoilt(has_curvature=True, curvature=lambda self, t, y: Curvature(np.ones_like(t))),
-    "guarded_values are not minus": spoilt(guarded_values=lambda self, nu, y, w=None: (2.0 * nu * y, 1, 0.0)),
-    "guarded_values refuse": spoilt(guarded_values=lambda self, nu, y, w=None: None),
-    "guarded_values are finite outside": spoilt(guarded_values=lambda self, nu, y, w=None: (nu * y, 1, 0.0)),
+    "verified_values are not minus": spoilt(verified_values=lambda self, nu, y, w=None: (2.0 * nu * y, 1, 0.0)),
+    "verified_values refuse": spoilt(verified_values=lambda self, nu, y, w=None: None),
+    "verified_values are finite outside": spoilt(verified_values=lambda self, nu, y, w=None: (nu * y, 1, 0.0)),
     "rescaled is another": spoilt(rescaled=lambda self, c: (self, c * c)),
 }
 

@@ -381,7 +381,7 @@ def test_auto_turns_to_splitting_where_the_other_method_stalls():
     X, y = data(12, 4, "squared")
     problem = qsdp.TrainingProblem(X * [1e-6, 1.0, 1e3, 1e6], y, beta=0.1)
     # Terms of 1e12 cancel in the dual matrix: the solver ends at a gap of 1.5 percent, and the allowance of the bound
-    # for the rounding of these terms, there and where the bound is checked (`feasible_scale`), adds 3.6.
+    # for the rounding of these terms, there and where the bound is checked (`verified_scale`), adds 3.6.
     with pytest.warns(
         qsdp.QSDPWarning,
         match=r"lower bound is valid: the columns of X differ in scale by a factor of \d+",

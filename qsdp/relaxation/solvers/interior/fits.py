@@ -49,7 +49,7 @@ class Fit(ABC):
     n_pairs = 0
 
     #: Multiple of the tolerance above which an expected gap is not certified, except for callbacks and time limits.
-    doubt = 10.0
+    certify_below = 10.0
 
     def __init__(self, nu: FloatArray) -> None:
         self.nu = nu
@@ -109,7 +109,7 @@ class SquaredFit(Fit):
     """Squared loss of one output, whose optimality condition is linear."""
 
     #: The gap matches the expected gap; from 1.5 to 10 it does not matter.
-    doubt = 2.0
+    certify_below = 2.0
 
     def __init__(self, fit: DataFit, nu: FloatArray) -> None:
         super().__init__(nu)

@@ -77,7 +77,7 @@ def follow(
 
     def certify(*, always: bool) -> bool:
         """Offer the iterate if `always` or if its expected gap is small; return whether the dual vector was offered."""
-        enough = np.inf if always else fit.doubt * incumbent.tol
+        enough = np.inf if always else fit.certify_below * incumbent.tol
         if expected() > enough:
             return False
         incumbent.offer_point(state.Y[:, 0], state.Y[:, 1])
@@ -89,7 +89,7 @@ def follow(
 
     try:
         while True:
-            certified = certify(always=incumbent.watched)
+            certified = certify(always=incumbent.has_callback)
             reason = incumbent.stop(iteration)
             if reason is not None:
                 return reason
