@@ -13,7 +13,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
-from qsdp._utils.options import Options, choice, option
+from qsdp._utils.option_fields import Options, choice, option
 from qsdp._utils.tuning import FIRST_TRY
 from qsdp._utils.validation import (
     FloatArray,

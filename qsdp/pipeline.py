@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils import deadline
-from qsdp._utils.options import documented
+from qsdp._utils.option_fields import documented
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_random_state, warn
@@ -19,7 +19,7 @@ from qsdp.choosing.beta import BetaChoice
 from qsdp.choosing.neurons import ENOUGH
 from qsdp.choosing.regression import RidgeFit
 from qsdp.column_generation import ColumnGenerationResult, column_generation
-from qsdp.column_generation.bilinear import is_cheap
+from qsdp.column_generation.generator import is_cheap
 from qsdp.drawing import WidthSearch, check_memory_of_network, timed_stage
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss

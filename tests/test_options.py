@@ -15,7 +15,7 @@ import typer
 from sklearn.base import clone
 
 import qsdp
-from qsdp._utils.options import Options, documented, option
+from qsdp._utils.option_fields import Options, documented, option
 from qsdp._utils.validation import check_integer
 from qsdp.cli._flags import ARGUMENTS
 from qsdp.encoding import TableEncoder
@@ -100,7 +100,7 @@ def test_estimators_have_defaults_of_their_own() -> None:
 @pytest.mark.parametrize("command", ["fit", "demo"])
 def test_flags_of_the_command_line_agree(command: str) -> None:
     defaults = {**defaults_of(qsdp.QuantizedNetworkClassifier), "n_jobs": 1, "random_state": 0}
-    function = getattr(importlib.import_module(f"qsdp.cli._{command}"), command)
+    function = getattr(importlib.import_module(f"qsdp.cli._{command}_command"), command)
     parameters, hints = inspect.signature(function).parameters, typing.get_type_hints(function, include_extras=True)
     found = set()
     for name, declared in TrainingOptions.declared().items():

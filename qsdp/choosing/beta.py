@@ -14,8 +14,8 @@ from qsdp._utils.validation import FloatArray
 from qsdp.choosing.regression import LEAST_ROWS, LeftOut, RidgeFit, left_out_fit
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.problem import TrainingProblem
+from qsdp.relaxation.distinct_rows import DistinctRows
 from qsdp.relaxation.largest_beta import useful_beta_max
-from qsdp.relaxation.rows import DistinctRows
 from qsdp.relaxation.solution import Relaxation
 
 __all__ = ["BetaChoice", "LeftOutOutputs", "choose_beta"]

@@ -17,7 +17,7 @@ from qsdp.encoding.binning import without_outliers
 from qsdp.lifting import power_of_two
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.rows import Cells, DistinctRows
+from qsdp.relaxation.distinct_rows import Cells, DistinctRows
 
 __all__ = ["Functions", "LeftOut", "RidgeFit", "left_out_fit", "normalised"]
 

@@ -78,7 +78,7 @@ class Group(_PlainFlags, TyperGroup):
             close = get_close_matches(cmd_name, COMMANDS, n=1)
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
         command = typer.Typer(**SETTINGS)
-        command.command(cmd_name, cls=Command)(getattr(import_module(f"qsdp.cli._{cmd_name}"), cmd_name))
+        command.command(cmd_name, cls=Command)(getattr(import_module(f"qsdp.cli._{cmd_name}_command"), cmd_name))
         return get_command(command)
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:

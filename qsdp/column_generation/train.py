@@ -17,7 +17,7 @@ from qsdp.certificates import certificate_of, check_fits, check_relaxation
 from qsdp.column_generation._packed_program import suits_packed
 from qsdp.column_generation._row_program import SharedSums
 from qsdp.column_generation.atoms import Atoms
-from qsdp.column_generation.bilinear import Part, WarmStart, bilinear_part, is_cheap, network_of, share_sums
+from qsdp.column_generation.generator import Part, WarmStart, bilinear_part, is_cheap, network_of, share_sums
 from qsdp.column_generation.loop import Round
 from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status

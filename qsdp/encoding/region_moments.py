@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.options import StoredArguments
+from qsdp._utils.option_fields import StoredArguments
 from qsdp._utils.parallel import CACHE_FLOATS, chunks
 from qsdp._utils.stored import is_list, is_positive
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_unmasked

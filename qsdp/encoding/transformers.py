@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from qsdp._utils.options import StoredArguments
+from qsdp._utils.option_fields import StoredArguments
 from qsdp._utils.stored import are_texts
 from qsdp._utils.validation import check_choice, check_sample_weight, errors_of, warn
 from qsdp.encoding.expressions import Expression

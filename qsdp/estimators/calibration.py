@@ -18,7 +18,7 @@ from qsdp.estimators.held_out import held_out_predictions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.options import REFINEMENT_TIME
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.rows import numbers_of_rows
+from qsdp.relaxation.distinct_rows import numbers_of_rows
 
 __all__ = ["Calibration"]
 

@@ -41,7 +41,7 @@ from qsdp.estimators.thresholds import (
     with_thresholds,
 )
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.rows import DistinctRows
+from qsdp.relaxation.distinct_rows import DistinctRows
 from qsdp.training_data import quadratic_map
 
 __all__ = ["choose_encoder"]

@@ -10,7 +10,7 @@ from qsdp._utils import deadline
 from qsdp._utils.tuning import ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.rows import Cells, DistinctRows
+from qsdp.relaxation.distinct_rows import Cells, DistinctRows
 from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solve import solve_with
 

@@ -18,7 +18,7 @@ from qsdp.encoding.binning import Distribution
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import MOST_BITS, thresholds_of
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.rows import DistinctRows
+from qsdp.relaxation.distinct_rows import DistinctRows
 
 __all__ = [
     "FEWEST",

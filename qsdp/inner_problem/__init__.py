@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qsdp.inner_problem.bounds import (
+from qsdp.inner_problem.sign_bounds import (
     InnerBound,
     dominating_weights,
     grothendieck_bound,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from qsdp._utils.validation import check_choice
 from qsdp.exceptions import InvalidTypeError
-from qsdp.losses._base import ClassLoss, Curvature, Linearization, Loss
 from qsdp.losses._checking import check_loss
 from qsdp.losses._cross_entropy import CrossEntropy
 from qsdp.losses._data_fit import DataFit
 from qsdp.losses._logistic import Logistic
+from qsdp.losses._loss import ClassLoss, Curvature, Linearization, Loss
 from qsdp.losses._piecewise import Absolute, Hinge, Huber, PiecewiseQuadratic, Squared, SquaredHinge
 
 __all__ = [

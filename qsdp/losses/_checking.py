@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, RandomState, check_integer, check_random_state
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.losses._base import Loss
+from qsdp.losses._loss import Loss
 
 __all__ = ["check_loss"]
 

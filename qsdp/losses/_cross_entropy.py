@@ -14,7 +14,8 @@ from qsdp._utils.summary import first_few
 from qsdp._utils.tuning import MOST_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses._base import (
+from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, entropies, secant_slope, shrinkage
+from qsdp.losses._loss import (
     CHECKED_ROUNDINGS,
     LEAST_CURVATURE,
     ClassLoss,
@@ -23,7 +24,6 @@ from qsdp.losses._base import (
     constant,
     weighted_sum,
 )
-from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, entropies, secant_slope, shrinkage
 
 __all__ = ["CrossEntropy"]
 

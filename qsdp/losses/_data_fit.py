@@ -14,7 +14,7 @@ import scipy
 from qsdp._utils.numeric import EPS
 from qsdp._utils.tuning import HALVINGS
 from qsdp._utils.validation import FloatArray
-from qsdp.losses._base import CHECKED_ROUNDINGS, Curvature, Linearization, Loss
+from qsdp.losses._loss import CHECKED_ROUNDINGS, Curvature, Linearization, Loss
 from qsdp.losses._piecewise import PiecewiseQuadratic
 from qsdp.roundoff import rounded_down
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from qsdp._utils.numeric import EPS, HALF_DIGITS, UNIT
 from qsdp._utils.validation import FloatArray
-from qsdp.losses._base import LEAST_CURVATURE
+from qsdp.losses._loss import LEAST_CURVATURE
 
 __all__ = ["LOGARITHM_ROUNDINGS", "both_entropies", "entropies", "logarithm", "secant_slope", "shrinkage"]
 

@@ -11,7 +11,8 @@ from scipy.special import expit, rel_entr, wrightomega, xlog1py, xlogy
 
 from qsdp._utils.numeric import EPS, UNIT
 from qsdp._utils.validation import FloatArray
-from qsdp.losses._base import (
+from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, both_entropies, secant_slope, shrinkage
+from qsdp.losses._loss import (
     CHECKED_ROUNDINGS,
     LEAST_CURVATURE,
     ClassLoss,
@@ -20,7 +21,6 @@ from qsdp.losses._base import (
     constant,
     weighted_sum,
 )
-from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, both_entropies, secant_slope, shrinkage
 
 __all__ = ["Logistic"]
 

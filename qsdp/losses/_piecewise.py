@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_real
-from qsdp.losses._base import ClassLoss, Curvature, Loss, constant, weighted_sum
+from qsdp.losses._loss import ClassLoss, Curvature, Loss, constant, weighted_sum
 
 __all__ = ["Absolute", "Hinge", "Huber", "PiecewiseQuadratic", "Squared", "SquaredHinge"]
 

@@ -6,7 +6,7 @@ bound that anyone can check.
 """
 
 from qsdp.pricing.oracle import BilinearOracle
-from qsdp.pricing.result import BoundTree, Leaf, LeafCuts, OracleResult
+from qsdp.pricing.pricing_result import BoundTree, Leaf, LeafCuts, OracleResult
 from qsdp.pricing.stack import price_stack
 
 __all__ = ["BilinearOracle", "BoundTree", "Leaf", "LeafCuts", "OracleResult", "price_stack"]

@@ -16,7 +16,7 @@ from qsdp._utils.validation import FloatArray, check_integer, check_numbers, che
 from qsdp.exceptions import InvalidInputError
 from qsdp.pricing.branching import TreeSearch
 from qsdp.pricing.pool import CENTRES, Pool, signs
-from qsdp.pricing.result import BoundTree, OracleResult
+from qsdp.pricing.pricing_result import BoundTree, OracleResult
 from qsdp.pricing.scaling import Scaled
 
 __all__ = ["BilinearOracle", "check_enumerated"]

@@ -16,7 +16,7 @@ from qsdp.column_generation.restricted import curvature_matrix, sampling_chances
 from qsdp.data_map import SAMPLES, require
 from qsdp.losses import Curvature, PiecewiseQuadratic
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._pricing import pricing_values
+from qsdp.refinement._neuron_pricing import pricing_values
 
 __all__ = ["in_bits", "nearest_integers"]
 

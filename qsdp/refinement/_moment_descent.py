@@ -13,7 +13,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray
-from qsdp.refinement._moments import Moments
+from qsdp.refinement._gram_moments import Moments
 from qsdp.refinement._samples import SMALL
 
 __all__ = ["MomentDescent"]

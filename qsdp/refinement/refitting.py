@@ -19,7 +19,7 @@ from qsdp._utils.tuning import MOST_SIDE
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real, check_verbose
 from qsdp.certificates import check_fits
 from qsdp.column_generation.atoms import Atoms
-from qsdp.column_generation.bilinear import network_of
+from qsdp.column_generation.generator import network_of
 from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Master, SharedSums
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
@@ -31,7 +31,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._alpha_bits import in_bits
-from qsdp.refinement._pricing import pricing_values
+from qsdp.refinement._neuron_pricing import pricing_values
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["SECOND_LAYERS", "refit"]

@@ -17,7 +17,7 @@ from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Layout
 from qsdp.exceptions import InvalidTypeError
 from qsdp.relaxation import Relaxation
-from qsdp.shaping.blocks import BlockCovariances, LinearNeurons
+from qsdp.shaping.block_covariances import BlockCovariances, LinearNeurons
 from qsdp.shaping.completion import largest_constant
 from qsdp.shaping.covariance import SignCovariance, measured_covariance, replicas_of, scaled_block
 

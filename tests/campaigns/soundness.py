@@ -37,7 +37,7 @@ import qsdp_check
 from campaigns._optimum import network_value, optimum
 from campaigns._problems import draw, random_network
 from campaigns._record import Outcome, one_thread
-from qsdp.column_generation import bilinear
+from qsdp.column_generation import generator
 
 OWN = ("auto", "interior", "splitting", "low-rank")
 FOREIGN = ("scs", "clarabel")
@@ -258,7 +258,7 @@ class _Case:
 
 def _wide(apply: bool) -> Any:
     """Treat problems as too wide for exact pricing in every round: searches, branch and bound, cutting planes."""
-    return mock.patch.object(bilinear, "_CHEAP", 1 if apply else bilinear._CHEAP)
+    return mock.patch.object(generator, "_CHEAP", 1 if apply else generator._CHEAP)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from qsdp.choosing import regression
 from qsdp.choosing.beta import choose_beta
 from qsdp.choosing.regression import _SCALES, _STRENGTHS, Functions, LeftOut, left_out_fit, regression_targets
 from qsdp.losses import get_loss
-from qsdp.relaxation.rows import DistinctRows
+from qsdp.relaxation.distinct_rows import DistinctRows
 
 
 def errors_of(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:

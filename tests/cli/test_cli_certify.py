@@ -207,7 +207,7 @@ def test_without_data(trained: Path, here: Path, capsys: pytest.CaptureFixture[s
 def test_bad_options_are_refused_before_a_file_is_read(
     here: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
 ) -> None:
-    monkeypatch.setattr("qsdp.cli._certify.load_model", lambda path: pytest.fail("read"))
+    monkeypatch.setattr("qsdp.cli._certify_command.load_model", lambda path: pytest.fail("read"))
     assert message in refused("certify", "m.qsdp", "data.csv", *options)
     assert list(here.iterdir()) == []
 

@@ -9,7 +9,7 @@ import pytest
 from cli_program import figure, number, refused, run
 
 import qsdp
-from qsdp.cli._demo import _choice
+from qsdp.cli._demo_command import _choice
 
 
 @pytest.mark.parametrize(

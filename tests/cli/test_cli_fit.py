@@ -226,7 +226,7 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
 def test_bad_options_are_refused_before_the_file_is_read(
     here: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
 ) -> None:
-    monkeypatch.setattr("qsdp.cli._fit.read_rows", lambda *_: pytest.fail("read"))
+    monkeypatch.setattr("qsdp.cli._fit_command.read_rows", lambda *_: pytest.fail("read"))
     assert message in refused("fit", "data.csv", "--target", "y", *options)
     assert list(here.iterdir()) == []
 

@@ -53,11 +53,11 @@ def test_failures_inside_are_one_line_unless_asked(monkeypatch: pytest.MonkeyPat
     def fail(name: str) -> None:
         raise RuntimeError("two\nlines [red]and markup[/red] \x1b[31m")
 
-    monkeypatch.setattr("qsdp.cli._datasets.load_bundled", fail)
+    monkeypatch.setattr("qsdp.cli._datasets_command.load_bundled", fail)
     error = refused("datasets", "iris", code=1)
     assert error.strip() == (
-        "Error: internal failure in qsdp.cli._datasets.datasets: RuntimeError: two lines [red]and markup[/red] ?[31m; "
-        "please report what `qsdp --debug COMMAND` prints"
+        "Error: internal failure in qsdp.cli._datasets_command.datasets: RuntimeError: two lines [red]and markup[/red] "
+        "?[31m; please report what `qsdp --debug COMMAND` prints"
     )
     for arguments, environment in ([["--debug", "datasets", "iris"], {}], [["datasets", "iris"], {"QSDP_DEBUG": "1"}]):
         result = CliRunner().invoke(cli.app, arguments, env=environment)
@@ -72,10 +72,10 @@ def test_internal_failures_are_short(monkeypatch: pytest.MonkeyPatch, kind: type
     def fail(name: str) -> None:
         raise kind(text)
 
-    monkeypatch.setattr("qsdp.cli._datasets.load_bundled", fail)
+    monkeypatch.setattr("qsdp.cli._datasets_command.load_bundled", fail)
     error = refused("datasets", "iris", code=1).strip()
     assert len(error) <= 200
-    assert error.startswith(f"Error: internal failure in qsdp.cli._datasets.datasets: {kind.__name__[:40]}")
+    assert error.startswith(f"Error: internal failure in qsdp.cli._datasets_command.datasets: {kind.__name__[:40]}")
     assert text[:1] in error
     assert error.endswith("; please report what `qsdp --debug COMMAND` prints")
 
@@ -101,7 +101,7 @@ def test_errors_one_can_do_something_about(monkeypatch: pytest.MonkeyPatch, erro
     def fail(name: str) -> None:
         raise error
 
-    monkeypatch.setattr("qsdp.cli._datasets.load_bundled", fail)
+    monkeypatch.setattr("qsdp.cli._datasets_command.load_bundled", fail)
     assert refused("datasets", "iris") == f"Error: {message}\n"
 
 
@@ -113,7 +113,7 @@ def test_interrupt(monkeypatch: pytest.MonkeyPatch, other: Exception | None) -> 
         # As NumPy does for what is raised while it reads a format.
         raise other from KeyboardInterrupt()
 
-    monkeypatch.setattr("qsdp.cli._datasets.load_bundled", interrupt)
+    monkeypatch.setattr("qsdp.cli._datasets_command.load_bundled", interrupt)
     result = run("datasets", "iris")
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted\n")
 
@@ -124,7 +124,7 @@ def test_warnings_of_qsdp_are_a_line_each_and_others_are_not_shown(monkeypatch: 
         warnings.warn("internal", RuntimeWarning, stacklevel=2)
         return load_bundled(name)
 
-    monkeypatch.setattr("qsdp.cli._demo.load_bundled", noisy)
+    monkeypatch.setattr("qsdp.cli._demo_command.load_bundled", noisy)
     result = run("demo", "--dataset", "diabetes", "--refine", "none")
     assert result.exit_code == 0
     assert result.stderr == "Warning: twice over\n"

@@ -16,7 +16,7 @@ import qsdp
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp.certificates.proof import tree_bound
-from qsdp.column_generation import _packed_program, bilinear, train
+from qsdp.column_generation import _packed_program, generator, train
 from qsdp.column_generation._packed_program import suits_packed
 from qsdp.column_generation.master import Master, SharedSums
 from qsdp.column_generation.restricted import nonnegative_minimum
@@ -291,14 +291,14 @@ def test_rounds_without_proofs_reach_the_same_optimum(monkeypatch: pytest.Monkey
     problem = problem.with_beta(0.02 * qsdp.beta_max(problem))
     known = qsdp.column_generation(problem)
     calls: list[bool] = []
-    prove = bilinear._BilinearPricing.prove
+    prove = generator._BilinearPricing.prove
 
     def counted(self: Any, *arguments: Any, **options: Any) -> Any:
         calls.append(True)
         return prove(self, *arguments, **options)
 
-    monkeypatch.setattr(bilinear._BilinearPricing, "prove", counted)
-    monkeypatch.setattr(bilinear, "_CHEAP", bilinear._hardest(problem))
+    monkeypatch.setattr(generator._BilinearPricing, "prove", counted)
+    monkeypatch.setattr(generator, "_CHEAP", generator._hardest(problem))
     found = qsdp.column_generation(problem)
     assert found.status == "optimal"
     assert found.certificate.objective == pytest.approx(known.certificate.objective)

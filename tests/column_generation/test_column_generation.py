@@ -27,8 +27,8 @@ from qsdp._utils import deadline
 from qsdp.certificates import certificate_of
 from qsdp.certificates.proof import proven_bound
 from qsdp.column_generation import ColumnGenerationResult, column_generation
-from qsdp.column_generation.floor import RelaxationBound
 from qsdp.column_generation.loop import Round
+from qsdp.column_generation.relaxation_bound import RelaxationBound
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.pricing import BilinearOracle, OracleResult

@@ -31,7 +31,7 @@ from qsdp.estimators.choices import (
     useful_inputs,
 )
 from qsdp.lifting import QuadraticMap
-from qsdp.relaxation.rows import DistinctRows
+from qsdp.relaxation.distinct_rows import DistinctRows
 
 RELU = (0.0937, 0.5, 0.4688)
 

@@ -13,7 +13,7 @@ import qsdp
 from qsdp import QuantizedNetworkClassifier, TrainingProblem
 from qsdp._utils import deadline
 from qsdp.estimators.held_out import _folds, held_out_predictions
-from qsdp.relaxation.rows import Cells, DistinctRows
+from qsdp.relaxation.distinct_rows import Cells, DistinctRows
 
 
 def cells_of(problem: TrainingProblem) -> Cells:

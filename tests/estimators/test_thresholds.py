@@ -17,7 +17,7 @@ from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import thresholds_of
 from qsdp.estimators import thresholds
 from qsdp.estimators.thresholds import affordable_thresholds, distributions, thresholds_per_column, with_splits
-from qsdp.relaxation.rows import DistinctRows
+from qsdp.relaxation.distinct_rows import DistinctRows
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import qsdp
 from qsdp import paper
 from qsdp.choosing.beta import choose_beta
 from qsdp.exceptions import InvalidInputError
+from qsdp.relaxation.distinct_rows import DistinctRows
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.joining import better_of, point_of, with_network
-from qsdp.relaxation.rows import DistinctRows
 from qsdp.relaxation.scaled import ScaledProblem
 from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solution import finish

@@ -15,7 +15,7 @@ from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.settings import Progress, Settings
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solvers.lowrank import solve_low_rank
-from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData
+from qsdp.relaxation.solvers.lowrank.factor_objective import ObjectiveData
 
 SMOOTH = ("squared", "huber", "logistic", "squared_hinge")
 
@@ -126,7 +126,7 @@ def counted(monkeypatch):
             super().__init__(*rest)
             taken.append(self)
 
-    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.solve.ObjectiveData", Counted)
+    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.low_rank.ObjectiveData", Counted)
     return taken
 
 
@@ -153,7 +153,7 @@ def test_half_of_the_operations_end_an_attempt_after_a_quarter_of_the_time(monke
 
 @pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_products_in_single_precision(monkeypatch, activation):
-    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.objective.WORK_FLOATS", 0)
+    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.factor_objective.WORK_FLOATS", 0)
     X, y = data(60, 5, "squared")
     problem = qsdp.TrainingProblem(X, y, beta=2.0, activation=activation)
     raw = solve_low_rank(Instance.of(problem).normalised()[0], Settings(1e-5))

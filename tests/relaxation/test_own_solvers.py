@@ -27,7 +27,7 @@ from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solve import solve_with
 from qsdp.relaxation.solvers.interior.coordinates import FactorCoordinates
 from qsdp.relaxation.solvers.lowrank import solve_low_rank
-from qsdp.relaxation.solvers.lowrank.objective import Objective
+from qsdp.relaxation.solvers.lowrank.factor_objective import Objective
 from qsdp.relaxation.solvers.splitting.data_step import GramStep
 
 OWN = ("interior", "splitting", "low-rank")

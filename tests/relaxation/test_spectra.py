@@ -11,7 +11,7 @@ from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import ScaledProblem
-from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData
+from qsdp.relaxation.solvers.lowrank.factor_objective import ObjectiveData
 
 PROBLEMS = pytest.mark.parametrize(
     ("activation", "outputs"), [(None, 1), (None, 3), ("relu_like", 1), ("relu_like", 3)]

@@ -20,8 +20,8 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.settings import Progress, Settings
 from qsdp.relaxation.solution import finish
+from qsdp.relaxation.solvers.splitting import admm as splitting
 from qsdp.relaxation.solvers.splitting import data_step, solve_splitting
-from qsdp.relaxation.solvers.splitting import solve as splitting
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
 from qsdp.relaxation.solvers.splitting.data_step import GramStep, IterativeStep, KernelStep, choose_step, precision
 

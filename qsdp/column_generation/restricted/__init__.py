@@ -2,6 +2,7 @@
 
 from qsdp.column_generation.restricted._best import RestrictedSolution
 from qsdp.column_generation.restricted._nonnegative import nonnegative_minimum
+from qsdp.column_generation.restricted._restricted_solution import check_solvable, is_solvable, solve_restricted
 from qsdp.column_generation.restricted._smooth import (
     Columns,
     Evaluated,
@@ -10,7 +11,6 @@ from qsdp.column_generation.restricted._smooth import (
     curvature_matrix,
     sampling_chances,
 )
-from qsdp.column_generation.restricted._solve import check_solvable, is_solvable, solve_restricted
 from qsdp.column_generation.restricted._sparsify import sparsify
 
 __all__ = [

@@ -13,7 +13,7 @@ from qsdp._utils.tuning import INNER, MOST_SIDE, MOST_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._best import Best, RestrictedSolution
 from qsdp.losses import DataFit
-from qsdp.relaxation.solvers.interior.newton import SHIFTS
+from qsdp.relaxation.solvers.interior.newton_system import SHIFTS
 
 __all__ = ["solve_in_basis", "solve_quadratic"]
 

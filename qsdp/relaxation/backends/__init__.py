@@ -12,7 +12,7 @@ from qsdp._utils.validation import check_choice
 from qsdp.data_map import COLUMNS, lacking
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import Loss
-from qsdp.relaxation.backends.base import Backend
+from qsdp.relaxation.backends.backend import Backend
 from qsdp.relaxation.backends.conic import CONIC_BACKENDS, run_conic
 from qsdp.relaxation.backends.own import INTERIOR, LOW_RANK, SPLITTING
 from qsdp.relaxation.instance import Instance

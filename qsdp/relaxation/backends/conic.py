@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS
-from qsdp.relaxation.backends.base import Backend
+from qsdp.relaxation.backends.backend import Backend
 from qsdp.relaxation.conic_program import two_block
 from qsdp.relaxation.instance import LinearInstance
 from qsdp.relaxation.scaled import RawSolution

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qsdp.data_map import SAMPLES
-from qsdp.relaxation.backends.base import Backend
+from qsdp.relaxation.backends.backend import Backend
 from qsdp.relaxation.solvers import interior, lowrank, splitting
 
 __all__ = ["INTERIOR", "LOW_RANK", "SPLITTING"]

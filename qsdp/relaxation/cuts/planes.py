@@ -28,16 +28,16 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import GAIN, HALVINGS, INNER, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import DualBound, best_scale, entry_rounding
-from qsdp.relaxation.cuts.newton import CutNewton
+from qsdp.relaxation.cuts.newton_with_cuts import CutNewton
 from qsdp.relaxation.cuts.odd import OddCuts
 from qsdp.relaxation.cuts.separation import longer_cuts, triangle_cuts
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.interior import unfit
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.fits import JoinedFit, SlackFit, fit_of
-from qsdp.relaxation.solvers.interior.method import State, advance
+from qsdp.relaxation.solvers.interior.interior_point import cold_start
+from qsdp.relaxation.solvers.interior.predictor_corrector import State, advance
 from qsdp.relaxation.solvers.interior.setup import FactorCache
-from qsdp.relaxation.solvers.interior.solve import cold_start
 from qsdp.roundoff import gamma, semidefinite_shift
 
 __all__ = ["CuttingPlanes"]

@@ -25,7 +25,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.gram import symmetric_basis
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import MatrixCoordinates, SampleCoordinates
-from qsdp.relaxation.solvers.interior.newton import Newton, Sides, Steps, factored, solved
+from qsdp.relaxation.solvers.interior.newton_system import Newton, Sides, Steps, factored, solved
 
 __all__ = ["PrimalNewton"]
 

@@ -21,7 +21,7 @@ from qsdp.relaxation.solvers.interior.coordinates import (
     FormCoordinates,
     SampleCoordinates,
 )
-from qsdp.relaxation.solvers.interior.newton import CoupledNewton, Newton, SingleNewton
+from qsdp.relaxation.solvers.interior.newton_system import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
 __all__ = ["FactorCache", "NewtonSetup", "operations", "takes_factor"]

@@ -10,9 +10,9 @@ from qsdp._utils.numeric import CANCELLED
 from qsdp._utils.truncated_newton import ACCEPTED, newton_step
 from qsdp._utils.tuning import INNER, MOST_STEPS, PATIENCE, PROGRESS, ROUGH, SMALL
 from qsdp.relaxation.incumbent import STOPS, Incumbent
+from qsdp.relaxation.solvers.lowrank.factor_bound import CachedEvaluation, offer
+from qsdp.relaxation.solvers.lowrank.factor_objective import Objective
 from qsdp.relaxation.solvers.lowrank.factors import Directions, Factors, renewed
-from qsdp.relaxation.solvers.lowrank.objective import Objective
-from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation, offer
 
 __all__ = ["follow"]
 

@@ -15,10 +15,10 @@ from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.solvers.lowrank.factor_bound import CachedEvaluation
+from qsdp.relaxation.solvers.lowrank.factor_objective import Objective, ObjectiveData
 from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, factors_of
-from qsdp.relaxation.solvers.lowrank.method import follow
-from qsdp.relaxation.solvers.lowrank.objective import Objective, ObjectiveData
-from qsdp.relaxation.solvers.lowrank.proof import CachedEvaluation
+from qsdp.relaxation.solvers.lowrank.iteration import follow
 from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 from qsdp.relaxation.spectra import decomposed
 

@@ -12,8 +12,8 @@ from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.products import Products
+from qsdp.relaxation.solvers.lowrank.factor_objective import ObjectiveData, Point
 from qsdp.relaxation.solvers.lowrank.factors import Directions
-from qsdp.relaxation.solvers.lowrank.objective import ObjectiveData, Point
 from qsdp.relaxation.spectra import decomposed
 
 __all__ = ["CachedEvaluation", "offer"]

@@ -24,8 +24,8 @@ from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solvers.interior.fits import fit_of
-from qsdp.relaxation.solvers.interior.method import State, follow
-from qsdp.relaxation.solvers.interior.newton import Newton
+from qsdp.relaxation.solvers.interior.newton_system import Newton
+from qsdp.relaxation.solvers.interior.predictor_corrector import State, follow
 from qsdp.relaxation.solvers.interior.setup import FactorCache, NewtonSetup
 from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 

@@ -20,9 +20,9 @@ from qsdp.certificates.proof import scaled_tree
 from qsdp.column_generation._packed_program import PackedProgram, suits_packed
 from qsdp.column_generation._row_program import SharedSums
 from qsdp.column_generation.atoms import Atoms
-from qsdp.column_generation.floor import RelaxationBound, Stored
 from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Master
+from qsdp.column_generation.relaxation_bound import RelaxationBound, Stored
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, BoundTree, OracleResult, price_stack
 from qsdp.problem import TrainingProblem

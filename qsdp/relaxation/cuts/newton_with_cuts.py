@@ -1,6 +1,6 @@
 r"""The Newton system of the relaxation with cuts, for one output.
 
-In the notation of `qsdp.relaxation.solvers.interior.newton`, with weights :math:`\gamma \ge 0` of the cuts
+In the notation of `qsdp.relaxation.solvers.interior.newton_system`, with weights :math:`\gamma \ge 0` of the cuts
 :math:`a_k^T A a_k + c_k^T B c_k - s_k = r`, :math:`s \ge 0`, and :math:`\gamma_k s_k = \mu` on the path, the dual
 matrices are
 
@@ -27,7 +27,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.cuts.odd import OddCuts
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import Coordinates
-from qsdp.relaxation.solvers.interior.newton import Newton, Sides, Steps, factored_with_shifts, solved
+from qsdp.relaxation.solvers.interior.newton_system import Newton, Sides, Steps, factored_with_shifts, solved
 
 __all__ = ["CutNewton"]
 

@@ -37,7 +37,7 @@ from qsdp.relaxation.solvers.interior.cone import (
     scaling,
 )
 from qsdp.relaxation.solvers.interior.fits import Fit
-from qsdp.relaxation.solvers.interior.newton import Newton, Sides
+from qsdp.relaxation.solvers.interior.newton_system import Newton, Sides
 
 __all__ = ["State", "advance", "follow"]
 
