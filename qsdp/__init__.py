@@ -12,7 +12,6 @@ from qsdp.exceptions import QSDPError, QSDPWarning
 from qsdp.inner_problem import grothendieck_bound, maxcut_bound
 from qsdp.networks import (
     BilinearNetwork,
-    Effects,
     IntegerForm,
     PolynomialNetwork,
     QuadraticForm,
@@ -37,6 +36,7 @@ from qsdp.statistics import SufficientStatistics
 
 if TYPE_CHECKING:
     from qsdp.estimators import (
+        Effects,
         QuantizedNetworkClassifier,
         QuantizedNetworkRegressor,
         load,

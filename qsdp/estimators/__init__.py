@@ -7,17 +7,20 @@ from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 
 if TYPE_CHECKING:
     from qsdp.estimators.classifier import QuantizedNetworkClassifier
+    from qsdp.estimators.effects import Effects
     from qsdp.estimators.regressor import QuantizedNetworkRegressor
     from qsdp.estimators.saving import load
 
-#: Modules of the names that need scikit-learn, whose import takes longer than that of all of this package.
+#: Modules of names that are imported when they are used: scikit-learn takes longer to import than all of this package.
 _LATER = {
+    "Effects": "effects",
     "QuantizedNetworkClassifier": "classifier",
     "QuantizedNetworkRegressor": "regressor",
     "load": "saving",
 }
 
 __all__ = [
+    "Effects",
     "QuantizedNetworkClassifier",
     "QuantizedNetworkRegressor",
     "load",

@@ -15,10 +15,12 @@ from qsdp._utils.validation import FloatArray
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.steps import identity, through_steps
 from qsdp.encoding.table_blocks import TableBlocks
+from qsdp.estimators.centring import InputMoments
+from qsdp.estimators.effects import Effects
 from qsdp.estimators.quantized_network import _QuantizedNetwork
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import ExportError, InvalidInputError
-from qsdp.networks import Effects, InputMoments, QuadraticForm
+from qsdp.networks import QuadraticForm
 from qsdp.networks.quadratic_form import check_digits
 
 __all__ = ["Explained"]

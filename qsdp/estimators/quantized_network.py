@@ -27,6 +27,7 @@ from qsdp.encoding import TableEncoder
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.reading_rule import as_table
 from qsdp.encoding.used_columns import columns_of_training, is_frame
+from qsdp.estimators.centring import InputMoments
 from qsdp.estimators.choices import choose_encoder
 from qsdp.estimators.dask_fits import train_on_chunks
 from qsdp.estimators.input_encoding import (
@@ -46,7 +47,7 @@ from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import get_loss
-from qsdp.networks import BilinearNetwork, InputMoments
+from qsdp.networks import BilinearNetwork
 from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem

@@ -19,12 +19,13 @@ from qsdp.certificates import Certificate
 from qsdp.encoding import TableEncoder
 from qsdp.encoding.region_moments import BlockEncoder
 from qsdp.estimators.calibration import Calibration, Lines
+from qsdp.estimators.centring import InputMoments
 from qsdp.estimators.input_encoding import has_encoder, makes_blocks, uses_transformer
 from qsdp.estimators.table_source import TableSource
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import StorageError
 from qsdp.losses import Loss, get_loss
-from qsdp.networks import InputMoments, network_from_archive
+from qsdp.networks import network_from_archive
 from qsdp.options import REFINEMENTS
 
 __all__ = ["packed", "restored"]

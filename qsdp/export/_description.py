@@ -23,7 +23,7 @@ from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
 
 if TYPE_CHECKING:
     from qsdp.estimators.calibration import Calibration
-    from qsdp.networks import InputMoments
+    from qsdp.estimators.centring import InputMoments
 
 __all__ = [
     "ModelDescription",

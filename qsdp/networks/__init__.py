@@ -1,8 +1,6 @@
 """Networks with quantized first-layer weights: evaluation, exact transforms and storage."""
 
 from qsdp.networks.bilinear import BilinearNetwork, from_polynomial, is_narrow
-from qsdp.networks.centring import InputMoments
-from qsdp.networks.effects import Effect, Effects
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.polynomial import PolynomialNetwork
 from qsdp.networks.quadratic_form import QuadraticForm
@@ -11,9 +9,6 @@ from qsdp.networks.reading import NETWORK_KINDS, load_network, network_from_arch
 __all__ = [
     "NETWORK_KINDS",
     "BilinearNetwork",
-    "Effect",
-    "Effects",
-    "InputMoments",
     "IntegerForm",
     "PolynomialNetwork",
     "QuadraticForm",

@@ -95,7 +95,7 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
 
     Examples
     --------
-    >>> import numpy as np, qsdp
+    >>> import qsdp
     >>> network = qsdp.BilinearNetwork(U=[[1, 1], [1, -1]], V=[[1, -1], [1, -1]], alpha=[0.5, 0.5])
     >>> network
     BilinearNetwork(n_neurons=2, n_inputs=2, n_bits=40, shared alpha=0.5)

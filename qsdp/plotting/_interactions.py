@@ -10,7 +10,7 @@ import numpy as np
 
 from qsdp._utils.summary import format_share
 from qsdp._utils.validation import FloatArray, check_integer
-from qsdp.networks import Effects
+from qsdp.estimators.effects import Effects
 from qsdp.plotting._canvas import COLOURS, Display, check_instance, draw_grid, last_step
 
 if TYPE_CHECKING:

@@ -71,7 +71,7 @@ def solve_relaxation(
         coarse or samples far outnumber matrix entries. If the chosen solver will take long and the loss has no kinks,
         low rank goes first, with a tenth of its operations and at most a quarter of a `time_limit`: on correlated
         columns it is often many times as fast. If the first method ends above `tol`, one other follows: the chosen one
-        after low rank, else splitting, unless `max_iter` ended the first.
+        after low rank, else splitting, unless a limit on iterations ended the first.
     tol : float, default=1e-6
         > 0. Built-in solvers stop at this certified relative gap, for every output. External solvers interpret it as
         their own accuracy, from which the certified gap may differ by far; `Relaxation.status` is judged by the gap.

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from qsdp._utils.summary import first_few, format_count, format_share
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
+from qsdp.estimators.effects import Effects
 from qsdp.losses import get_loss
-from qsdp.networks import Effects
 from qsdp.report._scatter import scatter
 from qsdp.report.figures import show_measure, stored_sizes
 from qsdp.report.rivals import mean_and_error, rivals_of
