@@ -81,10 +81,9 @@ def test_objective_from_statistics_instead_of_rows(result):
     problem = result.problem
     statistics = qsdp.SufficientStatistics().partial_fit(problem.X, problem.y)
     on_statistics = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta)
-    relaxation = replace(result.relaxation, problem=on_statistics)
-    other = replace(result, problem=on_statistics, relaxation=relaxation)
+    other = replace(result, problem=on_statistics, relaxation=qsdp.solve_relaxation(on_statistics))
     displays = [ObjectiveDisplay.from_result(one, sizes=[20], n_draws=1) for one in (result, other)]
-    assert displays[1].limit == pytest.approx(displays[0].limit, rel=1e-9)
+    assert displays[1].limit == pytest.approx(displays[0].limit, rel=1e-4)
     np.testing.assert_allclose(displays[1].objectives, displays[0].objectives, rtol=1e-9)
 
 
