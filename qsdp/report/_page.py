@@ -80,7 +80,8 @@ def make_report(model_file: str | os.PathLike[str], data_file: str | os.PathLike
         target, or the model does not know its target because it was saved in Python.
     """
     model, parts, problem = qsdp.load(model_file), list[ScoredRows](), None
-    if not isinstance(getattr(model, "network_", None), BilinearNetwork):
+    network = getattr(model, "network_", None)
+    if not isinstance(network, BilinearNetwork) or network.blocks is not None:
         raise InvalidInputError(
             f"reports are for models of tables; {os.fspath(model_file)!r} holds another object: {model!r:.60}"
         )
