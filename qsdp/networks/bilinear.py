@@ -124,7 +124,9 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
                 raise InvalidInputError(f"V must have the shape of U, {U.shape}; got {V.shape}")
             if self.kinds is not None or (self.block is not None and np.any(self.block)):
                 raise InvalidInputError("block and kinds are for networks on blocks, which need sizes; got sizes=None")
-            layout, block = one_block(U.shape[1]), read_only(np.zeros(len(U), dtype=np.intp))
+            # Takes no memory for each neuron, and a byte in a pickle.
+            block: Any = np.broadcast_to(np.int8(0), len(U))
+            layout = one_block(U.shape[1])
         else:
             layout = check_layout(self.sizes, self.kinds)
             check_binary(layout, levels, activation)
