@@ -100,7 +100,7 @@ class QSDPResult(Summarized):
     @documented(TrainingOptions)
     def resample(
         self,
-        n_neurons: int,
+        n_neurons: int | None,
         random_state: RandomState = TrainingOptions.random_state,
         *,
         levels: int | None = None,
@@ -114,8 +114,8 @@ class QSDPResult(Summarized):
 
         Parameters
         ----------
-        n_neurons : int
-            Number of neurons, m >= 1.
+        n_neurons : int or None
+            Number of neurons, m >= 1; None as in `solve_and_sample`.
         random_state : int, Generator, RandomState or None, default=0
             Seed; None draws a new one. With one output and the same seed, the neurons of a smaller network are the
             first neurons of a larger one.
