@@ -27,7 +27,7 @@ def test_missing_targets_are_named() -> None:
             call()
     for estimator in (qsdp.QuantizedNetworkClassifier(), qsdp.QuantizedNetworkRegressor()):
         with pytest.raises(InvalidInputError, match="the target y is None"):
-            estimator.fit(X)
+            estimator.fit(X, None)
 
 
 class Bare(Logistic):

@@ -19,7 +19,7 @@ import qsdp_check
 from campaigns._optimum import network_value, optimum, optimum_of_blocks
 from campaigns._problems import LOSSES, simple
 from qsdp.certificates.certificate import Proof, certificate_of
-from qsdp.column_generation.relaxation_bound import Floor
+from qsdp.column_generation.relaxation_bound import RelaxationBound
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES as KNOWN
 from qsdp.pricing import BilinearOracle, BoundTree
@@ -183,7 +183,7 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
     leaves = (replace(proven.leaves[0], shift=None, cuts=None), *proven.leaves[1:])
     yield "tree", certificate_of(problem, network, nu, [BoundTree(proven.order, leaves)], "sdp"), None
     wide = simple("squared", n=9, d=4)
-    floor = Floor(Instance.of(wide), qsdp.solve_relaxation(wide).bound, np.random.default_rng(0))
+    floor = RelaxationBound(Instance.of(wide), qsdp.solve_relaxation(wide).bound, np.random.default_rng(0))
     for _ in range(4):
         floor.improve()
     proof = floor.proof()

@@ -39,7 +39,7 @@ from qsdp.relaxation.instance import Instance
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 #: Modules by way of `sys.modules`: the attribute of `qsdp` is the function.
-SOLVE, BILINEAR = (sys.modules[f"qsdp.column_generation.{name}"] for name in ("train", "bilinear"))
+SOLVE, GENERATOR = (sys.modules[f"qsdp.column_generation.{name}"] for name in ("train", "generator"))
 
 
 def at_zero(problem: TrainingProblem) -> float:
@@ -106,7 +106,7 @@ def solve(problem: TrainingProblem, **options: Any) -> ColumnGenerationResult:
 @pytest.fixture
 def expensive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat pricing problems of any size like those that take long to prove."""
-    monkeypatch.setattr(BILINEAR, "_CHEAP", 0)
+    monkeypatch.setattr(GENERATOR, "_CHEAP", 0)
 
 
 # -- against enumeration -------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def test_a_relaxation_may_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
     check_optimal(result, problem, optimum)
     # Its bound is the first one.
     assert result.history[0].lower_bound >= relaxation.lower_bound * (1 - 1e-9)
-    monkeypatch.setattr(BILINEAR, "_CHEAP", 0)
+    monkeypatch.setattr(GENERATOR, "_CHEAP", 0)
     monkeypatch.setattr(SOLVE, "solve_relaxation", None)
     check_optimal(solve(problem, relaxation=relaxation), problem, optimum)
 
@@ -407,7 +407,7 @@ ENDING: list[TrainingProblem] = [
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     # Over for the loop, and without a limit for what it calls.
     ended = SimpleNamespace(**{**vars(deadline), "over": lambda: True})
-    for name in ("loop", "bilinear"):
+    for name in ("loop", "generator"):
         monkeypatch.setattr(sys.modules[f"qsdp.column_generation.{name}"], "deadline", ended)
 
 
@@ -415,7 +415,7 @@ def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("problem", ENDING, ids=repr)
 def test_time_that_is_over(problem: TrainingProblem, monkeypatch: pytest.MonkeyPatch) -> None:
     for cheap in (28, 0):
-        monkeypatch.setattr(BILINEAR, "_CHEAP", cheap)
+        monkeypatch.setattr(GENERATOR, "_CHEAP", cheap)
         result = solve(problem)
         check_valid(result, problem)
         assert result.status == "time limit"
@@ -479,8 +479,8 @@ def stop_after(rounds: int) -> Callable[[Round], None]:
 
 
 def test_cutting_planes_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BILINEAR, "_CHEAP", 0)
-    monkeypatch.setattr(BILINEAR, "_ENUMERATED", 0)
+    monkeypatch.setattr(GENERATOR, "_CHEAP", 0)
+    monkeypatch.setattr(GENERATOR, "_ENUMERATED", 0)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 12))
     problem = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.standard_normal(40), beta=0.1)
@@ -552,7 +552,7 @@ class _Silent(BilinearOracle):
 
 
 def test_nothing_found_and_nothing_proven_is_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BILINEAR, "BilinearOracle", _Silent)
+    monkeypatch.setattr(GENERATOR, "BilinearOracle", _Silent)
     problem = ENDING[0]
     result = solve(problem)
     check_valid(result, problem)
@@ -577,7 +577,7 @@ class _Loose(BilinearOracle):
 
 
 def test_bounds_that_are_not_exact_are_not_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BILINEAR, "BilinearOracle", _Loose)
+    monkeypatch.setattr(GENERATOR, "BilinearOracle", _Loose)
     problem = ENDING[0]
     optimum = global_optimum(problem)
     result = solve(problem)
@@ -646,7 +646,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*args: Any, **options: Any) -> None:
         raise AssertionError("work started")
 
-    monkeypatch.setattr(BILINEAR, "Master", explode)
+    monkeypatch.setattr(GENERATOR, "Master", explode)
     monkeypatch.setattr(SOLVE, "solve_relaxation", explode)
 
 

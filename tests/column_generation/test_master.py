@@ -378,7 +378,7 @@ def test_ties_leave_a_vertex(loss: str) -> None:
 
 
 @pytest.mark.parametrize("n", [8, 300])
-def test_the_dual_vector_is_pulled_to_that_of_a_proof_and_released(n: int) -> None:
+def test_the_dual_vector_is_smoothed_towards_that_of_a_proof(n: int) -> None:
     problem = random_problem(4, 3, n)
     master, signs = full_master(problem, m=2), sign_vectors(3)
 
@@ -388,33 +388,33 @@ def test_the_dual_vector_is_pulled_to_that_of_a_proof_and_released(n: int) -> No
     master.solve(1e-9)
     own, best = master.nu, master.proof(largest())
     master.set_centre(best)
-    before = master.pull()
+    before = master.smooth_dual()
     centre = master.program.lifted(best.dual)
     assert master.nu == pytest.approx(0.5 * (centre + own), rel=1e-9, abs=1e-12 * np.abs(own).max())
     assert 0.0 < master.proof(largest()).value <= global_optimum(problem).upper * (1.0 + 1e-9)
-    master.release(before)
+    master.undo_smoothing(before)
     assert np.array_equal(master.nu, own)
 
 
 @pytest.mark.parametrize("proven", [True, False])
-def test_dual_vectors_are_pulled_after_proven_rounds_that_did_not_help(proven: bool) -> None:
+def test_dual_vectors_are_smoothed_after_proven_rounds_that_did_not_help(proven: bool) -> None:
     calls: list[str] = []
 
     class Stalled:
-        """A master that does not improve, in which no atom is missing at a dual vector that was pulled."""
+        """A master that does not improve, in which no atom is missing at a dual vector that was smoothed."""
 
         objective, atoms, n_neurons = 1.0, (), 0
 
         def __getattr__(self, name: str) -> Any:
             def called(*args: Any) -> Any:
-                if name in {"solve", "pull", "release", "add"}:
+                if name in {"solve", "smooth_dual", "undo_smoothing", "add"}:
                     calls.append(name)
                 answers = {
-                    "pull": np.zeros(1),
+                    "smooth_dual": np.zeros(1),
                     "gap": 0.5,
                     "proof": DualProof(0.5, np.zeros(1), 1.0, 0.0),
                 }
-                return int(calls[-3:] != ["pull", "price", "add"]) if name == "add" else answers.get(name)
+                return int(calls[-3:] != ["smooth_dual", "price", "add"]) if name == "add" else answers.get(name)
 
             return called
 
@@ -428,5 +428,5 @@ def test_dual_vectors_are_pulled_after_proven_rounds_that_did_not_help(proven: b
     outcome = generate(Stalled(), pricing, tol=1e-6)
     assert outcome.status == "interrupted"
     plain = ["solve", "price", "add"]
-    pulled = ["solve", "pull", "price", "add", "release", "price", "add"]
-    assert calls == (2 * plain + pulled + ["solve", "pull", "price"] if proven else 4 * plain + plain[:2])
+    smoothed = ["solve", "smooth_dual", "price", "add", "undo_smoothing", "price", "add"]
+    assert calls == (2 * plain + smoothed + ["solve", "smooth_dual", "price"] if proven else 4 * plain + plain[:2])

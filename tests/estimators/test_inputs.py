@@ -234,7 +234,7 @@ def test_targets_are_checked_alike_for_frames_and_arrays() -> None:
         with pytest.raises(InvalidInputError, match="y is not valid: Input y contains NaN"):
             model.fit(table, np.where(X[:, 0] > 0.0, np.nan, 1.0))
         with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
-            model.fit(table)
+            model.fit(table, None)
         with pytest.raises(InvalidTypeError, match=r"y is not valid: sparse targets must be dense; use y\.toarray"):
             qsdp.QuantizedNetworkRegressor().fit(table, csr_array(X[:, :1]))
     with pytest.raises(InvalidInputError, match="X must have at least one row"):

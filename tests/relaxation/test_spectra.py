@@ -26,7 +26,7 @@ def wide_problem(activation: str | None, outputs: int = 1, n: int = 8, d: int = 
 
 def whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make all decompositions use the whole matrices."""
-    for module in ("spectra", "evaluation", "solvers.lowrank.objective"):
+    for module in ("spectra", "evaluation", "solvers.lowrank.factor_objective"):
         monkeypatch.setattr(f"qsdp.relaxation.{module}.few_rows", lambda data: False)
 
 
