@@ -28,7 +28,7 @@ class Backend:
     time_limit : bool
         Whether it supports a time limit.
     needs : frozenset of str
-        What the data must offer, see `qsdp.data_map`.
+        What the data must offer, of the constants in ``qsdp/data_map.py``.
     licence : callable or None
         Returns None if the licence is valid, otherwise one line that says what is missing.
     operations : callable or None
