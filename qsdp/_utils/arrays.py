@@ -7,7 +7,7 @@ requested.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -64,8 +64,8 @@ class ArrayLibrary:
         """Write the elementwise product of two arrays to the array (or view) `into`."""
         self._module.multiply(first, second, out=into)
 
-    def chunks(self, count: int, floats: int, minimum: int = 1) -> Iterator[slice]:
-        """Yield slices of `count` items of `floats` floats each, to be processed at once."""
+    def chunks(self, count: int, floats: int, minimum: int = 1) -> list[slice]:
+        """Return slices of `count` items of `floats` floats each, to be processed at once."""
         return chunks(count, floats, minimum)
 
 
@@ -94,7 +94,7 @@ class _Torch(ArrayLibrary):
     def give(self, array: Any) -> FloatArray:
         return np.asarray(array.cpu().numpy(), dtype=np.float64)
 
-    def chunks(self, count: int, floats: int, minimum: int = 1) -> Iterator[slice]:
+    def chunks(self, count: int, floats: int, minimum: int = 1) -> list[slice]:
         return chunks(count, floats, minimum, work=_DEVICE_FLOATS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
@@ -43,14 +43,13 @@ LARGE_FLOATS = 2**22
 Item = TypeVar("Item")
 
 
-def chunks(count: int, floats: int, minimum: int = 1, work: int | None = None) -> Iterator[slice]:
+def chunks(count: int, floats: int, minimum: int = 1, work: int | None = None) -> list[slice]:
     """Split ``range(count)`` into slices whose items, of `floats` floats each, fit into one temporary array.
 
     All slices but the last have `minimum` items or more, of any size. The array has `work` or WORK_FLOATS floats.
     """
     step = max(minimum, (work or WORK_FLOATS) // max(1, floats))
-    for start in range(0, count, step):
-        yield slice(start, min(start + step, count))
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 def count_jobs(n_jobs: int | None) -> int:

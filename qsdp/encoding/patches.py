@@ -351,7 +351,7 @@ class Patches(MomentEncoder):
         centre, constant = int(grid.centre) * grid.area, int(grid.constant) * grid.area
         return PatchGeometry(grid.size, grid.stride, grid.padding, grid.regions, grid.downsample, centre, constant)
 
-    def _chunks(self, samples: npt.NDArray[Any]) -> Iterator[slice]:
+    def _chunks(self, samples: npt.NDArray[Any]) -> list[slice]:
         floats = max((grid.pixels + 1) * int(np.prod(grid.counts)) for grid in self.grids)
         return in_cache(len(samples), max(floats, self.n_features_in_))
 

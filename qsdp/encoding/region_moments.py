@@ -100,7 +100,7 @@ class MomentEncoder(BlockEncoder):
         """Learn the parameters of the vectors, such as shape and constant, from samples."""
 
     @abstractmethod
-    def _chunks(self, samples: Any) -> Iterator[slice]:
+    def _chunks(self, samples: Any) -> list[slice]:
         """Yield slices of samples in chunks that fit into the processor's cache."""
 
     @abstractmethod
@@ -294,8 +294,8 @@ def check_count(name: str, value: Any, minimum: int) -> int:
     return check_integer(name, value, minimum=minimum)
 
 
-def in_cache(count: int, floats: int) -> Iterator[slice]:
-    """Yield slices of samples whose vectors, of `floats` floats each, fit into the processor's cache."""
+def in_cache(count: int, floats: int) -> list[slice]:
+    """Return slices of samples whose vectors, of `floats` floats each, fit into the processor's cache."""
     return chunks(count, floats, work=2 * CACHE_FLOATS)
 
 

@@ -166,7 +166,7 @@ class Windows(MomentEncoder):
     def _of_block(self, products: FloatArray, count: int) -> FloatArray:
         return products / count
 
-    def _chunks(self, samples: npt.NDArray[Any]) -> Iterator[slice]:
+    def _chunks(self, samples: npt.NDArray[Any]) -> list[slice]:
         return in_cache(len(samples), self._side * self.length_)
 
     def _vectors(self, some: npt.NDArray[Any]) -> Iterator[FloatArray]:

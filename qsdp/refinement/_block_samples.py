@@ -40,7 +40,7 @@ class BlockSamples(DescentData):
         # Rows of moderate size are not multiplied, which takes a copy of each chunk.
         self.unit = 1.0 if 1.0 / RANGE <= unit <= RANGE else unit
         self.map = replace(data, units=None).scaled(1.0 / self.unit)
-        self.large = len(list(chunks(n, P))) > 1
+        self.large = len(chunks(n, P)) > 1
         self.weights = problem.sample_weight
         # Second-layer weights that are multiplied by the prices of their blocks bound the predictions of all blocks.
         self.largest_image = float((self.map.absolute_sums / layout.prices).max())

@@ -92,7 +92,7 @@ class Moments(DescentData):
 def _without_rows(problem: TrainingProblem) -> TrainingProblem:
     """Return the problem of the statistics of a problem's rows, if these are complete in time."""
     statistics = SufficientStatistics(max_memory=sys.maxsize)
-    parts = list(chunks(problem.n_samples, problem.size**2 // 2, ROWS_AT_ONCE))
+    parts = chunks(problem.n_samples, problem.size**2 // 2, ROWS_AT_ONCE)
     for number, rows in enumerate(parts):
         deadline.check()
         # At the present speed, the last part would be too late.

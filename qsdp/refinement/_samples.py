@@ -48,7 +48,7 @@ class Samples(DescentData):
         self.unit = power_of_two(max(abs(value) for value in map_.coefficients))
         self.map = map_.scaled(1.0 / self.unit)
         X = np.ascontiguousarray(self.map.X)
-        parts = list(chunks(*X.shape))
+        parts = chunks(*X.shape)
         self.large = len(parts) > 1
         self.weights = problem.sample_weight
         if self.weights is None:

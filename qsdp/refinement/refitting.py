@@ -185,7 +185,7 @@ def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) 
 def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
     """Whether to use one triangular factor: for a squared loss, large data and moderately many neurons."""
     n, m = len(problem.targets), network.n_neurons
-    large = SAMPLES in problem.weight_map.offers and len(list(chunks(n, problem.size))) > 1 and problem.blocks is None
+    large = SAMPLES in problem.weight_map.offers and len(chunks(n, problem.size)) > 1 and problem.blocks is None
     few = m <= MOST_SIDE and 2 * (m + problem.n_outputs) <= n
     return large and problem.loss.quadratic and few
 
