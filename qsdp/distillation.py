@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from qsdp._utils.validation import FloatArray, check_matrix, check_targets
+from qsdp._utils.validation import FloatArray, check_matrix, check_sample_weight, check_targets
 from qsdp.activations import PolynomialActivation
 from qsdp.exceptions import InvalidTypeError
 from qsdp.options import TrainingOptions
@@ -84,7 +85,14 @@ def distill(
     TrainingOptions.of(
         {**options, "n_neurons": n_neurons, "beta": beta, "activation": None if automatic else activation}
     )
+    allowed = signature(solve_and_sample).parameters.keys() - {"X", "y"}
+    if unknown := [name for name in options if name not in allowed]:
+        raise InvalidTypeError(
+            f"{unknown[0]!r} is not an option of distill; it must be one of {', '.join(sorted(allowed))}. The targets "
+            "are the outputs of the model"
+        )
     X = check_matrix("X", X)
+    check_sample_weight(options.get("sample_weight"), len(X))
     outputs, has_affine_part = _outputs(model, X)
     if automatic:
         activation = (1.0, 2.0, 1.0) if has_affine_part else None

@@ -141,9 +141,19 @@ def test_what_has_no_outputs_is_a_type_error(model):
         qsdp.distill(model, X)
 
 
-def test_an_unknown_option_is_refused():
-    with pytest.raises(TypeError, match="outputs"):
-        qsdp.distill(FORM, X, outputs=[0])
+def never(X):
+    raise AssertionError("the model was run")
+
+
+@pytest.mark.parametrize("option", ["outputs", "y"])
+def test_an_unknown_option_is_refused_before_the_model_runs(option):
+    with pytest.raises(InvalidTypeError, match=f"^'{option}' is not an option of distill; it must be one of .*levels"):
+        qsdp.distill(never, X, **{option: [0]})
+
+
+def test_bad_weights_are_refused_before_the_model_runs():
+    with pytest.raises(InvalidInputError, match="sample_weight must be >= 0; found -1"):
+        qsdp.distill(never, X, sample_weight=-np.ones(len(X)))
 
 
 def test_a_torch_module_is_refused_with_what_to_do():
