@@ -10,6 +10,7 @@ import scipy
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import INNER, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import COLUMNS, DataMap
@@ -178,7 +179,7 @@ class Functions:
 
 def _parts(n: int) -> list[slice]:
     """Split rows, since the values of spanning functions at all rows may be most of the memory."""
-    return [slice(start, start + MOST_ROWS) for start in range(0, n, MOST_ROWS)]
+    return chunks(n, 1, work=MOST_ROWS)
 
 
 @dataclass(frozen=True, eq=False)
