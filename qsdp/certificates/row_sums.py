@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from qsdp._utils.numeric import EPS, MARGIN
-from qsdp._utils.parallel import CACHE_FLOATS
+from qsdp._utils.parallel import CACHE_FLOATS, chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import DataMap
 from qsdp.exceptions import InvalidInputError
@@ -197,11 +197,9 @@ class RowSums:
         if not has_weight(X, y, sample_weight):
             return
         X, fit = self._read(X, y, sample_weight)
-        step = max(1, CACHE_FLOATS // X.shape[1])
         # Overflow proves nothing, and shows as infinity or NaN.
         with np.errstate(all="ignore"):
-            for start in range(0, len(X), step):
-                rows = slice(start, start + step)
+            for rows in chunks(len(X), X.shape[1], work=CACHE_FLOATS):
                 self._add(X[rows], fit.rows(rows))
         self.n_samples += len(X)
         self._weights.append(fit.total_weight)
