@@ -53,7 +53,7 @@ def test_lost_data_are_taken_up_again() -> None:
     master = Master(Instance.of(problem))
     atoms = result.network
     assert len(master.program._working.target) < problem.n_samples
-    master.add(Atoms.of(atoms.U, atoms.V, np.sign(atoms.alpha)))
+    master.add(Atoms.from_signs(atoms.U, atoms.V, np.sign(atoms.alpha)))
     master.solve(1e-10)
     assert len(master.program._working.target) == problem.n_samples
     assert master.objective == pytest.approx(result.objective, rel=1e-8)

@@ -84,7 +84,7 @@ class _SampledLoss(ValueLoss):
         self._map = normal.map
         self._rng = np.random.default_rng(0)
         #: Minimum number of samples for second derivatives, and the number of the last ones.
-        self._least, self._drawn = MANY_ROWS, 0
+        self._smallest_sample, self._drawn = MANY_ROWS, 0
         # In single precision, squares of the rows must neither overflow nor vanish.
         limits = np.finfo(np.float32)
         moderate = float(limits.tiny) < self._map.largest_stored**2 < float(limits.max)
@@ -101,13 +101,13 @@ class _SampledLoss(ValueLoss):
         return changes
 
     def refine(self) -> bool:
-        self._least = max(self._least, 2 * self._drawn)
+        self._smallest_sample = max(self._smallest_sample, 2 * self._drawn)
         return self._drawn < self._map.n_rows
 
     def hessian(self, point: Evaluated, columns: Columns, images: FloatArray) -> FloatArray:
         assert point.prediction is not None
         curvature = self._fit.curvature(point.prediction)
-        chances = sampling_chances(curvature.traces(), max(self._least, _PER_ATOM * len(columns.vectors)))
+        chances = sampling_chances(curvature.traces(), max(self._smallest_sample, _PER_ATOM * len(columns.vectors)))
         chosen = np.flatnonzero(self._rng.random(len(chances)) < chances)
         self._drawn = len(chances) if np.all(chances == 1.0) else len(chosen)
         roots = 1.0 / np.sqrt(chances[chosen, None])

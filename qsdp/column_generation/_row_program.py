@@ -185,11 +185,11 @@ class RowProgram:
     def _solve(
         self, columns: FloatArray, atoms: Atoms, weights: FloatArray, objective: float, tol: float
     ) -> RestrictedSolution:
-        working, share = self._working, 1.0
+        working, growth = self._working, 1.0
         if self._constant:
             # The gap is relative to the whole objective, most of which may be the constant.
-            share = max(1.0, objective / max(objective - self._constant, 1e-300))
-        tol = max(tol, min(tol * share, INNER))
+            growth = max(1.0, objective / max(objective - self._constant, 1e-300))
+        tol = max(tol, min(tol * growth, INNER))
         penalties = np.full(len(atoms), working.dual_radius)
         outputs = working.fit.coupled_outputs(atoms.outputs)
         return solve_restricted(columns.T, working.fit, penalties, outputs=outputs, tol=tol, start=weights)
@@ -244,11 +244,11 @@ class RowProgram:
 
     def _left_out(self) -> _Residual:
         nu = self._lifted(np.zeros_like(self._working.target))
-        data, own = self._instance.map, self.lifted(nu)
-        entries = np.abs(data.adjoints(own)).sum(axis=(1, 2))
+        data, lifted = self._instance.map, self.lifted(nu)
+        entries = np.abs(data.adjoints(lifted)).sum(axis=(1, 2))
         # If a matrix changes by these entries, a tree's bound grows by at most its side times half of their sum.
-        upper = float(((data.size + 1) * entries + 2.0 * entry_rounding(data, own)).max())
-        return _Residual(nu, upper, 4.0 * EPS * float(entry_size(data, own).max()))
+        upper = float(((data.size + 1) * entries + 2.0 * entry_rounding(data, lifted)).max())
+        return _Residual(nu, upper, 4.0 * EPS * float(entry_size(data, lifted).max()))
 
     def proof(self, dual: FloatArray, upper: float) -> DualProof:
         r"""Compute the best bound that :math:`\nu` proves if no pricing value exceeds `upper`, and its dual vector.

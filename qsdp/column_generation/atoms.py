@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.parallel import chunks
+from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
 from qsdp.networks import BilinearNetwork
 
-__all__ = ["Atoms"]
+__all__ = ["Atoms", "pricing_values"]
 
 Weights = npt.NDArray[np.int8]
 
@@ -38,7 +40,7 @@ class Atoms:
     block: npt.NDArray[np.intp]
 
     @classmethod
-    def of(cls, U: npt.NDArray[Any], V: npt.NDArray[Any], signs: Any = None) -> Atoms:
+    def from_signs(cls, U: npt.NDArray[Any], V: npt.NDArray[Any], signs: Any = None) -> Atoms:
         """Create atoms of one output and block."""
         signs = np.ones(len(U)) if signs is None else np.asarray(signs)
         zero = np.zeros(len(U), dtype=np.intp)
@@ -103,3 +105,20 @@ class Atoms:
             oriented.append([row.tobytes() for row in side * orientation[:, None]])
         rest = [row.tobytes() for row in np.stack([self.outputs, self.block, signs > 0], axis=1).astype(np.int64)]
         return [min(u, v) + max(u, v) + last for u, v, last in zip(*oriented, rest, strict=True)]
+
+
+def pricing_values(network: Any, matrices: FloatArray) -> FloatArray:
+    """Compute the pricing values u' M v (m, C) of all neurons, for the matrices (K, N, N) of each output and block."""
+    if network.blocks is not None:
+        entries = network.layout.entries(matrices)
+        values = np.empty((network.n_neurons, len(entries)))
+    else:
+        values = np.empty((network.n_neurons, len(matrices)))
+    for rows in chunks(len(values), max(matrices.shape[1], values.shape[1])):
+        U, V = network.U[rows].astype(np.float64), network.V[rows].astype(np.float64)
+        if network.blocks is not None:
+            values[rows] = network.layout.products(U, V, network.block[rows]) @ entries.T
+        else:
+            for k, M in enumerate(matrices):
+                values[rows, k] = np.einsum("ij,ij->i", U @ M, V)
+    return values

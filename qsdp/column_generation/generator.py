@@ -32,7 +32,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
 from qsdp.shaping import BlockCovariances, shape_covariance
 
-__all__ = ["Part", "WarmStart", "bilinear_part", "is_cheap", "network_of", "share_sums"]
+__all__ = ["Part", "WarmStart", "bilinear_part", "is_cheap", "network_of", "precompute_sums"]
 
 #: Number of inputs, and logarithm of the number of sign vectors of all matrices, up to which every round is priced
 #: exactly; from 22 to 28 inputs it does not matter, with 30 a proof takes twice as long.
@@ -105,7 +105,7 @@ def bilinear_part(
     if relaxation is not None:
         z = relaxation.bound.z[instance.matrices_of(mine)]
         dual = instance_bound(instance, [relaxation.bound.nu[:, mine]], [z])
-    stored = None if known.certificate is None else Stored.of(known.certificate, instance, mine)
+    stored = None if known.certificate is None else Stored.from_certificate(known.certificate, instance, mine)
     floor = RelaxationBound(instance, dual, rng, stored)
     floor.exhausted |= _hardest(problem) <= _ENUMERATED
     pricing = _BilinearPricing(problem, rng, tol, None if dual is None else dual.z, floor)
@@ -116,7 +116,9 @@ def bilinear_part(
         for seed in seeds:
             master.add(Atoms.of_network(_of_output(seed, k)))
     elif seeds:
-        best = max((one for one in (dual, stored) if one is not None), key=lambda one: one.value, default=None)
+        best = max(
+            (bound for bound in (dual, stored) if bound is not None), key=lambda bound: bound.value, default=None
+        )
         master.add(pricing.seeds(_slope(problem, k, seeds[0]) if best is None else best.nu, seeds))
     loop = partial(generate, tol=tol, floor=lambda: floor.value, raise_floor=floor.improve, report=report)
     with few_threads(small=master.small):
@@ -134,7 +136,7 @@ def bilinear_part(
     return _part(problem, atoms, weights, outcome, floor, pricing, master)
 
 
-def share_sums(problem: TrainingProblem, shared: SharedSums) -> None:
+def precompute_sums(problem: TrainingProblem, shared: SharedSums) -> None:
     """Compute the sums that all outputs need, unless a time limit passes, before the time is divided among them."""
     instance = Instance.of(problem.output(0))
     if suits_packed(instance) and instance.fit.quadratic:
@@ -222,25 +224,25 @@ class _BilinearPricing:
             )
             for column in nu.T
         ]
-        return PricingResult.of(results).atoms
+        return PricingResult.combine(results).atoms
 
     def __call__(self, master: Master, gap: float) -> PricingResult:
         matrices = master.matrices()
         if is_cheap(self.problem) and len(matrices) <= 2.0 ** (_CHEAP - _hardest(self.problem)):
             return self.prove(master, matrices)
         self._waited += 1
-        found = self._search(master, matrices, ATOMS)
-        if self._is_worth_proving(_promised(master, found), gap):
-            found = self._search(master, matrices, _MANY_STARTS)
-        promised = _promised(master, found)
+        results = self._search(master, matrices, ATOMS)
+        if self._is_worth_proving(_promised(master, results), gap):
+            results = self._search(master, matrices, _MANY_STARTS)
+        promised = _promised(master, results)
         if self._is_worth_proving(promised, gap):
             last = promised <= self.tol and self.floor.exhausted
             whole = last or self.problem.size <= _ENUMERATED
-            return self.prove(master, matrices, found, whole=whole)
+            return self.prove(master, matrices, results, whole=whole)
         # Cutting planes are worth a round if columns alone promise to leave at most half of the gap.
         if promised <= 0.5 * gap:
             self.floor.improve()
-        return PricingResult.of(found, self.layout)
+        return PricingResult.combine(results, self.layout)
 
     def _is_worth_proving(self, promised: float, gap: float) -> bool:
         """Decide whether to prove that no pricing value exceeds those found, which would leave the gap `promised`.
@@ -291,7 +293,7 @@ class _BilinearPricing:
         self,
         master: Master,
         matrices: FloatArray,
-        found: list[OracleResult] | None = None,
+        searched: list[OracleResult] | None = None,
         *,
         whole: bool = True,
     ) -> PricingResult:
@@ -311,19 +313,19 @@ class _BilinearPricing:
                         M,
                         threshold=master.instance.dual_radius,
                         max_atoms=max(2, ATOMS // len(matrices)),
-                        incumbent=found[k].value if found else 0.0,
+                        incumbent=searched[k].value if searched else 0.0,
                         slack=INNER * self.tol if not is_cheap(self.problem) else 0.0,
                         shift=None if self.shifts is None else self.shifts[k],
                     )
                 results.append(result)
-        proven = PricingResult.of(results, self.layout)
+        proven = PricingResult.combine(results, self.layout)
         self._open, self._waited = proven.exact or whole, 0
         return proven
 
 
-def _promised(master: Master, found: Sequence[OracleResult]) -> float:
+def _promised(master: Master, results: Sequence[OracleResult]) -> float:
     """Compute the relative gap that a proof would leave if no pricing value exceeds those found."""
-    return master.gap(max(result.value for result in found))
+    return master.gap(max(result.value for result in results))
 
 
 def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:

@@ -48,9 +48,9 @@ class PricingResult:
     exact: bool = False
 
     @classmethod
-    def of(cls, results: Sequence[OracleResult], layout: Layout | None = None) -> PricingResult:
+    def combine(cls, results: Sequence[OracleResult], layout: Layout | None = None) -> PricingResult:
         """Combine the results of an oracle for all outputs and blocks."""
-        atoms = Atoms.of_outputs([Atoms.of(result.U, result.V) for result in results])
+        atoms = Atoms.of_outputs([Atoms.from_signs(result.U, result.V) for result in results])
         return cls(
             atoms if layout is None else atoms.in_blocks(layout),
             max(result.value for result in results),
@@ -97,7 +97,7 @@ def generate(
     tol: float,
     floor: Callable[[], float] = lambda: 0.0,
     raise_floor: Callable[[], bool] = lambda: False,
-    report: Callable[[Round], None] = lambda one: None,
+    report: Callable[[Round], None] = lambda state: None,
 ) -> Outcome:
     """Generate columns until the relative gap is at most `tol`, a time limit passes, or progress stalls.
 
@@ -134,21 +134,21 @@ class _Rounds:
     def add_columns(self) -> str | None:
         """Solve, price and add columns; return the status, or None once columns no longer help."""
         master, accuracy = self.master, ROUGH
-        least, since, proven = np.inf, 0, False
+        smallest, since, proven = np.inf, 0, False
         while since < HALVINGS:
             master.solve(accuracy)
             unpulled: Any = master.smooth_dual() if since and proven else None
-            found = self._price()
-            proven = bool(np.isfinite(found.upper))
+            priced = self._price()
+            proven = bool(np.isfinite(priced.upper))
             # This would be the gap if no pricing value exceeded those found; a heuristic search alone proves nothing.
-            promised = min(self.gap, max(master.gap(found.value), 0.0))
-            least, since = (promised, 0) if promised < PROGRESS * least else (least, since + 1)
+            promised = min(self.gap, max(master.gap(priced.value), 0.0))
+            smallest, since = (promised, 0) if promised < PROGRESS * smallest else (smallest, since + 1)
             if self.gap <= self._tol:
                 return "optimal"
             if deadline.over():
                 return "time limit"
             master.prune()
-            added = master.add(found.atoms)
+            added = master.add(priced.atoms)
             if not added and unpulled is not None:
                 # The stabilised vector violates no constraint and gives a better bound; the original may violate some.
                 master.undo_smoothing(unpulled)
@@ -174,14 +174,14 @@ class _Rounds:
 
     def _price(self) -> PricingResult:
         """Price the master's dual vector, update the best proof, and end the round."""
-        found = self._pricing(self.master, self.gap)
-        if np.isfinite(found.upper):
-            candidate = self.master.proof(found.upper)
+        priced = self._pricing(self.master, self.gap)
+        if np.isfinite(priced.upper):
+            candidate = self.master.proof(priced.upper)
             if self.proof is None or candidate.value > self.proof.value:
-                self.proof, self.priced = candidate, found
+                self.proof, self.priced = candidate, priced
                 self.master.set_centre(candidate)
         self._end_round()
-        return found
+        return priced
 
     def _end_round(self) -> None:
         """Update the gap, and report the round."""

@@ -54,7 +54,7 @@ class Master:
         shared = shared or SharedSums(instance.target)
         self.program: RowProgram | PackedProgram = kind(instance, normal, self.units, shared, output)
         empty = np.zeros((0, instance.size), dtype=np.int8)
-        self.atoms, self.weights = Atoms.of(empty, empty), np.zeros(0)
+        self.atoms, self.weights = Atoms.from_signs(empty, empty), np.zeros(0)
         self.objective = instance.fit.value_at_zero
         self._known: set[bytes] = set()
         #: The dual vector of the last solution or of `smooth_dual`, and the centre of `smooth_dual`.

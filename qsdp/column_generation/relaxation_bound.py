@@ -33,7 +33,7 @@ class Stored:
     exact: bool = False
 
     @classmethod
-    def of(cls, certificate: Certificate, instance: Instance, outputs: slice) -> Stored:
+    def from_certificate(cls, certificate: Certificate, instance: Instance, outputs: slice) -> Stored:
         """Return the part of a certificate for some outputs, whose instance this is."""
         proof = certificate.proof
         assert isinstance(proof, Proof)
@@ -100,5 +100,5 @@ class RelaxationBound:
         if best is None:
             best = DualBound(0.0, np.zeros_like(instance.target), np.zeros((instance.n_matrices, instance.size)))
         used = np.repeat(np.any(best.nu, axis=0), instance.map.n_blocks)
-        trees = (root_tree(z * bool(own), best.cuts, best.weights) for own, z in zip(used, best.z, strict=True))
+        trees = (root_tree(z * bool(is_used), best.cuts, best.weights) for is_used, z in zip(used, best.z, strict=True))
         return Stored(value, best.nu, tuple(trees))

@@ -17,7 +17,7 @@ from qsdp.certificates import certificate_of, check_fits, check_relaxation
 from qsdp.column_generation._packed_program import suits_packed
 from qsdp.column_generation._row_program import SharedSums
 from qsdp.column_generation.atoms import Atoms
-from qsdp.column_generation.generator import Part, WarmStart, bilinear_part, is_cheap, network_of, share_sums
+from qsdp.column_generation.generator import Part, WarmStart, bilinear_part, is_cheap, network_of, precompute_sums
 from qsdp.column_generation.loop import Round
 from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
@@ -124,9 +124,9 @@ def column_generation(
         with stages.stage("exact", tol) as bar:
             parts, ones = [], problem.parts
 
-            def report(one: Round, part: int) -> None:
+            def report(state: Round, part: int) -> None:
                 """Record and show a round of a part, numbered across all parts, and call the callback."""
-                history.append(replace(one, number=len(history) + 1, output=part))
+                history.append(replace(state, number=len(history) + 1, output=part))
                 bar.gap(history[-1], part, len(ones))
                 if callback is not None:
                     callback(history[-1])
@@ -134,7 +134,7 @@ def column_generation(
             known = _known(problem, relaxation, start)
             shared = SharedSums(problem.targets)
             if len(ones) > 1:
-                share_sums(problem, shared)
+                precompute_sums(problem, shared)
             for number in range(len(ones)):
                 k = number if len(ones) > 1 else None
                 with deadline.fraction(1.0 / (len(ones) - number)):

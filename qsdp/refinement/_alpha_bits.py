@@ -12,18 +12,18 @@ from qsdp._utils import deadline
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.tuning import GAIN, MANY_ROWS, MOST_SIDE, MOST_STEPS, PATIENCE
 from qsdp._utils.validation import FloatArray
+from qsdp.column_generation.atoms import pricing_values
 from qsdp.column_generation.restricted import curvature_matrix, sampling_chances
 from qsdp.data_map import SAMPLES, require
 from qsdp.losses import Curvature, PiecewiseQuadratic
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._neuron_pricing import pricing_values
 
 __all__ = ["in_bits", "nearest_integers"]
 
 IntegerArray = npt.NDArray[np.intp]
 
 #: Candidate scales per output, relative to the one without clipping; ten times as many make no visible difference.
-_SHARES = np.linspace(0.3, 1.0, 36)
+_CLIPPED = np.linspace(0.3, 1.0, 36)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,30 +50,30 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
     integers, scales = np.zeros_like(alpha), np.zeros(alpha.shape[1])
     for group, H in zip(groups, hessians, strict=True):
         for c in np.unique(group.outputs):
-            own = np.flatnonzero(group.outputs == c)
-            rows = group.neurons[own]
-            integers[rows, c], scales[c] = _nearest(alpha[rows, c], H[np.ix_(own, own)], largest)
+            mine = np.flatnonzero(group.outputs == c)
+            rows = group.neurons[mine]
+            integers[rows, c], scales[c] = _nearest(alpha[rows, c], H[np.ix_(mine, mine)], largest)
 
     def rounded() -> Any:
         return network.with_weights(
             network.U, network.V, problem.squeezed(integers * scales), np.arange(network.n_neurons)
         )
 
-    found = rounded()
-    value = problem.objective(found)
+    best = rounded()
+    value = problem.objective(best)
     for _ in range(PATIENCE if smooth else 0):
-        integers, scales = _descended(found, problem, groups, hessians, integers, scales, largest)
+        integers, scales = _descended(best, problem, groups, hessians, integers, scales, largest)
         moved = rounded()
         previous, value = value, problem.objective(moved)
         if not value < previous or deadline.over():
             break
-        found = moved
-    kept = np.flatnonzero(found.output_weights.any(axis=1))
-    if not len(kept):
+        best = moved
+    used = np.flatnonzero(best.output_weights.any(axis=1))
+    if not len(used):
         # A network has at least one neuron.
-        kept = np.array([0])
-    weights = problem.squeezed(found.output_weights[kept])
-    return network.with_weights(network.U[kept], network.V[kept], weights, kept)
+        used = np.array([0])
+    weights = problem.squeezed(best.output_weights[used])
+    return network.with_weights(network.U[used], network.V[used], weights, used)
 
 
 def _is_smooth(problem: TrainingProblem) -> bool:
@@ -121,8 +121,8 @@ def _hessians(
                 sizes = curvature.diagonal[rows, c]
                 if curvature.coupling is not None:
                     sizes = np.maximum(sizes - curvature.coupling[rows, c] ** 2, 0.0)
-                own = columns[:, group.neurons] * np.sqrt(sizes)[:, None]
-                H += own.T @ own
+                weighted = columns[:, group.neurons] * np.sqrt(sizes)[:, None]
+                H += weighted.T @ weighted
     return hessians
 
 
@@ -150,7 +150,7 @@ def nearest_integers(alpha: FloatArray, gram: FloatArray, largest: int) -> Float
 
 
 def _nearest(alpha: FloatArray, gram: FloatArray, largest: int) -> tuple[FloatArray, float]:
-    scales = (np.abs(alpha).max() / largest * _SHARES).astype(np.float32).astype(np.float64)
+    scales = (np.abs(alpha).max() / largest * _CLIPPED).astype(np.float32).astype(np.float64)
     scales = scales[scales > 0.0]
     if not len(scales):
         return np.zeros_like(alpha), 0.0
@@ -179,8 +179,8 @@ def _descended(
     slopes = prices[:, None] * pricing_values(network, matrices)
     penalty = problem.beta * problem.dimension
     for group, H in zip(groups, hessians, strict=True):
-        q, own = integers[group.neurons, group.outputs], slopes[group.neurons, group.outputs]
-        _sweep(H, own, penalty * prices[group.neurons], q, scales, group.outputs, largest, rescale=True)
+        q, slope = integers[group.neurons, group.outputs], slopes[group.neurons, group.outputs]
+        _sweep(H, slope, penalty * prices[group.neurons], q, scales, group.outputs, largest, rescale=True)
         integers[group.neurons, group.outputs] = q
     return integers, scales
 
@@ -220,10 +220,10 @@ def _sweep(
                 slopes += step * H[:, j]
         same = np.array_equal(q, before)
         for c in np.unique(outputs) if rescale else ():
-            own = np.flatnonzero(outputs == c)
-            along = H[:, own] @ q[own]
-            bend = float(q[own] @ along[own])
-            slope = float(q[own] @ slopes[own] + penalties[own] @ np.abs(q[own]))
+            mine = np.flatnonzero(outputs == c)
+            along = H[:, mine] @ q[mine]
+            bend = float(q[mine] @ along[mine])
+            slope = float(q[mine] @ slopes[mine] + penalties[mine] @ np.abs(q[mine]))
             scale = float(np.float32(scales[c] - slope / bend)) if bend > 0.0 else 0.0
             if scale > 0.0:
                 slopes += (scale - scales[c]) * along

@@ -73,10 +73,10 @@ class BlockSamples(DescentData):
         layout, rows, factor = self.map.layout, self.map.rows, self.map.factor
         values = np.empty((len(U), len(rows)), dtype=dtype)
         for r in np.unique(block).tolist():
-            one, mine = self._layouts[r], np.flatnonzero(block == r)
+            part, mine = self._layouts[r], np.flatnonzero(block == r)
             entries = slice(layout.starts[r], layout.starts[r + 1])
-            vectors = one.products(*(side[mine].astype(np.float64) for side in (U, V))).astype(dtype, copy=False)
-            for some in chunks(len(rows), max(one.n_entries, len(mine))):
+            vectors = part.products(*(side[mine].astype(np.float64) for side in (U, V))).astype(dtype, copy=False)
+            for some in chunks(len(rows), max(part.n_entries, len(mine))):
                 x = rows[some, entries]
                 x = np.asarray(x if factor == 1.0 else x * factor, dtype=dtype)
                 values[mine, some] = vectors @ x.T
@@ -106,7 +106,7 @@ class BlockImages:
         """Entrywise squares of the values, as one array in a tuple."""
         return (self.values * self.values,)
 
-    def of(self, entries: npt.NDArray[np.intp]) -> Any:
+    def moves(self, entries: npt.NDArray[np.intp]) -> Any:
         """Select the images (k, n) of one entry of each side, or of several entries of a single side."""
         return self.values[np.arange(len(self.values)), entries]
 

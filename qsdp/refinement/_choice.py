@@ -12,8 +12,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._block_samples import BlockSamples
 from qsdp.refinement._descent import CoordinateDescent
-from qsdp.refinement._gram_moments import Moments
-from qsdp.refinement._moment_descent import MomentDescent
+from qsdp.refinement._moment_descent import MomentDescent, Moments
 from qsdp.refinement._sample_descent import SampleDescent
 from qsdp.refinement._samples import Samples
 from qsdp.relaxation.distinct_rows import numbers_of_rows

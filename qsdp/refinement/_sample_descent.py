@@ -29,7 +29,7 @@ __all__ = ["SampleDescent"]
 
 #: Divisor of the neurons of a network that form a batch, and of the entries of a side that move at once; half or twice
 #: changes objectives by up to 1.6 % either way.
-_SHARE = 8
+_DIVISOR = 8
 
 
 class SampleDescent(CoordinateDescent):
@@ -63,9 +63,9 @@ class SampleDescent(CoordinateDescent):
     def batch_size(self) -> int:
         """Number of neurons whose moves are computed together from one gradient."""
         # On large data a model selects joint moves of a batch, and small batches would leave the processor idle.
-        share = 2 if self.samples.large else _SHARE
+        divisor = 2 if self.samples.large else _DIVISOR
         held = len(self.f) * self.samples.held
-        return min(max(1, len(self.U) // share), LARGEST_BATCH, max(1, LARGE_FLOATS // held))
+        return min(max(1, len(self.U) // divisor), LARGEST_BATCH, max(1, LARGE_FLOATS // held))
 
     def sweep(self, *, thorough: bool) -> int:
         """Try moves of both sides of every neuron, and return how many were accepted.
@@ -94,12 +94,12 @@ class SampleDescent(CoordinateDescent):
         if thorough:
             reach = 2.0 * images.largest * float(np.abs(alpha).max())
             floor = curvature_floor(self.fit, self.f, alpha, curvature, reach)
-            least = 2.0 * (images.square_products(floor) - np.abs(slopes))
-            candidates = downhill & (least < -self.tolerance)
+            lowest = 2.0 * (images.square_products(floor) - np.abs(slopes))
+            candidates = downhill & (lowest < -self.tolerance)
             return sum(
-                self._try_all(moving, rows.start + j, images[j : j + 1], steps[j], change[j], found)
-                for j, found in enumerate(candidates)
-                if np.any(found)
+                self._try_all(moving, rows.start + j, images[j : j + 1], steps[j], change[j], mask)
+                for j, mask in enumerate(candidates)
+                if np.any(mask)
             )
         entries = np.argmin(change, axis=1)
         predicted = change[np.arange(len(entries)), entries]
@@ -110,7 +110,7 @@ class SampleDescent(CoordinateDescent):
         delta = np.zeros((len(chosen), len(self.largest)))
         delta[np.arange(len(chosen)), entries] = steps[chosen, entries]
         sides = images[chosen]
-        moves = sides.of(entries) * steps[chosen, entries][:, None].astype(dtype)
+        moves = sides.moves(entries) * steps[chosen, entries][:, None].astype(dtype)
         if self.samples.large:
             several = self._several(change[chosen], steps[chosen])
             self._replace(delta, moves, predicted, several, slopes[chosen], curvature[chosen], sides)
@@ -156,8 +156,8 @@ class SampleDescent(CoordinateDescent):
         better = change < predicted
         delta[better], moves[better], predicted[better] = several[better], images[better], change[better]
         # Try twice as many moves next time if that helped most sides, else half as many.
-        most = max(2, len(self.largest) // _SHARE)
-        self.n_moves = min(2 * self.n_moves, most) if np.mean(better) > 0.5 else max(2, self.n_moves // 2)
+        limit = max(2, len(self.largest) // _DIVISOR)
+        self.n_moves = min(2 * self.n_moves, limit) if np.mean(better) > 0.5 else max(2, self.n_moves // 2)
 
     def _take(self, moves: Any, alpha: FloatArray, predicted: FloatArray) -> npt.NDArray[np.bool_]:
         """Accept moves (B, n) jointly if the loss decreases nearly as predicted, else try each half of them."""
@@ -185,17 +185,17 @@ class SampleDescent(CoordinateDescent):
         images: Images | BlockImages,
         steps: npt.NDArray[np.int64],
         change: FloatArray,
-        found: npt.NDArray[np.bool_],
+        mask: npt.NDArray[np.bool_],
     ) -> int:
         """Evaluate candidates of one side, the most promising first, and accept each that lowers the loss."""
         accepted = 0
-        entries = np.flatnonzero(found)
+        entries = np.flatnonzero(mask)
         entries = entries[np.argsort(change[entries], kind="stable")]
         if self.f.shape[1] == 1:
             entries = entries[self._falls(images, steps, entries, self.alpha[j, 0]) > 0.5 * self.tolerance]
         for k in deadline.in_time(entries.tolist()):
             # The other side is fixed, so the image of a move is correct whatever was accepted before.
-            image = in_double(images.of(np.array([k]))[0])
+            image = in_double(images.moves(np.array([k]))[0])
             f = self.f + np.multiply.outer(steps[k] * image, self.alpha[j])
             value = self.fit.value(f)
             if self.value - value > self.tolerance:
@@ -213,7 +213,7 @@ class SampleDescent(CoordinateDescent):
         chunk = max(1, LARGE_FLOATS // len(self.f))
         for start in deadline.in_time(range(0, len(entries), chunk)):
             some = entries[start : start + chunk]
-            moves = in_double(images.of(some)) * (steps[some] * alpha)[:, None]
+            moves = in_double(images.moves(some)) * (steps[some] * alpha)[:, None]
             after = side_by_side(self.fit, len(some)).values((self.f.T + moves).T)
             falls[start : start + chunk] = (before - after).sum(axis=0)
         return falls

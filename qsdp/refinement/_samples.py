@@ -145,7 +145,7 @@ class Images:
         """Squares of p and q."""
         return self.p * self.p, None if self.q is None else self.q * self.q
 
-    def of(self, entries: npt.NDArray[np.intp]) -> Any:
+    def moves(self, entries: npt.NDArray[np.intp]) -> Any:
         """Select the images (k, n) of one entry of each side, or of several entries of a single side."""
         images = self.samples.features(entries)
         images *= self.p

@@ -19,10 +19,10 @@ __all__ = ["alternate", "random_sides", "rescale", "resolve", "revive", "reweigh
 _STIFFER = 1.05
 
 #: Minimum penalty, which keeps weights bounded for a tiny beta, relative to the smallest that makes zero optimal.
-_LEAST_PENALTY = 1e-7
+_SMALLEST_PENALTY = 1e-7
 
 #: Maximum number of multiplications per iteration of the convex problem.
-_MOST_WORK = 2e9
+_WORK = 2e9
 
 
 def rescale(descent: CoordinateDescent, shrinkage: float = SMALL) -> None:
@@ -146,18 +146,18 @@ def resolve(descent: CoordinateDescent) -> bool:
     fit, (m, outputs) = descent.fit, descent.alpha.shape
     together = outputs // len(fit.parts)
     n, k = len(descent.f), 2 * m * together
-    if n * k > LARGE_FLOATS or n * k * min(n, k) > _MOST_WORK or deadline.over() or not is_solvable(fit.loss):
+    if n * k > LARGE_FLOATS or n * k * min(n, k) > _WORK or deadline.over() or not is_solvable(fit.loss):
         return False
     images = descent.images()
     columns = np.hstack([images, -images])
     # With hardly a penalty, weights of neurons that cancel are unbounded.
     slope = fit.gradient(np.zeros_like(fit.target))
-    least = _LEAST_PENALTY * float(np.abs(images.T @ slope).max(initial=0.0))
-    least = max(least, float(np.finfo(np.float64).tiny))
-    penalties = np.tile(np.maximum(descent.penalty * descent.prices[:, 0], least), 2)
+    smallest = _SMALLEST_PENALTY * float(np.abs(images.T @ slope).max(initial=0.0))
+    smallest = max(smallest, float(np.finfo(np.float64).tiny))
+    penalties = np.tile(np.maximum(descent.penalty * descent.prices[:, 0], smallest), 2)
     which = np.repeat(np.arange(together), columns.shape[1]) if together > 1 else None
     columns, penalties = np.tile(columns, together), np.tile(penalties, together)
-    solved = [solve_restricted(columns, one, penalties, outputs=which).weights for one in fit.parts]
+    solved = [solve_restricted(columns, part, penalties, outputs=which).weights for part in fit.parts]
     weights = np.concatenate(solved).reshape(outputs, 2, m)
     alpha = (weights[:, 0] - weights[:, 1]).T
     # The images may be in single precision, whose errors would count as a fall in every other sweep.

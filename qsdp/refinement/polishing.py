@@ -27,12 +27,12 @@ from qsdp.refinement._models import check_descends
 from qsdp.refinement._samples import SMALL
 from qsdp.refinement._second_layer import rescale, resolve, revive, reweight
 
-__all__ = ["MOST_SWEEPS", "Interrupted", "Trial", "best_at_interrupt", "improve", "polish"]
+__all__ = ["MAX_SWEEPS", "Interrupted", "Trial", "best_at_interrupt", "improve", "polish"]
 
 Callback = Callable[[int, float], object]
 
 #: Maximum number of sweeps of a polish, most of which end after fewer; more would only take longer.
-MOST_SWEEPS = 50
+MAX_SWEEPS = 50
 
 #: Smallest and largest fraction of the weights that a restart perturbs; half or twice is as good.
 _PERTURBATION = (0.02, 0.2)
@@ -58,7 +58,7 @@ def polish(
     network: Any,
     problem: TrainingProblem,
     *,
-    max_sweeps: int = MOST_SWEEPS,
+    max_sweeps: int = MAX_SWEEPS,
     restarts: int = 0,
     time_limit: float | None = None,
     random_state: RandomState = None,
@@ -177,7 +177,7 @@ def improve(
     network: Any,
     problem: TrainingProblem,
     *,
-    max_sweeps: int = MOST_SWEEPS,
+    max_sweeps: int = MAX_SWEEPS,
     restarts: int = 0,
     time_limit: float | None = None,
     random_state: RandomState = None,
@@ -239,9 +239,9 @@ def improve(
 def best_at_interrupt(networks: Sequence[Any], problem: TrainingProblem) -> Any:
     """Return the best of the networks available at an interrupt, and warn that the search was interrupted."""
     objectives = [problem.objective(network) for network in networks]
-    least = min(objectives)
-    warn(f"interrupted: returning the best network so far, of objective {least:.6g}")
-    return networks[objectives.index(least)]
+    smallest = min(objectives)
+    warn(f"interrupted: returning the best network so far, of objective {smallest:.6g}")
+    return networks[objectives.index(smallest)]
 
 
 class BestNetwork:
@@ -385,14 +385,14 @@ def part_of(network: Any, rows: Any, k: int) -> Any:
 
 def perturbed(network: Any, problem: TrainingProblem, rng: np.random.Generator) -> Any:
     """Move a random fraction of the network's weights by one level."""
-    share, largest = rng.uniform(*_PERTURBATION), largest_weights(problem)
+    fraction, largest = rng.uniform(*_PERTURBATION), largest_weights(problem)
     sides = []
     for weights in (network.U, network.V):
         steps = np.where(rng.random(weights.shape) < 0.5, 2, -2)
         steps = np.where(np.abs(weights + steps) > largest, -steps, steps)
         # Weights beyond the sides of blocks stay zero.
         steps = np.where(np.abs(weights + steps) > largest, 0, steps)
-        moved = rng.random(weights.shape) < share
+        moved = rng.random(weights.shape) < fraction
         if not np.any(moved):
             moved.flat[rng.integers(moved.size)] = True
         sides.append((weights + np.where(moved, steps, 0)).astype(np.int8))

@@ -18,7 +18,7 @@ from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.tuning import MOST_SIDE
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real, check_verbose
 from qsdp.certificates import check_fits
-from qsdp.column_generation.atoms import Atoms
+from qsdp.column_generation.atoms import Atoms, pricing_values
 from qsdp.column_generation.generator import network_of
 from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Master, SharedSums
@@ -31,7 +31,6 @@ from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._alpha_bits import in_bits
-from qsdp.refinement._neuron_pricing import pricing_values
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["SECOND_LAYERS", "refit"]
@@ -148,7 +147,7 @@ def _with_loss(network: Any, problem: TrainingProblem, loss: Loss | None, beta: 
         return changed.with_beta(beta)
     if changed is problem:
         return problem
-    scales = [_largest_pricing_value(network, one) for one in (problem, changed)]
+    scales = [_largest_pricing_value(network, each) for each in (problem, changed)]
     # Where no neuron has a value, any beta gives the zero network.
     return changed.with_beta(problem.beta * scales[1] / scales[0] if all(scales) else problem.beta)
 
@@ -174,9 +173,9 @@ def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) 
             return network_of(problem, *_compressed(network, problem, factor, tol))
     ones, shared = problem.parts, SharedSums(problem.targets)
     parts = []
-    for k, one in enumerate(ones):
+    for k, part in enumerate(ones):
         with deadline.fraction(1.0 / (len(ones) - k)):
-            instance, report = _instance(one), functools.partial(bar.gap, part=k, parts=len(ones))
+            instance, report = _instance(part), functools.partial(bar.gap, part=k, parts=len(ones))
             parts.append(_support(network, Master(instance, shared, k), tol, report))
     atoms = parts[0][0] if len(parts) == 1 else Atoms.of_outputs([part for part, _ in parts])
     return network_of(problem, atoms, np.concatenate([weight for _, weight in parts]))
@@ -209,15 +208,15 @@ def _compressed(
         target = target / unit
         penalty = problem.beta * problem.dimension / size / unit
         fit = DataFit(problem.loss, target[:, None])
-        found = solve_restricted(both, fit, np.full(2 * m, penalty), tol=tol).weights
-        signed = found[:m] - found[m:]
+        both_parts = solve_restricted(both, fit, np.full(2 * m, penalty), tol=tol).weights
+        signed = both_parts[:m] - both_parts[m:]
         used = np.flatnonzero(np.abs(signed) > ROUNDING * np.abs(signed).max())
         signs = np.where(signed[used] < 0.0, -1, 1)
         penalties = np.full(len(used), penalty)
-        kept = sparsify(columns[:, used] * signs, np.abs(signed[used]), penalties)
-        few = kept > 0.0
-        atoms.append(Atoms.of(network.U[used[few]], network.V[used[few]], signs[few]))
-        weights.append(kept[few] * unit / size)
+        sparse = sparsify(columns[:, used] * signs, np.abs(signed[used]), penalties)
+        few = sparse > 0.0
+        atoms.append(Atoms.from_signs(network.U[used[few]], network.V[used[few]], signs[few]))
+        weights.append(sparse[few] * unit / size)
     return Atoms.of_outputs(atoms), np.concatenate(weights)
 
 

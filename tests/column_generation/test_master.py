@@ -35,7 +35,7 @@ FUZZ = settings(max_examples=40, deadline=None, derandomize=True)
 def both_signs(U: np.ndarray, V: np.ndarray, n_outputs: int = 1) -> Atoms:
     """Every neuron for every output with both signs."""
     ones = np.ones(len(U))
-    one = Atoms.of(np.vstack([U, U]), np.vstack([V, V]), np.concatenate([ones, -ones]))
+    one = Atoms.from_signs(np.vstack([U, U]), np.vstack([V, V]), np.concatenate([ones, -ones]))
     return Atoms.of_outputs([one] * n_outputs)
 
 
@@ -95,15 +95,15 @@ def test_equal_neurons_have_equal_keys() -> None:
         U[:, 0], V[:, 0] = rng.choice([1 - levels, levels - 1], size=(2, 50))
         for sign in (1, -1):
             signs = np.full(50, sign)
-            keys = Atoms.of(U, V, signs).keys()
-            assert Atoms.of(V, U, signs).keys() == keys
-            assert Atoms.of(-U, -V, signs).keys() == keys
-            assert Atoms.of(-V, U, -signs).keys() == keys
-            assert Atoms.of(U, -V, -signs).keys() == keys
+            keys = Atoms.from_signs(U, V, signs).keys()
+            assert Atoms.from_signs(V, U, signs).keys() == keys
+            assert Atoms.from_signs(-U, -V, signs).keys() == keys
+            assert Atoms.from_signs(-V, U, -signs).keys() == keys
+            assert Atoms.from_signs(U, -V, -signs).keys() == keys
             for other in (
-                Atoms.of(U, -V, signs),
-                Atoms.of(U, V, -signs),
-                Atoms.of_outputs([Atoms.of(U[:0], V[:0]), Atoms.of(U, V, signs)]),
+                Atoms.from_signs(U, -V, signs),
+                Atoms.from_signs(U, V, -signs),
+                Atoms.of_outputs([Atoms.from_signs(U[:0], V[:0]), Atoms.from_signs(U, V, signs)]),
             ):
                 for key, different in zip(keys, other.keys(), strict=True):
                     assert key != different
@@ -116,7 +116,7 @@ def test_keys_tell_apart_what_predicts_differently(levels: int) -> None:
     sides = sides[np.any(sides, axis=1)]
     first, second = (grid.ravel() for grid in np.meshgrid(np.arange(len(sides)), np.arange(len(sides))))
     U, V = sides[first], sides[second]
-    every = Atoms.of(np.vstack([U, U]), np.vstack([V, V]), np.repeat([1, -1], len(U)))
+    every = Atoms.from_signs(np.vstack([U, U]), np.vstack([V, V]), np.repeat([1, -1], len(U)))
     products = every.signs[:, None, None] * every.U[:, :, None].astype(int) * every.V[:, None, :]
     symmetric = products + products.transpose(0, 2, 1)
     if levels == 2:
@@ -128,8 +128,8 @@ def test_keys_tell_apart_what_predicts_differently(levels: int) -> None:
 
 
 def test_atoms_by_hand() -> None:
-    one = Atoms.of(np.array([[1, -1]]), np.array([[1, 1]]))
-    two = Atoms.of(np.array([[1, 1], [-1, 1]]), np.array([[1, 1], [1, 1]]), [1, -1])
+    one = Atoms.from_signs(np.array([[1, -1]]), np.array([[1, 1]]))
+    two = Atoms.from_signs(np.array([[1, 1], [-1, 1]]), np.array([[1, 1], [1, 1]]), [1, -1])
     none = one[:0]
     both = Atoms.of_outputs([one, none, two])
     assert len(both) == 3
@@ -147,22 +147,22 @@ def test_known_atoms_are_not_taken_in_again() -> None:
     problem = random_problem(0, 4, 10)
     master = Master(Instance.of(problem))
     U, V = np.array([[1, 1, -1, 1], [1, -1, -1, 1]]), np.array([[1, -1, 1, 1], [1, -1, -1, 1]])
-    assert master.add(Atoms.of(U, V)) == 2
-    assert master.add(Atoms.of(V, U)) == 0
-    assert master.add(Atoms.of(-U, V, [-1, -1])) == 0
-    assert master.add(Atoms.of(U, -V)) == 2
+    assert master.add(Atoms.from_signs(U, V)) == 2
+    assert master.add(Atoms.from_signs(V, U)) == 0
+    assert master.add(Atoms.from_signs(-U, V, [-1, -1])) == 0
+    assert master.add(Atoms.from_signs(U, -V)) == 2
     # Twice the same at once, too.
-    assert master.add(Atoms.of(np.ones((3, 4)), np.ones((3, 4)))) == 1
-    assert master.add(Atoms.of(U[:0], V[:0])) == 0
+    assert master.add(Atoms.from_signs(np.ones((3, 4)), np.ones((3, 4)))) == 1
+    assert master.add(Atoms.from_signs(U[:0], V[:0])) == 0
     assert len(master.atoms) == len(master.weights) == 5
     master.solve(1e-10)
     before = master.objective
-    assert master.add(Atoms.of(-V, -U)) == 0
+    assert master.add(Atoms.from_signs(-V, -U)) == 0
     master.solve(1e-10)
     assert master.objective == pytest.approx(before, rel=1e-9)
     # What was given up may come again.
     master.select(np.array([0]))
-    assert master.add(Atoms.of(U, V)) == 1
+    assert master.add(Atoms.from_signs(U, V)) == 1
 
 
 # -- units ---------------------------------------------------------------------------------------------
@@ -422,7 +422,7 @@ def test_dual_vectors_are_smoothed_after_proven_rounds_that_did_not_help(proven:
         calls.append("price")
         if calls.count("price") == 5:
             raise KeyboardInterrupt
-        none = Atoms.of(np.zeros((0, 1)), np.zeros((0, 1)))
+        none = Atoms.from_signs(np.zeros((0, 1)), np.zeros((0, 1)))
         return PricingResult(none, 1.0, 1.0 if proven else np.inf)
 
     outcome = generate(Stalled(), pricing, tol=1e-6)

@@ -386,7 +386,7 @@ def test_columns_of_very_different_sizes_do_no_harm_to_the_process() -> None:
     n=st.integers(1, 12),
     k=st.integers(1, 12),
     kind=st.sampled_from(["normal", "duplicated", "zero columns", "all zero"]),
-    minimise=st.sampled_from([nonnegative_minimum, _nonnegative._one_by_one]),
+    minimise=st.sampled_from([nonnegative_minimum, _nonnegative._active_set]),
 )
 def test_non_negative_minima_are_those_of_least_squares(seed: int, n: int, k: int, kind: str, minimise: Any) -> None:
     rng = np.random.default_rng(seed)

@@ -169,7 +169,7 @@ def test_images_are_the_derivatives_of_outputs(single_precision: bool, monkeypat
         ones = [neuron_values(problem, np.eye(problem.size)[k], v, r) for v, r in zip(V, block, strict=True)]
         inside = problem.blocks.used[block, k]
         own = np.where(inside[:, None], np.stack(ones), 0.0) / data.unit
-        np.testing.assert_allclose(images.of(np.full(len(U), k)), own, atol=tolerance)
+        np.testing.assert_allclose(images.moves(np.full(len(U), k)), own, atol=tolerance)
     assert np.abs(expected).max() <= data.largest_image * problem.blocks.prices.max()
     descent = descent_of(problem, network, data)
     np.testing.assert_allclose(descent.images(slice(2, 5)), expected[2:5].T, atol=tolerance)

@@ -15,9 +15,8 @@ from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
 from qsdp.networks.weights import owners_of
 from qsdp.refinement._choice import _favours_moments, descent_data, descent_of
-from qsdp.refinement._gram_moments import Moments
 from qsdp.refinement._models import agreeing, block_minimum, cross_changes, cross_curvatures
-from qsdp.refinement._moment_descent import MomentDescent
+from qsdp.refinement._moment_descent import MomentDescent, Moments
 from qsdp.refinement._sample_descent import SampleDescent
 from qsdp.refinement._samples import Samples
 from qsdp.refinement._second_layer import rescale
@@ -632,14 +631,14 @@ def test_moments_are_sums_over_samples(activation, n_outputs, monkeypatch):
     forms = np.stack([problem.map.adjoint(row) for row in np.eye(problem.n_samples)]) / data.unit
     p = np.einsum("iab,jb->ija", forms, V)
     expected = np.einsum("i,ija->ja", problem.sample_weight, p**2)
-    np.testing.assert_allclose(data.own_curvatures(V), expected, rtol=1e-10)
+    np.testing.assert_allclose(data.side_curvatures(V), expected, rtol=1e-10)
     for k in (0, problem.size - 1):
         values = np.einsum("iab,jb->ija", forms, V)[:, :, k]
         expected = np.einsum("i,ij,iab->jab", problem.sample_weight, values, forms)
         np.testing.assert_allclose(data.images_of_row(k, V), expected, atol=1e-10 * np.abs(expected).max())
     network = random_network(problem, 9, 2)
     # The statistics are those of several chunks of rows.
-    monkeypatch.setattr("qsdp.refinement._gram_moments.ROWS_AT_ONCE", 64)
+    monkeypatch.setattr("qsdp.refinement._moment_descent.ROWS_AT_ONCE", 64)
     monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
     for one in (data, Moments(problem)):
         assert one.problem.objective(network) == pytest.approx(problem.objective(network), rel=1e-12)

@@ -1,7 +1,7 @@
 """Convex problem of the second layer for fixed neurons, by dense interior-point and Newton methods."""
 
-from qsdp.column_generation.restricted._best import RestrictedSolution
 from qsdp.column_generation.restricted._nonnegative import nonnegative_minimum
+from qsdp.column_generation.restricted._quadratic import RestrictedSolution
 from qsdp.column_generation.restricted._restricted_solution import check_solvable, is_solvable, solve_restricted
 from qsdp.column_generation.restricted._smooth import (
     Columns,

@@ -42,21 +42,21 @@ def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: fl
     diagonal = np.where(diagonal > 0.0, diagonal, diagonal.max(initial=0.0) or 1.0)
     shift = ROUNDING * diagonal
     shifted, slope = H + np.diag(shift), g - shift * start
-    found = _exchanged(shifted, slope, start > 0.0, tol)
-    return _one_by_one(shifted, slope, start, tol) if found is None else found
+    minimum = _exchanged(shifted, slope, start > 0.0, tol)
+    return _active_set(shifted, slope, start, tol) if minimum is None else minimum
 
 
 def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol: float) -> FloatArray | None:
     """Run block principal pivoting from the active set `inside`; return the minimiser, or None if it fails."""
     fewest, patience = len(g) + 1, PATIENCE
     for _ in range(MOST_STEPS):
-        own = np.flatnonzero(inside)
+        free = np.flatnonzero(inside)
         a = np.zeros_like(g)
-        if len(own):
-            _, a[own], info = dposv(H[np.ix_(own, own)], -g[own], lower=True)
+        if len(free):
+            _, a[free], info = dposv(H[np.ix_(free, free)], -g[free], lower=True)
             if info != 0 or deadline.over():
                 return None
-        slope = H[:, own] @ a[own] + g
+        slope = H[:, free] @ a[free] + g
         wrong = np.where(inside, a < 0.0, slope < -tol)
         count = int(np.count_nonzero(wrong))
         if count == 0:
@@ -69,25 +69,25 @@ def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol:
     return None
 
 
-def _one_by_one(H: FloatArray, g: FloatArray, start: FloatArray, tol: float) -> FloatArray:
+def _active_set(H: FloatArray, g: FloatArray, start: FloatArray, tol: float) -> FloatArray:
     """Run the active-set method of Lawson and Hanson; return the minimiser, or the last weights at a time limit."""
     a, inside = start.copy(), start > 0.0
     for _ in range(PATIENCE * len(g)):
-        own, aim, info = np.flatnonzero(inside), np.zeros(0), 0
-        if len(own):
-            _, aim, info = dposv(H[np.ix_(own, own)], -g[own], lower=True)
+        free, aim, info = np.flatnonzero(inside), np.zeros(0), 0
+        if len(free):
+            _, aim, info = dposv(H[np.ix_(free, free)], -g[free], lower=True)
         if info != 0 or deadline.over():
             break
         falling = np.flatnonzero(aim <= 0.0)
         if len(falling):
-            ratios = a[own[falling]] / np.maximum(a[own[falling]] - aim[falling], np.finfo(np.float64).tiny)
-            first = own[falling[np.argmin(ratios)]]
-            a[own] += float(ratios.min()) * (aim - a[own])
+            ratios = a[free[falling]] / np.maximum(a[free[falling]] - aim[falling], np.finfo(np.float64).tiny)
+            first = free[falling[np.argmin(ratios)]]
+            a[free] += float(ratios.min()) * (aim - a[free])
             a[first], inside[first] = 0.0, False
             continue
-        a[own] = aim
-        slope = H[:, own] @ aim + g
-        slope[own] = 0.0
+        a[free] = aim
+        slope = H[:, free] @ aim + g
+        slope[free] = 0.0
         if slope.min() >= -tol:
             break
         inside[np.argmin(slope)] = True

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.restricted._best import RestrictedSolution
-from qsdp.column_generation.restricted._quadratic import solve_quadratic
+from qsdp.column_generation.restricted._quadratic import RestrictedSolution, solve_quadratic
 from qsdp.column_generation.restricted._smooth import solve_smooth
 from qsdp.exceptions import SolverError
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic

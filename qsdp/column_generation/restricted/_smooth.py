@@ -17,8 +17,8 @@ from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.tuning import MOST_STEPS, PATIENCE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.restricted._best import RestrictedSolution
 from qsdp.column_generation.restricted._nonnegative import descended, nonnegative_minimum
+from qsdp.column_generation.restricted._quadratic import RestrictedSolution
 from qsdp.losses import Curvature, DataFit
 
 __all__ = [
@@ -271,10 +271,10 @@ def sampling_chances(sizes: FloatArray, count: int) -> FloatArray:
     if count >= len(sizes):
         return np.ones(len(sizes))
     # Samples of size zero keep a small chance, so that rounding of sizes cannot exclude any.
-    shares = sizes + SMALL * (sizes.mean() or 1.0)
-    ordered = np.sort(shares)[::-1]
+    raised = sizes + SMALL * (sizes.mean() or 1.0)
+    ordered = np.sort(raised)[::-1]
     # With the k largest drawn for certain, the others share the remaining chances.
     rest = np.cumsum(ordered[::-1])[::-1]
     certain = int(np.argmax(ordered * (count - np.arange(len(ordered))) <= rest))
-    chances: FloatArray = np.minimum(1.0, shares * ((count - certain) / rest[certain]))
+    chances: FloatArray = np.minimum(1.0, raised * ((count - certain) / rest[certain]))
     return chances
