@@ -26,7 +26,7 @@ from rich.console import Console
 
 from benchmarks import overview
 from benchmarks.experiments import TOPICS
-from benchmarks.machinery import accuracy_bytes, tried
+from benchmarks.machinery import accuracy_bytes, campaigns
 from benchmarks.machinery.answer import answered
 from benchmarks.machinery.commit import commit
 from benchmarks.machinery.quotes import Quoted, filled
@@ -36,10 +36,10 @@ from benchmarks.runner import Record, Results, load_results, run_experiment
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
-#: Handwritten pages of the documentation that contain quotes, as the READMEs do.
+#: Handwritten pages that contain quotes.
 QUOTING = (
-    *("index.md", "theory.md", "tried.md"),
-    *(f"guide/{name}.md" for name in ("circuits", "microcontroller", "more_rows_costs", "onnx")),
+    *("README.md", "benchmarks/README.md", "tests/campaigns/README.md"),
+    *(f"docs/{name}.md" for name in ("index", "theory", "guide/microcontroller", "guide/run_anywhere")),
 )
 #: Errors of cases that need a package that is not installed.
 ABSENT = ("ImportError", "MissingPackageError", "ModuleNotFoundError", "UnavailableSolverError")
@@ -210,8 +210,7 @@ def pages(folder: Path) -> dict[Path, str]:
     answer = answered(text, claims, quotes_of(known), strict=here)
     made = {summary: summary_of(answer, claims, titles, link)}
     if here:
-        root = HERE.parent
-        for path in (root / "README.md", HERE / "README.md", *(root / "docs" / name for name in QUOTING)):
+        for path in (HERE.parent / name for name in QUOTING):
             if path.is_file():
                 made[path] = filled(path.read_text(encoding="utf-8"), quotes_of(known))
     for experiment, results, path in known:
@@ -237,7 +236,7 @@ def quotes_of(known: Sequence[tuple[Study, Results, Path]]) -> Quoted:
     def found(name: str) -> tuple[Mapping[str, str], bool]:
         """Return all quotes of a name, and whether all of its cases are measured."""
         if name == "campaigns":
-            return tried.quotes(), True
+            return campaigns.quotes(), True
         if name == accuracy_bytes.NAME:
             return accuracy_bytes.quotes(records_of(known)), False
         module, (experiment, results) = module_of(name), measured[name]

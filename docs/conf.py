@@ -109,16 +109,12 @@ _PLAIN = (
     "quickstart",
     "playground/index",
     "theory",
-    "faq",
     "troubleshooting",
     "glossary",
-    "performance",
     "alternatives",
     "errata",
     "measurements",
     "results",
-    "tried",
-    "releasing",
     "changelog",
 )
 html_sidebars = {page: [] for page in _PLAIN}

@@ -3,7 +3,7 @@
     generated            statistics of 5e7 rows x 30 columns, generated as they are read, and the network from them
     parquet              the same for 1e7 rows in a folder of Parquet files, which is written first if it is missing
     parquet-dask-1, -2   the same files by one and by two Dask workers, which are processes with one thread
-    costs                seconds and bytes of statistics against the number of columns, for the page's cost model
+    costs                seconds and bytes of statistics against the number of columns
     logistic, hinge      fitted on 1e5 rows, certified on 1e7 with one pass and with three
 
 Rows come from a planted quadratic function with noise. Generating or reading them is timed separately, except by Dask.
@@ -21,16 +21,15 @@ import pickle
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy
 
 import qsdp
-from benchmarks.machinery.common import TARGET, Records, duration, experiment_in, table_row, timed
+from benchmarks.machinery.common import TARGET, Records, experiment_in, table_row, timed
 from benchmarks.machinery.process import in_own_process, peak
 from benchmarks.machinery.verdicts import Claim, exact
 from qsdp.tables import table_chunks
@@ -246,78 +245,19 @@ def claims(records: Records) -> list[Claim]:
     return [exact(*SMALL, small), exact(*BOUNDED, holds)]
 
 
-# -- a model of the costs ---------------------------------------------------------------------------------------
-
-#: Bandwidth that predictions assume (1 Gbit/s, in bytes), and how many triangles one Dask task merges.
-BANDWIDTH, FAN = 125e6, 8
-#: The job that is predicted: rows, machines, and rows per block.
-FAR, MACHINES, BLOCK = 10**10, 100, 10**5
-
-
 def side(d: float) -> float:
     """Return the side of the triangle for d columns and a target."""
     return (d + 1) * (d + 2) / 2 + 1
 
 
-def rates(report: Mapping[str, Measured]) -> dict[str, Any]:
-    """Return the cost model of statistics: seconds of a row for products and monomials, and the other parts.
-
-    A row takes ``a q^2 + b q`` seconds, where q is the side of the triangle. The cost of a merge of two triangles is
-    proportional to their entries, that of a factor to q^3. Reading takes a constant time per number of a file.
-    """
-    rows, parquet = report["costs"]["against_columns"], report["parquet"]
-    q = np.array([side(row["columns"]) for row in rows])
-    found = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    each = found["seconds"] / found["rows"]
-    entries = q * (q + 1.0) / 2.0
-    return {
-        "row": scipy.optimize.nnls(np.column_stack([q**2, q]) / each[:, None], np.ones(len(q)))[0],
-        "merge": float(np.median(found["merge_seconds"] / entries)),
-        "sent": float(np.median(found["bytes_sent"] / entries)),
-        "factor": float(np.median((found["reduce_seconds"] / q**3)[-3:])),
-        "number": parquet["reading_seconds"] / parquet["rows"] / parquet["columns"],
-    }
-
-
-def predicted(model: Mapping[str, Any], rows: int, d: int, machines: int = 1) -> dict[str, float]:
-    """Return the parts of the time of a job, in seconds, with one block per task."""
-    blocks, q = -(-rows // BLOCK), side(d)
-    entries, waves = q * (q + 1) / 2, -(-blocks // machines) * machines / blocks
-    levels = int(np.ceil(np.log(blocks) / np.log(FAN)))
-    # Every block's triangle is merged once, on some machine; the last levels of the tree run one after another.
-    sent = 0.0 if machines == 1 else blocks / machines + levels * FAN
-    return {
-        "products": waves * rows / machines * float(model["row"] @ [q**2, q]),
-        "reading": rows * d * model["number"] / machines,
-        "merges": sent * model["merge"] * entries,
-        "network": sent * model["sent"] * entries / BANDWIDTH,
-        "factor": model["factor"] * q**3,
-    }
-
-
 def quotes(records: Records) -> dict[str, str]:
-    """Return the model beside the measured jobs, its predictions, and the statistics of most rows for the README."""
+    """Return the statistics of most rows, for the README."""
     report = {record.case["job"]: record.measured for record in records}
-    if not {"costs", "parquet", "generated"} <= set(report):
+    if "generated" not in report:
         return {}
-    model, made, beside, far = rates(report), report["generated"], [], []
-    for name, one in report.items():
-        if "rows_a_second" in one:
-            parts = predicted(model, one["rows"], one["columns"], one.get("workers", 1))
-            read = parts["reading"] if "workers" in one else 0.0
-            beside.append(f"`{name}` {parts['products'] + read + parts['merges']:.0f} s ({one['seconds']:.0f} s)")
-    for d in (10, 30, 50, 100):
-        parts, q = predicted(model, FAR, d, MACHINES), side(d)
-        times = [duration(spent) for spent in (*parts.values(), sum(parts.values()))]
-        sizes = (model["sent"] * q * (q + 1) / 2, 12 * q * (q + 1) + 8 * BLOCK * d)
-        far.append(table_row(str(d), *times, *(f"{size / 1e6:.3g} MB" for size in sizes)))
-    a, b = model["row"]
+    made = report["generated"]
     after = made["solve_seconds"] + made["refit_seconds"]
     return {
-        "row": "From these, a row of d columns takes $a q^2 + b q$ seconds, with $q = (d + 1)(d + 2)/2 + 1$, "
-        f"$a$ = {a:.3g} (the products of monomials) and $b$ = {b:.3g} (the monomials). That makes, beside what was "
-        f"measured: {', '.join(beside)}.",
-        "far": "\n".join(far),
         "generated": table_row(
             f"{made['rows'] / 1e6:.0f} million rows of {made['columns']} columns, squared loss, read once",
             f"{made['seconds']:.0f} s of one core, {made['resident_mib']:.0f} MiB; relaxation, second layer and "

@@ -1,4 +1,4 @@
-"""Quotes from the records of the campaigns for the page "How it was tested" of the documentation."""
+"""Quotes from the records of the campaigns, for `tests/campaigns/README.md`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,3 @@ def _figures(record: Mapping[str, Any]) -> Iterator[str]:
         causes = Counter(f"{step}, {one.get('error', one['what'])}" for step, one in zip(steps, mended, strict=True))
         yield "Fixed during the campaign, in the library or the campaign itself: "
         yield "; ".join(f"{cause} ({count})" for cause, count in causes.items()) + "."
-    yield from ("", "| | |", "|---|---|")
-    for kind, counts in record["counts"].items():
-        # Errors are only counted, since every message is a kind of its own.
-        shown = f"{sum(counts.values()):,}" if kind == "refused" else _listed(counts)
-        yield f"| {kind.capitalize()} | {shown} |"
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return "; ".join(f"{name.replace(': ', ', ')}: {count:,}" for name, count in counts.items())
