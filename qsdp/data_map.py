@@ -21,7 +21,7 @@ sentence that refuses it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,7 +36,7 @@ from qsdp.exceptions import InvalidInputError
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["BLOCKS", "COLUMNS", "SAMPLES", "DataMap", "lacking", "require"]
+__all__ = ["BLOCKS", "COLUMNS", "SAMPLES", "DataMap", "Image", "lacking", "require"]
 
 #: What a map may offer: rows that are the samples, and not rows that stand for them; matrices that are products of
 #: columns; several matrices or vectors a sample.
@@ -51,6 +51,9 @@ _REFUSALS = {
     COLUMNS: "needs data of columns; the problem has blocks, or only statistics",
     BLOCKS: "needs data in blocks; the problem has columns",
 }
+
+#: Columns of shape (N, k) with their products with the rows of the data, (n, k), which packed entries do not need.
+Image = tuple[FloatArray, npt.NDArray[Any]]
 
 Self = TypeVar("Self", bound="DataMap")
 
@@ -174,6 +177,33 @@ class DataMap(ReadOnlyArrays, ABC):
     def operator(self, nu: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return a function that multiplies vectors (R, N) by the adjoint's matrices at `nu`, block by block."""
 
+    # -- matrices of low rank -------------------------------------------------------------------------------------
+    #
+    # Of k columns e, `mixing` of shape (k, C R) holds the factor of each in each of the matrices.
+
+    @abstractmethod
+    def image(self, columns: FloatArray) -> Image:
+        """Return columns of shape (N, k) with what the next two methods need of them, computed once."""
+
+    @abstractmethod
+    def pair_values(self, first: Image, second: Image, mixing: FloatArray) -> FloatArray:
+        r"""Return :math:`\sum_j \sigma_{jcr}\, e_j^T \mathcal{X}_{ir} f_j`, summed over blocks r, of shape (n, C)."""
+
+    @abstractmethod
+    def column_weights(self, nu: FloatArray) -> FloatArray:
+        """Return weights (n, C) as `adjoint_columns` takes them, linear in the weights and computed once."""
+
+    @abstractmethod
+    def adjoint_columns(self, terms: Sequence[tuple[FloatArray, Image]], mixing: FloatArray) -> FloatArray:
+        r"""Apply the adjoint to columns, summed over pairs of `column_weights` and images.
+
+        Column j of the result, of shape (N, k), is :math:`\sum_{icr} \sigma_{jcr} \nu_{ic}\, \mathcal{X}_{ir} e_j`.
+        """
+
+    @abstractmethod
+    def column_operations(self, n_columns: int, n_outputs: int) -> float:
+        """Approximate number of floating-point operations of the values, or of the adjoint, of columns."""
+
     # -- inner products -------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -246,6 +276,13 @@ class DataMap(ReadOnlyArrays, ABC):
     @abstractmethod
     def of_scaled_data(self: Self, ratio: float) -> Self:
         """Return the map for the columns of the data times `ratio`."""
+
+    def in_precision(self: Self, dtype: npt.DTypeLike) -> Self:
+        """Return the map with products of n rows in another precision, and results in double.
+
+        Packed rows are not copied, since they may be mapped from a file, or represent statistics.
+        """
+        return self
 
     @abstractmethod
     def take(self: Self, rows: Any) -> Self:

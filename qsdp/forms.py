@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.blocks import Blocks, Layout, one_block
-from qsdp.data_map import BLOCKS, SAMPLES, DataMap, require
+from qsdp.data_map import BLOCKS, SAMPLES, DataMap, Image, require
 from qsdp.roundoff import SumRounding
 
 if TYPE_CHECKING:
@@ -165,6 +165,33 @@ class FormMap(DataMap):
         """Return a function that multiplies vectors (R, N) by the adjoint's matrices at `nu`, block by block."""
         M = self.adjoints(nu[:, None])
         return lambda v: np.matmul(M, v[:, :, None])[:, :, 0]
+
+    def image(self, columns: FloatArray) -> Image:
+        """Return the columns themselves: only passes over the rows take many operations."""
+        return columns, columns
+
+    def pair_values(self, first: Image, second: Image, mixing: FloatArray) -> FloatArray:
+        """Return the values of the matrices of pairs of columns, see `DataMap.pair_values`."""
+        (E, _), (F, _) = first, second
+        N = len(E)
+        T = ((E[:, None] * F[None]).reshape(N * N, -1) @ mixing).T.reshape(-1, N, N)
+        return self.forwards(0.5 * (T + T.swapaxes(1, 2)))
+
+    def column_weights(self, nu: FloatArray) -> FloatArray:
+        """Return the matrices of the adjoint at weights (r, C), of shape (C R, N, N)."""
+        return self.adjoints(nu)
+
+    def adjoint_columns(self, terms: Sequence[tuple[FloatArray, Image]], mixing: FloatArray) -> FloatArray:
+        """Apply the matrices of the adjoint to columns, see `DataMap.adjoint_columns`."""
+        total: FloatArray = np.zeros_like(terms[0][1][0])
+        for M, (E, _) in terms:
+            mixed = (mixing @ M.reshape(len(M), -1)).reshape(-1, *M.shape[1:])
+            total += np.einsum("jab,bj->aj", mixed, E)
+        return total
+
+    def column_operations(self, n_columns: int, n_outputs: int) -> float:
+        """Approximate number of floating-point operations of the values, or of the adjoint, of columns."""
+        return self.n_rows * self.row_operations * n_outputs
 
     def features(self, columns: slice = slice(None)) -> FloatArray:
         """Return the forms as vectors (r, P) with the same inner products, or a slice of their entries."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,7 +17,7 @@ from qsdp._utils.parallel import WORK_FLOATS, chunks, in_threads
 from qsdp._utils.tuning import MODERATE, TILE
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.blocks import Layout, one_block
-from qsdp.data_map import COLUMNS, SAMPLES, DataMap
+from qsdp.data_map import COLUMNS, SAMPLES, DataMap, Image
 from qsdp.gram import pair_operations, pair_sums, pairs_of
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ def append_constant(X: FloatArray, value: float = 1.0) -> FloatArray:
 
 
 def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArray:
-    r"""Compute :math:`(x_i^T S x_i)_i` of shape (n,), in chunks of rows by `n_jobs` threads."""
+    r"""Compute :math:`(x_i^T S x_i)_i` of shape (n,), in the precision of X, in chunks of rows by `n_jobs` threads."""
+    S = S.astype(X.dtype, copy=False)
     if X.size <= WORK_FLOATS and len(S) < 2 * TILE:
         # One chunk and one strip suffice; for small data, the code below takes as long as the products.
-        small: FloatArray = np.einsum("ij,ij->i", X @ S, X)
-        return small
+        return _double(np.einsum("ij,ij->i", X @ S, X))
     values = np.empty(len(X))
     # For few rows, strips take longer to make than they save.
     strips = _strips(S) if len(X) > 2 * len(S) else [(slice(0, len(S)), S)]
@@ -86,7 +86,8 @@ class QuadraticMap(DataMap):
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Data; for M + 1 levels, the data times M, since M replicas of the columns are equivalent to scaled columns.
+        Data; for M + 1 levels, the data times M, since M replicas of the columns are equivalent to scaled columns. In
+        single precision, products with n rows are, too, and their results are converted, see `in_precision`.
     coefficients : (a, b, c)
     lifted : bool
         Whether matrices have the additional last row and column, so that ``size`` is d + 1.
@@ -134,7 +135,7 @@ class QuadraticMap(DataMap):
         d = self.X.shape[1]
         values = a * quadratic_values(self.X, S[:d, :d], n_jobs)
         if self.lifted:
-            values += self.X @ (0.5 * b * (S[:d, d] + S[d, :d])) + c * S[d, d]
+            values += _double(self.X @ self._cast(0.5 * b * (S[:d, d] + S[d, :d]))) + c * S[d, d]
         return values
 
     def forwards(self, T: FloatArray, n_jobs: int = 1) -> FloatArray:
@@ -169,7 +170,9 @@ class QuadraticMap(DataMap):
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""
         a, b, c = self.coefficients
         M = squared_rows(self.X, a * nu)
-        return bordered(M, 0.5 * b * (nu @ self.X), c * float(nu.sum())) if self.lifted else M
+        if not self.lifted:
+            return M
+        return bordered(M, 0.5 * b * _double(self._cast(nu) @ self.X), c * float(nu.sum()))
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_{ik} \mathcal{X}_i`, symmetric of shape (C, N, N), for the columns of nu."""
@@ -195,6 +198,47 @@ class QuadraticMap(DataMap):
             return np.asarray((nu * (a * image)) @ self.X)
         last = 0.5 * b * float(nu @ image) + c * float(nu.sum()) * v[d]
         return np.append((nu * (a * image + 0.5 * b * v[d])) @ self.X, last)
+
+    def image(self, columns: FloatArray) -> Image:
+        """Return columns of shape (N, k) with their products with the rows, in the precision of X."""
+        return columns, self.X @ self._cast(columns[: self.n_features])
+
+    def pair_values(self, first: Image, second: Image, mixing: FloatArray) -> FloatArray:
+        r"""Return :math:`\sum_j \sigma_{jc}\, e_j^T \mathcal{X}_i f_j` of shape (n, C)."""
+        a, b, c = self.coefficients
+        (E, x), (F, y) = first, second
+        values = _double((x * y) @ self._cast(a * mixing))
+        if self.lifted:
+            for product, t in ((x, F[-1]), (y, E[-1])):
+                values += _double(product @ self._cast(0.5 * b * t[:, None] * mixing))
+            values += (c * E[-1] * F[-1]) @ mixing
+        return values
+
+    def column_weights(self, nu: FloatArray) -> FloatArray:
+        """Return the weights themselves: rows are multiplied by them."""
+        return nu
+
+    def adjoint_columns(self, terms: Sequence[tuple[FloatArray, Image]], mixing: FloatArray) -> FloatArray:
+        r"""Apply the adjoint of weights (n, C) to columns, summed over pairs of weights and image.
+
+        Column j of the result, of shape (N, k), is :math:`\sum_i \sum_c \sigma_{jc} \nu_{ic}\, \mathcal{X}_i e_j`.
+        """
+        a, b, c = self.coefficients
+        spread = self._cast(mixing.T)
+        weighted = sum((self._cast(nu) @ spread) * x for nu, (_, x) in terms)
+        inner = a * _double(self.X.T @ weighted)
+        if not self.lifted:
+            return inner
+        last = 0.5 * b * _double(self._cast(np.ones(self.n_rows)) @ weighted)
+        for nu, (E, _) in terms:
+            entries = mixing * E[-1][:, None]
+            inner += _double(self.X.T @ self._cast(nu)) @ (0.5 * b * entries).T
+            last += c * (entries @ nu.sum(axis=0))
+        return np.vstack([inner, last])
+
+    def column_operations(self, n_columns: int, n_outputs: int) -> float:
+        """Approximate number of floating-point operations of the values, or of the adjoint, of columns."""
+        return 2.0 * self.X.size * n_columns
 
     def inner_products(self, other: QuadraticMap | None = None) -> FloatArray:
         r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` for rows i and rows j, maybe of another map."""
@@ -352,6 +396,10 @@ class QuadraticMap(DataMap):
         """Return the map for the data times `ratio`."""
         return self if ratio == 1.0 else replace(self, X=self.X * ratio)
 
+    def in_precision(self, dtype: npt.DTypeLike) -> QuadraticMap:
+        """Return the map with the data, and products of n rows, in another precision."""
+        return self if self.X.dtype == dtype else replace(self, X=self.X.astype(dtype))
+
     def take(self, rows: Any) -> QuadraticMap:
         """Return the map restricted to some rows."""
         return replace(self, X=read_only(self.X[rows]))
@@ -390,6 +438,14 @@ class QuadraticMap(DataMap):
     def row_operations(self) -> float:
         """Approximate number of floating-point operations of `forward` for one row."""
         return 2.0 * self.size * self.size
+
+    def _cast(self, array: FloatArray) -> npt.NDArray[Any]:
+        """Convert an array to the precision of the data."""
+        return np.asarray(array, dtype=self.X.dtype)
+
+
+def _double(array: npt.NDArray[Any]) -> FloatArray:
+    return array.astype(np.float64, copy=False)
 
 
 def _root_mean_square(X: FloatArray, weights: FloatArray | None) -> float:

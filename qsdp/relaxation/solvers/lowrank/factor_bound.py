@@ -11,7 +11,6 @@ from qsdp.inner_problem import dominating_weights
 from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.products import Products
 from qsdp.relaxation.solvers.lowrank.factor_objective import ObjectiveData, Point
 from qsdp.relaxation.solvers.lowrank.factors import Directions
 from qsdp.relaxation.spectra import decomposed
@@ -42,8 +41,7 @@ class CachedEvaluation(DirectEvaluation):
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (K, N, N) of a dual vector of shape (n, C)."""
-        exact = self._data.exact
-        return exact.adjoints(nu) if isinstance(exact, Products) else super()._matrices(nu)
+        return self._data.adjoints(nu)
 
 
 def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol: float) -> list[Directions]:

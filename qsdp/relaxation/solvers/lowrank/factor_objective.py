@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
@@ -14,14 +14,16 @@ from qsdp._utils.numeric import CANCELLED, ROUNDING
 from qsdp._utils.parallel import WORK_FLOATS
 from qsdp._utils.tuning import HALVINGS, MOST_STEPS, NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
-from qsdp.data_map import COLUMNS, DataMap
+from qsdp.data_map import COLUMNS, DataMap, Image
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Curvature, DataFit
-from qsdp.relaxation.products import Image, PackedProducts, Products
 from qsdp.relaxation.solvers.lowrank.factors import Factors
 from qsdp.relaxation.spectra import few_rows, row_spectrum
 
 __all__ = ["Objective", "ObjectiveData", "Point"]
+
+#: Coefficients of the map whose adjoint of ones is ``X'X``, with an appended one if it is lifted.
+_MOMENTS = (1.0, 2.0, 1.0)
 
 
 class ObjectiveData:
@@ -30,40 +32,50 @@ class ObjectiveData:
     Newton systems of large data are solved in single precision. Values, gradients and proofs use double precision.
     """
 
-    exact: Products | PackedProducts
-    quick: Products | PackedProducts
-
     def __init__(self, data: DataMap, weights: FloatArray | None) -> None:
-        self.map = data
-        self._weights = None if weights is None else weights / weights.mean()
-        if COLUMNS not in data.offers:
-            self.exact = self.quick = PackedProducts(data)
-            return
-        data = cast(QuadraticMap, data)
-        self.exact = Products(data, np.float64)
-        largest = max(data.largest_stored, *(abs(value) for value in data.coefficients))
+        self.map = self.quick = data
+        self._weights = np.ones(data.n_rows) if weights is None else weights / weights.mean()
+        #: Approximate number of floating-point operations of the products so far.
+        self.operations = 0.0
         # Single precision saves time only if the data do not fit into one temporary array.
-        single = largest < LARGEST_SINGLE and data.X.size > WORK_FLOATS
-        self.quick = Products(data, np.float32) if single else self.exact
+        if COLUMNS in data.offers and data.n_rows * data.n_features > WORK_FLOATS:
+            coefficients = cast(QuadraticMap, data).coefficients
+            if max(data.largest_stored, *(abs(value) for value in coefficients)) < LARGEST_SINGLE:
+                self.quick = data.in_precision(np.float32)
 
-    @property
-    def operations(self) -> float:
-        """Approximate number of floating-point operations of the products so far."""
-        return sum(products.operations for products in {self.exact, self.quick})
+    def count(self, factors: Factors) -> None:
+        """Count the operations of a pass over the data for factors."""
+        self.operations += self.map.column_operations(factors.E.shape[1], factors.n_matrices // self.map.n_blocks)
+
+    def adjoints(self, nu: FloatArray) -> FloatArray:
+        """Return the matrices of shape (K, N, N) of a dual vector of shape (n, C)."""
+        self.operations += self.map.n_rows * self.map.row_operations * nu.shape[1]
+        return self.map.adjoints(nu)
 
     @cached_property
     def _moments(self) -> FloatArray:
         """Matrix ``X'X``, with weights of mean one; only the preconditioner uses it."""
-        assert isinstance(self.quick, Products)
-        return self.quick.moments(self._weights)
+        return replace(cast(QuadraticMap, self.quick), coefficients=_MOMENTS).adjoint(self._weights)
 
     def modes(self, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Compute all nonzero eigenvalues, with eigenvectors, of the moments scaled from both sides."""
         if few_rows(self.map):
-            weights = np.ones(self.map.n_rows) if self._weights is None else self._weights
-            return row_spectrum(self.map, weights, scales, (1.0, 2.0, 1.0))
+            return row_spectrum(self.map, self._weights, scales, _MOMENTS)
         values, vectors = scipy.linalg.eigh(self._moments * np.outer(scales, scales), check_finite=False)
         return values, vectors
+
+    def slope_moments(self, image: Image, columns: slice, weights: FloatArray) -> FloatArray:
+        r"""Compute the weighted mean of :math:`r_i r_i^T`, with the slopes :math:`r_i` of :math:`\mathcal{X}_i E` in x.
+
+        The slopes are :math:`a\, x_i^T e_j + \tfrac{b}{2} t_j` for the columns j of a slice of the image.
+        """
+        data, (E, x) = cast(QuadraticMap, self.quick), image
+        a, b, _ = data.coefficients
+        slopes = x[:, columns] * a
+        if data.lifted:
+            slopes = slopes + (0.5 * b * E[-1, columns]).astype(x.dtype)
+        product = slopes.T @ (slopes * weights.astype(x.dtype)[:, None])
+        return np.asarray(product / data.n_rows, dtype=np.float64)
 
 
 class Objective:
@@ -74,8 +86,9 @@ class Objective:
 
     def at(self, factors: Factors) -> Point:
         """Evaluate the factors, with each output rescaled to minimise the objective."""
-        image = self.data.exact.image(factors.E)
-        prediction = self.data.exact.pair(image, image, factors.mixing)
+        image = self.data.map.image(factors.E)
+        prediction = self.data.map.pair_values(image, image, factors.mixing)
+        self.data.count(factors)
         radii = factors.dot(factors.E[:1], factors.E[:1])[0]
         R = self.data.map.n_blocks
         scales = self._scales(prediction, self.dual_radius * radii.reshape(-1, R).sum(axis=1))
@@ -87,7 +100,7 @@ class Objective:
         return Point(
             self,
             factors.with_columns(factors.E * roots),
-            image.scaled(roots, self.data.exact),
+            (image[0] * roots, image[1] * roots),
             prediction,
             radii,
             value,
@@ -141,10 +154,15 @@ class Point:
         return self.objective.fit.gradient(self.prediction)
 
     @cached_property
+    def _loss_weights(self) -> FloatArray:
+        return self.objective.data.map.column_weights(self._loss_gradient)
+
+    @cached_property
     def slope(self) -> FloatArray:
         """Gradient of the loss in the factors, shape (N, m)."""
-        pulled = self.objective.data.exact.pull([(self.nu, self.image)], self.factors.mixing)
-        return -2.0 * pulled
+        data = self.objective.data
+        data.count(self.factors)
+        return 2.0 * data.map.adjoint_columns([(self._loss_weights, self.image)], self.factors.mixing)
 
     @cached_property
     def z(self) -> FloatArray:
@@ -179,7 +197,8 @@ class Point:
 
     @cached_property
     def _quick_image(self) -> Image:
-        return self.objective.data.quick.cast(self.image)
+        data, (columns, products) = self.objective.data, self.image
+        return columns, products if data.quick is data.map else products.astype(np.float32)
 
     @cached_property
     def _excess(self) -> FloatArray | None:
@@ -219,10 +238,13 @@ class Point:
 
     def hessian(self, D: FloatArray) -> FloatArray:
         """Multiply a tangent direction by the Hessian, with `stiffness` in place of z."""
-        quick, mixing = self.objective.data.quick, self.factors.mixing
-        moved = quick.image(D)
-        change = self.curvature.times(2.0 * quick.pair(self._quick_image, moved, mixing))
-        product = 2.0 * quick.pull([(change, self._quick_image), (self._loss_gradient, moved)], mixing)
+        data, mixing = self.objective.data, self.factors.mixing
+        moved = data.quick.image(D)
+        change = self.curvature.times(2.0 * data.quick.pair_values(self._quick_image, moved, mixing))
+        terms = [(data.quick.column_weights(change), self._quick_image), (self._loss_weights, moved)]
+        product = 2.0 * data.quick.adjoint_columns(terms, mixing)
+        data.count(self.factors)
+        data.count(self.factors)
         return self._gradient_of(product + 2.0 * self._spread(self.stiffness) * D)
 
     @cached_property
@@ -232,7 +254,7 @@ class Point:
             own = self.factors.columns(k)
             roots = 1.0 / np.sqrt(self.stiffness[:, k])
             data = self.objective.data
-            if isinstance(data.quick, PackedProducts):
+            if COLUMNS not in data.map.offers:
                 # Without rows of columns, only the stiffness is used.
                 count = own.stop - own.start
                 modes.append((own, np.zeros((len(roots), 0)), np.zeros((0, count)), np.eye(count)))
@@ -240,7 +262,7 @@ class Point:
             values, vectors = data.modes(roots)
             used = np.abs(self.factors.signs[own])
             curvature = self.curvature.diagonal[:, k // data.map.n_blocks]
-            gram = data.quick.gram(self._quick_image, own, curvature) * np.outer(used, used)
+            gram = data.slope_moments(self._quick_image, own, curvature) * np.outer(used, used)
             sizes, rotation = scipy.linalg.eigh(gram, check_finite=False)
             weights = 2.0 + 4.0 * np.outer(np.maximum(values, 0.0), np.maximum(sizes, 0.0))
             modes.append((own, roots[:, None] * vectors, weights, rotation))

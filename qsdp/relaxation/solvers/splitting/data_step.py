@@ -28,7 +28,6 @@ from qsdp.data_map import COLUMNS, SAMPLES, DataMap
 from qsdp.gram import to_matrices, to_vectors
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.products import Products
 
 __all__ = [
     "SOONEST",
@@ -71,7 +70,7 @@ class KernelStep:
         weights: FloatArray | None = None,
         dtype: npt.DTypeLike = np.float64,
     ) -> None:
-        self._data, self._weights, self.passes = data, _column(weights), _passes(data, dtype)
+        self._data, self._weights, self.passes = data, _column(weights), data.in_precision(dtype)
         self.side = data.n_rows
         self._kernel = np.empty((self.side, self.side), dtype)
 
@@ -105,7 +104,7 @@ class GramStep:
         products: FloatArray | None = None,
         weights: FloatArray | None = None,
     ) -> None:
-        self.passes, self._products, self.gram = _passes(data, gram.dtype), products, gram
+        self.passes, self._products, self.gram = data.in_precision(gram.dtype), products, gram
         self._weights = _column(weights)
         self.side = len(gram)
         self._layout = data.layout
@@ -146,7 +145,7 @@ class IterativeStep:
         data: QuadraticMap,
         weights: FloatArray | None = None,
     ) -> None:
-        self.passes = _passes(data, np.float64)
+        self.passes = data
         self._weights = np.ones(data.n_rows) if weights is None else weights
         self._moments = second_moments(data, weights)
         self._outer: FloatArray = np.ones_like(self._moments)
@@ -206,12 +205,9 @@ class IterativeStep:
         return preconditioned
 
 
-#: Object that computes predictions and the matrices of dual vectors: the data map, or its products in single precision.
-Passes = DataMap | Products
-
-#: Solver of the data step; `passes` computes its passes over the data. `prepare` sets the scales of the coordinates, of
-#: shape (R, N), and the weight of the predictions, and factors a matrix of side `side` (0 if there is none). `solve`
-#: returns T of shape (C, R, N, N), and its predictions of shape (n, C) if they are a by-product.
+#: Solver of the data step; `passes` is the data in the precision of its matrix. `prepare` sets the scales of the
+#: coordinates, of shape (R, N), and the weight of the predictions, and factors a matrix of side `side` (0 if there is
+#: none). `solve` returns T of shape (C, R, N, N), and its predictions of shape (n, C) if they are a by-product.
 DataStep = KernelStep | GramStep | IterativeStep
 
 
@@ -296,15 +292,7 @@ def solved(factor: Any, b: FloatArray) -> FloatArray:
     return np.asarray(x, dtype=np.float64)
 
 
-def _passes(data: DataMap, dtype: npt.DTypeLike) -> Passes:
-    """Return the data, or their products in another precision."""
-    # Packed rows are not copied: they may be mapped from a file, or represent statistics.
-    if COLUMNS not in data.offers or dtype == np.float64:
-        return data
-    return Products(data, dtype)
-
-
-def forward(data: Passes, T: FloatArray) -> FloatArray:
+def forward(data: DataMap, T: FloatArray) -> FloatArray:
     """Return the predictions of shape (n, C) of matrices of shape (C, R, N, N)."""
     return data.forwards(T.reshape(-1, *T.shape[-2:]))
 
