@@ -10,8 +10,10 @@ The map and its adjoint are
     \mathcal{A}^*(\nu)_{cr} = \sum_i \nu_{ic} \mathcal{X}_{ir} .
 
 Neurons are rank-one matrices, :math:`u^T \mathcal{X}_{ir} v`. In packed entries, a matrix is a vector of the P entries
-of the upper triangles of its blocks (see `Layout`), and :math:`\mathcal{A}` is a product with an n x P matrix F. There
-are two storages: `qsdp.lifting.QuadraticMap` holds rows of columns, whose products are never formed, and
+of the upper triangles of its blocks (see `Layout`), and :math:`\mathcal{A}` is a product with an n x P matrix F. Blocks
+may also have p columns with real weights, which are entries of F, but not of the stack: a point is then the stack and
+weights of shape (C, p), which `values` and `pull` take and return. Data of columns have none, p = 0. There are two
+storages: `qsdp.lifting.QuadraticMap` holds rows of columns, whose products are never formed, and
 `qsdp.forms.FormMap` holds F itself.
 
 What only some maps can do is declared in `DataMap.offers`. Whoever needs it calls `require`, or asks `lacking` for the
@@ -73,7 +75,7 @@ class DataMap(ReadOnlyArrays, ABC):
 
         @property
         def units(self) -> FloatArray | None:
-            """Factor of each block, of shape (R,); None is one."""
+            """Factor of each packed entry, of shape (P,); None is one."""
 
         @property
         def X(self) -> Any:  # noqa: N802 (the name of data in scikit-learn)
@@ -101,7 +103,10 @@ class DataMap(ReadOnlyArrays, ABC):
 
         @property
         def absolute_sums(self) -> FloatArray:
-            """Sums of the absolute values of all entries of each matrix, of shape (n, R)."""
+            """Sums of the absolute values of all entries of each matrix, of shape (n, R).
+
+            If there are real weights, another column has the largest absolute value of their entries.
+            """
 
         @property
         def pair_operations(self) -> float:
@@ -130,6 +135,10 @@ class DataMap(ReadOnlyArrays, ABC):
     @abstractmethod
     def forwards(self, T: FloatArray, n_jobs: int = 1) -> FloatArray:
         """Return the values (n, C) of a stack of symmetric matrices."""
+
+    def values(self, T: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the values (n, C) of a stack of symmetric matrices and real weights (C, p)."""
+        return self.forwards(T)
 
     @abstractmethod
     def products(self, U: npt.ArrayLike, V: npt.ArrayLike, block: npt.NDArray[np.intp] | None = None) -> FloatArray:
@@ -168,6 +177,10 @@ class DataMap(ReadOnlyArrays, ABC):
     @abstractmethod
     def adjoints(self, nu: FloatArray) -> FloatArray:
         """Apply the adjoint to each column of `nu`; return a stack of shape (C R, N, N)."""
+
+    def pull(self, nu: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Apply the adjoint to each column of `nu`; return the stack (C R, N, N) and the real weights (C, p)."""
+        return self.adjoints(nu), np.zeros((nu.shape[1], 0))
 
     @abstractmethod
     def sums(self, nu: FloatArray, dtype: Any = np.float64) -> FloatArray:
@@ -234,8 +247,11 @@ class DataMap(ReadOnlyArrays, ABC):
         """
 
     @abstractmethod
-    def expression(self, S: cp.Expression | list[cp.Expression]) -> cp.Expression:
-        """Build the values as an affine CVXPY expression in a symmetric or square expression, or one for each block."""
+    def expression(self, S: cp.Expression | list[cp.Expression], weights: cp.Expression | None = None) -> cp.Expression:
+        """Build the values as an affine CVXPY expression in a symmetric or square expression, or one for each block.
+
+        `weights` is an expression for the real weights, (p,), or None if there are none.
+        """
 
     # -- bounds ---------------------------------------------------------------------------------------------------
 
@@ -244,8 +260,11 @@ class DataMap(ReadOnlyArrays, ABC):
         r"""Bound the norms (n,) of the matrices scaled by :math:`\mathrm{Diag}(z)^{-1/2}` on both sides."""
 
     def pricing_losses(self, nu: FloatArray) -> FloatArray:
-        """Bound by how much pricing values of the samples exceed those of the rows, for `nu` (n, C); shape (C R,)."""
-        return np.zeros(nu.shape[1] * self.n_blocks)
+        """Bound by how much pricing values of the samples exceed those of the rows, for `nu` (n, C).
+
+        There is one for each output and constraint, see `Layout.n_constraints`.
+        """
+        return np.zeros(nu.shape[1] * self.layout.n_constraints)
 
     def value_loss(self, nu: FloatArray, targets: FloatArray) -> float:
         r"""Bound by how much :math:`\nu^T y - \|\nu\|^2 / 4` of the samples is less than that of the rows."""

@@ -41,8 +41,8 @@ class FormMap(DataMap):
         Packed entries of the forms, each once.
     factor : float
         Common factor of all rows.
-    units : ndarray of shape (R,), optional
-        Factor of each block; None is one.
+    units : ndarray of shape (P,), optional
+        Factor of each packed entry; None is one.
     lifted : bool
         Whether the last row and column of the matrices belong to no column of the data.
     n_samples : int
@@ -72,7 +72,8 @@ class FormMap(DataMap):
     def of_blocks(cls, blocks: Blocks) -> FormMap:
         r"""Build the map of samples in blocks, scaled so that all blocks have the same penalty.
 
-        Block r is divided by :math:`\omega_r D_r`, and second-layer weights are multiplied by it.
+        Block r is divided by :math:`\omega_r D_r`, and second-layer weights are multiplied by it; a column with a real
+        weight is divided by :math:`\omega_k`.
         """
         return replace(cls.in_blocks(blocks.layout, blocks.rows, len(blocks)), offers=frozenset({SAMPLES, BLOCKS}))
 
@@ -81,7 +82,7 @@ class FormMap(DataMap):
         cls, layout: Layout, rows: npt.NDArray[Any], n_samples: int, rounding: SumRounding | None = None
     ) -> FormMap:
         """Build the map of rows of blocks that stand for the samples, see `of_blocks`."""
-        units = read_only(1.0 / layout.prices)
+        units = read_only(1.0 / layout.entry_prices)
         return cls(layout, rows, units=units, n_samples=n_samples, offers=frozenset({BLOCKS}), rounding=rounding)
 
     @property
@@ -119,6 +120,10 @@ class FormMap(DataMap):
         """Return the values of shape (r, C) for a stack of symmetric matrices of shape (C R, N, N)."""
         return self.values_of(self.layout.entries(T) * self.layout.counts)
 
+    def values(self, T: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the values (r, C) of a stack of symmetric matrices and real weights (C, p)."""
+        return self.values_of(self.layout.entries(T, weights) * self.layout.counts)
+
     def products(self, U: npt.ArrayLike, V: npt.ArrayLike, block: npt.NDArray[np.intp] | None = None) -> FloatArray:
         """Return the values (r, k) of k neurons in these blocks, see `Layout.products`."""
         return self.values_of(self.layout.products(np.asarray(U, dtype=float), np.asarray(V, dtype=float), block))
@@ -138,7 +143,7 @@ class FormMap(DataMap):
         """Return `values_of` for vectors that are zero outside of these blocks, at a lower cost."""
         values = np.empty((self.n_rows, len(vectors)))
         for r in range(self.n_blocks):
-            own, mine = slice(*self.layout.starts[r : r + 2]), np.flatnonzero(block == r)
+            own, mine = self.layout.slices[r], np.flatnonzero(block == r)
             values[:, mine] = self.rows[:, own].astype(np.float64) @ (vectors[mine, own] * self.scales[own]).T
         return values
 
@@ -150,6 +155,11 @@ class FormMap(DataMap):
     def adjoints(self, nu: FloatArray) -> FloatArray:
         """Apply the adjoint to each column of `nu`; return a stack of shape (C R, N, N)."""
         return self.layout.matrices(self.sums(nu).T)
+
+    def pull(self, nu: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Apply the adjoint to each column of `nu`; return the stack of matrices and the real weights (C, p)."""
+        sums = self.sums(nu)
+        return self.layout.matrices(sums.T), sums[self.layout.weight_entries].T
 
     def sums(self, nu: FloatArray, dtype: Any = np.float64) -> FloatArray:
         """Apply the adjoint to each column of `nu`; return packed entries (P, C). See `values_of` for `dtype`."""
@@ -197,20 +207,26 @@ class FormMap(DataMap):
         """Return the forms as vectors (r, P) with the same inner products, or a slice of their entries."""
         return self.rows[:, columns] * (self.scales * self.layout.factors)[columns]
 
-    def expression(self, S: cp.Expression | list[cp.Expression]) -> cp.Expression:
-        """Build the values as an affine CVXPY expression in a symmetric or square expression for each block."""
+    def expression(self, S: cp.Expression | list[cp.Expression], weights: cp.Expression | None = None) -> cp.Expression:
+        """Build the values as an affine CVXPY expression in a symmetric or square expression for each block.
+
+        `weights` is an expression for the real weights, (p,).
+        """
         import cvxpy as cp
 
         layout, blocks = self.layout, S if isinstance(S, list) else [S]
         total: cp.Expression = 0
         for r, matrix in enumerate(blocks):
-            own = slice(layout.starts[r], layout.starts[r + 1])
+            own = layout.slices[r]
             first, second = layout.first[own], layout.second[own]
-            weights = 0.5 * (self.scales * layout.counts)[own]
+            factors = 0.5 * (self.scales * layout.counts)[own]
             name = "forms" if len(blocks) == 1 else f"forms{r}"
-            total = total + cp.Constant(self.rows[:, own] * weights, name=name) @ (
+            total = total + cp.Constant(self.rows[:, own] * factors, name=name) @ (
                 matrix[first, second] + matrix[second, first]
             )
+        if weights is not None:
+            columns = layout.weight_entries
+            total = total + cp.Constant(self.rows[:, columns] * self.scales[columns], name="columns") @ weights
         return total
 
     def pair_sums(
@@ -261,18 +277,17 @@ class FormMap(DataMap):
 
     @cached_property
     def absolute_sums(self) -> FloatArray:
-        """Sums of the absolute values of all entries of each form, of shape (r, R)."""
-        starts, weights = self.layout.starts[:-1], np.abs(self.scales) * self.layout.counts
-        return read_only(self._per_row(lambda rows: np.add.reduceat(np.abs(rows) * weights, starts, axis=1)))
+        """Sums of the absolute values of all entries of each form, and the largest real column: see `DataMap`."""
+        scales = np.abs(self.scales)
+        return read_only(self._per_row(lambda rows: self.layout.pricing_sizes(np.abs(rows) * scales)))
 
     def pricing_losses(self, nu: FloatArray) -> FloatArray:
-        """Bound the differences of pricing values of the samples from those of `nu` (r, C) and the rows, (C R,)."""
+        """Bound the differences of pricing values of the samples from those of `nu` (r, C) and the rows."""
         if self.rounding is None:
-            return np.zeros(nu.shape[1] * self.n_blocks)
+            return np.zeros(nu.shape[1] * self.layout.n_constraints)
         errors, rest = self.rounding.of_entries(nu)
-        entries = self.layout.counts[:, None] * (np.abs(self.scales)[:, None] * errors + np.abs(self.sums(rest)))
-        losses: FloatArray = np.add.reduceat(entries, self.layout.starts[:-1], axis=0).T.ravel()
-        return losses
+        entries = np.abs(self.scales)[:, None] * errors + np.abs(self.sums(rest))
+        return self.layout.pricing_sizes(entries.T).ravel()
 
     def value_loss(self, nu: FloatArray, targets: FloatArray) -> float:
         r"""Bound by how much :math:`\nu^T y - \|\nu\|^2 / 4` of the samples is less than that of the rows."""
@@ -342,8 +357,7 @@ class FormMap(DataMap):
         """Factor of each packed entry, of shape (P,)."""
         if self.units is None:
             return np.full(self.layout.n_entries, self.factor)
-        scales: FloatArray = self.factor * self.units[self.layout.block]
-        return scales
+        return self.factor * self.units
 
     @cached_property
     def largest_stored(self) -> float:

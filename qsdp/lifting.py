@@ -271,7 +271,7 @@ class QuadraticMap(DataMap):
             features[:, start + d] = c
         return features
 
-    def expression(self, S: cp.Expression) -> cp.Expression:
+    def expression(self, S: cp.Expression, weights: None = None) -> cp.Expression:
         """Build the values as an affine CVXPY expression in the symmetric or square expression `S`."""
         import cvxpy as cp
 

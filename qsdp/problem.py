@@ -309,7 +309,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         weighted = "" if fit.weights is None else f", of total weight {format_number(fit.total_weight)}"
         columns, side = "columns", f"D = {self.dimension}"
         if self.blocks is not None:
-            columns, side = "packed entries", f"sides {first_few([str(size) for size in self.blocks.sizes])}"
+            columns, side = "packed entries", f"sides {first_few([str(size) for size in self.blocks.all_sizes])}"
         rows = [
             ("data", f"{self.n_samples:,} samples, {self.n_features} {columns}{outputs}{weighted}"),
             ("loss", repr(self.loss)),
@@ -429,10 +429,12 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
         The excess is large if weights are so large that their products cancel; then possibly no digit is correct.
         """
-        alpha = np.abs(network.alpha).reshape(len(network.alpha), -1)
-        terms = EPS * (len(alpha) + 2 * self.size + 16)
+        alpha, real = np.abs(network.alpha).reshape(len(network.alpha), -1), self.real_weights(network)
+        terms = EPS * (len(alpha) + 2 * self.size + len(real) + 16)
         # In the units of the map, in which the weights of a block are multiplied by its price.
         largest = (np.eye(self.map.n_blocks)[:, self.block_of(network)] @ alpha).max(axis=1) * self.prices
+        if len(real):
+            largest = np.append(largest, (self.map.layout.weight_omega @ np.abs(real)).max())
         with np.errstate(over="ignore", invalid="ignore"):
             error = terms * (self.map.absolute_sums @ largest)
             rounding = self.data_fit.rounding(self.outputs(network), error)
@@ -451,11 +453,10 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
             The network has outputs of another shape than `y`.
         """
         if self.blocks is not None:
-            # The problem's map has its blocks in units of their prices.
-            prices = self.blocks.prices[self.blocks.block]
             self.block_of(network)
             entries = network.entries  # type: ignore[attr-defined]  # a network on blocks, as checked
-            values = self.weight_map.values_of(entries * prices)
+            # The problem's map has its blocks in units of their prices.
+            values = self.weight_map.values_of(entries * self.blocks.entry_prices)
         elif SAMPLES in self.weight_map.offers or not hasattr(network, "forms"):
             prediction = network.predict(self.X)
             if prediction.shape != self.y.shape:
@@ -470,16 +471,31 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         return values
 
     def penalty(self, network: SecondLayer) -> float:
-        r"""Compute the regulariser :math:`\beta \sum_j D_j \|\alpha_j\|_1` of `network`, with the D of each block."""
+        r"""Compute the regulariser :math:`\beta \sum_j D_j \|\alpha_j\|_1` of `network`, with the D of each block.
+
+        Real weights add :math:`\beta \sum_k \omega_k |w_k|`.
+        """
         weights = np.abs(network.alpha).reshape(len(network.alpha), -1).sum(axis=1)
-        return self.beta * (self.dimension * float(self.prices[self.block_of(network)] @ weights))
+        penalty = self.dimension * float(self.prices[self.block_of(network)] @ weights)
+        if len(real := self.real_weights(network)):
+            penalty += float((self.map.layout.weight_omega @ np.abs(real)).sum())
+        return self.beta * penalty
+
+    def real_weights(self, network: Any) -> FloatArray:
+        """Return the real weights (p, C) of a network on the blocks of the problem; without any, p is 0."""
+        if self.blocks is None or not self.blocks.weights:
+            return np.zeros((0, self.n_outputs))
+        weights = getattr(network, "weights", None)
+        if weights is None:
+            return np.zeros((self.blocks.n_weights, self.n_outputs))
+        return np.asarray(weights).reshape(self.blocks.n_weights, -1)
 
     def block_of(self, network: Any) -> Any:
         """Return the block of each neuron, after a check that the network has the blocks of the problem."""
         layout, own = getattr(network, "layout", None), self.blocks
         if own is None:
             return np.zeros(len(network.alpha), dtype=np.intp)
-        if layout is None or (layout.kinds, layout.sizes) != (own.kinds, own.sizes):
+        if layout is None or not layout.same_blocks(own):
             raise InvalidInputError(f"network must have the blocks of the problem; got {network!r:.80}")
         return network.block
 
@@ -490,24 +506,29 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         ----------
         Z : list of array-like
             For each block, of which data of columns are one, the matrices of all outputs, of shape (C, N_r, N_r), which
-            need not be symmetric; vectors of shape (C, N_r) for a linear block.
+            need not be symmetric; vectors of shape (C, N_r) for a linear block, and real weights of shape (C, N_r).
         rho : array-like of shape (C, R)
-            Common bounds of the diagonals of V and W; >= 0.
+            Common bounds of the diagonals of V and W, for the blocks with neurons; >= 0.
         """
-        parts = self.map.layout.check_matrices("Z", Z, self.n_outputs)
+        layout = self.map.layout
+        stack, weights = layout.stack(layout.check_matrices("Z", Z, self.n_outputs))
         radii = check_numbers("rho", rho, "(C, R)")
-        if radii.shape != (self.n_outputs, len(parts)) or np.any(radii < 0.0):
-            raise InvalidInputError(f"rho must be >= 0 of shape {(self.n_outputs, len(parts))}; got {rho!r:.60}")
-        scaled = [price * 0.5 * (part + part.swapaxes(1, -1)) for price, part in zip(self.prices, parts, strict=True)]
-        prediction = self.relaxed_predictions(self.map.layout.stack(scaled))
-        return self.data_fit.value(prediction) + self.relaxed_penalty * float((radii @ self.prices).sum())
+        if radii.shape != (self.n_outputs, layout.n_blocks) or np.any(radii < 0.0):
+            raise InvalidInputError(f"rho must be >= 0 of shape {(self.n_outputs, layout.n_blocks)}; got {rho!r:.60}")
+        prices = np.tile(self.prices, self.n_outputs)[:, None, None]
+        scaled, priced = prices * 0.5 * (stack + stack.swapaxes(1, -1)), weights * layout.weight_omega
+        penalty = self.relaxed_penalty * (float((radii @ self.prices).sum()) + 0.5 * float(np.abs(priced).sum()))
+        return self.data_fit.value(self.relaxed_predictions(scaled, priced)) + penalty
 
-    def relaxed_predictions(self, stack: FloatArray | Sequence[FloatArray]) -> FloatArray:
+    def relaxed_predictions(self, stack: FloatArray, weights: FloatArray | None = None) -> FloatArray:
         r"""Compute :math:`2 \langle \mathcal{X}_i, Z \rangle` of shape (n, C) for the matrices Z of all outputs.
 
-        With blocks, the stack holds the matrices of every output and block in the units of `map`.
+        With blocks, the stack holds the matrices of every output and block in the units of `map`, and real weights of
+        shape (C, p) are in these units, too; None is zero.
         """
-        return 2.0 * self.map.forwards(np.asarray(stack))
+        if weights is None:
+            return 2.0 * self.map.forwards(np.asarray(stack))
+        return self.map.values(2.0 * np.asarray(stack), weights)
 
     @property
     def relaxed_penalty(self) -> float:
