@@ -34,6 +34,7 @@ from qsdp._utils.parallel import chunks, in_threads
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays
 from qsdp.blocks import Layout
 from qsdp.exceptions import InvalidInputError
+from qsdp.roundoff import VerifiedSums
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -258,6 +259,13 @@ class DataMap(ReadOnlyArrays, ABC):
     @abstractmethod
     def row_bounds(self, z: FloatArray) -> FloatArray:
         r"""Bound the norms (n,) of the matrices scaled by :math:`\mathrm{Diag}(z)^{-1/2}` on both sides."""
+
+    @abstractmethod
+    def verified_sums(self) -> VerifiedSums | None:
+        """Return a function that computes the matrices of dual vectors, with bounds on their errors from rounding.
+
+        It is None if no bound is known, as the coefficients of the map are too small or too large.
+        """
 
     def pricing_losses(self, nu: FloatArray) -> FloatArray:
         """Bound by how much pricing values of the samples exceed those of the rows, for `nu` (n, C).

@@ -19,7 +19,7 @@ from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.blocks import Blocks, Layout, one_block
 from qsdp.data_map import BLOCKS, SAMPLES, DataMap, Image, require
-from qsdp.roundoff import SumRounding
+from qsdp.roundoff import SumRounding, VerifiedSums, sums_of_entries
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -292,6 +292,10 @@ class FormMap(DataMap):
     def value_loss(self, nu: FloatArray, targets: FloatArray) -> float:
         r"""Bound by how much :math:`\nu^T y - \|\nu\|^2 / 4` of the samples is less than that of the rows."""
         return 0.0 if self.rounding is None else self.rounding.of_values(nu, targets)
+
+    def verified_sums(self) -> VerifiedSums:
+        """Return a function that computes the matrices of dual vectors, with bounds on their errors from rounding."""
+        return sums_of_entries(self.layout, self.rows, self.largest_stored, self.scales)
 
     def row_bounds(self, z: FloatArray) -> FloatArray:
         """Bound the norms (r,) of the forms scaled by ``Diag(z)^(-1/2)`` on both sides by their Frobenius norms."""

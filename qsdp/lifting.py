@@ -19,6 +19,7 @@ from qsdp._utils.validation import FloatArray, read_only
 from qsdp.blocks import Layout, one_block
 from qsdp.data_map import COLUMNS, SAMPLES, DataMap, Image
 from qsdp.gram import pair_operations, pair_sums, pairs_of
+from qsdp.roundoff import VerifiedSums, sums_of_rows
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -311,6 +312,10 @@ class QuadraticMap(DataMap):
             return a * squares
         bounds: FloatArray = a * squares + b * np.sqrt(squares / z[d]) + c / z[d]
         return bounds
+
+    def verified_sums(self) -> VerifiedSums | None:
+        """Return a function that computes the matrix of a dual vector, with a bound on its error from rounding."""
+        return sums_of_rows(self.X, self.coefficients, self.lifted)
 
     def fill_kernel(self, delta: FloatArray, kernel: npt.NDArray[Any]) -> None:
         r"""Write :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` to an array of shape (n, n), in its precision.

@@ -11,7 +11,7 @@ Error terms are also computed in floating point and multiplied by 1.01, which fa
 :math:`M_k = \sum_i \nu_{ik} \mathcal{X}_i`, do not exceed :math:`\beta D` proves the lower bound
 :math:`-\ell^*(-\nu)`. The data are exact. Four things are rounded:
 
-1. *The matrix* (`ScaledRows`, `PackedRows`): :math:`\hat M` is computed with a bound r on
+1. *The matrix* (`sums_of_rows`, `sums_of_entries`): :math:`\hat M` is computed with a bound r on
    :math:`\sum_{jk} |\hat M - M|_{jk}`, and a pricing value changes by at most r. This includes rounding
    :math:`s \nu` to floats for any scale s.
 2. *Its pricing values*: an enumeration adds :math:`\gamma_{6N}` times the sum of :math:`|\hat M|`. Where a diagonal z
@@ -55,7 +55,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,21 +63,22 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.numeric import EPS, LEAST, MARGIN, UNIT, largest_magnitude
+from qsdp._utils.numeric import EPS, LEAST, MARGIN, UNIT, exponent_of, largest_magnitude
 from qsdp._utils.tuning import TILE
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.blocks import Layout
 
 __all__ = [
     "ATTEMPTS",
-    "PackedRows",
-    "ScaledRows",
     "SumRounding",
+    "VerifiedSums",
     "dominating_shift",
     "exact_product",
     "gamma",
     "rounded_down",
     "semidefinite_shift",
+    "sums_of_entries",
+    "sums_of_rows",
 ]
 
 #: Attempts of a Cholesky factorisation, or to scale a vector into a domain; after as many doublings, a shift of
@@ -124,99 +125,93 @@ def rounded_down(terms: FloatArray, roundings: int, slack: float) -> float:
 # -- matrices of a dual vector --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class ScaledRows:
-    r"""Rows whose matrices are summed with a bound on the error, in units that can be changed without rounding.
+#: Function of a dual vector (n,) and bounds (n,) on its errors: for each block, :math:`\hat M` and a bound on
+#: :math:`\sum_{jk} |\hat M - M|_{jk}`.
+VerifiedSums = Callable[[FloatArray, FloatArray], list[tuple[FloatArray, float]]]
 
-    Attributes
+
+def sums_of_rows(X: FloatArray, coefficients: tuple[float, float, float], lifted: bool) -> VerifiedSums | None:
+    r"""Return the function that sums matrices of rows, or None if the change of their unit would round coefficients.
+
+    The entries of M are :math:`\kappa_{jk} \sum_i \nu_i e_{ij} e_{ik}` with e the row, and 1 for the lift. The sum of
+    magnitudes over all j and k is :math:`|a| t_i^2 + 2 |b/2| t_i + |c|`, :math:`t_i = \sum_j |e_{ij}|`.
+
+    Parameters
     ----------
-    rows : ndarray of shape (n, d)
-        Data scaled by the levels, divided by a power of two.
-    coefficients : ndarray of shape (3,)
-        a, b / 2 and c of the activation, in the same units.
+    X : ndarray of shape (n, d)
+        Rows, whose entries may have one rounding by the levels.
+    coefficients : (a, b, c)
     lifted : bool
     """
+    exponent = exponent_of(largest_magnitude(X))
+    a, half_b, c = coefficients[0], 0.5 * coefficients[1], coefficients[2]
+    # In units of powers of two, no sum overflows. Changing to them rounds nothing (or underflows, see below).
+    scaled = np.ldexp([a, half_b, c], [2 * exponent, exponent, 0])
+    if not np.array_equal(np.ldexp(scaled, [-2 * exponent, -exponent, 0]), [a, half_b, c]):
+        return None
+    a, half_b, c = scaled.tolist()
+    rows = np.ldexp(X, -exponent)
+    n, d = rows.shape
+    E = np.hstack([rows, np.ones((n, 1))]) if lifted else rows
+    N = E.shape[1]
+    factor = np.full((N, N), a)
+    factor[d:, :d], factor[:d, d:], factor[d:, d:] = half_b, half_b, c
+    t = np.abs(rows).sum(axis=1)
+    sizes = abs(a) * t**2 + (2.0 * abs(half_b) * t + abs(c) if lifted else 0.0)
+    # Products of zeros do not underflow.
+    largest = max(abs(a), abs(half_b), abs(c))
+    lost = n * N * N * (largest * _UNDERFLOW + LEAST) if lifted or np.any(rows) else 0.0
+    # The error grows with the rows of a chunk plus the number of chunks.
+    step = max(1, math.isqrt(n))
+    # Besides the sums, there are two products of levels, those with nu and a coefficient, the mean, and s nu.
+    roundings = gamma(step + -(-n // step) + 12)
 
-    rows: FloatArray
-    coefficients: FloatArray
-    lifted: bool
-
-    @classmethod
-    def of(
-        cls, X: FloatArray, levels: int, coefficients: tuple[float, float, float], lifted: bool, exponent: int
-    ) -> ScaledRows | None:
-        """Divide the rows of X by 2^exponent; return None if the coefficients would be rounded."""
-        a, b, c = coefficients
-        # In units of powers of two, no sum overflows. Changing to them rounds nothing (or underflows, see below).
-        scaled = np.ldexp([a, 0.5 * b, c], [2 * exponent, exponent, 0])
-        if not np.array_equal(np.ldexp(scaled, [-2 * exponent, -exponent, 0]), [a, 0.5 * b, c]):
-            return None
-        return cls((levels - 1) * np.ldexp(X, -exponent), scaled, lifted)
-
-    def matrices(self, nu: FloatArray, defects: FloatArray) -> list[tuple[FloatArray, float]]:
-        """Return the result of `matrix` as a list of one."""
-        return [self.matrix(nu, defects)]
-
-    def matrix(self, nu: FloatArray, defects: FloatArray) -> tuple[FloatArray, float]:
-        r"""Compute :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`.
-
-        The entries of M are :math:`\kappa_{jk} \sum_i \nu_i e_{ij} e_{ik}` with e the row, and 1 for the lift. The
-        sum of magnitudes over all j and k is :math:`|a| t_i^2 + 2 |b/2| t_i + |c|`, :math:`t_i = \sum_j |e_{ij}|`.
-        """
-        rows, lifted = self.rows, self.lifted
-        n, d = rows.shape
-        a, half_b, c = (float(value) for value in self.coefficients)
-        E = np.hstack([rows, np.ones((n, 1))]) if lifted else rows
-        N = E.shape[1]
-        # The error grows with the rows of a chunk plus the number of chunks.
-        step = max(1, math.isqrt(n))
+    def sums(nu: FloatArray, defects: FloatArray) -> list[tuple[FloatArray, float]]:
         M = np.zeros((N, N))
         for start in range(0, n, step):
             chunk = E[start : start + step]
             M += (chunk.T * nu[start : start + step]) @ chunk
-        factor = np.full((N, N), a)
-        factor[d:, :d], factor[:d, d:], factor[d:, d:] = half_b, half_b, c
         M *= factor
-        t = np.abs(rows).sum(axis=1)
-        sizes = abs(a) * t**2 + (2.0 * abs(half_b) * t + abs(c) if lifted else 0.0)
-        # Besides the sums, there are two products of levels, those with nu and a coefficient, the mean, and s nu.
-        roundings = gamma(step + -(-n // step) + 12)
-        r = MARGIN * float((roundings * np.abs(nu) + defects) @ sizes)
-        largest = max(abs(a), abs(half_b), abs(c))
-        # Products of zeros do not underflow.
-        lost = n * N * N * (largest * _UNDERFLOW + LEAST) if lifted or np.any(rows) else 0.0
-        return 0.5 * (M + M.T), r + lost
+        return [(0.5 * (M + M.T), MARGIN * float((roundings * np.abs(nu) + defects) @ sizes) + lost)]
+
+    return sums
 
 
-@dataclass(frozen=True, eq=False)
-class PackedRows:
-    """Packed rows of blocks, regarded as exact, the exponent of their unit, and factors of their entries, (P,)."""
+def sums_of_entries(layout: Layout, rows: npt.NDArray[Any], largest: float, factors: FloatArray) -> VerifiedSums:
+    """Return the function that sums matrices of packed rows, regarded as exact.
 
-    layout: Layout
-    rows: npt.NDArray[Any]
-    exponent: int
-    factors: FloatArray
+    Parameters
+    ----------
+    layout : Layout
+    rows : ndarray of shape (n, P)
+    largest : float
+        Largest magnitude of an entry of the rows.
+    factors : ndarray of shape (P,)
+        Factors of the entries.
+    """
+    n, exponent = len(rows), exponent_of(largest)
+    step = max(1, math.isqrt(n))
+    # Two of the twelve roundings are those of a factor and of the product with it.
+    each = gamma(step + -(-n // step) + 12)
 
-    def matrices(self, nu: FloatArray, defects: FloatArray) -> list[tuple[FloatArray, float]]:
-        r"""Return for each block :math:`\hat M` and a bound on :math:`\sum_{jk} |\hat M - M|_{jk}`."""
-        sums, errors = np.zeros((2, self.layout.n_entries))
-        used = np.zeros(self.layout.n_entries, dtype=bool)
-        n = len(self.rows)
-        step = max(1, math.isqrt(n))
-        # Two of the twelve roundings are those of a factor and of the product with it.
-        roundings = gamma(step + -(-n // step) + 12) * np.abs(nu) + defects
+    def sums(nu: FloatArray, defects: FloatArray) -> list[tuple[FloatArray, float]]:
+        totals, errors = np.zeros((2, layout.n_entries))
+        used = np.zeros(layout.n_entries, dtype=bool)
+        roundings = each * np.abs(nu) + defects
         for start in range(0, n, step):
             some = slice(start, start + step)
-            part = np.ldexp(self.rows[some].astype(np.float64), -self.exponent)
-            sums += nu[some] @ part
+            part = np.ldexp(rows[some].astype(np.float64), -exponent)
+            totals += nu[some] @ part
             errors += roundings[some] @ np.abs(part)
             used |= part.any(axis=0)
         # Products and entries below the smallest floats are lost; products of zeros are not.
-        lost = np.abs(self.factors) * np.ldexp(errors + n * _UNDERFLOW, self.exponent) + LEAST
+        lost = np.abs(factors) * np.ldexp(errors + n * _UNDERFLOW, exponent) + LEAST
         lost[~used] = 0.0
-        blocks = MARGIN * np.add.reduceat(self.layout.counts * lost, self.layout.starts[:-1])
-        entries = np.ldexp(sums, self.exponent) * self.factors
-        return list(zip(self.layout.matrices(entries[None]), blocks.tolist(), strict=True))
+        blocks = MARGIN * np.add.reduceat(layout.counts * lost, layout.starts[:-1])
+        entries = np.ldexp(totals, exponent) * factors
+        return list(zip(layout.matrices(entries[None]), blocks.tolist(), strict=True))
+
+    return sums
 
 
 # -- semidefinite matrices ------------------------------------------------------------------------------------

@@ -36,9 +36,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -47,10 +46,8 @@ from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING, SAFE, divided_by_power, exponent_of, largest_magnitude, symmetrised
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, IntArray, read_only
-from qsdp.data_map import COLUMNS, SAMPLES
+from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError
-from qsdp.forms import FormMap
-from qsdp.lifting import QuadraticMap
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
@@ -61,7 +58,7 @@ from qsdp.pricing.sign_vectors import attained, signs_of
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.bounds import best_scale, entry_size, pricing_roundings
 from qsdp.relaxation.instance import Instance
-from qsdp.roundoff import ATTEMPTS, PackedRows, ScaledRows, gamma, semidefinite_shift
+from qsdp.roundoff import ATTEMPTS, VerifiedSums, gamma, semidefinite_shift
 
 __all__ = [
     "Proof",
@@ -429,34 +426,26 @@ class _Matrices:
     """Matrices of dual vectors with bounds on their errors."""
 
     def __init__(self, problem: TrainingProblem, nu: FloatArray) -> None:
-        data = problem.map
-        self._nu, self._losses = nu, data.pricing_losses(nu)
+        self._map, self._nu, self._losses = problem.map, nu, problem.map.pricing_losses(nu)
         self._defects = problem.data_fit.row_defects(nu)
-        self._rows: ScaledRows | PackedRows | None
-        if COLUMNS in data.offers:
-            X, columns = problem.X, cast(QuadraticMap, data)
-            self._rows = ScaledRows.of(X, problem.levels, columns.coefficients, columns.lifted, _exponent(X))
-        else:
-            forms = cast(FormMap, data)
-            self._rows = PackedRows(data.layout, forms.rows, math.frexp(data.largest_stored)[1], forms.scales)
+
+    @cached_property
+    def _sums(self) -> VerifiedSums | None:
+        return self._map.verified_sums()
 
     def relative(self, k: int, trees: Sequence[BoundTree], radius: float) -> list[float]:
         """Bound the pricing values of an output relative to the dual radius, by trees for its blocks."""
         column = self._nu[:, k]
-        unit = _exponent(column)
         if not np.any(column):
             return [0.0]
+        unit = exponent_of(largest_magnitude(column))
         room = math.nextafter(float(np.ldexp(radius, -unit)), 0.0)
-        if self._rows is None or math.ldexp(1.0, unit) < _SMALLEST or not room > 0.0:
+        if (sums := self._sums) is None or math.ldexp(1.0, unit) < _SMALLEST or not room > 0.0:
             return [math.inf]
-        matrices = self._rows.matrices(np.ldexp(column, -unit), np.ldexp(self._defects, -unit))
+        matrices = sums(np.ldexp(column, -unit), np.ldexp(self._defects, -unit))
         losses = np.ldexp(self._losses[k * len(trees) : (k + 1) * len(trees)], -unit).tolist()
         # Errors count twice, so that a check that recomputes the matrix and allows for its rounding agrees.
         return [
             (max(0.0, tree_bound(M, tree, unit)) + 2.0 * (r + loss)) / SAFE / room
             for (M, r), tree, loss in zip(matrices, trees, losses, strict=True)
         ]
-
-
-def _exponent(array: FloatArray) -> int:
-    return math.frexp(float(np.abs(array).max()))[1]

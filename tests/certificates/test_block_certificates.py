@@ -13,8 +13,8 @@ import qsdp
 from qsdp.certificates import certificate_of, certify
 from qsdp.certificates.proof import root_tree
 from qsdp.exceptions import InvalidInputError
+from qsdp.forms import FormMap
 from qsdp.pricing import BoundTree, Leaf
-from qsdp.roundoff import PackedRows
 
 
 def network_for(problem: Any, seed: int = 0, m: int = 5, scale: float = 0.02) -> qsdp.BilinearNetwork:
@@ -82,9 +82,9 @@ def test_errors_of_matrices(dtype: str) -> None:
         dtype
     )
     nu, defects = rng.standard_normal(90), np.zeros(90)
-    exponent = int(np.frexp(float(np.abs(rows.astype(float)).max()))[1])
-    factors = rng.uniform(0.1, 3.0, layout.n_entries)
-    found = PackedRows(layout, rows, exponent, factors).matrices(nu, defects)
+    data = FormMap(layout, rows, 0.7, rng.uniform(0.1, 3.0, layout.n_blocks))
+    factors = data.scales
+    found = data.verified_sums()(nu, defects)
     exact = [
         Fraction(float(f)) * sum(Fraction(float(x)) * Fraction(float(v)) for x, v in zip(column, nu, strict=True))
         for column, f in zip(rows.T, factors, strict=True)

@@ -26,10 +26,11 @@ from qsdp.certificates.proof import (
     tree_bound,
 )
 from qsdp.exceptions import InvalidInputError
+from qsdp.lifting import QuadraticMap
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Loss
 from qsdp.losses._entropy import logarithm
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
-from qsdp.roundoff import ScaledRows, semidefinite_shift
+from qsdp.roundoff import VerifiedSums, semidefinite_shift
 
 
 def bound_of(problem: TrainingProblem, nu: Any, trees: Any) -> float:
@@ -531,13 +532,16 @@ def test_the_matrix_is_as_accurate_as_claimed(seed: int, n: int, lifted: bool, w
     rng = np.random.default_rng(seed)
     rows, nu = rng.standard_normal((n, 2)), rng.standard_normal(n)
     kappa, defects = rng.standard_normal(3), wrong * rng.random(n)
-    M, r = ScaledRows(rows, kappa, lifted).matrix(nu, defects)
-    a, half_b, c = map(Fraction, kappa.tolist())
+    a, half_b, c = kappa.tolist()
+    sums = QuadraticMap(rows, (a, 2.0 * half_b, c), lifted).verified_sums()
+    assert sums is not None
+    ((M, r),) = sums(nu, defects)
+    kappas = Fraction(a), Fraction(half_b), Fraction(c)
     meant = [
         Fraction(v) + Fraction(e) * sign
         for v, e, sign in zip(nu, defects, rng.choice([-1, 1], n).tolist(), strict=True)
     ]
-    true = rational_matrix(rows, meant, (a, half_b, c), lifted)
+    true = rational_matrix(rows, meant, kappas, lifted)
     missed = sum(abs(Fraction(M[j, k]) - true[j][k]) for j in range(len(M)) for k in range(len(M)))
     assert missed <= Fraction(r)
     assert r <= 1e-12 * (n + 10) + 100.0 * wrong * n
@@ -633,13 +637,14 @@ def test_the_error_of_the_matrix_counts(monkeypatch: pytest.MonkeyPatch) -> None
     tree, nu = enumerated_tree(problem.size), 1e3 * problem.y
     before = proven_bound(problem, problem.columns(nu), [tree])[2][0]
 
-    matrix = ScaledRows.matrix
+    verified_sums = QuadraticMap.verified_sums
 
-    def worse(*arguments: Any) -> tuple[np.ndarray, float]:
-        M, _ = matrix(*arguments)
-        return M, tree_bound(M, tree)
+    def worse(data: QuadraticMap) -> VerifiedSums:
+        sums = verified_sums(data)
+        assert sums is not None
+        return lambda *arguments: [(M, tree_bound(M, tree)) for M, _ in sums(*arguments)]
 
-    monkeypatch.setattr(ScaledRows, "matrix", worse)
+    monkeypatch.setattr(QuadraticMap, "verified_sums", worse)
     # It counts twice.
     assert proven_bound(problem, problem.columns(nu), [tree])[2][0] == pytest.approx(before / 3, rel=1e-9)
 
