@@ -49,7 +49,7 @@ SAMPLES, COLUMNS, BLOCKS = "samples", "columns", "blocks"
 _REFUSALS = {
     SAMPLES: (
         "needs the rows of the data, which a problem from statistics does not have: "
-        "use a problem of rows, such as `SufficientStatistics.kept_problem`"
+        "use a problem of rows, such as `SufficientStatistics.sample_problem`"
     ),
     COLUMNS: "needs data of columns; the problem has blocks, or only statistics",
     BLOCKS: "needs data in blocks; the problem has columns",

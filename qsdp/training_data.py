@@ -15,8 +15,8 @@ from qsdp._utils.validation import (
     check_matrix,
     check_sample_weight,
     check_targets,
-    own,
     read_only,
+    read_only_copy,
 )
 from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Blocks, Layout
@@ -99,10 +99,10 @@ def data_of_rows(
     data, encoded, weights = counting_rows(X, y, sample_weight, loss.encode_target)
     target = encoded.reshape(len(encoded), -1)
     loss.check_target(target)
-    weights = None if weights is None or np.all(weights == 1.0) else own(weights)
+    weights = None if weights is None or np.all(weights == 1.0) else read_only_copy(weights)
     # The packed entries of blocks may be most of the memory, or more than it holds.
-    data = data if isinstance(data, Blocks) else own(data)
-    return TrainingData(map_of_data(data, activation), own(target), weights, not encoded.shape[1:])
+    data = data if isinstance(data, Blocks) else read_only_copy(data)
+    return TrainingData(map_of_data(data, activation), read_only_copy(target), weights, not encoded.shape[1:])
 
 
 def counting_rows(
@@ -135,7 +135,7 @@ def positive_weights(data: DataMap, sample_weight: Any) -> FloatArray | None:
     weights = check_sample_weight(sample_weight, data.n_rows)
     if weights is not None and not np.all(weights > 0.0):
         raise InvalidInputError("sample_weight must be positive: to drop rows of weight zero, build another problem")
-    return None if weights is None else own(weights)
+    return None if weights is None else read_only_copy(weights)
 
 
 def targets_of_classes(targets: FloatArray, loss: Loss) -> FloatArray:

@@ -215,7 +215,7 @@ def test_batches_without_weight_or_rows_add_nothing(kind, place):
     found = SufficientStatistics.from_batches([*batches[:place], *more, *batches[place:]], keep=50)
     once = SufficientStatistics.from_batches(batches, keep=50)
     assert (found.n_samples_seen_, found.total_weight_) == (N_ROWS + 30, once.total_weight_)
-    assert found.kept_problem(beta=5.0) == once.kept_problem(beta=5.0)
+    assert found.sample_problem(beta=5.0) == once.sample_problem(beta=5.0)
     empty = SufficientStatistics().partial_fit(*more[1])
     merged = (SufficientStatistics().merge(empty).merge(of_parts(batches)), of_parts(batches).merge(empty))
     problems = [TrainingProblem.from_statistics(one, beta=5.0) for one in (once, found, *merged)]
@@ -376,7 +376,7 @@ def test_kept_rows_stand_for_all(vector, tmp_path):
     parts[2].save(tmp_path / "part")
     statistics = parts[0].merge(parts[1]).merge(SufficientStatistics.load(tmp_path / "part"))
     problem = TrainingProblem.from_statistics(statistics, beta=20.0)
-    kept = statistics.kept_problem(beta=20.0)
+    kept = statistics.sample_problem(beta=20.0)
     assert (kept.n_samples, kept.scalar) == (100, not vector)
     assert kept.data_fit.total_weight == pytest.approx(w.sum())
     assert len(np.unique(kept.X, axis=0)) == 100
@@ -393,7 +393,7 @@ def test_kept_rows_are_a_uniform_sample():
     for start in range(0, 5000, 100):
         parts[0].partial_fit(position[start : start + 100], np.zeros(100))
     parts[1].partial_fit(position[5000:], np.zeros(15_000))
-    X = parts[0].merge(parts[1]).kept_problem(beta=1.0).X[:, 0]
+    X = parts[0].merge(parts[1]).sample_problem(beta=1.0).X[:, 0]
     counts = np.histogram(X, bins=20, range=(0.0, 20_000.0))[0]
     assert counts.sum() == 2000
     assert np.sum((counts - 100.0) ** 2 / 100.0) < 45.0, "a chi-square of 19 degrees of freedom"
@@ -402,11 +402,11 @@ def test_kept_rows_are_a_uniform_sample():
 def test_rows_are_kept_on_request():
     X, y, _ = rows()
     statistics = SufficientStatistics().partial_fit(X, y)
-    with pytest.raises(InvalidInputError, match="keep must be positive for a problem of the rows kept; got 0"):
-        statistics.kept_problem(beta=1.0)
+    with pytest.raises(InvalidInputError, match="keep must be positive for a problem of sampled rows; got 0"):
+        statistics.sample_problem(beta=1.0)
     with pytest.raises(InvalidInputError, match="other must keep 0 rows, as these statistics do; got 5"):
         statistics.merge(SufficientStatistics(keep=5).partial_fit(X, y))
-    few = SufficientStatistics(keep=1000).partial_fit(X, y).kept_problem(beta=1.0)
+    few = SufficientStatistics(keep=1000).partial_fit(X, y).sample_problem(beta=1.0)
     assert few.sample_weight is None, "all rows are kept"
     np.testing.assert_array_equal(few.X, X)
 
@@ -489,7 +489,7 @@ def test_other_columns_are_refused():
     statistics = SufficientStatistics().partial_fit(frame, np.ones(3)).partial_fit(np.ones((2, 2)), np.ones(2))
     assert statistics.feature_names_in_ == ("a", "b")
     other = frame.rename(columns={"b": "c"})
-    with pytest.raises(InvalidInputError, match="'c' in place of 'b'"):
+    with pytest.raises(InvalidInputError, match="'c' instead of 'b'"):
         statistics.partial_fit(other, np.ones(3))
     with pytest.raises(InvalidInputError, match="other must have the same columns as before"):
         statistics.merge(SufficientStatistics().partial_fit(other, np.ones(3)))

@@ -143,7 +143,7 @@ def test_summaries_name_blocks() -> None:
 def test_kept_rows_are_blocks() -> None:
     blocks, y = integer_data(np.uint8, 255, n=100)
     statistics = SufficientStatistics(keep=30).partial_fit(blocks[:50], y[:50]).partial_fit(blocks[50:], y[50:])
-    kept = statistics.kept_problem(beta=1.0)
+    kept = statistics.sample_problem(beta=1.0)
     assert (kept.n_samples, kept.blocks) == (30, blocks.layout)
     assert kept.sample_weight.sum() == pytest.approx(100.0)
     rows = {tuple(row) for row in np.hstack([blocks.rows, y]).tolist()}
@@ -273,7 +273,7 @@ def test_file_holds_all(tmp_path: Path) -> None:
     assert (loaded.blocks_, loaded.total_weight_) == (statistics.blocks_, 60.0)
     assert repr(loaded) == repr(statistics)
     assert repr(loaded).startswith(f"SufficientStatistics(60 rows, {blocks.n_blocks} blocks of ")
-    assert loaded.kept_problem(beta=1.0) == statistics.kept_problem(beta=1.0)
+    assert loaded.sample_problem(beta=1.0) == statistics.sample_problem(beta=1.0)
     problems = [TrainingProblem.from_statistics(s.partial_fit(blocks, y), beta=1.0) for s in (statistics, loaded)]
     assert problems[0] == problems[1]
 

@@ -63,7 +63,7 @@ def test_frames_keep_their_columns() -> None:
     statistics = SufficientStatistics.from_batches((parts[list("abcde")], parts["y"]), keep=50)
     assert statistics.feature_names_in_ == tuple("abcde")
     assert agree(statistics, SufficientStatistics().partial_fit(frame[list("abcde")], y))
-    assert statistics.kept_problem(beta=1.0).n_samples == 50
+    assert statistics.sample_problem(beta=1.0).n_samples == 50
     few = parts[parts["a"] > 100.0]
     with pytest.raises(InvalidInputError, match="only empty chunks"):
         SufficientStatistics.from_batches((few[["a"]], few["y"]))

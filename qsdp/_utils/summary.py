@@ -21,8 +21,8 @@ __all__ = [
     "format_count",
     "format_number",
     "format_numbers",
+    "format_percent",
     "format_seconds",
-    "format_share",
     "gap_rows",
     "in_units",
 ]
@@ -154,7 +154,7 @@ def in_units(amount: float, units: Sequence[str], step: float) -> tuple[float, s
     return in_units(amount / step, larger, step) if larger and amount >= step else (amount, unit)
 
 
-def format_share(share: float, digits: str = ".1f") -> str:
+def format_percent(share: float, digits: str = ".1f") -> str:
     """Format a fraction as a percentage; `digits` is a format specification."""
     return f"{100.0 * share:{digits}} %"
 

@@ -317,7 +317,7 @@ class ReadOnlyArrays:
                     array.flags.writeable = False
 
 
-def own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def read_only_copy(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return a read-only copy, so that later changes of the original have no effect."""
     return read_only(array.copy())
 

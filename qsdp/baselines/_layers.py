@@ -20,7 +20,7 @@ from qsdp._utils.validation import (
     check_numbers,
     check_random_state,
     check_verbose,
-    own,
+    read_only_copy,
 )
 from qsdp.baselines._activations import Identity
 from qsdp.distillation import distill
@@ -64,8 +64,8 @@ class AffineForm(ReadOnlyArrays):
         constant = check_numbers("s0", s0, f"{linear.shape[:-1]}")
         if constant.shape not in {(), linear.shape[:-1]}:
             raise InvalidInputError(f"s0 must have shape {linear.shape[:-1]}; got {constant.shape}")
-        object.__setattr__(self, "s", own(linear))
-        object.__setattr__(self, "s0", own(np.broadcast_to(constant, linear.shape[:-1])))
+        object.__setattr__(self, "s", read_only_copy(linear))
+        object.__setattr__(self, "s0", read_only_copy(np.broadcast_to(constant, linear.shape[:-1])))
 
     @property
     def n_inputs(self) -> int:

@@ -11,12 +11,13 @@ import numpy as np
 
 from qsdp._utils.gap import Gap
 from qsdp._utils.numeric import ROUNDING
-from qsdp._utils.summary import Summarized, Summary, format_share, gap_rows
+from qsdp._utils.summary import Summarized, Summary, format_percent, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
 from qsdp.certificates.checks import check_fits
 from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
-from qsdp.certificates.proof import Proof, check_proof, proven_bound, scaled_tree
+from qsdp.certificates.proof import Proof, check_proof, proven_bound
 from qsdp.certificates.row_sums import RowsProof
+from qsdp.certificates.trees import scaled_tree
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree
@@ -127,7 +128,7 @@ class Certificate(Summarized, Gap):
             )
         return (
             f"objective {self.objective:.6g}, global optimum >= {self.lower_bound:.6g} "
-            f"({self.bound_type} bound), gap {self.gap:.3g} ({format_share(self.relative_gap, '.3g')})"
+            f"({self.bound_type} bound), gap {self.gap:.3g} ({format_percent(self.relative_gap, '.3g')})"
         )
 
     def _summary(self) -> Summary:

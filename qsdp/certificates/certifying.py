@@ -14,7 +14,7 @@ from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_verbose
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of
 from qsdp.certificates.checks import as_bilinear, check_fits, check_relaxation
-from qsdp.certificates.proof import root_tree
+from qsdp.certificates.trees import root_tree
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, BoundTree

@@ -40,10 +40,14 @@ def check_fits(network: Any, problem: Any, name: str = "network") -> None:
     """Raise `InvalidInputError` unless `network` has the blocks, inputs and outputs of `problem`, or is bilinear."""
     check_bilinear(network, name)
     check_problem(problem)
-    ours, theirs = (None if one is None else (one.sizes, one.kinds) for one in (problem.blocks, network.blocks))
+    ours, theirs = (
+        None if layout is None else (layout.sizes, layout.kinds) for layout in (problem.blocks, network.blocks)
+    )
     if theirs != ours:
-        wanted, found = ("columns" if one is None else f"blocks of sizes {one[0]!r:.90}" for one in (ours, theirs))
-        raise InvalidInputError(f"{name} must be on {wanted}, as the problem is; got one on {found}")
+        expected, actual = (
+            "columns" if layout is None else f"blocks of sizes {layout[0]!r:.90}" for layout in (ours, theirs)
+        )
+        raise InvalidInputError(f"{name} must be on {expected}, as the problem is; got a network on {actual}")
     for what in ("n_inputs", "n_outputs", "output_shape", "levels", "activation"):
         ours = getattr(problem, "n_features" if what == "n_inputs" else what)
         theirs = getattr(network, what)

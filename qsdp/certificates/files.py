@@ -11,7 +11,6 @@ import hashlib
 import io
 import os
 import zipfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,18 +22,18 @@ from qsdp._utils.atomic_files import check_path, write_whole
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import FAR
-from qsdp._utils.validation import FloatArray, check_choice, check_numbers, own, read_only
+from qsdp._utils.validation import FloatArray, check_choice, check_numbers, read_only, read_only_copy
 from qsdp.activations import get_activation
 from qsdp.blocks import KINDS, Blocks, Layout, PatchGeometry, check_layout
-from qsdp.certificates.proof import Proof, check_proof, check_tree
+from qsdp.certificates.proof import Proof, check_proof
 from qsdp.certificates.row_sums import RowsProof, Scores
 from qsdp.certificates.sums import Sums, converted, read_rounding, rounding_arrays
+from qsdp.certificates.trees import check_tree, read_trees, tree_arrays
 from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit, Loss
 from qsdp.networks import BilinearNetwork
-from qsdp.pricing import BoundTree, Leaf, LeafCuts
 from qsdp.problem import TrainingProblem, quadratic_problem
 from qsdp.training_data import QuadraticModel
 
@@ -43,11 +42,11 @@ __all__ = ["data_digest", "read_proof", "write_proof", "write_rows_proof"]
 MAGIC = b"qsdp certificate 2\n"
 #: Fraction of the objective of the zero network below which objectives are compared as if they were as large; of the
 #: stand-alone checker, too.
-_LEAST = 1e-6
+_OBJECTIVE_FLOOR = 1e-6
 #: Errors of predictions that the stand-alone checker allows for underflow.
 _SMALLEST = 1e-250
 #: Maximum bytes of packed rows stored in a file; a file of three times as many is still manageable.
-_MOST_BYTES = 2**26
+_MAX_BYTES = 2**26
 
 #: Message for objectives that depend on the order of summation.
 _UNCERTAIN = (
@@ -91,7 +90,7 @@ def _read_loss(arrays: dict[str, npt.NDArray[Any]]) -> Loss:
 
 def _tolerance(objective: float, fit: DataFit) -> float:
     """Return the tolerance of the stand-alone checker for an objective."""
-    return ROUNDING * max(objective, _LEAST * fit.value_at_zero)
+    return ROUNDING * max(objective, _OBJECTIVE_FLOOR * fit.value_at_zero)
 
 
 def _check_objective(proof: Proof, fit: DataFit) -> None:
@@ -136,7 +135,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
     loss = _loss_arrays(problem.loss)
     _check_objective(proof, problem.data_fit)
     data = _data(problem)
-    if include_data is True and problem.blocks is not None and next(iter(data.values())).nbytes > _MOST_BYTES:
+    if include_data is True and problem.blocks is not None and next(iter(data.values())).nbytes > _MAX_BYTES:
         include_data = "sums" if problem.loss.quadratic else False
     dual = {"nu": problem.squeezed(proof.nu)}
     if "forms" in data:
@@ -194,8 +193,8 @@ def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Cla
         "beta": proof.beta,
         **loss,
         **_network_arrays(proof.network),
-        "scores": np.stack([one.forms for one in proof.scores]),
-        "steps": np.array([one.step for one in proof.scores]),
+        "scores": np.stack([scores.forms for scores in proof.scores]),
+        "steps": np.array([scores.step for scores in proof.scores]),
         "mixture": proof.mixture,
         **tree_arrays(proof.trees),
         **claims,
@@ -276,7 +275,7 @@ def _arrays_of(contents: bytes) -> dict[str, npt.NDArray[Any]]:
     if digest != hashlib.sha256(body).hexdigest().encode():
         raise StorageError("it is damaged: its contents do not match their digest")
     with zipfile.ZipFile(io.BytesIO(body)) as members:
-        if any(one.compress_type != zipfile.ZIP_STORED for one in members.infolist()):
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members.infolist()):
             raise StorageError("its archive is compressed")
     with np.load(io.BytesIO(body), allow_pickle=False) as archive:
         return dict(archive)
@@ -306,7 +305,7 @@ def _read(
         prices = stored.map.layout.prices[stored.map.layout.block]
         nu = -stored.data_fit.gradient(stored.weight_map.values_of(arrays["scores"] * prices))
     else:
-        nu = own(stored.columns(arrays["nu"]))
+        nu = read_only_copy(stored.columns(arrays["nu"]))
     trees = read_trees(arrays, stored.size)
     check_proof(stored, nu, trees)
     for tree in trees:
@@ -337,28 +336,28 @@ def _layout(arrays: dict[str, npt.NDArray[Any]]) -> Layout:
     return replace(layout, patches=PatchGeometry(*arrays["patches"].tolist()))
 
 
-def _of_sums(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None) -> TrainingProblem | None:
-    """Check that a file of sums belongs to the problem `given`, and return the problem."""
-    if given is None:
+def _of_sums(arrays: dict[str, npt.NDArray[Any]], expected: TrainingProblem | None) -> TrainingProblem | None:
+    """Check that a file of sums belongs to the problem `expected`, and return the problem."""
+    if expected is None:
         return None
     layout = _layout(arrays)
-    if (given.blocks, given.beta, given.loss.name) != (layout, float(arrays["beta"]), str(arrays["loss"])):
+    if (expected.blocks, expected.beta, expected.loss.name) != (layout, float(arrays["beta"]), str(arrays["loss"])):
         raise StorageError("it belongs to a different problem")
     upper = np.triu_indices(layout.n_entries)
-    if arrays["gram"].shape != upper[0].shape or arrays["scores"].shape != (given.n_outputs, layout.n_entries):
+    if arrays["gram"].shape != upper[0].shape or arrays["scores"].shape != (expected.n_outputs, layout.n_entries):
         raise StorageError("its sums do not fit together")
     gram = np.zeros((layout.n_entries,) * 2)
     gram[upper] = gram.T[upper] = arrays["gram"]
     stored = Sums(layout, gram, arrays["products"], arrays["squares"], float(arrays["rounding"]))
-    if int(arrays["n_samples"]) != given.n_samples or not Sums.of(given).agrees(stored):
+    if int(arrays["n_samples"]) != expected.n_samples or not Sums.from_problem(expected).agrees(stored):
         raise StorageError("it belongs to different data")
-    return given
+    return expected
 
 
 def _rows_proof(arrays: dict[str, npt.NDArray[Any]]) -> RowsProof:
     levels, activation = int(arrays["levels"]), get_activation(arrays["activation"].tolist() or None)
     network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], levels=levels, activation=activation)
-    size, forms, mixture = network.U.shape[1], own(arrays["scores"]), own(arrays["mixture"])
+    size, forms, mixture = network.U.shape[1], read_only_copy(arrays["scores"]), read_only_copy(arrays["mixture"])
     trees = read_trees(arrays, size)
     for tree in trees:
         check_tree(tree, size)
@@ -377,11 +376,11 @@ def _rows_proof(arrays: dict[str, npt.NDArray[Any]]) -> RowsProof:
     )
 
 
-def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None) -> TrainingProblem | None:
+def _problem(arrays: dict[str, npt.NDArray[Any]], expected: TrainingProblem | None) -> TrainingProblem | None:
     if "data_sha256" in arrays:
-        if given is None:
+        if expected is None:
             return None
-        data = _data(given)
+        data = _data(expected)
         if data_digest(*data.values()) != str(arrays["data_sha256"]):
             raise StorageError("it belongs to different data")
         arrays = {**arrays, **data}
@@ -403,7 +402,7 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], given: TrainingProblem | None)
         stored = TrainingProblem(blocks, y, sample_weight=arrays.get("sample_weight"), **options)
     else:
         stored = TrainingProblem(arrays["X"], y, sample_weight=arrays.get("sample_weight"), **options)
-    if given is not None and given != stored:
+    if expected is not None and expected != stored:
         raise StorageError("it belongs to a different problem")
     return stored
 
@@ -414,89 +413,9 @@ def _stored_model(arrays: dict[str, npt.NDArray[Any]], *, lifted: bool) -> Quadr
     n, rounding = int(arrays["n_samples"]), read_rounding(arrays, *forms.shape)
     if "sizes" in arrays:
         layout = _layout(arrays)
-        found = FormMap.in_blocks(layout, forms, n, rounding)
+        data = FormMap.in_blocks(layout, forms, n, rounding)
     else:
-        found = FormMap.of(forms, lifted, n, rounding)
-    if found.layout.n_entries != forms.shape[1] or len(y) != len(forms):
+        data = FormMap.of(forms, lifted, n, rounding)
+    if data.layout.n_entries != forms.shape[1] or len(y) != len(forms):
         raise StorageError("its forms and targets do not fit together")
-    return QuadraticModel(found, read_only(y.copy()))
-
-
-# -- trees ----------------------------------------------------------------------------------------------------
-
-
-def tree_arrays(trees: Sequence[BoundTree]) -> dict[str, Any]:
-    """Encode trees as arrays of a file."""
-    leaves = [leaf for tree in trees for leaf in tree.leaves]
-    return {
-        "order": np.array([tree.order for tree in trees], dtype="<i8"),
-        "leaves": np.array([len(tree.leaves) for tree in trees], dtype="<i8"),
-        "lengths": np.array([len(leaf.signs) for leaf in leaves], dtype="<i8"),
-        "signs": np.concatenate([leaf.signs for leaf in leaves]).astype(np.int8),
-        "shifted": np.array([leaf.shift is not None for leaf in leaves]),
-        "shifts": np.concatenate([np.zeros(0), *(leaf.shift for leaf in leaves if leaf.shift is not None)]),
-        **_cut_arrays(leaves),
-    }
-
-
-def _cut_arrays(leaves: Sequence[Leaf]) -> dict[str, Any]:
-    """Encode the cuts of leaves as arrays of a file; no arrays if there are no cuts."""
-    cuts = [leaf.cuts for leaf in leaves if leaf.cuts is not None]
-    if not cuts:
-        return {}
-    entries = [np.nonzero(part.vectors) for part in cuts]
-    values = [part.vectors[places] for part, places in zip(cuts, entries, strict=True)]
-    return {
-        "cuts": np.array([0 if leaf.cuts is None else len(leaf.cuts.weights) for leaf in leaves], dtype="<i8"),
-        "cut_lengths": np.concatenate([np.count_nonzero(part.vectors, axis=1) for part in cuts]).astype("<i8"),
-        "cut_nodes": np.concatenate([places[1] for places in entries]).astype("<i4"),
-        "cut_values": np.concatenate(values).astype(np.int8),
-        "cut_weights": np.concatenate([part.weights for part in cuts]),
-    }
-
-
-def _read_cuts(arrays: dict[str, npt.NDArray[Any]], sizes: npt.NDArray[Any]) -> list[LeafCuts | None]:
-    """Decode the cuts of leaves whose shifts have these sizes."""
-    if "cuts" not in arrays:
-        return [None] * len(sizes)
-    counts, lengths, weights = arrays["cuts"], arrays["cut_lengths"], arrays["cut_weights"]
-    nodes, values = arrays["cut_nodes"], arrays["cut_values"]
-    fits = len(counts) == len(sizes) and len(lengths) == len(weights) == counts.sum()
-    if not (fits and len(nodes) == len(values) == lengths.sum() and np.all(counts >= 0) and np.all(lengths >= 0)):
-        raise StorageError("its cuts do not fit together")
-    # The leaf of every cut, and the cut of every entry.
-    leaf = np.repeat(np.arange(len(counts)), counts)
-    cut = np.repeat(np.arange(len(lengths)), lengths)
-    if np.any((nodes < 0) | (nodes >= sizes[leaf[cut]])):
-        raise StorageError("its cuts do not fit its leaves")
-    found: list[LeafCuts | None] = []
-    for number, size in enumerate(sizes):
-        own = np.flatnonzero(leaf == number)
-        if not len(own):
-            found.append(None)
-            continue
-        vectors, mine = np.zeros((len(own), int(size)), dtype=np.int8), np.isin(cut, own)
-        vectors[cut[mine] - own[0], nodes[mine]] = values[mine]
-        found.append(LeafCuts(read_only(vectors), read_only(weights[own].astype(np.float64))))
-    return found
-
-
-def read_trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[BoundTree, ...]:
-    """Decode trees for matrices of side `size` from arrays; raise `StorageError` if they are inconsistent."""
-    lengths, shifted = arrays["lengths"], arrays["shifted"]
-    signs = np.split(arrays["signs"], np.cumsum(lengths)[:-1])
-    sizes = np.where(shifted, 1 + 2 * size - lengths, 0)
-    shifts = np.split(arrays["shifts"], np.cumsum(sizes)[:-1])
-    leaves = [
-        Leaf(read_only(fixed.astype(np.int8)), read_only(shift.astype(np.float64)) if has else None, cuts)
-        for fixed, shift, has, cuts in zip(signs, shifts, shifted, _read_cuts(arrays, sizes), strict=True)
-    ]
-    ends = np.cumsum(arrays["leaves"])
-    if not len(ends) or ends[-1] != len(leaves) or len(arrays["signs"]) != lengths.sum():
-        raise StorageError("its leaves do not fit together")
-    if len(arrays["shifts"]) != sizes.sum():
-        raise StorageError("its shifts do not fit together")
-    return tuple(
-        BoundTree(read_only(order.astype(np.intp)), tuple(leaves[end - count : end]))
-        for order, count, end in zip(arrays["order"], arrays["leaves"], ends, strict=True)
-    )
+    return QuadraticModel(data, read_only(y.copy()))

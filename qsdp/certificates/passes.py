@@ -22,8 +22,9 @@ from qsdp._utils.progress import progress
 from qsdp._utils.validation import FloatArray, check_beta, check_integer, check_verbose, read_only
 from qsdp.certificates.certificate import Certificate
 from qsdp.certificates.checks import as_bilinear, check_fits
-from qsdp.certificates.proof import root_tree, scaled_tree, tree_bound
+from qsdp.certificates.proof import tree_bound
 from qsdp.certificates.row_sums import SCALES, RowsProof, RowSums, Scores, Totals
+from qsdp.certificates.trees import root_tree, scaled_tree
 from qsdp.data_map import SAMPLES, require
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.forms import FormMap
@@ -152,7 +153,7 @@ def certify_stream(
         weight,
         first.n_samples,
         first.digest,
-        tuple(one.scores for one in search.passes),
+        tuple(totals.scores for totals in search.passes),
         read_only(mixture),
         trees,
         first.objective_rounding,
@@ -246,8 +247,8 @@ class _Search:
         self._mixture = np.floor(np.stack(columns, axis=1) / _UNIT) * _UNIT
 
     def _best(self, part: int, known: FloatArray, latest: FloatArray) -> FloatArray:
-        def bound(share: float) -> float:
-            mixture = (1.0 - share) * known + share * latest
+        def bound(fraction: float) -> float:
+            mixture = (1.0 - fraction) * known + fraction * latest
             weights = np.tensordot(mixture, np.stack(self._dominating), 1)
             matrices, roundings = self._mixed(mixture)
             upper = max(
@@ -256,9 +257,9 @@ class _Search:
             )
             return self._value(self._values(part, mixture), upper)[0]
 
-        found = scipy.optimize.minimize_scalar(lambda share: -bound(share), bounds=(0.0, 1.0), method="bounded")
-        share = max(0.0, 1.0, float(found.x), key=bound)
-        return (1.0 - share) * known + share * latest
+        search = scipy.optimize.minimize_scalar(lambda fraction: -bound(fraction), bounds=(0.0, 1.0), method="bounded")
+        fraction = max(0.0, 1.0, float(search.x), key=bound)
+        return (1.0 - fraction) * known + fraction * latest
 
     def proven(self) -> tuple[float, FloatArray, tuple[BoundTree, ...]]:
         """Compute the bound of the best mixture, the mixture, and the trees of one leaf that prove it."""
@@ -276,14 +277,14 @@ class _Search:
 
     def _mixed(self, mixture: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Compute the matrices of a mixture, and bounds on the effect of their errors on pricing values."""
-        matrices = np.tensordot(mixture, np.stack([one.matrices for one in self.passes]), 1)
-        sizes = np.tensordot(mixture, np.stack([np.abs(one.matrices).sum(axis=(1, 2)) for one in self.passes]), 1)
-        roundings = np.tensordot(mixture, np.stack([one.roundings for one in self.passes]), 1)
+        matrices = np.tensordot(mixture, np.stack([totals.matrices for totals in self.passes]), 1)
+        sizes = np.tensordot(mixture, np.stack([np.abs(totals.matrices).sum(axis=(1, 2)) for totals in self.passes]), 1)
+        roundings = np.tensordot(mixture, np.stack([totals.roundings for totals in self.passes]), 1)
         return matrices, MARGIN * roundings + gamma(len(mixture) + 2) * sizes
 
     def _values(self, part: int, mixture: FloatArray) -> FloatArray:
         """Compute lower bounds on the dual values of multiples of a mixture, starting with the multiple zero."""
-        terms = mixture[:, None] * np.stack([one.values[part] for one in self.passes])
+        terms = mixture[:, None] * np.stack([totals.values[part] for totals in self.passes])
         return np.append(0.0, terms.sum(axis=0) - gamma(len(mixture) + 2) * np.abs(terms).sum(axis=0))
 
     def _value(self, values: FloatArray, upper: float) -> tuple[float, float]:
@@ -295,8 +296,8 @@ class _Search:
         last = int(np.searchsorted(grid, limit, side="right")) - 1
         scale, value = float(grid[last]), float(values[last])
         if last + 1 < len(grid):
-            share = (limit - scale) / float(grid[last + 1] - scale)
-            between = [(1.0 - share) * value, share * float(values[last + 1])]
+            fraction = (limit - scale) / float(grid[last + 1] - scale)
+            between = [(1.0 - fraction) * value, fraction * float(values[last + 1])]
             scale, value = limit, sum(between) - 4.0 * EPS * sum(map(abs, between))
         best = int(np.argmax(values[: last + 1]))
         return max((value, scale), (float(values[best]), float(grid[best])))
@@ -306,7 +307,7 @@ def _dominating(M: FloatArray) -> FloatArray:
     """Compute z > 0 of nearly minimal sum with ``Diag(z) +- M`` positive semidefinite up to rounding."""
     if not np.any(M) or not np.all(np.isfinite(M)):
         return np.ones(len(M))
-    found = uninterrupted(grothendieck_bound(M)).z[: len(M)]
-    z = found / found.max() + ROUNDING
+    weights = uninterrupted(grothendieck_bound(M)).z[: len(M)]
+    z = weights / weights.max() + ROUNDING
     dominating: FloatArray = spectral_bound(M, z) * z
     return dominating

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from qsdp._utils.numeric import EPS, MARGIN, triangle_side
 from qsdp._utils.parallel import chunks
-from qsdp._utils.validation import FloatArray, own, read_only
+from qsdp._utils.validation import FloatArray, read_only, read_only_copy
 from qsdp.blocks import Layout
 from qsdp.certificates.proof import Proof, tree_bound
 from qsdp.data_map import BLOCKS, require
@@ -53,7 +53,7 @@ class Sums:
     rounding: float
 
     @classmethod
-    def of(cls, problem: TrainingProblem) -> Sums:
+    def from_problem(cls, problem: TrainingProblem) -> Sums:
         """Return the sums of a problem with the squared loss on blocks; raise `InvalidInputError` for others."""
         require(problem.weight_map, "include_data='sums'", BLOCKS)
         if not problem.loss.quadratic:
@@ -123,7 +123,7 @@ def converted(proof: Proof) -> tuple[Sums, FloatArray, float, float]:
     Return the sums, the vectors t of shape (P, C), the objective and the lower bound.
     """
     problem, network = proof.problem, proof.network
-    sums = Sums.of(problem)
+    sums = Sums.from_problem(problem)
     # In the units of the rows.
     wanted = 0.5 * problem.weight_map.sums(proof.nu) * sums.layout.prices[sums.layout.block, None]
     pivoted = GramFactor(sums.gram.copy())
@@ -187,4 +187,4 @@ def read_rounding(arrays: dict[str, npt.NDArray[Any]], n: int, P: int) -> SumRou
     table[np.triu_indices(k)] = entries
     if not (np.all(np.isfinite(table)) and np.all(table.diagonal() > 0.0) and gamma > 0.0 and ratio >= 1.0):
         raise StorageError("the rounding of its sums is no positive number, or its table is singular")
-    return SumRounding(float(gamma), read_only(table), own(sizes), float(ratio))
+    return SumRounding(float(gamma), read_only(table), read_only_copy(sizes), float(ratio))

@@ -91,8 +91,8 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
     rows : DistinctRows
         Distinct rows of the problem's samples, in these or other inputs.
     """
-    left_out = LeftOut.of(problem, rows, trained=MOST_TRAINED)
-    few = left_out if rows.count <= MOST_FUNCTIONS else LeftOut.of(problem, rows, trained=MOST_FUNCTIONS // 2)
+    left_out = LeftOut.from_problem(problem, rows, trained=MOST_TRAINED)
+    few = left_out if rows.count <= MOST_FUNCTIONS else LeftOut.from_problem(problem, rows, trained=MOST_FUNCTIONS // 2)
     fits = [few.best(few.data(problem, _SCALES[0]), _SCALES[0])]
     fits += [few.best(few.data(problem, scale), scale) for scale in deadline.in_time(_SCALES[1:])]
     best = min(fits, key=lambda fit: float(fit.errors.sum()))
@@ -254,7 +254,7 @@ class LeftOut:
     deviations: FloatArray
 
     @classmethod
-    def of(cls, problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS) -> LeftOut:
+    def from_problem(cls, problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS) -> LeftOut:
         """Collect at most `trained` distinct rows of a problem, in random order, with outlying targets clipped."""
         kept = np.random.default_rng(0).permutation(rows.count)[:trained]
         sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight

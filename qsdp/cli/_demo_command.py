@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from qsdp._utils.summary import format_share
+from qsdp._utils.summary import format_percent
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.certificates import Certificate
 from qsdp.choosing.neurons import MOST_NEURONS
@@ -107,7 +107,7 @@ def _reason(network: BilinearNetwork, refine: str) -> str:
 def _use_of_bound(certificate: Certificate) -> str:
     if certificate.proven_optimal:
         return "neither more neurons nor longer training can lower the objective"
-    share = format_share(certificate.relative_gap)
+    share = format_percent(certificate.relative_gap)
     return f"more neurons or training can lower the objective by at most {share}"
 
 

@@ -16,7 +16,7 @@ from qsdp._utils.parallel import LARGE_FLOATS, few_threads
 from qsdp._utils.tuning import FIRST_TRY, INNER, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
-from qsdp.certificates.proof import scaled_tree
+from qsdp.certificates.trees import scaled_tree
 from qsdp.column_generation._packed_program import PackedProgram, suits_packed
 from qsdp.column_generation._row_program import SharedSums
 from qsdp.column_generation.atoms import Atoms

@@ -10,7 +10,8 @@ from qsdp._utils.deadline import TimeOver
 from qsdp._utils.tuning import GAIN, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
-from qsdp.certificates.proof import Proof, root_tree
+from qsdp.certificates.proof import Proof
+from qsdp.certificates.trees import root_tree
 from qsdp.pricing import BoundTree
 from qsdp.relaxation import DualBound
 from qsdp.relaxation.cuts import CuttingPlanes

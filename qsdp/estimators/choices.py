@@ -279,7 +279,7 @@ def _fewer(count: int) -> int:
 def _order(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -> IntArray:
     """Rank the first `n_inputs` columns by correlations on all rows, or as many as take about a second."""
     affordable = int(SECOND / _pair_operations(problem, n_inputs))
-    used = LeftOut.of(problem, rows, trained=min(affordable, MOST_TRAINED))
+    used = LeftOut.from_problem(problem, rows, trained=min(affordable, MOST_TRAINED))
     return by_correlation(problem.X[used.samples, :n_inputs], used.means, used.row_weights)
 
 
@@ -371,7 +371,7 @@ class _Elimination:
     @classmethod
     def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, scale: float) -> _Elimination:
         """Prepare the elimination for a problem whose inputs are multiplied by `scale`."""
-        left_out = LeftOut.of(problem, rows)
+        left_out = LeftOut.from_problem(problem, rows)
         order = np.argsort(left_out.place, kind="stable")
         ends = np.empty_like(left_out.counts)
         ends[order] = np.cumsum(left_out.counts[order])

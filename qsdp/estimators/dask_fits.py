@@ -48,7 +48,7 @@ def train_on_chunks(estimator: Any, chunks: DaskRows, few: TrainingProblem, opti
 
 def _coded_chunk(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, ...]:
     """Return inputs, targets and weights of the rows of positive weight."""
-    rows = Rows.of(X, y, sample_weight)
+    rows = Rows.from_chunk(X, y, sample_weight)
     if not len(rows):
         return rows.X, rows.y, rows.weights
     coded: tuple[Any, ...] = estimator._coded_rows(estimator._validated(rows.X, rows.y, rows.weights, reset=False))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import EPS
 from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import chunks
-from qsdp._utils.summary import Rows, Summarized, Summary, first_few, format_number, format_share
+from qsdp._utils.summary import Rows, Summarized, Summary, first_few, format_number, format_percent
 from qsdp._utils.validation import (
     FloatArray,
     ReadOnlyArrays,
@@ -235,7 +235,8 @@ class Effects(Summarized, ReadOnlyArrays):
             rows += [("output", name) for name in self.outputs if name != "output 0"]
             listed = [("", one) for one in self.table()[:_LISTED]]
         rows += [
-            (f"{which}{one.name}", f"{format_number(one.size, 4)}, {format_share(one.share)}") for which, one in listed
+            (f"{which}{one.name}", f"{format_number(one.size, 4)}, {format_percent(one.share)}")
+            for which, one in listed
         ]
         return Summary("Effects", rows)
 

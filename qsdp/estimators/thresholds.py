@@ -86,7 +86,7 @@ def with_splits(
     trained = _MOST_ENTRIES // (len(spread) * problem.n_outputs)
     if trained < _FEWEST_ROWS:
         return
-    used = LeftOut.of(problem, rows, trained=min(MOST_TRAINED, MOST_ROWS + trained))
+    used = LeftOut.from_problem(problem, rows, trained=min(MOST_TRAINED, MOST_ROWS + trained))
     # Regressions leave out the first rows. If splits depended on them, these would be no rows to compare encodings on.
     own = slice(MOST_ROWS, None)
     entries = [column[used.samples[own]] for column in table]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qsdp._utils import deadline
-from qsdp._utils.summary import format_share
+from qsdp._utils.summary import format_percent
 from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, warn
 from qsdp.pipeline import QSDPResult
@@ -29,8 +29,8 @@ def warn_of_gap(result: QSDPResult) -> None:
     else:
         remedy = f"{'' if refined else 'refine=' + repr('polish') + ', '}more neurons or a larger beta makes it smaller"
     warn(
-        f"the certified gap is {format_share(gap, '.0f')} of the objective: the network may be far from the best one; "
-        f"{remedy}"
+        f"the certified gap is {format_percent(gap, '.0f')} of the objective: the network may be far from the best "
+        f"one; {remedy}"
     )
 
 

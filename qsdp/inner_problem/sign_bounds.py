@@ -238,7 +238,7 @@ def _bound(M: FloatArray, bilinear: bool, options: SearchOptions) -> InnerBound:
     exponent = exponent_of(float(np.abs(M).max()))
     # Magnitudes are within 1; dividing by a power of two rounds nothing.
     matrix = divided_by_power(M, exponent)
-    reduced = _Reduced.of(matrix, bilinear)
+    reduced = _Reduced.from_matrix(matrix, bilinear)
     trace = math.fsum(reduced.diagonal)
     found = DualPair(np.empty((0, 0)), 0, 0.0, np.empty(0), 0, "optimal")
     if len(reduced.support):
@@ -283,7 +283,7 @@ class _Reduced:
     allowance: FloatArray
 
     @classmethod
-    def of(cls, matrix: FloatArray, bilinear: bool) -> _Reduced:
+    def from_matrix(cls, matrix: FloatArray, bilinear: bool) -> _Reduced:
         """Reduce a matrix with entries within 1; a symmetric bilinear form is paired, another one is embedded."""
         paired = bilinear and _is_symmetric(matrix)
         if bilinear and not paired:

@@ -20,8 +20,8 @@ from qsdp._utils.validation import (
     check_choice,
     check_matrix,
     check_numbers,
-    own,
     read_only,
+    read_only_copy,
 )
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.blocks import Layout, check_layout, one_block
@@ -403,7 +403,7 @@ def _on_blocks(
                 f"{name} must have entries -1 and +1 inside the sides of the neurons' blocks"
                 f"{', 0 in linear blocks' * (name == 'V')}, and 0 beyond"
             )
-    return own(U.astype(np.int8)), own(V.astype(np.int8)), block
+    return read_only_copy(U.astype(np.int8)), read_only_copy(V.astype(np.int8)), block
 
 
 def _signed(layout: Layout, block: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:

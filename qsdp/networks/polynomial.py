@@ -16,7 +16,7 @@ from qsdp._utils.outputs import outputs_text, squeezed
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import Checks, checked, is_activation, is_count
 from qsdp._utils.summary import Summary, format_bits, format_count
-from qsdp._utils.validation import FloatArray, check_matrix, check_numbers, own, read_only
+from qsdp._utils.validation import FloatArray, check_matrix, check_numbers, read_only, read_only_copy
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.quadratic_form import NeuronFunction, QuadraticForm, form_of_neurons
@@ -94,7 +94,7 @@ class PolynomialNetwork(NeuronFunction):
         given = check_numbers("bias", self.bias, f"{alpha.shape[1:]}")
         if given.shape not in {(), alpha.shape[1:]}:
             raise InvalidInputError(f"bias must be a number or have shape {alpha.shape[1:]}; got {given.shape}")
-        bias = own(np.broadcast_to(given, alpha.shape[1:]))
+        bias = read_only_copy(np.broadcast_to(given, alpha.shape[1:]))
         vars(self).update(Q=Q, alpha=alpha, activation=activation, bias=bias)
 
     @property

@@ -22,8 +22,8 @@ from qsdp._utils.validation import (
     check_matrix,
     check_numbers,
     check_real,
-    own,
     read_only,
+    read_only_copy,
 )
 from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Layout, check_blocks
@@ -224,7 +224,7 @@ class QuadraticForm(QuadraticFunction):
         if constant.shape not in {(), matrices.shape[:-2]}:
             raise InvalidInputError(f"s0 must have shape {matrices.shape[:-2]}; got {constant.shape}")
         constant = np.broadcast_to(constant, matrices.shape[:-2])
-        vars(self).update(S=own(matrices), s=own(linear), s0=own(constant))
+        vars(self).update(S=read_only_copy(matrices), s=read_only_copy(linear), s0=read_only_copy(constant))
 
     @classmethod
     def of_lift(cls, S: FloatArray, activation: PolynomialActivation | None) -> QuadraticForm:

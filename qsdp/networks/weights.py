@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.parallel import chunks
-from qsdp._utils.validation import FloatArray, check_matrix, check_targets, own, read_only
+from qsdp._utils.validation import FloatArray, check_matrix, check_targets, read_only, read_only_copy
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.storage import check_memory, fits_memory
 
@@ -71,7 +71,7 @@ def check_alpha(alpha: Any, n_neurons: int) -> FloatArray:
     array = check_targets("alpha", alpha, length=None)
     if array.shape[0] != n_neurons:
         raise InvalidInputError(f"alpha must have {n_neurons} entries, one per neuron; got {array.shape[0]}")
-    return own(array)
+    return read_only_copy(array)
 
 
 def shared_columns(alpha: FloatArray) -> tuple[list[int], list[float]] | None:

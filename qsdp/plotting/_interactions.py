@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsdp._utils.summary import format_share
+from qsdp._utils.summary import format_percent
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.estimators.effects import Effects
 from qsdp.plotting._canvas import COLOURS, Display, check_instance, draw_grid, last_step
@@ -138,7 +138,7 @@ class InteractionDisplay(Display):
         self._draw_triangle(ax[1], one.interactions[np.ix_(shown, shown)], style)
         title = "main effects"
         if len(shown) < len(one.columns):
-            title += f", {len(shown)} of {len(one.columns)} columns: {format_share(importances[shown].sum())}"
+            title += f", {len(shown)} of {len(one.columns)} columns: {format_percent(importances[shown].sum())}"
         ax[0].set_title(title)
         ax[1].set_title("interactions")
 

@@ -85,7 +85,7 @@ class BilinearOracle:
         OracleResult
             The upper bound is infinite.
         """
-        scaled = Scaled.of(M, self.size)
+        scaled = Scaled.from_matrix(M, self.size)
         n_starts = check_integer("n_starts", n_starts, minimum=0)
         pool = self._pool(scaled, threshold, max_atoms)
         vectors = rng.choice([-1.0, 1.0], size=(n_starts, self.size))
@@ -139,7 +139,7 @@ class BilinearOracle:
         If there are few vectors, they are enumerated. Otherwise, best-first branch and bound uses a diagonal shift per
         node (see `shift_bound`).
         """
-        scaled = Scaled.of(M, self.size)
+        scaled = Scaled.from_matrix(M, self.size)
         slack = check_real("slack", slack)
         pool = self._pool(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
         n_starts = check_integer("n_starts", n_starts, minimum=0)

@@ -38,7 +38,7 @@ class Scaled:
     exponent: int
 
     @classmethod
-    def of(cls, M: Any, size: int) -> Scaled:
+    def from_matrix(cls, M: Any, size: int) -> Scaled:
         """Check and scale a matrix; only its symmetric part is used."""
         array = check_matrix("M", M, n_columns=size)
         if len(array) != size:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.summary import first_few, format_count, format_share
+from qsdp._utils.summary import first_few, format_count, format_percent
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
 from qsdp.estimators.effects import Effects
@@ -227,7 +227,7 @@ def _bars(names: Sequence[str], importances: FloatArray) -> list[tuple[str, floa
     """Return the columns with the largest importances, each with its importance as number and text."""
     order = np.argsort(-importances, kind="stable")[:_BARS].tolist()
     largest = [(names[j], float(importances[j])) for j in order if importances[j] > 0.0]
-    return [(name, value, format_share(value)) for name, value in largest]
+    return [(name, value, format_percent(value)) for name, value in largest]
 
 
 def _shaded(values: FloatArray, show: Callable[[float], str]) -> list[list[tuple[float, str]]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import qsdp
 from qsdp._utils.atomic_files import write_whole
-from qsdp._utils.summary import format_number, format_share
+from qsdp._utils.summary import format_number, format_percent
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.report._content import facts_of_model, facts_of_rows, measures, scores_of
@@ -133,6 +133,6 @@ def _template() -> jinja2.Template:
     environment.filters.update(
         digest=lambda text: b64encode(hashlib.sha256(text.encode()).digest()).decode(),
         number=format_number,
-        share=format_share,
+        share=format_percent,
     )
     return environment.get_template("page.html")

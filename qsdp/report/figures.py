@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from qsdp._utils.summary import format_share
+from qsdp._utils.summary import format_percent
 from qsdp.activations import activation_name
 from qsdp.certificates import Certificate
 from qsdp.losses import get_loss
@@ -35,7 +35,7 @@ def certificate_figures(certificate: Certificate, *, standardised: bool) -> list
         ("lower bound", f"{certificate.lower_bound:.6g}", "on the global optimum, over networks of any width"),
         ("objective", f"{certificate.objective:.6g}", f"of this network{units}"),
         ("gap", f"{certificate.gap:.4g}", "upper bound on objective minus global optimum"),
-        ("relative gap", format_share(certificate.relative_gap), _proven(certificate)),
+        ("relative gap", format_percent(certificate.relative_gap), _proven(certificate)),
     ]
 
 
@@ -47,7 +47,7 @@ def _proven(certificate: Certificate) -> str:
 
 def show_measure(measure: str, value: float) -> str:
     """Format a score of predictions: as a percentage, unless it is AUC or R²."""
-    return f"{value:.3f}" if measure in WITHOUT_PERCENT else format_share(value)
+    return f"{value:.3f}" if measure in WITHOUT_PERCENT else format_percent(value)
 
 
 def show_score(score: float, *, number: bool) -> str:

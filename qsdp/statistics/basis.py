@@ -33,7 +33,7 @@ class Basis:
     exponent: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, columns: FloatArray) -> Basis:
+    def from_rows(cls, columns: FloatArray) -> Basis:
         """Return a basis chosen from some rows: centres near their means, scales near their spreads."""
         largest = np.where((size := np.abs(columns).max(axis=0)) > 0.0, size, 1.0)
         unit = columns / largest

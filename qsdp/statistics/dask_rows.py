@@ -124,10 +124,10 @@ class DaskRows:
         InvalidInputError
             There is no such row, or a chunk has other numbers that are not finite. The message then names the chunk.
         """
-        found = self.reduced(partial(_sampled, size, seed, missing), _merged_samples)
-        if found.rows is None or not found.seen:
+        sample = self.reduced(partial(_sampled, size, seed, missing), _merged_samples)
+        if sample.rows is None or not sample.seen:
             raise InvalidInputError("X must have at least one row of positive weight; got none")
-        return found.rows, found.seen
+        return sample.rows, sample.seen
 
     def _tasks(self, work: Callable[..., Any]) -> list[Any]:
         applied = _delayed()(_applied)
@@ -221,7 +221,7 @@ def _computed(value: Any) -> Any:
 def _sampled(size: int, seed: int, missing: bool, number: int, X: Any, y: Any, sample_weight: Any = None) -> RowSample:
     sample = RowSample(size, seed)
     if len(X):
-        sample.add(Rows.of(X, y, sample_weight, missing=missing), [number])
+        sample.add(Rows.from_chunk(X, y, sample_weight, missing=missing), [number])
     return sample
 
 

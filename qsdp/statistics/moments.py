@@ -64,11 +64,11 @@ def monomials(columns: FloatArray, d: int, weights: FloatArray | None, library: 
     extended = library.take(np.vstack([columns[:, :d].T, np.ones(len(columns))]))
     weighted = extended if weights is None else extended * roots
     F = library.empty((n_monomials(d) + columns.shape[1] - d, len(columns)))
-    place = 0
+    offset = 0
     for k in range(d + 1):
-        library.multiply(extended[k:], weighted[k], F[place : place + d + 1 - k])
-        place += d + 1 - k
-    library.multiply(library.take(columns[:, d:].T), roots, F[place:])
+        library.multiply(extended[k:], weighted[k], F[offset : offset + d + 1 - k])
+        offset += d + 1 - k
+    library.multiply(library.take(columns[:, d:].T), roots, F[offset:])
     return F
 
 
@@ -77,12 +77,12 @@ def changed(W: FloatArray, d: int, scale: FloatArray, shift: FloatArray) -> Floa
     q = n_monomials(d)
     first, second = np.triu_indices(d + 1)
     # Places of the columns themselves and, last, of 1.
-    places = np.flatnonzero(second == d)
+    positions = np.flatnonzero(second == d)
     s, t = np.append(scale[:d], 1.0), np.append(shift[:d], 0.0)
     result: FloatArray = W * np.concatenate([s[first] * s[second], scale[d:]])
     if np.any(t):
-        result[:, :q] += W[:, places[second]] * (t[first] * s[second])
-        result[:, :q] += W[:, places[first]] * (s[first] * t[second])
+        result[:, :q] += W[:, positions[second]] * (t[first] * s[second])
+        result[:, :q] += W[:, positions[first]] * (s[first] * t[second])
         result[:, :q] += W[:, [q - 1]] * (t[first] * t[second])
     result[:, q:] += W[:, [q - 1]] * shift[d:]
     return result
@@ -237,10 +237,10 @@ class PackedSums:
         """Return the sums of the weights, of the weighted columns, and of their squares, for d columns and targets."""
         q = n_monomials(d)
         columns = np.flatnonzero(np.triu_indices(d + 1)[1] == d)[:d]
-        places = np.concatenate([columns, np.arange(q, self.side)])
-        last = np.full(len(places), q - 1)
-        firsts = self._entries(np.maximum(places, last), np.minimum(places, last))
-        return float(self._entries(last[:1], last[:1])[0]), firsts, self._entries(places, places)
+        positions = np.concatenate([columns, np.arange(q, self.side)])
+        last = np.full(len(positions), q - 1)
+        firsts = self._entries(np.maximum(positions, last), np.minimum(positions, last))
+        return float(self._entries(last[:1], last[:1])[0]), firsts, self._entries(positions, positions)
 
     def _entries(self, row: npt.NDArray[np.intp], column: npt.NDArray[np.intp]) -> FloatArray:
         """Return entries of the packed lower triangle, a rectangle with the last columns transposed above the first."""
@@ -248,8 +248,8 @@ class PackedSums:
         half, odd = (self.side + 1) // 2, self.side % 2
         i = np.where(column < half, row + 1 - odd, column - half)
         j = np.where(column < half, column, row - half + odd)
-        places, parts = i + j * (self.side + 1 - odd), (self._recent, self.low, self.high)
-        entries: FloatArray = np.sum([part[places] for part in parts if part is not None], axis=0)
+        positions, parts = i + j * (self.side + 1 - odd), (self._recent, self.low, self.high)
+        entries: FloatArray = np.sum([part[positions] for part in parts if part is not None], axis=0)
         return entries
 
     def triangle(self) -> FloatArray:

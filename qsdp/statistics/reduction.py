@@ -28,8 +28,8 @@ def reduced_rows(
     unit = int(np.where(basis.centre == 0.0, basis.exponent, np.frexp(basis.centre)[1])[:d].max())
     plain = Basis(np.zeros(len(basis.centre)), np.where(np.arange(len(basis.centre)) < d, unit, 0))
     sizes, change = sums.sizes(), basis.change(plain)
-    found = root(sums.triangle(), sizes)
-    W = changed(found.W, d, *change)
+    pivoted = root(sums.triangle(), sizes)
+    W = changed(pivoted.W, d, *change)
     lifted = activation is not None and activation.lifted
     a, b, c = (1.0, 0.0, 0.0) if activation is None else activation.coefficients
     first, second = np.triu_indices(d + 1)
@@ -40,7 +40,7 @@ def reduced_rows(
     # Combinations that cancel keep the errors of their terms.
     original = changed(sizes[None], d, *map(np.abs, change))[0]
     form_sizes, target_sizes = original[chosen] * np.abs(parts[chosen]), original[n_monomials(d) :]
-    rounding = _rounding(sums, found, sizes, form_sizes, target_sizes, target)
+    rounding = _rounding(sums, pivoted, sizes, form_sizes, target_sizes, target)
     factor = float(np.ldexp(1.0, 2 * unit))
     data = FormMap(one_block(d + lifted), rows, factor, None, lifted, n_samples, rounding=rounding)
     return QuadraticModel(data, target)
@@ -49,26 +49,26 @@ def reduced_rows(
 def reduced_blocks(layout: Layout, sums: PackedSums, n_samples: int) -> QuadraticModel:
     """Compute k rows of packed blocks, and targets (k, C), with the same squared loss as all rows, from sums."""
     sizes, p = sums.sizes(), layout.n_entries
-    found = root(sums.triangle(), sizes)
+    pivoted = root(sums.triangle(), sizes)
     # All entries and targets may be zero.
-    W = found.W if len(found.W) else np.zeros((1, len(sizes)))
+    W = pivoted.W if len(pivoted.W) else np.zeros((1, len(sizes)))
     rows, target = read_only(np.ascontiguousarray(W[:, :p])), W[:, p:]
-    rounding = _rounding(sums, found, sizes, sizes[:p], sizes[p:], target)
+    rounding = _rounding(sums, pivoted, sizes, sizes[:p], sizes[p:], target)
     return QuadraticModel(FormMap.in_blocks(layout, rows, n_samples, rounding), target)
 
 
 def _rounding(
     sums: PackedSums,
-    found: Root,
+    pivoted: Root,
     sizes: FloatArray,
     form_sizes: FloatArray,
     target_sizes: FloatArray,
     target: FloatArray,
 ) -> SumRounding:
     """Return the rounding of the sums and of their factor, with sizes of the columns of forms and targets."""
-    gamma = sums.rounding + found.rounding + CHANGE_ROUNDINGS * EPS
-    pivots = found.order[: len(found.W)]
-    table = found.W[:, pivots] / sizes[pivots]
+    gamma = sums.rounding + pivoted.rounding + CHANGE_ROUNDINGS * EPS
+    pivots = pivoted.order[: len(pivoted.W)]
+    table = pivoted.W[:, pivots] / sizes[pivots]
     # In smaller directions, what a combination of columns leaves of a dual vector costs less than its errors.
     small = np.flatnonzero(np.square(table.diagonal()) <= gamma)
     k = int(small[0]) if len(small) else len(pivots)

@@ -36,8 +36,8 @@ def check_finite(name: str, array: Any, *, missing: bool = False) -> None:
     if wrong.ndim in (1, 2) and wrong.any():
         rows = np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1))
         shown = first_few(list(map(str, rows)))
-        allowed, found = ("finite or missing", "infinity") if missing else ("finite", "NaN or infinity")
-        raise InvalidInputError(f"{name} must be {allowed}; {found} in row {shown} of this batch, from 0")
+        allowed, invalid = ("finite or missing", "infinity") if missing else ("finite", "NaN or infinity")
+        raise InvalidInputError(f"{name} must be {allowed}; {invalid} in row {shown} of this batch, from 0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Rows:
     weights: npt.NDArray[Any] | None
 
     @classmethod
-    def of(cls, X: Any, y: Any, sample_weight: Any = None, *, missing: bool = True) -> Rows:
+    def from_chunk(cls, X: Any, y: Any, sample_weight: Any = None, *, missing: bool = True) -> Rows:
         """Check the lengths and numbers of a chunk, and return its rows of positive weight."""
         check_finite("X", X, missing=missing)
         check_finite("y", y)

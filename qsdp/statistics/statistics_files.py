@@ -21,8 +21,8 @@ __all__ = ["STATISTICS_KIND", "read_statistics", "write_statistics"]
 STATISTICS_KIND = "sufficient statistics"
 
 
-def _is_count(least: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and least <= value < 2**63
+def _is_count(minimum: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and minimum <= value < 2**63
 
 
 _HEADER: Checks = {
@@ -43,7 +43,7 @@ def write_statistics(
     fields: Mapping[str, Any],
     basis: Basis,
     sums: PackedSums,
-    kept: RowSample,
+    stored: RowSample,
 ) -> None:
     """Write the header, the sums with their basis (not for blocks), and the sample of rows."""
     sums.fold()
@@ -55,8 +55,8 @@ def write_statistics(
         parts |= {"centre": basis.centre, "exponent": basis.exponent}
     else:
         fields = {**fields, "blocks": {name: getattr(layout, name) for name in ("sizes", "kinds", "omega")}}
-    if kept.rows is not None:
-        parts["kept"] = np.column_stack([kept.keys, kept.rows.repetitions, kept.rows.X, kept.rows.y])
+    if stored.rows is not None:
+        parts["kept"] = np.column_stack([stored.keys, stored.rows.repetitions, stored.rows.X, stored.rows.y])
     write_archive(path, STATISTICS_KIND, dict(fields), {name: part for name, part in parts.items() if part is not None})
 
 
@@ -76,7 +76,7 @@ def read_statistics(
         d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))
         if names is not None and len(names) != d:
             raise TypeError(f"{len(names)} names for {d} columns")
-        high, low, kept, excess = arrays["high"], arrays.get("low"), arrays.get("kept"), arrays.get("excess")
+        high, low, stored, excess = arrays["high"], arrays.get("low"), arrays.get("kept"), arrays.get("excess")
         if fields["blocks"] is None:
             side, basis = n_monomials(d) + (C or 1), Basis(arrays["centre"], arrays["exponent"])
         else:
@@ -87,13 +87,13 @@ def read_statistics(
             basis = Basis.plain(side if high.shape == (packed_size(side),) else 0)
         shapes = [basis.centre.shape == basis.exponent.shape == (d + (C or 1),), high.shape == (packed_size(side),)]
         kinds = [high.dtype == basis.centre.dtype == np.float64, basis.exponent.dtype == np.int64]
-        shapes += [low is None or low.shape == high.shape, (kept is None) == (fields["keep"] == 0)]
-        shapes += [kept is None or kept.shape[1:] == (2 + d + (C or 1),)]
+        shapes += [low is None or low.shape == high.shape, (stored is None) == (fields["keep"] == 0)]
+        shapes += [stored is None or stored.shape[1:] == (2 + d + (C or 1),)]
         shapes += [excess is None or excess.shape == (side,)]
-        kinds += [part is None or part.dtype == np.float64 for part in (low, kept, excess)]
+        kinds += [part is None or part.dtype == np.float64 for part in (low, stored, excess)]
         if not all(shapes + kinds):
             raise TypeError("its arrays do not fit together")
-        if not all(np.all(np.isfinite(part)) for part in (basis.centre, high, low, kept, excess) if part is not None):
+        if not all(np.all(np.isfinite(part)) for part in (basis.centre, high, low, stored, excess) if part is not None):
             raise TypeError("its numbers are not finite")
         if excess is not None and np.any(excess < 0.0):
             raise TypeError("its sizes are negative")
@@ -101,13 +101,13 @@ def read_statistics(
             units = np.ldexp(1.0, basis.exponent)
         if not np.all((units > 0.0) & (units < np.inf)):
             raise TypeError("its units are not floats")
-        if kept is not None and not (0 < len(kept) <= fields["keep"] and np.all(kept[:, 1] > 0.0)):
+        if stored is not None and not (0 < len(stored) <= fields["keep"] and np.all(stored[:, 1] > 0.0)):
             raise TypeError("the rows that it keeps are too many, or have no weight")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise StorageError(f"{os.fspath(path)!r} does not hold statistics: {error}") from None
     sample = RowSample(fields["keep"], fields["random_state"])
-    if kept is not None:
-        keys, weights, X, y = np.split(kept, [1, 2, 2 + d], axis=1)
+    if stored is not None:
+        keys, weights, X, y = np.split(stored, [1, 2, 2 + d], axis=1)
         sample = RowSample(sample.size, sample.seed, keys[:, 0], Rows(X, y, weights[:, 0]))
     sums = PackedSums(side, high, low, roundings=fields["roundings"], excess=0.0 if excess is None else excess)
     return fields, basis, sums, sample

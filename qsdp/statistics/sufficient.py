@@ -60,7 +60,7 @@ class SufficientStatistics:
         for blocks, q = P + C.
         If that is too much, they are refused before any work.
     keep : int, default=0
-        Number of rows in a uniform sample that is kept, see `kept_problem`.
+        Number of rows of a uniform sample that is stored, see `sample_problem`.
     random_state : int, default=0
         Seed of the sample.
     device : str, optional
@@ -98,11 +98,11 @@ class SufficientStatistics:
     --------
     >>> import numpy as np, qsdp
     >>> X, y = qsdp.datasets.make_planted(n=300, d=4, n_neurons=3, random_state=0)
-    >>> one = qsdp.SufficientStatistics().partial_fit(X[:100], y[:100])
-    >>> other = qsdp.SufficientStatistics().partial_fit(X[100:], y[100:], np.full(200, 2.0))
-    >>> one.merge(other)
+    >>> first = qsdp.SufficientStatistics().partial_fit(X[:100], y[:100])
+    >>> second = qsdp.SufficientStatistics().partial_fit(X[100:], y[100:], np.full(200, 2.0))
+    >>> first.merge(second)
     SufficientStatistics(300 rows, 4 columns)
-    >>> one.total_weight_
+    >>> first.total_weight_
     500.0
     """
 
@@ -118,7 +118,7 @@ class SufficientStatistics:
         self.keep = check_integer("keep", keep, minimum=0)
         self.random_state = check_integer("random_state", random_state, minimum=0)
         self.device = check_device(device)
-        self._kept = RowSample(self.keep, self.random_state)
+        self._sample = RowSample(self.keep, self.random_state)
         self._interrupted = False
         self.n_samples_seen_ = 0
         self.total_weight_ = 0.0
@@ -210,23 +210,23 @@ class SufficientStatistics:
         """Add packed rows and targets to the sums, in chunks of rows."""
         for some in chunks(len(rows), rows.shape[1], minimum=MANY_ROWS):
             table = np.hstack([rows[some], target[some]], dtype=np.float64)
-            table, own = _counting(table, None if weights is None else weights[some])
-            self._keep(table, own)
-            self._sums.add_rows(table, own)
+            table, part_weights = _counting(table, None if weights is None else weights[some])
+            self._keep(table, part_weights)
+            self._sums.add_rows(table, part_weights)
 
     def _add(self, table: FloatArray, weights: FloatArray | None) -> None:
         """Add columns of data and targets to the sums, in chunks of rows."""
         seen = self.n_samples_seen_
         if not self.total_weight_:
-            self._basis = Basis.of(table)
+            self._basis = Basis.from_rows(table)
         elif (seen + len(table)).bit_length() > seen.bit_length():
             # Recentre whenever the number of rows has doubled: the first rows may have been few or different.
             self._move(self._recentred(table, weights))
         self._move(self._basis.reaching(table))
         library = self._sums.library
         for rows in library.chunks(len(table), self._sums.side, MANY_ROWS):
-            own = None if weights is None else weights[rows]
-            self._sums.add(monomials(self._basis.apply(table[rows]), self.n_features_in_, own, library))
+            part_weights = None if weights is None else weights[rows]
+            self._sums.add(monomials(self._basis.apply(table[rows]), self.n_features_in_, part_weights, library))
 
     def _recentred(self, table: FloatArray, weights: FloatArray | None) -> Basis:
         """Return the basis whose centres suit all rows so far and these rows."""
@@ -243,7 +243,7 @@ class SufficientStatistics:
             digest = hashlib.sha256(np.ascontiguousarray(table).data).digest()
             X, y = np.split(table, [self.n_features_in_], axis=1)
             rows = Rows(X, y, np.ones(len(table)) if weights is None else weights)
-            self._kept.add(rows, np.frombuffer(digest, dtype=np.uint32).tolist())
+            self._sample.add(rows, np.frombuffer(digest, dtype=np.uint32).tolist())
 
     def _move(self, basis: Basis) -> None:
         if basis != self._basis:
@@ -256,7 +256,7 @@ class SufficientStatistics:
         Raises
         ------
         InvalidInputError
-            The columns, blocks, outputs or numbers of kept rows differ.
+            The columns, blocks, outputs or sizes of the samples of rows differ.
         """
         if not isinstance(other, SufficientStatistics):
             raise InvalidTypeError(f"other must be SufficientStatistics; got {type(other).__name__}")
@@ -281,7 +281,7 @@ class SufficientStatistics:
             if other._basis != self._basis:
                 theirs = theirs.changed(self.n_features_in_, *other._basis.change(self._basis))
             self._sums.merge(theirs)
-        self._kept.merge(other._kept)
+        self._sample.merge(other._sample)
         self.n_samples_seen_ += other.n_samples_seen_
         self.total_weight_ += other.total_weight_
         return self
@@ -361,7 +361,7 @@ class SufficientStatistics:
         targets = model.targets[:, -1] if C is None else model.targets
         return replace(model, targets=read_only(np.ascontiguousarray(targets)))
 
-    def kept_problem(
+    def sample_problem(
         self,
         *,
         beta: float,
@@ -379,17 +379,17 @@ class SufficientStatistics:
         Raises
         ------
         InvalidInputError
-            There are no rows, none are kept, or an argument is not allowed.
+            There are no rows, `keep` is zero, or an argument is not allowed.
         """
-        self._check_rows("have a problem of the rows kept")
+        self._check_rows("have a problem of sampled rows")
         if not self.keep:
-            raise InvalidInputError("keep must be positive for a problem of the rows kept; got 0")
-        kept = self._kept.rows
-        assert kept is not None
-        target = kept.y if self.n_outputs_ is not None else kept.y[:, 0]
-        weights = kept.repetitions * (self.total_weight_ / float(kept.repetitions.sum()))
+            raise InvalidInputError("keep must be positive for a problem of sampled rows; got 0")
+        sample = self._sample.rows
+        assert sample is not None
+        target = sample.y if self.n_outputs_ is not None else sample.y[:, 0]
+        weights = sample.repetitions * (self.total_weight_ / float(sample.repetitions.sum()))
         options: dict[str, Any] = {"loss": loss, "activation": activation, "levels": levels}
-        X = kept.X if self.blocks_ is None else Blocks.of(kept.X, self.blocks_)
+        X = sample.X if self.blocks_ is None else Blocks.of(sample.X, self.blocks_)
         return TrainingProblem(X, target, beta=beta, sample_weight=weights, **options)
 
     # -- files ----------------------------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ class SufficientStatistics:
             "blocks": self.blocks_,
             "roundings": self._sums.roundings,
         }
-        write_statistics(path, fields, self._basis, self._sums, self._kept)
+        write_statistics(path, fields, self._basis, self._sums, self._sample)
 
     @classmethod
     def load(
@@ -427,7 +427,7 @@ class SufficientStatistics:
         StorageError
             The file is truncated, altered or foreign.
         """
-        fields, basis, sums, kept = read_statistics(path)
+        fields, basis, sums, sample = read_statistics(path)
         stored = {name: fields[name] for name in ("keep", "random_state")}
         statistics = cls(max_memory=max_memory, device=device, **stored)
         statistics.n_samples_seen_, statistics.total_weight_ = fields["n_samples"], fields["total_weight"]
@@ -435,7 +435,7 @@ class SufficientStatistics:
         statistics.blocks_ = fields["blocks"]
         statistics.feature_names_in_ = None if fields["feature_names"] is None else tuple(fields["feature_names"])
         sums.device = statistics.device
-        statistics._basis, statistics._sums, statistics._kept = basis, sums, kept
+        statistics._basis, statistics._sums, statistics._sample = basis, sums, sample
         return statistics
 
     def _check_whole(self) -> None:
@@ -447,8 +447,8 @@ class SufficientStatistics:
     def _check_rows(self, purpose: str) -> None:
         self._check_whole()
         if not self.total_weight_:
-            found = "all have weight zero" if self.n_samples_seen_ else "got none"
-            raise InvalidInputError(f"statistics must have at least one row to {purpose}; {found}")
+            reason = "all have weight zero" if self.n_samples_seen_ else "got none"
+            raise InvalidInputError(f"statistics must have at least one row to {purpose}; {reason}")
 
     def _check_alike(
         self, name: str, n_features: int, n_outputs: int | None, names: tuple[str, ...] | None, layout: Layout | None
@@ -463,15 +463,15 @@ class SufficientStatistics:
             had, has = ("(n,)" if C is None else f"(n, {C})" for C in (self.n_outputs_, n_outputs))
             raise InvalidInputError(f"{name} must come with targets of shape {had}, as before; got {has}")
         if names is not None and self.feature_names_in_ is not None and names != self.feature_names_in_:
-            was, found = next(pair for pair in zip(self.feature_names_in_, names, strict=True) if pair[0] != pair[1])
-            raise InvalidInputError(f"{name} must have the same columns as before; got {found!r} in place of {was!r}")
+            before, now = next(pair for pair in zip(self.feature_names_in_, names, strict=True) if pair[0] != pair[1])
+            raise InvalidInputError(f"{name} must have the same columns as before; got {now!r} instead of {before!r}")
 
 
 def _counting(table: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
     """Return the rows and weights of the samples of positive weight."""
-    if weights is None or np.all(kept := weights > 0.0):
+    if weights is None or np.all(positive := weights > 0.0):
         return table, weights
-    return table[kept], weights[kept]
+    return table[positive], weights[positive]
 
 
 def _summed(options: dict[str, Any], device: str | None, number: int, *chunk: Any) -> SufficientStatistics:

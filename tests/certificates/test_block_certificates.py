@@ -11,7 +11,7 @@ from block_problems import LOSSES, enumerated_optimum, random_network, random_pr
 
 import qsdp
 from qsdp.certificates import certificate_of, certify
-from qsdp.certificates.proof import root_tree
+from qsdp.certificates.trees import root_tree
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.pricing import BoundTree, Leaf
@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_refused() -> None:
         certify(bilinear, problem)
     with pytest.raises(InvalidInputError, match="network must be on columns, as the problem is"):
         certify(network_for(problem), columns)
-    with pytest.raises(InvalidInputError, match=r"network must be on blocks of sizes .* got one on blocks"):
+    with pytest.raises(InvalidInputError, match=r"network must be on blocks of sizes .* got a network on blocks"):
         certify(network_for(other), problem)
     with pytest.raises(InvalidInputError, match="network must have n_outputs 1"):
         certify(network_for(random_problem(0, n_outputs=2)), problem)

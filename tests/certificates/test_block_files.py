@@ -118,13 +118,13 @@ def test_sums_of_integers_are_exact() -> None:
     problem = problem_of(1, "squared", "i1")
     X = problem.X.rows.astype(object)
     exact = np.array(X.T @ X, dtype=float)
-    found = Sums.of(problem)
+    found = Sums.from_problem(problem)
     assert np.array_equal(found.gram, exact)
 
 
 def test_residuals_have_twice_the_precision() -> None:
     problem = problem_of(2)
-    sums, rng = Sums.of(problem), np.random.default_rng(0)
+    sums, rng = Sums.from_problem(problem), np.random.default_rng(0)
     t = 1e6 * rng.standard_normal(sums.products.shape)
     high, low, errors = sums.residuals(t)
     from fractions import Fraction
@@ -151,7 +151,7 @@ def test_what_has_no_sums_is_refused(tmp_path: Path) -> None:
 
 
 def test_large_rows_become_sums_or_a_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp.certificates.files._MOST_BYTES", 1000)
+    monkeypatch.setattr("qsdp.certificates.files._MAX_BYTES", 1000)
     for loss, name in (("squared", "gram"), ("logistic", "data_sha256")):
         simple_certificate(problem_of(0, loss)).save(tmp_path / "c")
         assert name in contents_of(tmp_path / "c")

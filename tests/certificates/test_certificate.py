@@ -36,7 +36,7 @@ from qsdp import (
     solve_relaxation,
 )
 from qsdp.certificates import certificate_of
-from qsdp.certificates.proof import root_tree
+from qsdp.certificates.trees import root_tree
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.pricing import BilinearOracle, BoundTree, Leaf, OracleResult

@@ -27,7 +27,8 @@ import qsdp
 import qsdp_check
 from qsdp.certificates import Certificate, certificate_of, certify, load_certificate
 from qsdp.certificates.files import MAGIC, data_digest
-from qsdp.certificates.proof import folded, halves, root_tree, tree_bound
+from qsdp.certificates.proof import folded, halves, tree_bound
+from qsdp.certificates.trees import root_tree
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, DataFit, Huber
 from qsdp.pricing import BoundTree, Leaf, LeafCuts

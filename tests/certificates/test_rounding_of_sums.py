@@ -288,16 +288,16 @@ def test_sums_of_integers_have_no_rounding(seed: int) -> None:
     rng = np.random.default_rng(seed)
     blocks = qsdp.Blocks(rng.integers(0, 256, (300, 7)).astype("u1" if seed % 2 else "f4"), [3, 1])
     y = rng.integers(-5, 6, 300)
-    assert Sums.of(qsdp.TrainingProblem(blocks, y, beta=1.0)).rounding == 0.0
-    assert Sums.of(qsdp.TrainingProblem(blocks, y, beta=1.0, sample_weight=np.full(300, 2.0))).rounding > 0.0
-    assert Sums.of(qsdp.TrainingProblem(blocks, y + 0.5, beta=1.0)).rounding > 0.0
+    assert Sums.from_problem(qsdp.TrainingProblem(blocks, y, beta=1.0)).rounding == 0.0
+    assert Sums.from_problem(qsdp.TrainingProblem(blocks, y, beta=1.0, sample_weight=np.full(300, 2.0))).rounding > 0.0
+    assert Sums.from_problem(qsdp.TrainingProblem(blocks, y + 0.5, beta=1.0)).rounding > 0.0
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_rounding_of_sums_is_bounded(size: float) -> None:
     X, y, w = rows_of(0, size, outputs=2)
     problem, _, _ = problem_of(0, size, outputs=2)
-    sums, table = Sums.of(problem), exact(np.hstack([X, y]))
+    sums, table = Sums.from_problem(problem), exact(np.hstack([X, y]))
     whole = np.block([[sums.gram, sums.products], [sums.products.T, np.diag(sums.squares)]])
     weights = [Fraction(float(v)) for v in w]
     true = [[sum(v * r[i] * r[j] for v, r in zip(weights, table, strict=True)) for j in range(5)] for i in range(5)]

@@ -16,15 +16,14 @@ from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem, certify, solve_relaxation
 from qsdp.certificates.proof import (
-    check_tree,
     enumerated,
     folded,
     halves,
     leaf_bound,
     proven_bound,
-    root_tree,
     tree_bound,
 )
+from qsdp.certificates.trees import check_tree, root_tree
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Loss

@@ -146,9 +146,9 @@ def test_rows_that_are_not_left_out_train_too(monkeypatch: pytest.MonkeyPatch) -
     problem, rows = TrainingProblem(X, y, beta=1.0), DistinctRows.of(X)
     # Both train on all rows; for the same strength, the errors at the rows left out and the solutions are the same.
     monkeypatch.setattr(regression, "_STRENGTHS", np.array([0.01]))
-    whole = LeftOut.of(problem, rows).best(problem.map.take(LeftOut.of(problem, rows).samples))
+    whole = LeftOut.from_problem(problem, rows).best(problem.map.take(LeftOut.from_problem(problem, rows).samples))
     monkeypatch.setattr(regression, "MOST_ROWS", 10)
-    left_out = LeftOut.of(problem, rows, trained=24)
+    left_out = LeftOut.from_problem(problem, rows, trained=24)
     part = left_out.best(problem.map.take(left_out.samples))
     assert part.errors.shape == (10,)
     np.testing.assert_allclose(part.errors, whole.errors[:10], rtol=1e-9)
@@ -160,7 +160,7 @@ def test_the_first_rows_choose_the_scale_and_all_the_strength(monkeypatch: pytes
     X = rng.normal(size=(60, 3))
     problem, rows = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.normal(size=60), beta=1.0), DistinctRows.of(X)
     monkeypatch.setattr(regression, "MOST_FUNCTIONS", 20)
-    few, many = LeftOut.of(problem, rows, trained=10), LeftOut.of(problem, rows)
+    few, many = LeftOut.from_problem(problem, rows, trained=10), LeftOut.from_problem(problem, rows)
     best = min((few.best(few.data(problem, scale), scale) for scale in _SCALES), key=lambda fit: fit.errors.sum())
     found = left_out_fit(problem, rows)
     assert found.scale == best.scale
@@ -175,7 +175,7 @@ def test_one_scale_is_tried_after_a_time_limit() -> None:
     X = rng.normal(size=(60, 3))
     y = X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=60)
     problem, rows = TrainingProblem(X, y, beta=1.0, activation="relu_like"), DistinctRows.of(X)
-    left_out = LeftOut.of(problem, rows)
+    left_out = LeftOut.from_problem(problem, rows)
     first, other = (left_out.best(left_out.data(problem, scale), scale) for scale in _SCALES)
     assert other.errors.sum() < first.errors.sum()
     assert left_out_fit(problem, rows).scale == _SCALES[1]

@@ -143,7 +143,7 @@ def test_targets_of_rows_that_regressions_leave_out_do_not_affect_splits() -> No
     y = np.sin(4.0 * X).sum(axis=1)
     standard, table = standard_of(X)
     columns = standard.encode(table)
-    left_out = LeftOut.of(TrainingProblem(columns, y, beta=1.0), DistinctRows.of(columns)).samples
+    left_out = LeftOut.from_problem(TrainingProblem(columns, y, beta=1.0), DistinctRows.of(columns)).samples
     assert len(left_out) == thresholds.MOST_ROWS
     changed = y.copy()
     changed[left_out] = rng.normal(size=len(left_out))

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import dijkstra
 import qsdp
 from qsdp._utils import deadline
 from qsdp.certificates import certificate_of
-from qsdp.certificates.proof import root_tree
+from qsdp.certificates.trees import root_tree
 from qsdp.relaxation.cuts import CuttingPlanes
 from qsdp.relaxation.cuts import planes as planes_module
 from qsdp.relaxation.cuts.odd import OddCuts

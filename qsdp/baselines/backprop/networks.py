@@ -19,7 +19,7 @@ from qsdp._utils.validation import (
     check_flag,
     check_matrix,
     check_numbers,
-    own,
+    read_only_copy,
 )
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
@@ -108,7 +108,7 @@ class FloatNetwork(TwoLayerNetwork):
         if factors.ndim != 3 or len(factors) != count or not factors.size:
             raise InvalidInputError(f"factors must have shape ({count}, m, D); got {factors.shape}")
         for name, value in (
-            ("factors", own(factors)),
+            ("factors", read_only_copy(factors)),
             ("alpha", check_alpha(self.alpha, len(factors[0]))),
             ("activation", activation),
         ):

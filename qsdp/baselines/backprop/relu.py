@@ -16,7 +16,7 @@ from qsdp._utils.validation import (
     check_integer,
     check_matrix,
     check_numbers,
-    own,
+    read_only_copy,
 )
 from qsdp.baselines._activations import relu
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
@@ -49,7 +49,7 @@ class _ReLUs(TwoLayerNetwork):
             value = check_numbers(name, getattr(self, name), f"{shape}")
             if value.shape not in {(), shape}:
                 raise InvalidInputError(f"{name} must be a number or have shape {shape}; got {value.shape}")
-            object.__setattr__(self, name, own(np.broadcast_to(value, shape)))
+            object.__setattr__(self, name, read_only_copy(np.broadcast_to(value, shape)))
 
     @property
     def layers(self) -> tuple[TrainedLayer, TrainedLayer]:
@@ -133,7 +133,7 @@ class ReLUNetwork(_ReLUs):
     intercept: FloatArray
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "W", own(check_matrix("W", self.W)))
+        object.__setattr__(self, "W", read_only_copy(check_matrix("W", self.W)))
         self._set_others()
 
     @property

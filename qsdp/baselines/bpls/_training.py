@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds, format_share
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_percent, format_seconds
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines.bpls._network import Network
 from qsdp.baselines.bpls._passes import LayerReport, LayerSolve, backward_pass, blend, fit_readout
@@ -126,7 +126,7 @@ class BPLSReport(Summarized):
         for layer in best.layers[:_LISTED]:
             ranks = [f"rank {one.rank} of {one.n_columns}, condition {one.condition:.1e}" for one in layer.designs]
             rows.append((f"layer {layer.number}", "; ".join([*ranks, format_seconds(layer.seconds)])))
-        targets, hidden = format_share(self.clipped_targets), format_share(best.clipped)
+        targets, hidden = format_percent(self.clipped_targets), format_percent(best.clipped)
         return [*rows, ("cut", f"{targets} of the targets, {hidden} of the hidden values")]
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds, format_share
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_percent, format_seconds
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer
 from qsdp.baselines._estimator import checked
 from qsdp.baselines._history import History
@@ -53,9 +53,9 @@ class StartStatistics(Summarized):
         rows = [("starts", f"{self.n_starts}, of which {self.n_diverged or 'none'} diverged")]
         if not kept:
             return Summary("StartStatistics", [*rows, ("mean", "none of them")])
-        deviation = f" ± {format_share(self.sd)}" if kept > 1 else ""
-        rows.append(("mean", f"{format_share(self.mean)}{deviation}"))
-        rows.append(("range", f"{format_share(self.worst)} to {format_share(self.best)}"))
+        deviation = f" ± {format_percent(self.sd)}" if kept > 1 else ""
+        rows.append(("mean", f"{format_percent(self.mean)}{deviation}"))
+        rows.append(("range", f"{format_percent(self.worst)} to {format_percent(self.best)}"))
         return Summary("StartStatistics", rows)
 
     def __str__(self) -> str:
