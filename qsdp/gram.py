@@ -185,18 +185,14 @@ class GramFactor:
         return rows
 
     def targets(self, products: FloatArray) -> FloatArray:
-        """Solve R'y = products for targets y, using the leading rows only."""
-        return self.multiplier(products[self.order])
-
-    def multiplier(self, ordered: FloatArray) -> FloatArray:
-        """Solve R'q = `ordered` for multipliers q of the rows, with coordinates in the order of the factor."""
-        return self._solved(ordered[: len(self._leading)], transposed=False)
+        """Solve R'y = products for targets y, or for a multiplier of the rows, using the leading rows only."""
+        return self._solved(products[self.order[: len(self._leading)]], transposed=False)
 
     def preimage(self, values: FloatArray) -> FloatArray:
-        """Solve R t = `values` for coordinates t in the order of the factor."""
-        ordered = np.zeros(len(self.lower))
-        ordered[: len(self._leading)] = self._solved(values, transposed=True)
-        return ordered
+        """Solve R t = `values` for coordinates t, of which as many as the rank are not zero."""
+        coordinates = np.zeros((len(self.lower), *values.shape[1:]))
+        coordinates[self.order[: len(self._leading)]] = self._solved(values, transposed=True)
+        return coordinates
 
     def _solved(self, values: FloatArray, *, transposed: bool) -> FloatArray:
         """Solve with the leading triangle, in a direct LAPACK call: wrappers take longer than small systems."""

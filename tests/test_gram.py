@@ -185,6 +185,5 @@ def test_rows_of_the_factor_have_the_same_sums(seed: int, n: int, d: int, binary
     np.testing.assert_allclose(R.T @ R, matrix, rtol=0.0, atol=1e-12 * size)
     targets = factor.targets(products)
     np.testing.assert_allclose(R.T @ targets, products, rtol=0.0, atol=1e-6 * (1.0 + np.abs(products).max()))
-    values, t = rng.standard_normal(rank), np.empty(len(matrix))
-    t[factor.order] = factor.preimage(values)
-    np.testing.assert_allclose(R @ t, values, rtol=0.0, atol=1e-6)
+    for values in (rng.standard_normal(rank), rng.standard_normal((rank, 2))):
+        np.testing.assert_allclose(R @ factor.preimage(values), values, rtol=0.0, atol=1e-6)

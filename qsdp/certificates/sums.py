@@ -132,8 +132,7 @@ def converted(proof: Proof) -> tuple[Sums, FloatArray, float, float]:
     # A factor of a singular matrix determines corrections; two reach the limits of doubles.
     for _ in range(3):
         high, low, _errors = sums.residuals(vectors)
-        images = pivoted.targets((high - wanted) + low)
-        vectors[pivoted.order] += np.stack([pivoted.preimage(column) for column in images.T], axis=1)
+        vectors += pivoted.preimage(pivoted.targets((high - wanted) + low))
     fit, correction, _ = sums.values(network.entries.T)
     objective = float((fit - correction).sum()) + problem.penalty(network)
     return sums, vectors, objective, _bound(proof, sums, vectors)

@@ -219,7 +219,6 @@ class Reduction:
         With F = Q R, it is :math:`2 (I - Q Q^T) y + Q \nu`, because the residual is optimal outside the range of F.
         """
         ratio = normal.map.scale / self._scale
-        coordinates = np.empty(len(self._factor.order))
-        coordinates[self._factor.order] = self._factor.preimage((nu - 2.0 * reduced.target)[:, 0] / ratio)
-        moved = normal.map.forwards(to_matrices(coordinates[:, None], normal.map.layout))
+        coordinates = self._factor.preimage((nu - 2.0 * reduced.target) / ratio)
+        moved = normal.map.forwards(to_matrices(coordinates, normal.map.layout))
         return normal.fit.weighted(2.0 * normal.target + moved)

@@ -7,13 +7,12 @@ import pytest
 
 import qsdp
 from qsdp.blocks import Layout
+from qsdp.gram import GramFactor
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.solvers.interior import coordinates
 from qsdp.relaxation.solvers.interior.coordinates import (
     Coordinates,
-    FactorCoordinates,
     FormCoordinates,
-    MatrixCoordinates,
     SampleCoordinates,
 )
 from qsdp.relaxation.solvers.interior.setup import takes_factor
@@ -28,43 +27,41 @@ MAPS = (
 )
 
 
-def rows_of(system: Coordinates) -> np.ndarray:
-    """Return the matrices whose inner products with T are F T, one for each row."""
-    matrices = np.stack([system.adjoint(row) for row in np.eye(system.length)])
-    return matrices if isinstance(system, MatrixCoordinates) else matrices[:, 0]
-
-
 def systems(data: QuadraticMap) -> list[Coordinates]:
-    entries = MatrixCoordinates(data.size)
-    rows = np.stack([entries.forward(data.adjoint(row)) for row in np.eye(data.n_rows)])
-    gram = rows.T @ rows
-    alike: list[Coordinates] = [FormCoordinates(data.layout, data.features()), FactorCoordinates(gram, data.layout)]
-    return [SampleCoordinates(data), entries, *alike]
+    rows = np.stack([data.layout.entries(data.adjoint(row)[None])[0] for row in np.eye(data.n_rows)])
+    rows *= data.layout.factors
+    factor = GramFactor(rows.T @ rows)
+    return [
+        SampleCoordinates(data),
+        FormCoordinates(data.layout, data.features()),
+        FormCoordinates(data.layout, factor.rows),
+        FormCoordinates(data.layout, factor.lower.T, factor.order),
+        FormCoordinates(data.layout, np.eye(data.layout.n_entries)),
+    ]
 
 
 @pytest.mark.parametrize("block", [1, 300, 2**19])
 @pytest.mark.parametrize("data", MAPS)
 def test_kernels_and_borders_are_those_of_the_definition(monkeypatch, data, block):
     monkeypatch.setattr(coordinates, "CACHE_FLOATS", block)
+    monkeypatch.setattr(coordinates, "FAST_FLOATS", block)
     G = np.random.default_rng(4).standard_normal((2, data.size, data.size))
     W = G @ G.swapaxes(-1, -2)
     for system in systems(data):
-        rows = rows_of(system)
+        rows = np.stack([system.adjoint(row)[0] for row in np.eye(system.length)])
         turned = W[:, None] @ rows @ W[:, None]
         kernel = np.full((system.length, system.length), np.nan)
         expected = np.einsum("iab,sjab->ij", rows, turned)
         scale = np.abs(expected).max()
         upper = np.triu_indices(system.length)
-        if isinstance(system, MatrixCoordinates):
-            system.plain_kernel(W, kernel)
-            kernel *= 0.5 * system.factors * system.factors[:, None]
-            bordered = system.border(W)
-        else:
-            system.kernel(G[None], W[None], kernel)
-            bordered = system.border(W[None])
+        system.kernel(G[None], W[None], kernel)
         np.testing.assert_allclose(kernel[upper], expected[upper], rtol=0.0, atol=1e-12 * scale)
         border = np.einsum("ka,iab,kb->ik", W[0], rows, W[0]) - np.einsum("ka,iab,kb->ik", W[1], rows, W[1])
+        bordered = system.border(W[None])
         np.testing.assert_allclose(bordered, border, rtol=0.0, atol=1e-12 * max(scale, np.abs(border).max()))
+        vectors = G[0, :3]
+        squares = np.einsum("va,iab,vb->vi", vectors, rows, vectors)
+        np.testing.assert_allclose(system.squares(vectors), squares, rtol=0.0, atol=1e-12 * np.abs(squares).max())
 
 
 def test_both_ways_of_a_squared_loss_have_the_same_optimum(monkeypatch):

@@ -15,7 +15,7 @@ from torch_devices import DEVICE, HAS_TORCH, needs_torch
 import qsdp
 from qsdp._utils import deadline
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, SolverError, UnavailableSolverError
-from qsdp.gram import Gram
+from qsdp.gram import Gram, GramFactor
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import LOSSES
 from qsdp.relaxation import bounds
@@ -25,7 +25,6 @@ from qsdp.relaxation.scaled import RawSolution, ScaledProblem
 from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solve import solve_with
-from qsdp.relaxation.solvers.interior.coordinates import FactorCoordinates
 from qsdp.relaxation.solvers.lowrank import solve_low_rank
 from qsdp.relaxation.solvers.lowrank.factor_objective import Objective
 from qsdp.relaxation.solvers.splitting.data_step import GramStep
@@ -146,7 +145,7 @@ def test_outputs_share_the_factorisations_of_splitting(monkeypatch):
 def test_outputs_share_the_gram_matrix_and_its_factor_of_the_interior_points(monkeypatch):
     grams, factors = (
         counted(monkeypatch, QuadraticMap, "pair_sums"),
-        counted(monkeypatch, FactorCoordinates, "__init__"),
+        counted(monkeypatch, GramFactor, "__init__"),
     )
     assert qsdp.solve_relaxation(problem_of(5), solver="interior").status == "optimal"
     assert len(grams) == len(factors) == 1

@@ -22,9 +22,10 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs
 
 from qsdp._utils.validation import FloatArray
-from qsdp.gram import symmetric_basis
+from qsdp.blocks import one_block
+from qsdp.gram import symmetric_basis, to_matrices, to_vectors
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
-from qsdp.relaxation.solvers.interior.coordinates import MatrixCoordinates, SampleCoordinates
+from qsdp.relaxation.solvers.interior.coordinates import SampleCoordinates
 from qsdp.relaxation.solvers.interior.newton_system import Newton, Sides, Steps, factored, solved
 
 __all__ = ["PrimalNewton"]
@@ -35,7 +36,7 @@ class PrimalNewton(Newton):
 
     def __init__(self, samples: SampleCoordinates) -> None:
         super().__init__(samples, self.operations(samples))
-        self._samples, self._entries = samples, MatrixCoordinates(samples.size)
+        self._samples, self._layout = samples, one_block(samples.size)
 
     @staticmethod
     def operations(samples: SampleCoordinates) -> float:
@@ -81,15 +82,15 @@ class PrimalNewton(Newton):
         return nu + steps[0], dz + steps[1], dr + steps[2]
 
     def _solve(self, R: FloatArray, error: FloatArray, off: FloatArray, excess: FloatArray) -> Steps:
-        Q, entries = self._Q, self._entries
-        given = entries.forward(self._inverse @ (R[0, 0] - R[0, 1]) @ self._inverse.T)
+        Q, layout = self._Q, self._layout
+        start = to_vectors(self._inverse @ (R[0, 0] - R[0, 1]) @ self._inverse.T, layout)[:, 0]
         pull = Q.T @ self._samples.adjoint(self._curvature * error[0])[0] @ Q
-        tau = solved(self._S, self._damping * given - entries.forward(pull))
-        side = self._B @ (tau - given) + (R[0, 0] + R[0, 1]).diagonal() + off[0]
+        tau = solved(self._S, self._damping * start - to_vectors(pull, layout)[:, 0])
+        side = self._B @ (tau - start) + (R[0, 0] + R[0, 1]).diagonal() + off[0]
         dz = solved(self._weights, side)
         dr = (float(dz.sum()) + float(excess[0])) / float(self._ends.sum())
         dz -= dr * self._ends
         tau -= self._answers @ dz
-        dT = Q @ entries.adjoint(tau) @ Q.T
+        dT = Q @ to_matrices(tau[:, None], layout)[0] @ Q.T
         nu = -self._curvature * (error[0] + self._samples.forward(dT[None]))
         return nu[None], dz[None], np.array([dr])

@@ -12,15 +12,11 @@ from qsdp._utils import deadline
 from qsdp._utils.tuning import EIGEN, INNER, TYPICAL_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import COLUMNS, SAMPLES, DataMap
-from qsdp.gram import Gram, SharedGram
+from qsdp.gram import Gram, GramFactor, SharedGram, to_matrices, to_vectors
 from qsdp.losses import DataFit
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.solvers.interior.coordinates import (
-    FactorCoordinates,
-    FormCoordinates,
-    SampleCoordinates,
-)
+from qsdp.relaxation.solvers.interior.coordinates import FormCoordinates, SampleCoordinates
 from qsdp.relaxation.solvers.interior.newton_system import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
@@ -52,42 +48,44 @@ class FactorCache:
 
     def __init__(self, instance: Instance, shared: SharedGram | None, device: str | None = None) -> None:
         data = instance.map
-        self._factor: FactorCoordinates | None = None
+        self._layout, self._factor = data.layout, None
         if instance.fit.quadratic and takes_factor(data):
             gram = (shared or Gram).of(data, instance.target, instance.fit.weights, np.float64, device)
             self._gram, self._products = gram.into_basis()
             deadline.check()
-            self._factor = FactorCoordinates(self._gram, data.layout)
+            self._factor = factor = GramFactor(self._gram)
+            single = data.n_blocks == 1 and not any(data.layout.linear)
+            rows = (factor.lower.T, factor.order) if single else (factor.rows,)
+            self._coordinates: SampleCoordinates | FormCoordinates = FormCoordinates(data.layout, *rows)
         elif COLUMNS in data.offers:
-            self._samples: SampleCoordinates | FormCoordinates = SampleCoordinates(data)
+            self._coordinates = SampleCoordinates(data)
         else:
-            self._samples = FormCoordinates(data.layout, data.features())
+            self._coordinates = FormCoordinates(data.layout, data.features())
 
     def setup(self, k: int, part: Instance) -> NewtonSetup:
         """Create the Newton system of output k."""
         if self._factor is None:
             newton = self._newton(part)
             return NewtonSetup(newton, DirectEvaluation(part), part.fit, np.transpose, np.transpose)
-        factor, products = self._factor, self._products[:, k]
+        layout, factor, products = self._layout, self._factor, self._products[:, [k]]
         targets = factor.targets(products)
-        evaluation = GramEvaluation(part, self._gram, products[:, None])
         return NewtonSetup(
-            SingleNewton(factor),
-            evaluation,
-            DataFit(part.loss, targets[:, None]),
-            lambda nu: factor.preimage(targets - 0.5 * nu[0]),
-            lambda nu: factor.coordinates_of(part.map.adjoints(nu))[None],
+            SingleNewton(self._coordinates),
+            GramEvaluation(part, self._gram, products),
+            DataFit(part.loss, targets),
+            lambda nu: to_matrices(factor.preimage(targets - 0.5 * nu.T), layout),
+            lambda nu: factor.targets(to_vectors(part.map.adjoints(nu), layout)).T,
         )
 
     def _newton(self, part: Instance) -> Newton:
         if part.loss.coupled:
-            return CoupledNewton(self._samples, part.target.shape[1])
-        if not isinstance(self._samples, SampleCoordinates):
-            return SingleNewton(self._samples)
+            return CoupledNewton(self._coordinates, part.target.shape[1])
+        if not isinstance(self._coordinates, SampleCoordinates):
+            return SingleNewton(self._coordinates)
         # It is less accurate for losses with kinks, so it must take at most a tenth of the other system's operations.
-        affordable = self._samples.work * (1.0 if part.loss.smooth else INNER)
-        pays = PrimalNewton.operations(self._samples) < affordable
-        return PrimalNewton(self._samples) if pays else SingleNewton(self._samples)
+        affordable = self._coordinates.work * (1.0 if part.loss.smooth else INNER)
+        pays = PrimalNewton.operations(self._coordinates) < affordable
+        return PrimalNewton(self._coordinates) if pays else SingleNewton(self._coordinates)
 
 
 # -- operation counts ---------------------------------------------------------------------------------------
