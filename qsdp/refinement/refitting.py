@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -25,6 +26,7 @@ from qsdp.column_generation.master import Master, SharedSums
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
 from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError
+from qsdp.gram import GramFactor
 from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit, Loss, get_loss
 from qsdp.networks import BilinearNetwork
@@ -168,9 +170,9 @@ def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) 
         # If the factor would take more than half of the time limit, it is not used.
         factor = None
         with suppress(TimeOver), deadline.fraction(0.5):
-            factor = _triangular_factor(network, problem)
+            factor = _few_rows(network, problem)
         if factor is not None:
-            return network_of(problem, *_compressed(network, problem, factor, tol))
+            return network_of(problem, *_compressed(network, problem, *factor, tol))
     ones, shared = problem.parts, SharedSums(problem.targets)
     parts = []
     for k, part in enumerate(ones):
@@ -182,7 +184,7 @@ def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) 
 
 
 def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
-    """Whether to use one triangular factor: for a squared loss, large data and moderately many neurons."""
+    """Whether to use few rows: for a squared loss, large data and moderately many neurons."""
     n, m = len(problem.targets), network.n_neurons
     large = SAMPLES in problem.weight_map.offers and len(chunks(n, problem.size)) > 1 and problem.blocks is None
     few = m <= MOST_SIDE and 2 * (m + problem.n_outputs) <= n
@@ -190,21 +192,16 @@ def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
 
 
 def _compressed(
-    network: BilinearNetwork, problem: TrainingProblem, factor: FloatArray, tol: float
+    network: BilinearNetwork, problem: TrainingProblem, columns: FloatArray, targets: FloatArray, tol: float
 ) -> tuple[Atoms, FloatArray]:
-    r"""Compute optimal second layers for the squared loss from the triangular factor; return neurons and weights.
-
-    With :math:`[F, Y] = Q [R_F, R_Y]`, the loss :math:`\|F a - y\|^2` is :math:`\|R_F a - r_y\|^2` up to a constant.
-    Rows of weighted samples are multiplied by the square roots of their weights.
-    """
+    """Compute optimal second layers for the squared loss from few rows, see `_few_rows`; return neurons and weights."""
     m = network.n_neurons
-    columns, targets = factor[:, :m], factor[:, m:]
-    size = power_of_two(float(np.sqrt(np.mean(np.square(columns)))))
+    size = _unit(columns)
     columns = columns / size
     both = np.hstack([columns, -columns])
     atoms, weights = [], []
     for target in targets.T:
-        unit = power_of_two(float(np.sqrt(np.mean(np.square(target)))))
+        unit = _unit(target)
         target = target / unit
         penalty = problem.beta * problem.dimension / size / unit
         fit = DataFit(problem.loss, target[:, None])
@@ -220,8 +217,16 @@ def _compressed(
     return Atoms.of_outputs(atoms), np.concatenate(weights)
 
 
-def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> FloatArray:
-    """Compute R of [F, Y] = Q R, by chunks of rows, for outputs F of the neurons on the data and targets Y.
+def _unit(array: FloatArray) -> float:
+    """Return a power of two near the root mean square of an array, which may be empty."""
+    return power_of_two(float(np.linalg.norm(array)) / math.sqrt(max(1, array.size)))
+
+
+def _few_rows(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatArray, FloatArray]:
+    r"""Compute rows and targets of the same squared loss as all samples, by chunks of these.
+
+    With outputs F of the neurons and targets Y, times the roots of the weights of samples, :math:`F^T F = R^T R` and
+    :math:`R^{-T} F^T Y` do, up to a constant.
 
     Raises
     ------
@@ -230,15 +235,14 @@ def _triangular_factor(network: BilinearNetwork, problem: TrainingProblem) -> Fl
     """
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     roots, plain = problem.data_fit.whitened()
-    data, Y = problem.weight_map, plain.target
-    k = len(U) + Y.shape[1]
-    factor = np.zeros((0, k))
-    # Chunks have several times as many rows as the factor, since each QR includes the factor again.
-    for rows in chunks(len(Y), max(k, problem.size), minimum=4 * k):
+    gram, products = np.zeros((len(U), len(U))), np.zeros((len(U), problem.n_outputs))
+    for rows in chunks(len(roots), max(len(U), problem.size)):
         deadline.check()
-        values = roots[rows, None] * data.take(rows).products(U, V)
-        factor = np.asarray(np.linalg.qr(np.vstack([factor, np.hstack([values, Y[rows]])]), mode="r"))
-    return factor
+        values = roots[rows, None] * problem.weight_map.take(rows).products(U, V)
+        gram += values.T @ values
+        products += values.T @ plain.target[rows]
+    factor = GramFactor(gram)
+    return factor.rows, factor.targets(products)
 
 
 def _support(

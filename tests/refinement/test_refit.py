@@ -93,7 +93,7 @@ def _key(u: np.ndarray, v: np.ndarray) -> bytes:
 @pytest.mark.parametrize("outputs", [None, 1, 3])
 @pytest.mark.parametrize(("levels", "activation"), LIFTS)
 @pytest.mark.parametrize("beta", [1e-6, 0.05, 5.0, 1e4])
-def test_one_triangular_factor_serves_as_all_samples(
+def test_few_rows_serve_as_all_samples(
     outputs: int | None, levels: int, activation: Any, beta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"beta": beta, "levels": levels, "activation": activation}
@@ -115,7 +115,7 @@ def test_one_triangular_factor_serves_as_all_samples(
     assert refitted.n_neurons <= 20
 
 
-def test_a_triangular_factor_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_that_take_too_long_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     def ended(*_: object) -> None:
         raise TimeOver
 
@@ -123,7 +123,7 @@ def test_a_triangular_factor_that_takes_too_long_is_given_up(monkeypatch: pytest
     network = draw(problem, 20)
     expected = problem.objective(refit(network, problem))
     monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
-    monkeypatch.setattr(sys.modules["qsdp.refinement.refitting"], "_triangular_factor", ended)
+    monkeypatch.setattr(sys.modules["qsdp.refinement.refitting"], "_few_rows", ended)
     refitted = refit(network, problem)
     assert problem.objective(refitted) == pytest.approx(expected, rel=1e-9)
     assert refitted.n_neurons < 20
