@@ -11,10 +11,11 @@ import scipy.linalg
 from qsdp._utils import deadline
 from qsdp._utils.tuning import INNER, MOST_SIDE, MOST_STEPS, PATIENCE, PROGRESS
 from qsdp._utils.validation import FloatArray
+from qsdp.gram import GramFactor
 from qsdp.losses import DataFit
 from qsdp.relaxation.solvers.interior.newton_system import SHIFTS
 
-__all__ = ["RestrictedSolution", "solve_in_basis", "solve_quadratic"]
+__all__ = ["RestrictedSolution", "solve_quadratic"]
 
 #: Fraction of the distance to the boundary of the positive orthant that a step may cover.
 _TO_BOUNDARY = 0.995
@@ -91,7 +92,7 @@ class _Best:
 def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
     n, k = F.shape
     if fit.quadratic and n > 2 * k:
-        return solve_in_basis(*np.linalg.qr(fit.whitened()[0][:, None] * F), fit, penalties, tol)
+        return _of_few_rows(F, fit, penalties, tol)
     # The program has vectors: of n predictions of the one output, and of weights and slacks.
     y, compliance = fit.target[:, 0], fit.compliance()[:, 0]
     slacks = [(signs[:, 0], costs[:, 0]) for signs, costs in fit.slacks()]
@@ -137,18 +138,21 @@ def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: flo
     return best.solution()
 
 
-def solve_in_basis(Q: FloatArray, R: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
-    r"""Solve the problem of the squared loss for columns F with :math:`\mathrm{Diag}(\sqrt{w}) F = Q R`, Q orthonormal.
+def _of_few_rows(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
+    r"""Solve the problem of the squared loss for the rows of a factor of the Gram matrix of the columns.
 
-    The residual outside the range of Q is constant and orthogonal to every column.
+    With :math:`\mathrm{Diag}(\sqrt{w}) F = Q R`, the residual outside the range of Q is constant and orthogonal to every
+    column.
     """
     roots, plain = fit.whitened()
-    inside = Q.T @ plain.target
-    rest = plain.target - Q @ inside
+    weighted = roots[:, None] * F
+    factor = GramFactor(weighted.T @ weighted)
+    target = factor.targets(weighted.T @ plain.target)
+    rest = plain.target - weighted @ factor.preimage(target)
     constant = float(np.vdot(rest, rest))
     # The constant only lowers the relative gap.
-    small = solve_quadratic(R, replace(plain, target=inside), penalties, tol)
-    nu = roots[:, None] * (Q @ small.nu + 2.0 * rest)
+    small = solve_quadratic(factor.rows, replace(plain, target=target), penalties, tol)
+    nu = roots[:, None] * (2.0 * rest + weighted @ factor.preimage(small.nu))
     return replace(small, nu=nu, objective=small.objective + constant, lower_bound=small.lower_bound + constant)
 
 
