@@ -141,8 +141,8 @@ def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: flo
 def _of_few_rows(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
     r"""Solve the problem of the squared loss for the rows of a factor of the Gram matrix of the columns.
 
-    With :math:`\mathrm{Diag}(\sqrt{w}) F = Q R`, the residual outside the range of Q is constant and orthogonal to every
-    column.
+    With :math:`\mathrm{Diag}(\sqrt{w}) F = Q R`, the residual outside the range of Q is constant and orthogonal to all
+    columns.
     """
     roots, plain = fit.whitened()
     weighted = roots[:, None] * F
