@@ -373,8 +373,12 @@ class Layout:
         whole = stack.reshape(len(weights), self.n_blocks, self.side, self.side)
         parts = [whole[:, r, :n, :n] for r, n in enumerate(self.sizes)]
         neurons = [part.diagonal(0, 1, 2) if flat else part for part, flat in zip(parts, self.linear, strict=True)]
+        return list(self.listed(neurons, self.split(weights)))
+
+    def split(self, weights: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        """Split real weights (C, p) into arrays over their blocks."""
         ends = np.cumsum([len(columns.omega) for columns in self.weights], dtype=np.intp)
-        return list(self.listed(neurons, np.split(weights, ends[:-1], axis=1) if self.weights else []))
+        return np.split(weights, ends[:-1], axis=1) if self.weights else []
 
     def products(self, U: FloatArray, V: FloatArray, block: npt.NDArray[np.intp] | None = None) -> FloatArray:
         r"""Compute vectors (k, P) whose inner products with packed entries are the values of neurons.

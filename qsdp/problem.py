@@ -429,7 +429,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
         The excess is large if weights are so large that their products cancel; then possibly no digit is correct.
         """
-        alpha, real = np.abs(network.alpha).reshape(len(network.alpha), -1), self.real_weights(network)
+        alpha, real = np.atleast_2d(np.abs(network.alpha).T).T, self.real_weights(network)
         terms = EPS * (len(alpha) + 2 * self.size + len(real) + 16)
         # In the units of the map, in which the weights of a block are multiplied by its price.
         largest = (np.eye(self.map.n_blocks)[:, self.block_of(network)] @ alpha).max(axis=1) * self.prices
@@ -475,7 +475,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
         Real weights add :math:`\beta \sum_k \omega_k |w_k|`.
         """
-        weights = np.abs(network.alpha).reshape(len(network.alpha), -1).sum(axis=1)
+        weights = np.atleast_2d(np.abs(network.alpha).T).T.sum(axis=1)
         penalty = self.dimension * float(self.prices[self.block_of(network)] @ weights)
         if len(real := self.real_weights(network)):
             penalty += float((self.map.layout.weight_omega @ np.abs(real)).sum())

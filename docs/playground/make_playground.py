@@ -78,7 +78,7 @@ def largest(network: qsdp.BilinearNetwork, number: int) -> qsdp.BilinearNetwork:
     """Return the neurons of the largest second-layer weights."""
     sizes = np.abs(network.output_weights).max(axis=1)
     rows = np.sort(np.argsort(-sizes, kind="stable")[:number])
-    return network.with_weights(network.U[rows], network.V[rows], network.alpha[rows], rows)
+    return network.with_neurons(network.U[rows], network.V[rows], network.alpha[rows], rows)
 
 
 if __name__ == "__main__":

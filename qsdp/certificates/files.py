@@ -107,7 +107,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
         return
     # Worst cases rarely occur, so objectives summed in other orders decide.
     order = slice(None, None, -1)
-    backwards = network.with_weights(network.U[order], network.V[order], network.alpha[order], order)
+    backwards = network.with_neurons(network.U[order], network.V[order], network.alpha[order], order)
     if network.blocks is not None:
         data = cast(FormMap, problem.weight_map)
         alone = data.factor * network.outputs(Blocks.of(data.rows, network.layout))

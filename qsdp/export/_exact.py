@@ -179,4 +179,4 @@ def form_of_blocks(network: BilinearNetwork | IntegerForm) -> tuple[FloatArray, 
     if factored is None:
         return network.entries, np.ones(network.n_outputs)
     weights, units = factored
-    return np.rint(network.with_weights(network.U, network.V, weights).entries), units
+    return np.rint(network.with_neurons(network.U, network.V, weights).entries), units

@@ -17,6 +17,7 @@ from qsdp._utils.parallel import count_jobs
 from qsdp._utils.summary import Summary, first_few, format_bits, format_count
 from qsdp._utils.validation import (
     FloatArray,
+    IntArray,
     check_choice,
     check_matrix,
     check_numbers,
@@ -39,6 +40,8 @@ from qsdp.networks.weights import (
     check_weights,
     count_floats,
     pack_alpha,
+    pack_weights,
+    weight_bits,
 )
 from qsdp.training_data import check_binary, check_levels, quadratic_map
 
@@ -54,7 +57,8 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
     On columns x, :math:`\mathcal{X} = x x^T` for the bilinear activation, so
     :math:`f(x) = \sum_j \alpha_j (x^T u_j)(x^T v_j)`. For a polynomial activation with a linear or constant part,
     :math:`\mathcal{X}` is the lift of x, and the last entries of :math:`u_j` and :math:`v_j` are binary. On `Blocks`,
-    every neuron is in one block :math:`r_j`, and in a linear block it is :math:`\alpha_j\, x_{r_j}^T u_j`.
+    every neuron is in one block :math:`r_j`, and in a linear block it is :math:`\alpha_j\, x_{r_j}^T u_j`. Blocks of
+    the kind "weights" add :math:`\sum_k w_k x_k` over their columns.
 
     Parameters
     ----------
@@ -65,15 +69,18 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
     alpha : array-like of shape (m,) or (m, C)
         Finite second-layer weights; (m, C) for C outputs.
     block : array-like of shape (m,), optional
-        Block of each neuron, 0 .. R - 1.
+        Block of each neuron, 0 .. R - 1; blocks of the kind "weights", which have no neurons, are not counted.
     sizes : sequence of int, optional
         Sides of the blocks; None for a network on columns.
-    kinds : sequence of {"quadratic", "linear"}, optional
+    kinds : sequence of {"quadratic", "linear", "weights"}, optional
         None makes every block quadratic.
     levels : int, default=2
         Number of levels, M + 1; 2 on blocks.
     activation : None, str, (a, b, c) or PolynomialActivation, default=None
         None is bilinear, the only one on blocks.
+    weights : array-like of shape (p,) or (p, C), optional
+        Finite real weights :math:`w_k` of the p columns of all blocks of the kind "weights", with the outputs of
+        `alpha`; None makes them zero. A network with such blocks may have no neurons, m = 0.
 
     Attributes
     ----------
@@ -83,6 +90,8 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
         Shape of the value at one sample: () if alpha has the shape (m,), else (C,).
     output_weights : ndarray of shape (m, C)
         `alpha` with an axis of outputs, also for a scalar network; `forms` and `outputs` have that axis, too.
+    column_weights : ndarray of shape (p, C)
+        `weights` with an axis of outputs.
 
     Raises
     ------
@@ -114,6 +123,7 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
     kinds: Sequence[str] | None = None
     levels: int = 2
     activation: PolynomialActivation | None = None
+    weights: FloatArray = None  # type: ignore[assignment]
     layout: Layout = field(init=False)
 
     def __post_init__(self) -> None:
@@ -130,24 +140,43 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
         else:
             layout = check_layout(self.sizes, self.kinds)
             check_binary(layout, levels, activation)
-            sizes, kinds = layout.sizes, layout.kinds
+            sizes, kinds = layout.all_sizes, layout.kinds
             U, V, block = _on_blocks(self.U, self.V, self.block, layout)
         alpha = check_alpha(self.alpha, len(U))
-        vars(self).update(U=U, V=V, alpha=alpha, block=block, sizes=sizes, kinds=kinds)
+        weights = _checked_weights(self.weights, layout, alpha)
+        vars(self).update(U=U, V=V, alpha=alpha, block=block, sizes=sizes, kinds=kinds, weights=weights)
         vars(self).update(levels=levels, activation=activation, layout=layout)
 
     @classmethod
     def on_blocks(
-        cls, layout: Layout, U: npt.NDArray[Any], V: npt.NDArray[Any], alpha: FloatArray, block: npt.NDArray[Any]
+        cls,
+        layout: Layout,
+        U: npt.NDArray[Any],
+        V: npt.NDArray[Any],
+        alpha: Any,
+        block: npt.NDArray[Any],
+        weights: Any = None,
     ) -> BilinearNetwork:
         """Build a network from signs, replacing entries outside the blocks and in V of linear blocks by zeros."""
         inside, quadratic = _signed(layout, block)
-        return cls(np.where(inside, U, 0), np.where(quadratic, V, 0), alpha, block, layout.sizes, layout.kinds)
+        U, V = np.where(inside, U, 0), np.where(quadratic, V, 0)
+        return cls(U, V, alpha, block, layout.all_sizes, layout.kinds, weights=weights)
 
-    def with_weights(self, U: Any, V: Any, alpha: Any, rows: Any = slice(None)) -> BilinearNetwork:
-        """Return a network with these weights, whose neurons are in the blocks of the neurons `rows` of this one."""
+    def with_neurons(self, U: Any, V: Any, alpha: Any, rows: Any = slice(None), weights: Any = None) -> BilinearNetwork:
+        """Return a network with other neurons, in the blocks of the neurons `rows` of this one.
+
+        Real weights stay, unless others are passed.
+        """
         return BilinearNetwork(
-            U, V, alpha, self.block[rows], self.sizes, self.kinds, levels=self.levels, activation=self.activation
+            U,
+            V,
+            alpha,
+            self.block[rows],
+            self.sizes,
+            self.kinds,
+            levels=self.levels,
+            activation=self.activation,
+            weights=self.weights if weights is None and len(self.weights) else weights,
         )
 
     # -- the function ----------------------------------------------------------------------------------
@@ -159,8 +188,14 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
 
     @cached_property
     def block_forms(self) -> tuple[FloatArray, ...]:
-        """Symmetric matrices (C, N, N) of each block, and vectors (C, N) of linear ones."""
-        return tuple(read_only(part) for part in self._summed(self.output_weights))
+        """Symmetric matrices (C, N, N) of each block, and vectors (C, N) of linear ones and of real weights."""
+        parts = self.layout.listed(list(self._summed(self.output_weights)), self.layout.split(self.column_weights.T))
+        return tuple(read_only(part) for part in parts)
+
+    @property
+    def column_weights(self) -> FloatArray:
+        """Real weights of shape (p, C), also for a scalar network."""
+        return self.weights.reshape(len(self.weights), self.n_outputs)
 
     def _summed(self, weights: npt.NDArray[Any]) -> Iterator[FloatArray]:
         """Sum the neurons of each block with weights (m, C)."""
@@ -205,26 +240,40 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
 
         If the neurons of an output share :math:`\alpha`, the matrix of the output is :math:`|\alpha|` times an integer
         matrix: each entry sums halves of two products of weights, and the two products have the same parity. The same
-        holds if second-layer weights are integers times a scale of the output.
+        holds if second-layer weights are integers times a scale of the output. Real weights must be integers times
+        another scale of the output.
 
         Raises
         ------
         InvalidInputError
             Second-layer weights are neither shared, see `shared_alpha`, nor integers times a scale, see the argument
-            `alpha_bits` of `qsdp.refit`.
+            `alpha_bits` of `qsdp.refit`; or real weights are not integers times a scale.
         """
         alpha = self.output_weights
         shared = (np.sign(alpha), np.abs(alpha).max(axis=0, initial=0.0)) if self.shared_alpha else None
-        factored = shared or integer_weights(alpha)
-        if factored is None:
+        factored, real = shared or integer_weights(alpha), self._integer_weights
+        if factored is None or real is None:
             raise InvalidInputError(
                 "alpha must be the same for all neurons of an output, or integers up to 2^15 times one scale of single "
-                "precision, for an integer form: use qsdp.refit(..., alpha_bits=8)"
+                "precision, and weights such integers, for an integer form: use qsdp.refit(..., alpha_bits=8)"
             )
         integers, scales = factored
         # The sums are exact: products of 7-bit integers, halved in pairs of equal parity.
         matrices = [np.rint(part).astype(np.int64) for part in self._summed(integers)]
-        return IntegerForm(matrices, read_only(scales), self.blocks, self.activation, self.output_shape)
+        return IntegerForm(
+            matrices,
+            read_only(scales),
+            self.blocks,
+            self.activation,
+            self.output_shape,
+            read_only(real[0]),
+            read_only(real[1]),
+        )
+
+    @cached_property
+    def _integer_weights(self) -> tuple[IntArray, FloatArray] | None:
+        """Real weights as integers (p, C) times scales (C,), if there are such."""
+        return integer_weights(self.column_weights)
 
     def to_polynomial(self, method: str = "auto") -> PolynomialNetwork:
         r"""Return exactly the same function as a standard network with polynomial activation.
@@ -287,13 +336,18 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
         number of neurons of each output counts another 32 bits. On blocks, the block of each neuron counts, and if
         every neuron serves one output, the index of that output in place of zeros. Files store real numbers in double
         precision.
+
+        Real weights of columns take 32 bits each, or b bits if they are integers of b bits, sign included, times a
+        scale for each output, which takes 32 bits. If it is less, weights of zero take one bit, and the others that bit
+        and their own.
         """
         layout, m = self.layout, self.n_neurons
         signs = int((np.array(layout.sizes) * np.where(layout.linear, 1, 2))[self.block].sum())
         last = 2 * m * self.lifted
         numbers = bits_of(layout.n_blocks) + (bits_of(self.n_outputs) if self._single else 0)
-        floats = m if self._single else count_floats(self.alpha)
-        return bits_of(self.levels) * (signs - last) + last + m * numbers + FLOAT_BITS * floats
+        floats = m if self._single or m == 0 else count_floats(self.alpha)
+        neurons = bits_of(self.levels) * (signs - last) + last + m * numbers + FLOAT_BITS * floats
+        return neurons + weight_bits(self.column_weights, self._integer_weights)
 
     @cached_property
     def _single(self) -> bool:
@@ -321,7 +375,7 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
         header = {
             "n_neurons": self.n_neurons,
             "n_inputs": self.n_inputs if self.blocks is None else None,
-            "sizes": None if self.blocks is None else list(layout.sizes),
+            "sizes": None if self.blocks is None else list(layout.all_sizes),
             "kinds": None if self.blocks is None else list(layout.kinds),
             "n_outputs": C if self.output_shape else None,
             "levels": self.levels,
@@ -333,11 +387,14 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
             numbers.append(((weights[mask].astype(np.int16) + M) // 2, bits_of(M + 1)))
         neurons = np.packbits(np.concatenate([bits_of_integers(values, width).ravel() for values, width in numbers]))
         needed = weights_memory(layout, self.n_neurons, C)
-        if self._single:
+        second: Arrays
+        if not self.n_neurons:
+            second = {}
+        elif self._single:
             second = {"single": self.output_weights[np.arange(self.n_neurons), owners]}
         else:
             second = pack_alpha(self.alpha, neurons.nbytes)
-        arrays = {"neurons": neurons, **second}
+        arrays = {"neurons": neurons, **second, **pack_weights(self.weights)}
         n_bytes = sum(array.nbytes for array in arrays.values())
         if not fits_memory(needed, n_bytes):
             raise InvalidInputError(
@@ -352,8 +409,8 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
     def __repr__(self) -> str:
         if self.blocks is not None:
             return (
-                f"BilinearNetwork(n_neurons={self.n_neurons}, n_blocks={self.layout.n_blocks}"
-                f"{outputs_text(self.output_shape)}, n_bits={self.n_bits})"
+                f"BilinearNetwork(n_neurons={self.n_neurons}, n_blocks={len(self.layout.kinds)}"
+                f"{self._weights_text(', n_weights=')}{outputs_text(self.output_shape)}, n_bits={self.n_bits})"
             )
         if self.shared_alpha:
             alpha = "shared alpha" + ("" if self.output_shape else f"={self.alpha[0]:.6g}")
@@ -366,13 +423,19 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
             f"{outputs_text(self.output_shape)}, {levels}{activation}n_bits={self.n_bits}, {alpha})"
         )
 
+    def _weights_text(self, label: str) -> str:
+        """Return how many real weights are not zero, after a label; nothing if there are none."""
+        return f"{label}{np.count_nonzero(self.weights)}" if self.layout.n_weights else ""
+
     def _summary(self) -> Summary:
         rows = [("network", format_count(self.n_neurons, self.n_inputs, self.n_outputs))]
         if self.blocks is None:
             rows.append(("first layer", f"{self.levels} levels"))
         else:
-            sides = first_few([str(size) for size in self.layout.sizes])
-            rows.append(("blocks", f"{self.layout.n_blocks} of sides {sides}"))
+            sides = first_few([str(size) for size in self.layout.all_sizes])
+            rows.append(("blocks", f"{len(self.layout.kinds)} of sides {sides}"))
+            if self.layout.n_weights:
+                rows.append(("real weights", f"{self._weights_text('')} of {self.weights.size} are not zero"))
         if self.activation is not None:
             rows.append(("activation", str(self.activation)))
         return Summary("BilinearNetwork", [*rows, ("storage", format_bits(self.n_bits))])
@@ -386,12 +449,16 @@ def _on_blocks(
     U: Any, V: Any, block: Any, layout: Layout
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8], npt.NDArray[np.intp]]:
     """Check signs of neurons in blocks and the numbers of these, and return them as read-only arrays."""
-    U, V = check_matrix("U", U, kept=["i1"]), check_matrix("V", V, kept=["i1"])
+    if layout.n_weights and len(U) == len(V) == 0:
+        # The weights are a network without neurons.
+        U = V = np.zeros((0, layout.side), dtype=np.int8)
+    else:
+        U, V = check_matrix("U", U, kept=["i1"]), check_matrix("V", V, kept=["i1"])
     if U.shape[1] != layout.side or V.shape != U.shape:
         raise InvalidInputError(f"U and V must have shapes (m, {layout.side}); got {U.shape} and {V.shape}")
     m, R = len(U), layout.n_blocks
     wanted = f"block must have {m} numbers from 0 to {R - 1}, one for each neuron"
-    if block is None and R > 1:
+    if block is None and R > 1 and m:
         raise InvalidInputError(f"{wanted}; got None")
     numbers = check_numbers("block", np.zeros(m) if block is None else block, "(m,)")
     if numbers.shape != (m,) or np.any((numbers < 0) | (numbers >= R) | (numbers != np.rint(numbers))):
@@ -406,10 +473,22 @@ def _on_blocks(
     return read_only_copy(U.astype(np.int8)), read_only_copy(V.astype(np.int8)), block
 
 
+def _checked_weights(weights: Any, layout: Layout, alpha: FloatArray) -> FloatArray:
+    """Check real weights of the columns of a layout, with the outputs of alpha, and return them read-only."""
+    shape = (layout.n_weights, *alpha.shape[1:])
+    array = check_numbers("weights", np.zeros(shape) if weights is None else weights, f"{shape}")
+    if array.shape != shape:
+        raise InvalidInputError(
+            f"weights must have the shape {shape}, a number for each column of the blocks of kind 'weights' and each "
+            f"output; got {array.shape}"
+        )
+    return read_only_copy(array)
+
+
 def _signed(layout: Layout, block: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return masks of the entries of U and V that are weights of neurons in these blocks."""
     inside = np.arange(layout.side) < np.array(layout.sizes)[block, None]
-    return inside, inside & ~np.array(layout.linear)[block, None]
+    return inside, inside & ~np.array(layout.linear, dtype=bool)[block, None]
 
 
 def stored_weights(

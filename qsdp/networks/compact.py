@@ -2,10 +2,12 @@
 
 A file is five bytes that name the format, the contents, and their CRC-32. The contents begin with unsigned LEB128
 integers: the number of outputs (zero for a scalar function), the number of runs of equal blocks, and for each run its
-length and twice the side, plus one if the blocks are linear; then the scale of each output in single precision.
-Golomb-Rice codes follow, with a byte for each parameter that cannot be computed from preceding values. They are one
-string of bits, padded with zeros to a whole byte: the number of neurons of each block and output, their second-layer
-weights, and the neurons of each block and output in ascending order of their numbers, as differences of these.
+length and twice the side, plus one if the blocks are linear; for blocks of real weights a zero and the number of
+columns. If there are such blocks, the number of weights that are not zero follows. Then come the scale of each output
+in single precision and, if there are real weights, their scales. Golomb-Rice codes follow, with a byte for each
+parameter that cannot be computed from preceding values. They are one string of bits, padded with zeros to a whole byte:
+the number of neurons of each block and output, their second-layer weights, and the neurons of each block and output in
+ascending order of their numbers, as differences of these; then the nonzero real weights, and the zeros before each.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy.typing as npt
 
 from qsdp._utils.numeric import triangle_side
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.blocks import KINDS, Layout, check_layout
+from qsdp.blocks import KINDS, WEIGHTS, Layout, check_layout
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, Bits, encode, fold, parameter_of, unfold
 from qsdp.networks.storage import MOST_INPUTS, check_memory, fits_memory
@@ -78,8 +80,8 @@ def pack_neurons(network: Any) -> bytes | None:
     Neither the order of neurons is stored, nor signs that are absorbed in their weights. A neuron that serves several
     outputs is stored for each. None is also the result if the file would be so small that `read_compact` refused it.
     """
-    factored = integer_weights(network.output_weights)
-    if factored is None or not np.any(factored[0]):
+    factored, real = integer_weights(network.output_weights), integer_weights(network.column_weights)
+    if factored is None or real is None or not (np.any(factored[0]) or np.any(real[0])):
         return None
     integers, scales = factored
     layout, gaps, weights = network.layout, [], []
@@ -87,7 +89,7 @@ def pack_neurons(network: Any) -> bytes | None:
     groups = network.block[neurons] * network.n_outputs + outputs
     counts = np.bincount(groups, minlength=layout.n_blocks * network.n_outputs)
     sorted_groups = np.argsort(groups, kind="stable")
-    for some in np.split(sorted_groups, np.cumsum(counts[counts > 0])[:-1]):
+    for some in np.split(sorted_groups, np.cumsum(counts[counts > 0])[:-1]) if len(neurons) else ():
         rows, (r, c) = neurons[some], divmod(int(groups[some[0]]), network.n_outputs)
         flat, side = layout.linear[r], layout.sizes[r]
         numbers, negated = _numbers_of(network.U[rows, :side], None if flat else network.V[rows, :side])
@@ -97,14 +99,23 @@ def pack_neurons(network: Any) -> bytes | None:
         gaps.append(encode(differences, _parameter(len(rows), side, flat)))
         weights.append(q[order])
     # No weight is zero.
-    coded = [_coded(counts), _coded(fold(np.concatenate(weights)) - 1)]
-    bits = np.concatenate([*(bits for _, bits in coded), *gaps])
+    coded = [_coded(counts), _coded(fold(np.concatenate([np.zeros(0, dtype=np.int64), *weights])) - 1)]
     head = _leb128(network.n_outputs if network.output_shape else 0)
-    runs = [(key, len(list(run))) for key, run in groupby(zip(layout.sizes, layout.linear, strict=True))]
+    runs = [(key, len(list(run))) for key, run in groupby(zip(layout.all_sizes, layout.kinds, strict=True))]
     head += _leb128(len(runs))
-    for (side, flat), length in runs:
-        head += _leb128(length) + _leb128(2 * side + flat)
-    head += scales.astype("<f4").tobytes() + bytes(parameter for parameter, _ in coded)
+    for (side, kind), length in runs:
+        head += _leb128(length)
+        head += _leb128(0) + _leb128(side) if kind == WEIGHTS else _leb128(2 * side + KINDS.index(kind))
+    if layout.n_weights:
+        q = real[0].ravel()
+        used = np.flatnonzero(q)
+        head += _leb128(len(used))
+        coded.append(_coded(fold(q[used]) - 1))
+        gaps.append(coded[-1][1])
+        gaps.append(encode(np.diff(used, prepend=-1) - 1, _gap_parameter(len(used), len(q))))
+    bits = np.concatenate([*(bits for _, bits in coded[:2]), *gaps])
+    head += scales.astype("<f4").tobytes() + (real[1].astype("<f4").tobytes() if layout.n_weights else b"")
+    head += bytes(parameter for parameter, _ in coded)
     body = MAGIC + head + np.packbits(bits).tobytes()
     memory = weights_memory(layout, len(neurons), network.n_outputs) + _BLOCK_MEMORY * layout.n_blocks
     if layout.side > MOST_INPUTS or not fits_memory(memory, len(body) + 4):
@@ -120,20 +131,26 @@ def read_compact(contents: bytes) -> tuple[Layout, tuple[int, ...], dict[str, np
     data = body[len(MAGIC) :]
     numbers = _Numbers(data)
     outputs = numbers.next()
-    runs = [(numbers.next(), *divmod(numbers.next(), 2)) for _ in range(numbers.next(limit=len(data)))]
+    runs = [(numbers.next(), *numbers.block()) for _ in range(numbers.next(limit=len(data)))]
     C, R = max(outputs, 1), sum(count for count, _, _ in runs)
-    # Every block and output takes at least a bit.
-    if 8 * len(data) < C * R:
+    p = sum(count * side for count, side, kind in runs if kind == WEIGHTS)
+    used = numbers.next() if p else 0
+    # Every block and output takes at least a bit, unless it has only weights.
+    if 8 * len(data) < C * sum(count for count, _, kind in runs if kind != WEIGHTS) or used > min(8 * len(data), C * p):
         raise StorageError(f"{R} blocks and {C} outputs are more than {len(contents)} bytes hold")
-    check_memory(_BLOCK_MEMORY * R, len(contents))
+    check_memory(_BLOCK_MEMORY * (R + p) + 8 * C * p, len(contents))
     if any(side > MOST_INPUTS for _, side, _ in runs):
         raise StorageError(f"a block has a side beyond {MOST_INPUTS}")
-    blocks = [(side, KINDS[flat]) for count, side, flat in runs for _ in range(count)]
+    blocks = [(side, kind) for count, side, kind in runs for _ in range(count)]
     layout = check_layout([side for side, _ in blocks], [kind for _, kind in blocks])
-    scales = np.frombuffer(numbers.take(4 * C), dtype="<f4").astype(np.float64)
+    scales = np.frombuffer(numbers.take(4 * C * (2 if p else 1)), dtype="<f4").astype(np.float64)
     if not np.all(np.isfinite(scales) & (scales >= 0.0)):
         raise StorageError("its scales are not finite")
-    return layout, (outputs,) if outputs else (), _read_neurons(numbers, layout, scales, len(contents))
+    return (
+        layout,
+        (outputs,) if outputs else (),
+        _read_neurons(numbers, layout, scales.reshape(-1, C), used, len(contents)),
+    )
 
 
 def weights_memory(layout: Layout, m: int, n_outputs: int) -> int:
@@ -141,8 +158,11 @@ def weights_memory(layout: Layout, m: int, n_outputs: int) -> int:
     return m * (2 * layout.side + 8 * n_outputs)
 
 
-def _read_neurons(numbers: _Numbers, layout: Layout, scales: FloatArray, n_bytes: int) -> dict[str, npt.NDArray[Any]]:
-    parameters = numbers.take(2)
+def _read_neurons(
+    numbers: _Numbers, layout: Layout, every_scale: FloatArray, used: int, n_bytes: int
+) -> dict[str, npt.NDArray[Any]]:
+    """Read neurons and real weights, of which `used` are not zero, with the scales of both in rows."""
+    scales, parameters = every_scale[0], numbers.take(1 + len(every_scale))
     reader = BitReader(np.frombuffer(numbers.rest(), dtype=np.uint8))
     if max(parameters) > 52:
         raise StorageError("parameters are larger than integers")
@@ -154,8 +174,8 @@ def _read_neurons(numbers: _Numbers, layout: Layout, scales: FloatArray, n_bytes
         raise StorageError(f"{m} neurons are more than {n_bytes} bytes hold")
     check_memory(weights_memory(layout, m, len(scales)), n_bytes)
     q = unfold(reader.read(m, parameters[1]) + 1)
-    if m == 0 or np.abs(q).max() > _LARGEST:
-        raise StorageError("it has no neurons, or weights beyond the largest")
+    if m + used == 0 or np.abs(q).max(initial=0) > _LARGEST:
+        raise StorageError("it has neither neurons nor weights, or some beyond the largest")
     U, V = (np.ones((m, layout.side), dtype=np.int8) for _ in range(2))
     alpha, block, first = np.zeros((m, len(scales))), np.zeros(m, dtype=np.intp), 0
     for (r, c), count in zip(groups, counts.tolist(), strict=True):
@@ -166,7 +186,15 @@ def _read_neurons(numbers: _Numbers, layout: Layout, scales: FloatArray, n_bytes
         U[rows, :side], other = _vectors_of(listed, side, paired=not flat)
         V[rows, :side] = other if other is not None else 1
         alpha[rows, c], block[rows], first = q[rows] * scales[c], r, first + count
-    return {"U": U, "V": V, "alpha": alpha, "block": block}
+    weights = np.zeros((layout.n_weights, len(scales)))
+    if layout.n_weights:
+        integers = unfold(reader.read(used, parameters[2]) + 1)
+        positions = np.cumsum(reader.read(used, _gap_parameter(used, weights.size)) + 1) - 1
+        if np.abs(integers).max(initial=0) > _LARGEST or np.any(positions >= weights.size):
+            raise StorageError("it has weights beyond the largest or the last")
+        weights.ravel()[positions] = integers
+        weights *= every_scale[1]
+    return {"U": U, "V": V, "alpha": alpha, "block": block, "weights": weights}
 
 
 def _groups(layout: Layout, n_outputs: int) -> Iterator[tuple[int, int]]:
@@ -225,6 +253,11 @@ def _parameter(count: int, side: int, flat: bool) -> int:
     return max(0, bits - (count + 1).bit_length() + 1)
 
 
+def _gap_parameter(count: int, size: int) -> int:
+    """Compute the Golomb-Rice parameter for the gaps between `count` of `size` positions."""
+    return max(0, (size // (count + 1)).bit_length() - 1)
+
+
 def _coded(numbers: npt.NDArray[Any]) -> tuple[int, Bits]:
     parameter = parameter_of(numbers)
     return parameter, encode(numbers, parameter)
@@ -254,6 +287,13 @@ class _Numbers:
                 raise StorageError("its numbers are too large")
             if byte < 128:
                 return number
+
+    def block(self) -> tuple[int, str]:
+        """Read the side and the kind of a block."""
+        side, flat = divmod(self.next(), 2)
+        if side == 0 and flat == 0:
+            return self.next(), WEIGHTS
+        return side, KINDS[flat]
 
     def take(self, count: int) -> bytes:
         taken = self._data[self._at : self._at + count]

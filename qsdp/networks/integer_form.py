@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from qsdp._utils.validation import FloatArray, IntArray, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.blocks import Layout, one_block
 from qsdp.networks.quadratic_form import BlockFunction, packed
-from qsdp.networks.weights import FLOAT_BITS
+from qsdp.networks.weights import FLOAT_BITS, weight_bits
 
 __all__ = ["IntegerForm"]
 
@@ -25,13 +26,14 @@ class IntegerForm(BlockFunction):
 
     `BilinearNetwork.to_integer_form` returns such a form. If the neurons of output k have second-layer weights
     :math:`q_j s_k` with integers :math:`q_j`, then :math:`T_{kr} = \sum_j q_j (u_j v_j^T + v_j u_j^T) / 2`, summed over
-    the neurons of block r. The size of the form does not depend on the number of neurons.
+    the neurons of block r. The size of the form does not depend on the number of neurons. Real weights of columns are
+    integers with another scale for each output.
 
     Attributes
     ----------
     matrices : sequence of ndarray
-        The matrices T of each block as int64 arrays of shape (C, N, N), and vectors (C, N) of linear blocks. Columns
-        are one block.
+        The matrices T of each block of neurons as int64 arrays of shape (C, N, N), and vectors (C, N) of linear blocks.
+        Columns are one block.
     scales : ndarray of shape (C,)
         The scales :math:`s_k`.
     blocks : Layout or None
@@ -40,6 +42,10 @@ class IntegerForm(BlockFunction):
         None is bilinear.
     output_shape : tuple of int
         Shape of the value at one sample: () or (C,).
+    weights : ndarray of shape (p, C), optional
+        Integers of the columns of all blocks of real weights; None if there are none.
+    weight_scales : ndarray of shape (C,), optional
+        Their scales.
 
     Examples
     --------
@@ -58,6 +64,8 @@ class IntegerForm(BlockFunction):
     blocks: Layout | None = None
     activation: PolynomialActivation | None = None
     output_shape: tuple[int, ...] = ()
+    weights: IntArray | None = None
+    weight_scales: FloatArray | None = None
 
     @property
     def layout(self) -> Layout:  # type: ignore[override]
@@ -66,33 +74,48 @@ class IntegerForm(BlockFunction):
 
     @cached_property
     def integers(self) -> IntArray:
-        """Upper triangles of the matrices, or the vectors, of all blocks: every entry once, of shape (C, P)."""
-        return read_only(packed(self.matrices))
+        """All integers, of shape (C, P): upper triangles of matrices, every entry once, vectors, and real weights."""
+        return read_only(packed(self._listed(self.matrices, self._weights)))
 
     @cached_property
     def block_forms(self) -> tuple[FloatArray, ...]:
-        """Symmetric matrices of shape (C, N, N) of each block, and vectors (C, N) of linear ones."""
-        return tuple((self.scales * part.T).T for part in self.matrices)
+        """Symmetric matrices of shape (C, N, N) of each block, and vectors (C, N) of linear ones or real weights."""
+        weights = self._weights if self.weight_scales is None else self.weight_scales * self._weights
+        return self._listed([(self.scales * part.T).T for part in self.matrices], weights)
+
+    @property
+    def _weights(self) -> IntArray:
+        return np.zeros((0, self.n_outputs), dtype=np.int64) if self.weights is None else self.weights
+
+    def _listed(self, matrices: Sequence[Any], weights: Any) -> tuple[Any, ...]:
+        return self.layout.listed(matrices, self.layout.split(weights.T))
 
     @property
     def bits(self) -> tuple[int, ...]:
-        """Number of bits of each integer of an output, set by the one of largest magnitude."""
-        return tuple((2 * int(np.abs(one).max())).bit_length() for one in self.integers)
+        """Number of bits of each integer of a matrix of an output, set by the one of largest magnitude."""
+        integers = self.integers[:, self.layout.matrix_entries]
+        return tuple((2 * int(np.abs(each).max(initial=0))).bit_length() for each in integers)
 
     @property
     def n_bits(self) -> int:
-        """Size in bits: for each output, `bits` for every integer, and a real number."""
-        return sum(self.bits) * self.layout.n_entries + FLOAT_BITS * self.n_outputs
+        """Size in bits: for each output, `bits` for every integer of a matrix, and a real number.
+
+        Real weights take their bits besides, see `BilinearNetwork.n_bits`.
+        """
+        entries = self.layout.n_entries - self.layout.n_weights
+        matrices = sum(self.bits) * entries + FLOAT_BITS * self.n_outputs
+        factored = None if self.weight_scales is None else (self._weights, self.weight_scales)
+        return matrices + weight_bits(self._weights.astype(np.float64), factored)
 
     def __repr__(self) -> str:
-        what = f"n_inputs={self.n_inputs}" if self.blocks is None else f"n_blocks={self.layout.n_blocks}"
+        what = f"n_inputs={self.n_inputs}" if self.blocks is None else f"n_blocks={len(self.layout.kinds)}"
         return f"IntegerForm({what}{outputs_text(self.output_shape)}, n_bits={self.n_bits})"
 
     def _summary(self) -> Summary:
         rows: Rows = [("inputs", str(self.n_inputs))]
         if self.blocks is not None:
-            sides = first_few([str(size) for size in self.layout.sizes])
-            rows = [("blocks", f"{self.layout.n_blocks} of sides {sides}")]
+            sides = first_few([str(size) for size in self.layout.all_sizes])
+            rows = [("blocks", f"{len(self.layout.kinds)} of sides {sides}")]
         rows += [
             ("outputs", str(self.n_outputs)),
             ("bits of an entry", first_few([str(bits) for bits in self.bits])),

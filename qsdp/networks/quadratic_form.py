@@ -111,7 +111,7 @@ class NeuronFunction(QuadraticFunction):
     @property
     def output_weights(self) -> FloatArray:
         """Second-layer weights of shape (m, C), also for a scalar network."""
-        return self.alpha.reshape(len(self.alpha), -1)
+        return self.alpha.reshape(len(self.alpha), self.n_outputs)
 
     @property
     def n_neurons(self) -> int:
@@ -131,7 +131,7 @@ class NeuronFunction(QuadraticFunction):
 class BlockFunction(QuadraticFunction):
     r"""Function :math:`f(x) = \sum_r \langle \mathcal{X}_r, S_r \rangle` of samples in blocks, or of columns.
 
-    Columns are one block, the lift of a sample.
+    Columns are one block, the lift of a sample. In a block of real weights, S is the vector of these.
     """
 
     layout: Layout
@@ -140,7 +140,7 @@ class BlockFunction(QuadraticFunction):
     @cached_property
     @abstractmethod
     def block_forms(self) -> tuple[FloatArray, ...]:
-        """Symmetric matrices S of shape (C, N, N) of each block, and vectors (C, N) of linear ones."""
+        """Symmetric matrices S of shape (C, N, N) of each block, and vectors (C, N) of linear ones or real weights."""
 
     @property
     def lifted(self) -> bool:

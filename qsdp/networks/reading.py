@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp._utils.atomic_files import check_path
 from qsdp._utils.stored import Checks, checked, is_activation, is_count, is_list, is_text
 from qsdp.activations import get_activation
-from qsdp.blocks import check_layout, one_block
+from qsdp.blocks import WEIGHTS, check_layout, one_block
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.bilinear import KIND, BilinearNetwork, stored_weights
 from qsdp.networks.coding import BitReader
@@ -20,13 +20,13 @@ from qsdp.networks.compact import MAGIC, pack_neurons, read_compact, weights_mem
 from qsdp.networks.polynomial import KIND as POLYNOMIAL_KIND
 from qsdp.networks.polynomial import polynomial_from_archive
 from qsdp.networks.storage import check_memory, read_archive
-from qsdp.networks.weights import bits_of, unpack_alpha
+from qsdp.networks.weights import bits_of, unpack_alpha, unpack_weights
 from qsdp.training_data import check_levels
 
 __all__ = ["NETWORK_KINDS", "load_network", "network_from_archive"]
 
 _HEADER: Checks = {
-    "n_neurons": is_count,
+    "n_neurons": lambda value: is_count(value) or (type(value) is int and value == 0),
     "n_inputs": lambda value: value is None or is_count(value),
     "sizes": lambda value: value is None or (is_list(value) and all(map(is_count, value))),
     "kinds": lambda value: value is None or (is_list(value) and all(map(is_text, value))),
@@ -66,15 +66,22 @@ def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[A
     if (sizes is None) == (fields["n_inputs"] is None) or (sizes is None) != (fields["kinds"] is None):
         raise StorageError("its header must have either the number of inputs or the sizes and kinds of blocks")
     lifted = activation is not None and activation.lifted
+    C, n_bytes = fields["n_outputs"] or 1, sum(array.nbytes for array in arrays.values())
+    columns = [size for size, kind in zip(sizes or (), fields["kinds"] or (), strict=False) if kind == WEIGHTS]
+    # Each has a price and a weight for every output.
+    check_memory(8 * sum(columns) * (C + 1), n_bytes)
     layout = one_block(fields["n_inputs"] + lifted) if sizes is None else check_layout(sizes, fields["kinds"])
-    m, C, packed, single = fields["n_neurons"], fields["n_outputs"] or 1, arrays["neurons"], "single" in arrays
+    m, packed, single = fields["n_neurons"], arrays["neurons"], "single" in arrays
+    shape = () if fields["n_outputs"] is None else (C,)
     if packed.dtype != np.uint8 or packed.shape != (packed.size,):
         raise StorageError("neurons must be bytes")
     if m > 8 * packed.size:
         raise StorageError(f"{m} neurons are more than {packed.size} bytes hold")
-    check_memory(weights_memory(layout, m, C), sum(array.nbytes for array in arrays.values()))
-    alpha = unpack_alpha(arrays, m, {"neurons"})
-    if alpha.shape[1:] != (() if single or fields["n_outputs"] is None else (C,)):
+    check_memory(weights_memory(layout, m, C), n_bytes)
+    arrays = dict(arrays)
+    real = unpack_weights(arrays, (layout.n_weights, *shape))
+    alpha = unpack_alpha(arrays, m, {"neurons"}) if m or len(arrays) > 1 else np.zeros((0, *shape))
+    if alpha.shape[1:] != (() if single else shape) or (m == 0 and len(arrays) > 1):
         raise StorageError(f"alpha of shape {alpha.shape} does not belong to {m} neurons and {C} outputs")
     reader = BitReader(packed)
     block = reader.integers(m, bits_of(layout.n_blocks), np.intp)
@@ -92,7 +99,9 @@ def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[A
         full = np.zeros((m, C))
         full[np.arange(m), owners] = alpha
         alpha = full
-    network = BilinearNetwork(U, V, alpha, block, sizes, fields["kinds"], levels=levels, activation=activation)
+    network = BilinearNetwork(
+        U, V, alpha, block, sizes, fields["kinds"], levels=levels, activation=activation, weights=real
+    )
     if network._single != single:
         raise StorageError("its neurons are not stored in canonical form")
     return network
@@ -101,8 +110,8 @@ def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[A
 def _from_contents(contents: bytes) -> BilinearNetwork:
     """Build the network of a compact file; raise `StorageError` for any mismatch."""
     layout, shape, arrays = read_compact(contents)
-    alpha = arrays["alpha"] if shape else arrays["alpha"][:, 0]
-    network = BilinearNetwork.on_blocks(layout, arrays["U"], arrays["V"], alpha, arrays["block"])
+    alpha, weights = (array if shape else array[:, 0] for array in (arrays["alpha"], arrays["weights"]))
+    network = BilinearNetwork.on_blocks(layout, arrays["U"], arrays["V"], alpha, arrays["block"], weights)
     if pack_neurons(network) != contents:
         raise StorageError("its numbers are not coded in canonical form")
     return network

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.parallel import chunks
-from qsdp._utils.validation import FloatArray, check_matrix, check_targets, read_only, read_only_copy
+from qsdp._utils.validation import (
+    FloatArray,
+    IntArray,
+    check_matrix,
+    check_numbers,
+    check_targets,
+    read_only,
+    read_only_copy,
+)
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.storage import check_memory, fits_memory
 
@@ -21,8 +30,11 @@ __all__ = [
     "count_floats",
     "owners_of",
     "pack_alpha",
+    "pack_weights",
     "shared_columns",
     "unpack_alpha",
+    "unpack_weights",
+    "weight_bits",
 ]
 
 #: Bits of a real number or a count in every size that is reported; files store numbers in double precision.
@@ -68,9 +80,11 @@ def _level_names(M: int) -> str:
 
 def check_alpha(alpha: Any, n_neurons: int) -> FloatArray:
     """Check that second-layer weights (m,) or (m, C) are finite; return them as a read-only array."""
-    array = check_targets("alpha", alpha, length=None)
+    array = check_targets("alpha", alpha, length=None) if n_neurons else check_numbers("alpha", alpha, "(0,) or (0, C)")
     if array.shape[0] != n_neurons:
         raise InvalidInputError(f"alpha must have {n_neurons} entries, one per neuron; got {array.shape[0]}")
+    if array.ndim not in {1, 2} or (array.ndim == 2 and array.shape[1] == 0):
+        raise InvalidInputError(f"alpha must have shape (0,) or (0, C) without neurons; got {array.shape}")
     return read_only_copy(array)
 
 
@@ -147,3 +161,52 @@ def unpack_alpha(arrays: dict[str, npt.NDArray[Any]], m: int, others: set[str]) 
     full = np.zeros((m, len(shared)))
     full[np.arange(m), np.repeat(np.arange(len(shared)), sizes)] = np.repeat(shared, sizes)
     return full
+
+
+def weight_bits(weights: FloatArray, factored: tuple[IntArray, FloatArray] | None) -> int:
+    """Return the size in bits of real weights (p, C), which may be integers times scales, see `BilinearNetwork`."""
+    sizes = [_fewest_bits(weights, FLOAT_BITS)]
+    if factored is not None and weights.size:
+        integers, scales = factored
+        sizes.append(_fewest_bits(weights, (2 * int(np.abs(integers).max())).bit_length()) + FLOAT_BITS * len(scales))
+    return min(sizes)
+
+
+def _fewest_bits(weights: FloatArray, width: int) -> int:
+    """Return the bits of weights of the same width, or of a bit for each weight and those that are not zero."""
+    return min(width * weights.size, weights.size + width * int(np.count_nonzero(weights)))
+
+
+def pack_weights(weights: FloatArray) -> dict[str, npt.NDArray[Any]]:
+    """Encode real weights (p,) or (p, C) as arrays of a file: all, or the nonzero ones and a mask if that is less."""
+    if not weights.size:
+        return {}
+    if _fewest_bits(weights, FLOAT_BITS) == FLOAT_BITS * weights.size:
+        return {"weights": weights}
+    used = weights.ravel() != 0.0
+    return {"weights": weights.ravel()[used], "used_weights": np.packbits(used)}
+
+
+def unpack_weights(arrays: dict[str, npt.NDArray[Any]], shape: tuple[int, ...]) -> FloatArray:
+    """Invert `pack_weights`, removing its arrays from those of a file."""
+    empty = np.zeros(0)
+    size, values, mask = math.prod(shape), arrays.pop("weights", empty), arrays.pop("used_weights", None)
+    if values.dtype != np.float64:
+        raise StorageError("weights must be floats")
+    if mask is None:
+        if values.size != size or (size and values.shape != shape):
+            raise StorageError(f"weights must have the shape {shape}; the file has {values.shape}")
+        weights = values.reshape(shape)
+    else:
+        if mask.dtype != np.uint8 or mask.shape != (-(-size // 8),):
+            raise StorageError("the mask of the weights does not fit their number")
+        used = np.unpackbits(mask)
+        if np.any(used[size:]) or values.shape != (int(used.sum()),):
+            raise StorageError("the weights do not fit their mask")
+        full = np.zeros(size)
+        full[used[:size] == 1] = values
+        weights = full.reshape(shape)
+    stored = pack_weights(weights)
+    if ("used_weights" in stored) != (mask is not None) or (mask is not None and not np.all(values)):
+        raise StorageError("weights are not stored in canonical form")
+    return weights

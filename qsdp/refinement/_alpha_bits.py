@@ -55,7 +55,7 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
             integers[rows, c], scales[c] = _nearest(alpha[rows, c], H[np.ix_(mine, mine)], largest)
 
     def rounded() -> Any:
-        return network.with_weights(
+        return network.with_neurons(
             network.U, network.V, problem.squeezed(integers * scales), np.arange(network.n_neurons)
         )
 
@@ -73,7 +73,7 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
         # A network has at least one neuron.
         used = np.array([0])
     weights = problem.squeezed(best.output_weights[used])
-    return network.with_weights(network.U[used], network.V[used], weights, used)
+    return network.with_neurons(network.U[used], network.V[used], weights, used)
 
 
 def _is_smooth(problem: TrainingProblem) -> bool:

@@ -142,7 +142,7 @@ class CoordinateDescent(ABC):
 
     def network(self) -> Any:
         """Build a network from the current weights."""
-        return self.origin.with_weights(self.U, self.V, self.problem.squeezed(self.alpha / self.unit))
+        return self.origin.with_neurons(self.U, self.V, self.problem.squeezed(self.alpha / self.unit))
 
     def refresh(self) -> None:
         """Recompute predictions and loss from the weights, so that rounding errors of updates do not accumulate."""
@@ -151,7 +151,7 @@ class CoordinateDescent(ABC):
 
     def predictions(self, alpha: FloatArray) -> FloatArray:
         """Compute the predictions of shape (n, C) for another second layer."""
-        return self.data.predictions(self.origin.with_weights(self.U, self.V, alpha))
+        return self.data.predictions(self.origin.with_neurons(self.U, self.V, alpha))
 
     @property
     def objective(self) -> float:

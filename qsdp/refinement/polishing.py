@@ -277,7 +277,7 @@ class Run:
         owners = owners_of(network.alpha)
         if not isinstance(data, BlockSamples) and _comparable(network, problem):
             order = _in_turn(owners)
-            turned = network.with_weights(network.U[order], network.V[order], network.alpha[order], order)
+            turned = network.with_neurons(network.U[order], network.V[order], network.alpha[order], order)
             self.rows, self.parts = [order], [descent_of(problem, turned, data)]
         else:
             self.rows = [np.flatnonzero(owners == k) for k in range(problem.n_outputs)]
@@ -320,7 +320,7 @@ class Run:
             # A part may be one of several outputs.
             whole = network.n_outputs == origin.n_outputs
             alpha[rows] = network.output_weights if whole else np.where(alpha[rows] != 0.0, network.output_weights, 0.0)
-        return origin.with_weights(U, V, alpha.reshape(origin.alpha.shape))
+        return origin.with_neurons(U, V, alpha.reshape(origin.alpha.shape))
 
 
 def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.Generator) -> Iterator[bool]:
@@ -380,7 +380,7 @@ def _in_turn(owners: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
 
 def part_of(network: Any, rows: Any, k: int) -> Any:
     """Extract the scalar network of output k from the neurons `rows`."""
-    return network.with_weights(network.U[rows], network.V[rows], network.alpha[rows, k], rows)
+    return network.with_neurons(network.U[rows], network.V[rows], network.alpha[rows, k], rows)
 
 
 def perturbed(network: Any, problem: TrainingProblem, rng: np.random.Generator) -> Any:
@@ -396,7 +396,7 @@ def perturbed(network: Any, problem: TrainingProblem, rng: np.random.Generator) 
         if not np.any(moved):
             moved.flat[rng.integers(moved.size)] = True
         sides.append((weights + np.where(moved, steps, 0)).astype(np.int8))
-    return network.with_weights(sides[0], sides[1], network.alpha)
+    return network.with_neurons(sides[0], sides[1], network.alpha)
 
 
 def is_small(problem: TrainingProblem) -> bool:

@@ -286,7 +286,7 @@ def _shared(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar
         bar.count(done, len(served))
         # The quadratic form of the group costs the same for any number of neurons.
         ones = np.ones(int(groups[k].sum()))
-        group = network.with_weights(U[groups[k]], V[groups[k]], ones, order[groups[k]])
+        group = network.with_neurons(U[groups[k]], V[groups[k]], ones, order[groups[k]])
         columns[:, [k]] = problem.output(k).outputs(group)
     prices = np.ones(len(order)) if problem.blocks is None else problem.blocks.prices[network.block[order]]
     sizes = np.array([float(prices[group].sum()) for group in groups])
@@ -296,7 +296,7 @@ def _shared(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar
             magnitudes[mine] = _scales(part, columns[:, mine], sizes[mine], mine, tol)
     full = np.zeros((len(owners), problem.n_outputs))
     full[np.arange(len(owners)), owners] = magnitudes[owners]
-    return network.with_weights(U, V, problem.squeezed(full), order)
+    return network.with_neurons(U, V, problem.squeezed(full), order)
 
 
 def _owners(alpha: FloatArray) -> npt.NDArray[np.intp]:

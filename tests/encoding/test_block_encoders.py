@@ -172,7 +172,7 @@ def test_predictions_by_neurons_and_moments_are_those_of_the_blocks(m: int) -> N
             network = qsdp.BilinearNetwork.on_blocks(blocks.layout, U, V, alpha, number)
             expected = network.predict(blocks)
             assert np.abs(encoder.predict(network, X) - expected).max() <= 1e-12 * np.abs(expected).max()
-            whole = network.with_weights(network.U, network.V, np.rint(3.0 * alpha) + (alpha == alpha.flat[0]))
+            whole = network.with_neurons(network.U, network.V, np.rint(3.0 * alpha) + (alpha == alpha.flat[0]))
             form, expected = whole.to_integer_form(), whole.predict(blocks)
             assert np.abs(encoder.predict(form, X) - expected).max() <= 1e-12 * np.abs(expected).max()
     with pytest.raises(InvalidInputError, match="blocks of the encoder"):

@@ -137,7 +137,7 @@ def test_tabulated_sums(shape, arguments, per_block, bits, compiler, tmp_path):
     rng = np.random.default_rng(per_block)
     encoder = fitted(shape, arguments)
     one = network(rng, encoder, m=per_block * encoder.layout_.n_blocks, kind="floats")
-    one = one.with_weights(one.U, one.V, np.sign(one.output_weights))
+    one = one.with_neurons(one.U, one.V, np.sign(one.output_weights))
     code = to_c(one, encoder=encoder, layout="neurons")
     assert (f"combinations of {bits} signs" if bits else "left[i] = bit") in code.source
     for entries in re.findall(r"(int\d+)_t table\[(\d+)\]", code.source):
@@ -234,7 +234,7 @@ def test_regressors_and_rounded_networks(digits):
 def test_networks_of_zeros(C, layout):
     encoder = fitted((6, 6), {"size": 2, "regions": 2})
     one = network(np.random.default_rng(0), encoder, C)
-    code = to_c(one.with_weights(one.U, one.V, 0.0 * one.alpha), encoder=encoder, layout=layout)
+    code = to_c(one.with_neurons(one.U, one.V, 0.0 * one.alpha), encoder=encoder, layout=layout)
     assert not np.any(code.compile().scores(images(np.random.default_rng(1), (6, 6), 20)))
     assert not np.any(code.error)
 

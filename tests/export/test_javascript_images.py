@@ -44,7 +44,7 @@ def test_networks_of_every_geometry(geometry, tmp_path):
 def test_networks_of_zeros(tmp_path):
     encoder = fitted(*GEOMETRIES["colours"])
     X, one = images(np.random.default_rng(0), (6, 6, 3), 5), network(np.random.default_rng(1), encoder, 3)
-    zero = one.with_weights(one.U, one.V, 0.0 * one.alpha)
+    zero = one.with_neurons(one.U, one.V, 0.0 * one.alpha)
     found = call(to_js(zero, encoder=encoder), [["predict", image] for image in X.tolist()], tmp_path)
     assert not np.any(found)
 

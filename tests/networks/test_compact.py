@@ -29,7 +29,7 @@ def network_of(seed: int) -> qsdp.BilinearNetwork:
     integers[0, 0] = 5
     scales = np.float32(rng.uniform(1e-9, 1e3, integers.shape[1])).astype(float)
     alpha = (integers * scales).reshape(network.alpha.shape)
-    return network.with_weights(network.U, network.V, alpha)
+    return network.with_neurons(network.U, network.V, alpha)
 
 
 def samples(layout: Layout) -> qsdp.Blocks:
@@ -63,7 +63,7 @@ def test_a_file_does_not_depend_on_the_order_and_redundant_signs_of_neurons(seed
     U, V = np.where(swapped, network.V, network.U) * first, np.where(swapped, network.U, network.V) * second
     sign = (first * np.where(quadratic[:, None], second, 1))[:, 0]
     alpha = (network.output_weights * sign[:, None]).reshape(network.alpha.shape)
-    network.with_weights(U[order], V[order], alpha[order], order).save(tmp_path / "other")
+    network.with_neurons(U[order], V[order], alpha[order], order).save(tmp_path / "other")
     assert (tmp_path / "n").read_bytes() == (tmp_path / "other").read_bytes()
 
 
@@ -81,7 +81,7 @@ def test_integer_forms_are_the_same_function(seed: int) -> None:
 
 def test_other_second_layers_have_no_integer_form_and_are_stored_unchanged(tmp_path: Path) -> None:
     network = network_of(0)
-    network = network.with_weights(network.U, network.V, network.alpha + 0.1)
+    network = network.with_neurons(network.U, network.V, network.alpha + 0.1)
     with pytest.raises(InvalidInputError, match="alpha_bits=8"):
         network.to_integer_form()
     network.save(tmp_path / "n")
@@ -96,7 +96,7 @@ def test_neurons_take_few_bits_more_than_their_entropy(tmp_path: Path) -> None:
     layout = Layout((10,) * 16, (False,) * 16, (1.0,) * 16)
     network = random_network(rng, layout, 600, 10, single=True)
     alpha = np.where(network.output_weights != 0.0, rng.choice([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0], (600, 1)), 0.0)
-    network.with_weights(network.U, network.V, alpha).save(tmp_path / "n")
+    network.with_neurons(network.U, network.V, alpha).save(tmp_path / "n")
     size = 8 * (tmp_path / "n").stat().st_size
     pairs = 2**9 * (2**9 + 1) / 2
     entropy = 600 * (np.log2(pairs) - np.log2(600 / 160) + np.log2(np.e) + np.log2(6))

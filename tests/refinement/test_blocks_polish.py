@@ -186,7 +186,7 @@ def test_dead_neurons_come_to_life(linear: bool) -> None:
     )
     problem = qsdp.TrainingProblem(blocks, planted.predict(blocks), beta=0.01)
     start = random_network(problem, 20, 0, free=True)
-    dead = start.with_weights(start.U, start.V, np.zeros(20))
+    dead = start.with_neurons(start.U, start.V, np.zeros(20))
     polished = check_polished(dead, problem)
     assert problem.objective(polished) < 0.1 * problem.objective(dead)
     assert np.any(polished.alpha[polished.block == 0])
@@ -262,7 +262,7 @@ def test_huge_and_tiny_data(scale: float) -> None:
     scaled = qsdp.TrainingProblem(
         qsdp.Blocks(data.rows * scale, data.sizes, data.kinds, data.omega), problem.y, beta=problem.beta * scale
     )
-    start = network.with_weights(network.U, network.V, network.alpha / scale)
+    start = network.with_neurons(network.U, network.V, network.alpha / scale)
     assert scaled.objective(polish(start, scaled)) == pytest.approx(expected, rel=1e-9)
 
 
@@ -312,10 +312,10 @@ def test_shared_weights_are_sorted_by_output() -> None:
     network = random_network(random_problem(8, n_outputs=2), 6, 0)
     assert network.shared_alpha
     alpha = network.output_weights.copy()
-    assert not network.with_weights(network.U, network.V, alpha[::-1]).shared_alpha
+    assert not network.with_neurons(network.U, network.V, alpha[::-1]).shared_alpha
     alpha[0] *= -1.0
-    assert not network.with_weights(network.U, network.V, alpha).shared_alpha
-    part = network.with_weights(network.U[3:], network.V[3:], alpha[3:, 1], slice(3, None))
+    assert not network.with_neurons(network.U, network.V, alpha).shared_alpha
+    part = network.with_neurons(network.U[3:], network.V[3:], alpha[3:, 1], slice(3, None))
     assert part.shared_alpha
     assert np.array_equal(part.block, network.block[3:])
 

@@ -42,5 +42,5 @@ def test_free_weights_are_no_worse_than_shared_ones_and_these_than_the_sampled_o
     for step in (-0.01 * size, 0.01 * size):
         for k in range(problem.n_outputs):
             weights = shared.output_weights + step * served * (np.arange(problem.n_outputs) == k)
-            moved = shared.with_weights(shared.U, shared.V, weights)
+            moved = shared.with_neurons(shared.U, shared.V, weights)
             assert problem.objective(moved) > problem.objective(shared)

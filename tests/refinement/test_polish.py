@@ -225,7 +225,7 @@ def test_outputs_of_a_squared_loss_share_products_of_samples():
     # An output that is tiny beside the others, or has no weight, would never move among them.
     tiny = qsdp.TrainingProblem(problem.X, problem.y * [1.0, 1.0, 1e-3], beta=1e-4)
     assert len(Run(network, np.random.default_rng(0), Samples(tiny)).parts) == 3
-    without = network.with_weights(network.U, network.V, network.alpha * [1.0, 0.0, 1.0])
+    without = network.with_neurons(network.U, network.V, network.alpha * [1.0, 0.0, 1.0])
     assert len(Run(without, np.random.default_rng(0), data).parts) == 3
 
 
@@ -236,7 +236,7 @@ def test_each_output_gets_its_best_magnitude(loss):
     descent = descent_of(problem, network, Samples(problem))
     rescale(descent)
     scales = np.sum(descent.alpha * network.alpha, axis=0) / np.sum(network.alpha**2, axis=0) / descent.unit
-    rescaled = network.with_weights(network.U, network.V, network.alpha * scales)
+    rescaled = network.with_neurons(network.U, network.V, network.alpha * scales)
     np.testing.assert_allclose(descent.alpha, rescaled.alpha * descent.unit, rtol=1e-12)
     np.testing.assert_allclose(descent.f, problem.outputs(rescaled), rtol=1e-9, atol=1e-9)
     objective = problem.objective(rescaled)
@@ -246,7 +246,7 @@ def test_each_output_gets_its_best_magnitude(loss):
     for k in range(3) if not problem.loss.coupled else [2]:
         for factor in (0.999, 1.001):
             changed = np.where(np.arange(3) == k, factor * scales, scales)
-            other = network.with_weights(network.U, network.V, network.alpha * changed)
+            other = network.with_neurons(network.U, network.V, network.alpha * changed)
             assert problem.objective(other) >= (1.0 - 1e-12) * objective
 
 
@@ -714,7 +714,7 @@ def test_no_pair_of_moves_helps_by_moments(seed, n_neurons, levels, free):
         moved = polished.U.astype(float)
         moved.flat[[first, second]] += steps.flat[[first, second]]
         if first == second or np.count_nonzero(np.isclose(gradient, 0.0)) == 0:
-            other = polished.with_weights(moved.astype(np.int8), polished.V, polished.alpha)
+            other = polished.with_neurons(moved.astype(np.int8), polished.V, polished.alpha)
             assert problem.objective(other) >= value - 1e-9 * scale_of(problem)
 
 

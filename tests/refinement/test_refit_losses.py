@@ -38,13 +38,13 @@ def test_another_loss_is_the_refit_to_its_problem(loss: str, blocks: bool) -> No
     targets = {"cross_entropy": classes, "logistic": 2.0 * np.eye(3)[classes] - 1.0, "huber": problem.y}[loss]
     other = qsdp.TrainingProblem(problem.X, targets, beta=1.0, loss=loss)
     # No neuron is used from the largest of their pricing values on, which is that of a network at that beta.
-    values = network.with_weights(network.U, network.V, np.ones(network.n_neurons))
+    values = network.with_neurons(network.U, network.V, np.ones(network.n_neurons))
     scales = []
     for one in (problem, other):
         nu = -one.data_fit.gradient(np.zeros_like(one.targets))
         columns = np.stack(
             [
-                values.with_weights(values.U[[j]], values.V[[j]], np.ones(1), [j]).predict(one.X)
+                values.with_neurons(values.U[[j]], values.V[[j]], np.ones(1), [j]).predict(one.X)
                 for j in range(network.n_neurons)
             ],
             axis=1,
@@ -96,7 +96,7 @@ def test_integers_are_the_best_by_enumeration_up_to_single_moves() -> None:
 
         def objective(q: Any, network: Any = network, problem: Any = problem, scale: float = scale) -> float:
             weights = np.array(q) * scale
-            return problem.objective(network.with_weights(network.U, network.V, weights, range(len(weights))))
+            return problem.objective(network.with_neurons(network.U, network.V, weights, range(len(weights))))
 
         choices = list(itertools.product([-1, 0, 1], repeat=m))
         values = np.array([objective(q) for q in choices])
@@ -136,7 +136,7 @@ def test_rounding_lowers_the_objective_below_that_of_rounded_weights(loss: str, 
     for share in np.linspace(0.3, 1.0, 36):
         scales = np.abs(alpha).max(axis=0) / 3 * share
         weights = np.clip(np.rint(alpha / scales), -3, 3) * scales
-        plain.append(problem.objective(refitted.with_weights(refitted.U, refitted.V, weights, range(len(weights)))))
+        plain.append(problem.objective(refitted.with_neurons(refitted.U, refitted.V, weights, range(len(weights)))))
     assert problem.objective(rounded) <= (1.04 if loss == "hinge" else 1.0) * min(plain)
 
 
