@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, LARGEST_INTEGER
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import Summarized, Summary, first_few, format_number
 from qsdp._utils.validation import (
@@ -224,6 +224,17 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
     def n_samples(self) -> int:
         """Number of samples ``n``."""
         return self.weight_map.n_samples
+
+    @property
+    def row_counts(self) -> FloatArray:
+        """Number of rows (n,) that each sample stands for: its entry of `repetitions`, or its weight if there are none.
+
+        If not all of these numbers are integers, every sample is one row.
+        """
+        counts = self.sample_weight if self.repetitions is None else self.repetitions
+        if counts is None or not np.all(counts == np.rint(counts)) or counts.sum() >= LARGEST_INTEGER:
+            return np.ones(self.n_samples)
+        return counts
 
     @property
     def n_features(self) -> int:

@@ -11,10 +11,10 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.tuning import FIRST_TRY, ROUGH
 from qsdp._utils.validation import FloatArray
+from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.choosing.regression import LEAST_ROWS, LeftOut, RidgeFit, left_out_fit
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.distinct_rows import DistinctRows
 from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.solution import Relaxation
 
@@ -101,7 +101,7 @@ def choose_beta(problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaCh
         largest = useful_beta_max(problem)
     if largest == 0.0:
         return BetaChoice(1.0)
-    rows = DistinctRows.of(problem.X)
+    rows = DistinctRows.from_rows(problem.X)
     if rows.count < LEAST_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
     fit = fit or left_out_fit(problem, rows)

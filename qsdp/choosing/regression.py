@@ -13,12 +13,12 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import INNER, NEGLIGIBLE, ROUGH
 from qsdp._utils.validation import FloatArray
+from qsdp.choosing.distinct_rows import Cells, DistinctRows
 from qsdp.data_map import COLUMNS, DataMap
 from qsdp.encoding.binning import without_outliers
 from qsdp.lifting import power_of_two
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.distinct_rows import Cells, DistinctRows
 
 __all__ = ["Functions", "LeftOut", "RidgeFit", "left_out_fit", "normalised"]
 
@@ -260,7 +260,7 @@ class LeftOut:
         sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
         targets = regression_targets(problem.targets, problem.loss, problem.sample_weight)
         weights, means = _means(targets, sample_weight, rows.group)
-        cells = Cells.of(problem, rows)
+        cells = Cells.from_problem(problem, rows)
         place = np.full(rows.count, -1)
         place[kept[:MOST_ROWS]] = np.arange(min(len(kept), MOST_ROWS))
         used = place[cells.group] >= 0

@@ -18,7 +18,6 @@ from qsdp.estimators.held_out import held_out_predictions
 from qsdp.estimators.targets import TargetScaling
 from qsdp.options import REFINEMENT_TIME
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.distinct_rows import numbers_of_rows
 
 __all__ = ["Calibration"]
 
@@ -88,7 +87,7 @@ class Calibration:
         truth = np.concatenate([self.scaling.targets(held_out.y) for held_out, _ in parts])
         weights = np.concatenate([held_out.data_fit.weighted(np.ones(held_out.n_samples)) for held_out, _ in parts])
         # Platt's targets depend on the numbers of rows, and weights may have any unit.
-        weights *= float(numbers_of_rows(self.problem).sum()) / self.problem.data_fit.total_weight
+        weights *= float(self.problem.row_counts.sum()) / self.problem.data_fit.total_weight
         # The rest is coded as -1, or as 0 in one-hot rows.
         is_class = truth > 0.5
         if self.one_each:

@@ -16,6 +16,7 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import SECOND, SMALL
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
+from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.choosing.regression import (
     LEAST_ROWS,
     MOST_FUNCTIONS,
@@ -41,7 +42,6 @@ from qsdp.estimators.thresholds import (
     with_thresholds,
 )
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.distinct_rows import DistinctRows
 from qsdp.training_data import quadratic_map
 
 __all__ = ["choose_encoder"]
@@ -103,7 +103,7 @@ def choose_encoder(
     encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
     table, standard = encoder._table(X, warned=True), encoder.encoding_
     columns = standard.encode(table)
-    rows = DistinctRows.of(columns)
+    rows = DistinctRows.from_rows(columns)
 
     def candidate(encoding: Encoding, columns: FloatArray, n_thresholds: int = 0) -> Candidate:
         scaled, inputs = scaled_to_rows(encoding, columns, weights)

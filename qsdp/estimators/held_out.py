@@ -9,8 +9,8 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.tuning import ROUGH
 from qsdp._utils.validation import FloatArray
+from qsdp.choosing.distinct_rows import Cells, DistinctRows
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.distinct_rows import Cells, DistinctRows
 from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solve import solve_with
 
@@ -49,11 +49,11 @@ def _predicted(training: TrainingProblem, held_out: TrainingProblem) -> FloatArr
 
 def _folds(problem: TrainingProblem) -> list[tuple[TrainingProblem, TrainingProblem, float]]:
     """Return training set, held-out samples and share of the weight that trains; none if distinct samples are few."""
-    rows = DistinctRows.of(problem.X)
+    rows = DistinctRows.from_rows(problem.X)
     n = rows.count
     if n < 2 * _FOLDS:
         return []
-    cells = Cells.of(problem, rows)
+    cells = Cells.from_problem(problem, rows)
     rank = np.random.default_rng(0).permutation(n)[cells.group]
     used = rank < _MOST_SAMPLES
     order = np.argsort(rank, kind="stable")

@@ -12,13 +12,13 @@ from sklearn.tree import DecisionTreeRegressor
 
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
+from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.choosing.regression import MOST_ROWS, MOST_TRAINED, LeftOut
 from qsdp.encoding import Encoding
 from qsdp.encoding.binning import Distribution
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import MOST_BITS, thresholds_of
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.distinct_rows import DistinctRows
 
 __all__ = [
     "FEWEST",

@@ -15,7 +15,6 @@ from qsdp.refinement._descent import CoordinateDescent
 from qsdp.refinement._moment_descent import MomentDescent, Moments
 from qsdp.refinement._sample_descent import SampleDescent
 from qsdp.refinement._samples import Samples
-from qsdp.relaxation.distinct_rows import numbers_of_rows
 from qsdp.sampling import check_memory_of_neurons
 
 __all__ = ["AnyData", "check_memory_of_polish", "descent_data", "descent_of", "suits_statistics"]
@@ -78,7 +77,7 @@ def _on_moments(problem: TrainingProblem, n_neurons: int) -> bool:
 def _favours_moments(problem: TrainingProblem, n_neurons: int) -> bool:
     """Whether moments take less time than samples, together with computing and factoring the Gram matrix."""
     # A row of weight two is the same as two equal rows; weights that are no numbers of rows may have any unit.
-    n, N = float(numbers_of_rows(problem).sum()), problem.size
+    n, N = float(problem.row_counts.sum()), problem.size
     p = N * (N + 1) // 2
     gram = n * p**2 + p**3 / 3.0
     time = _LARGE if problem.X.size > WORK_FLOATS else 1.0

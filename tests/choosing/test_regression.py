@@ -13,9 +13,9 @@ from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.choosing import regression
 from qsdp.choosing.beta import choose_beta
+from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.choosing.regression import _SCALES, _STRENGTHS, Functions, LeftOut, left_out_fit, regression_targets
 from qsdp.losses import get_loss
-from qsdp.relaxation.distinct_rows import DistinctRows
 
 
 def errors_of(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
@@ -75,7 +75,7 @@ def test_errors_are_those_of_regressions_without_the_row(activation: str | None,
     y = rng.normal(size=(17, n_outputs)) + X[:, :1] ** 2
     weights = rng.uniform(0.5, 2.0, size=17)
     problem = TrainingProblem(X, y.squeeze(), beta=1.0, activation=activation, sample_weight=weights)
-    rows = DistinctRows.of(X)
+    rows = DistinctRows.from_rows(X)
     assert rows.count == 14
     np.testing.assert_allclose(np.sort(errors_of(problem, rows)), brute_force(problem, rows), rtol=1e-6)
 
@@ -87,7 +87,7 @@ def test_weights_are_repetitions_and_the_order_is_none(seed: int) -> None:
     weighted = TrainingProblem(X, y, beta=1.0, sample_weight=counts.astype(float))
     order = rng.permutation(counts.sum())
     repeated = TrainingProblem(np.repeat(X, counts, axis=0)[order], np.repeat(y, counts)[order], beta=1.0)
-    one, other = (errors_of(problem, DistinctRows.of(problem.X)) for problem in (weighted, repeated))
+    one, other = (errors_of(problem, DistinctRows.from_rows(problem.X)) for problem in (weighted, repeated))
     np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
 
 
@@ -98,7 +98,7 @@ def test_outliers_are_moved_for_losses_that_bear_them() -> None:
     y[:4] = 1e4
     # They are moved to 4.4 times the distance of the quartiles, -1 and 1, beyond these.
     moved = TrainingProblem(x, np.clip(y, -9.8, 9.8), beta=1.0)
-    rows = DistinctRows.of(x)
+    rows = DistinctRows.from_rows(x)
     for loss in ("absolute", "huber"):
         problem = TrainingProblem(x, y, beta=1.0, loss=loss)
         np.testing.assert_array_equal(errors_of(problem, rows), errors_of(moved, rows))
@@ -143,7 +143,7 @@ def test_rows_that_are_not_left_out_train_too(monkeypatch: pytest.MonkeyPatch) -
     rng = np.random.default_rng(0)
     X = rng.normal(size=(24, 2))
     y = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=24)
-    problem, rows = TrainingProblem(X, y, beta=1.0), DistinctRows.of(X)
+    problem, rows = TrainingProblem(X, y, beta=1.0), DistinctRows.from_rows(X)
     # Both train on all rows; for the same strength, the errors at the rows left out and the solutions are the same.
     monkeypatch.setattr(regression, "_STRENGTHS", np.array([0.01]))
     whole = LeftOut.from_problem(problem, rows).best(problem.map.take(LeftOut.from_problem(problem, rows).samples))
@@ -158,7 +158,7 @@ def test_rows_that_are_not_left_out_train_too(monkeypatch: pytest.MonkeyPatch) -
 def test_the_first_rows_choose_the_scale_and_all_the_strength(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
-    problem, rows = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.normal(size=60), beta=1.0), DistinctRows.of(X)
+    problem, rows = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.normal(size=60), beta=1.0), DistinctRows.from_rows(X)
     monkeypatch.setattr(regression, "MOST_FUNCTIONS", 20)
     few, many = LeftOut.from_problem(problem, rows, trained=10), LeftOut.from_problem(problem, rows)
     best = min((few.best(few.data(problem, scale), scale) for scale in _SCALES), key=lambda fit: fit.errors.sum())
@@ -174,7 +174,7 @@ def test_one_scale_is_tried_after_a_time_limit() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=60)
-    problem, rows = TrainingProblem(X, y, beta=1.0, activation="relu_like"), DistinctRows.of(X)
+    problem, rows = TrainingProblem(X, y, beta=1.0, activation="relu_like"), DistinctRows.from_rows(X)
     left_out = LeftOut.from_problem(problem, rows)
     first, other = (left_out.best(left_out.data(problem, scale), scale) for scale in _SCALES)
     assert other.errors.sum() < first.errors.sum()
@@ -258,7 +258,7 @@ def test_beta_is_half_the_size_of_the_gradient_that_the_regression_leaves(
     y = np.sign(y) if classes else y
     weights = rng.uniform(0.5, 2.0, size=60)
     problem = TrainingProblem(X, y, beta=1.0, loss=loss, activation="relu_like", sample_weight=weights)
-    fit = left_out_fit(problem, DistinctRows.of(X))
+    fit = left_out_fit(problem, DistinctRows.from_rows(X))
     scaled = TrainingProblem(fit.scale * X, y, beta=1.0, activation="relu_like").map.features()
     root = np.sqrt(weights)[:, None]
     ridge_term = np.sqrt(fit.strength * np.mean(np.square(root * scaled).sum(axis=1))) * np.eye(scaled.shape[1])

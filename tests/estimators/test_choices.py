@@ -14,6 +14,7 @@ import qsdp
 from qsdp import TrainingProblem
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
+from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.choosing.regression import LeftOut, RidgeFit, left_out_fit
 from qsdp.encoding.scales import NO_GAIN
 from qsdp.estimators import choices, thresholds
@@ -31,7 +32,6 @@ from qsdp.estimators.choices import (
     useful_inputs,
 )
 from qsdp.lifting import QuadraticMap
-from qsdp.relaxation.distinct_rows import DistinctRows
 
 RELU = (0.0937, 0.5, 0.4688)
 
@@ -64,7 +64,7 @@ def test_errors_and_importances_are_those_of_regressions_on_folds(
     X, weights = rng.normal(size=(23, 4)), rng.uniform(0.5, 2.0, size=23)
     y = rng.normal(size=(23, n_outputs)) + X[:, :1] ** 2
     problem = TrainingProblem(X, y.squeeze(), beta=1.0, activation=activation, sample_weight=weights)
-    rows = DistinctRows.of(X)
+    rows = DistinctRows.from_rows(X)
     elimination = _Elimination.of(problem, rows, 4, 2.0)
     # Inputs may differ between folds; the strength is the same.
     inputs = [np.array(own) for own in ([0, 2], [0, 1], [0, 2], [1, 3], [2, 3], [0, 3])]
@@ -106,7 +106,7 @@ def planted(n: int = 200, d: int = 12, seed: int = 0) -> tuple[FloatArray, Float
 @pytest.mark.parametrize("seed", range(3))
 def test_inputs_without_a_say_are_left_out(seed: int) -> None:
     X, y = planted(seed=seed)
-    kept = useful_inputs(TrainingProblem(X, y, beta=1.0, activation=RELU), DistinctRows.of(X), 12)
+    kept = useful_inputs(TrainingProblem(X, y, beta=1.0, activation=RELU), DistinctRows.from_rows(X), 12)
     assert {0, 1} <= set(kept.tolist())
     assert len(kept) <= 4
 
@@ -128,7 +128,7 @@ def test_the_strength_follows_the_number_of_functions() -> None:
     X = rng.normal(size=(80, 30))
     y = X[:, 0] + 0.3 * rng.normal(size=80)
     problem = TrainingProblem(X, y, beta=1.0, activation=RELU)
-    elimination = _Elimination.of(problem, DistinctRows.of(X), 30, 1.0)
+    elimination = _Elimination.of(problem, DistinctRows.from_rows(X), 30, 1.0)
     inputs = [np.arange(10)] * (1 + _FOLDS)
     weak, _, strength = elimination.measure(inputs, 1e-6)
     for _ in range(10):
@@ -144,7 +144,7 @@ def test_all_rows_decide_how_many_inputs_remain(
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 5))
     problem = TrainingProblem(X, X[:, 0] + slope * X[:, 1] + rng.normal(size=2000), beta=1.0, activation=RELU)
-    rows = DistinctRows.of(X)
+    rows = DistinctRows.from_rows(X)
     fit = left_out_fit(problem, rows)
     candidates = [np.arange(k) for k in (1, 2, 3, 5)]
     assert set(_fewest_of_all_rows(problem, 5, candidates, fit).tolist()) == expected
@@ -157,7 +157,7 @@ def test_fewer_inputs_are_not_tried_where_more_are_too_few(monkeypatch: pytest.M
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 6))
     problem = TrainingProblem(X, X.sum(axis=1) + rng.normal(size=2000), beta=1.0, activation=RELU)
-    rows = DistinctRows.of(X)
+    rows = DistinctRows.from_rows(X)
     fit, tried, best = left_out_fit(problem, rows), [], LeftOut.best
 
     def counted(left_out: LeftOut, data: QuadraticMap) -> RidgeFit:
@@ -175,7 +175,7 @@ def test_few_of_many_inputs_are_found(n: int) -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, 100))
     y = X[:, 0] * X[:, 1] + X[:, 2] + rng.normal(size=n)
-    kept = useful_inputs(TrainingProblem(X, y, beta=1.0, activation=RELU), DistinctRows.of(X), 100)
+    kept = useful_inputs(TrainingProblem(X, y, beta=1.0, activation=RELU), DistinctRows.from_rows(X), 100)
     assert {0, 1, 2} <= set(kept.tolist())
     assert len(kept) <= 10
 
@@ -184,7 +184,7 @@ def test_noise_does_not_pass_for_a_clear_gain() -> None:
     # Correlations on all rows would find inputs whose held-out errors look small.
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(200, 60)), rng.normal(size=200)
-    problem, rows = TrainingProblem(X, y, beta=1.0, activation=RELU), DistinctRows.of(X)
+    problem, rows = TrainingProblem(X, y, beta=1.0, activation=RELU), DistinctRows.from_rows(X)
     elimination = _Elimination.of(problem, rows, 60, 1.0)
     errors = [errors.mean() for _, errors in elimination.steps(elimination.ranked(44), 1.0)]
     assert min(errors) > 0.9 * np.var(y)
@@ -196,7 +196,7 @@ def test_all_inputs_stay_where_a_regression_has_too_few_functions(monkeypatch: p
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 5))
     problem = TrainingProblem(X, X[:, 0] + rng.normal(size=2000), beta=1.0, activation=RELU)
-    rows = DistinctRows.of(X)
+    rows = DistinctRows.from_rows(X)
     known = problem, 5, [np.arange(k) for k in (1, 2, 3, 5)], left_out_fit(problem, rows)
     assert _fewest_of_all_rows(*known).tolist() == [0]
     # It has more degrees of freedom than this.
@@ -208,7 +208,7 @@ def test_columns_after_the_inputs_stay() -> None:
     # Without the constant column the function would be even, and could not follow the first column.
     X, y = planted()
     with_constant = np.hstack([X, np.ones((len(X), 1))])
-    problem, rows = TrainingProblem(with_constant, y, beta=1.0), DistinctRows.of(X)
+    problem, rows = TrainingProblem(with_constant, y, beta=1.0), DistinctRows.from_rows(X)
     kept = useful_inputs(problem, rows, 12)
     assert {0, 1} <= set(kept.tolist()) < set(range(12))
     elimination = _Elimination.of(problem, rows, 12, 1.0)
@@ -218,9 +218,9 @@ def test_columns_after_the_inputs_stay() -> None:
 
 def test_all_inputs_stay_where_rows_are_few_or_time_is_over() -> None:
     X, y = planted(n=19)
-    assert useful_inputs(TrainingProblem(X, y, beta=1.0), DistinctRows.of(X), 12).tolist() == list(range(12))
+    assert useful_inputs(TrainingProblem(X, y, beta=1.0), DistinctRows.from_rows(X), 12).tolist() == list(range(12))
     X, y = planted()
-    problem, rows = TrainingProblem(X, y, beta=1.0), DistinctRows.of(X)
+    problem, rows = TrainingProblem(X, y, beta=1.0), DistinctRows.from_rows(X)
     with deadline.within(0.0):
         assert useful_inputs(problem, rows, 12).tolist() == list(range(12))
     assert useful_inputs(problem, rows, 2).tolist() == [0, 1]
@@ -235,7 +235,7 @@ def test_weights_are_repetitions_and_the_order_is_none(seed: int, factor: int) -
     weighted = TrainingProblem(X, y, beta=1.0, activation=RELU, sample_weight=counts.astype(float))
     again = rng.permutation(np.repeat(np.arange(30), counts))
     repeated = TrainingProblem(X[again], y[again], beta=1.0, activation=RELU)
-    one, other = (useful_inputs(each, DistinctRows.of(each.X), 6) for each in (weighted, repeated))
+    one, other = (useful_inputs(each, DistinctRows.from_rows(each.X), 6) for each in (weighted, repeated))
     assert one.tolist() == other.tolist()
 
 
@@ -264,7 +264,7 @@ def candidates(x: FloatArray, y: FloatArray, loss: str = "squared") -> Iterator[
 
 
 def chosen(x: FloatArray, y: FloatArray, loss: str = "squared") -> str:
-    return str(first_clear_best(candidates(x, y, loss), DistinctRows.of(x)).encoding)
+    return str(first_clear_best(candidates(x, y, loss), DistinctRows.from_rows(x)).encoding)
 
 
 def test_more_inputs_are_taken_where_they_help_only() -> None:
@@ -296,7 +296,7 @@ def test_no_regression_begins_after_a_time_limit(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(choices, "left_out_fit", expiring)
     with deadline.within(1e6) as scope:
-        found = first_clear_best(candidates(x, np.sign(np.sin(3.0 * x[:, 0]))), DistinctRows.of(x))
+        found = first_clear_best(candidates(x, np.sign(np.sin(3.0 * x[:, 0]))), DistinctRows.from_rows(x))
     assert found.encoding == "numbers"
     assert fits == [found.fit]
 
@@ -351,7 +351,7 @@ def test_an_equal_encoding_is_no_candidate() -> None:
     y = rng.normal(size=50)
     problem = TrainingProblem(x, y, beta=1.0)
     both = (Candidate("one", n_thresholds, problem) for n_thresholds in (5, 20))
-    found = first_clear_best(both, DistinctRows.of(x))
+    found = first_clear_best(both, DistinctRows.from_rows(x))
     assert (found.n_thresholds, found.fit) == (5, None)
 
 

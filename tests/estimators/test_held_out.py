@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import qsdp
 from qsdp import QuantizedNetworkClassifier, TrainingProblem
 from qsdp._utils import deadline
+from qsdp.choosing.distinct_rows import Cells, DistinctRows
 from qsdp.estimators.held_out import _folds, held_out_predictions
-from qsdp.relaxation.distinct_rows import Cells, DistinctRows
 
 
 def cells_of(problem: TrainingProblem) -> Cells:
-    return Cells.of(problem, DistinctRows.of(problem.X))
+    return Cells.from_problem(problem, DistinctRows.from_rows(problem.X))
 
 
 def test_cells_are_rows_of_equal_inputs_and_targets() -> None:

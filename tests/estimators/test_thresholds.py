@@ -11,13 +11,13 @@ import qsdp
 from qsdp import TrainingProblem
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
+from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.choosing.regression import LeftOut
 from qsdp.encoding import Encoding, TableEncoder
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import thresholds_of
 from qsdp.estimators import thresholds
 from qsdp.estimators.thresholds import affordable_thresholds, distributions, thresholds_per_column, with_splits
-from qsdp.relaxation.distinct_rows import DistinctRows
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def splits_of(
     columns = standard.encode(table)
     problem = TrainingProblem(columns, y, beta=1.0, sample_weight=weights)
     spread = distributions(standard, table, weights)
-    found = with_splits(standard, table, columns, spread, most, problem, DistinctRows.of(columns))
+    found = with_splits(standard, table, columns, spread, most, problem, DistinctRows.from_rows(columns))
     candidates = []
     for encoding, inputs, of_a_column in found:
         assert encoding.expressions[: standard.width] == standard.expressions
@@ -143,7 +143,7 @@ def test_targets_of_rows_that_regressions_leave_out_do_not_affect_splits() -> No
     y = np.sin(4.0 * X).sum(axis=1)
     standard, table = standard_of(X)
     columns = standard.encode(table)
-    left_out = LeftOut.from_problem(TrainingProblem(columns, y, beta=1.0), DistinctRows.of(columns)).samples
+    left_out = LeftOut.from_problem(TrainingProblem(columns, y, beta=1.0), DistinctRows.from_rows(columns)).samples
     assert len(left_out) == thresholds.MOST_ROWS
     changed = y.copy()
     changed[left_out] = rng.normal(size=len(left_out))

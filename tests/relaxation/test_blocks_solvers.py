@@ -10,8 +10,8 @@ from block_problems import LOSSES, enumerated_optimum, random_blocks, random_pro
 import qsdp
 from qsdp import paper
 from qsdp.choosing.beta import choose_beta
+from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.exceptions import InvalidInputError
-from qsdp.relaxation.distinct_rows import DistinctRows
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.joining import better_of, point_of, with_network
 from qsdp.relaxation.scaled import ScaledProblem
@@ -210,11 +210,11 @@ def test_beta_is_chosen_on_held_out_samples(loss):
 def test_equal_samples_are_one_row():
     blocks = random_blocks(np.random.default_rng(0), 9)
     again = qsdp.Blocks(-np.abs(blocks.rows) * (np.arange(9) > 0)[:, None], blocks.sizes, blocks.kinds)
-    rows = DistinctRows.of(again[[0, 1, 2, 3, 4, 5, 6, 7, 8, 3, 3, 5]])
+    rows = DistinctRows.from_rows(again[[0, 1, 2, 3, 4, 5, 6, 7, 8, 3, 3, 5]])
     assert rows.count == 9
     assert rows.group[9] == rows.group[10] == rows.group[3]
     zeros = qsdp.Blocks(np.array([[0.0, 1.0], [-0.0, 1.0]]), [2], ["linear"])
-    assert DistinctRows.of(zeros).count == 1
+    assert DistinctRows.from_rows(zeros).count == 1
 
 
 def test_beta_max_is_the_largest_over_the_blocks():

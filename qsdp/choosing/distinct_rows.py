@@ -1,4 +1,4 @@
-"""Distinct rows among samples, and the number of rows that each sample stands for, to form folds of rows."""
+"""Distinct rows among samples, and cells of equal rows and targets, to form folds of rows."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Blocks
 from qsdp.problem import TrainingProblem
 
-__all__ = ["Cells", "DistinctRows", "numbers_of_rows"]
+__all__ = ["Cells", "DistinctRows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +31,7 @@ class DistinctRows:
     group: npt.NDArray[np.intp]
 
     @classmethod
-    def of(cls, rows: FloatArray | Blocks) -> DistinctRows:
+    def from_rows(cls, rows: FloatArray | Blocks) -> DistinctRows:
         """Return the distinct rows of an array of shape (n, k), or of blocks."""
         if isinstance(rows, Blocks):
             # Digests of two integers are compared, since the packed rows may be most of the memory.
@@ -49,24 +48,12 @@ class DistinctRows:
         return len(self.first)
 
 
-def numbers_of_rows(problem: TrainingProblem) -> FloatArray:
-    """Return the number of rows (n,) that each sample stands for.
-
-    It is its entry of `TrainingProblem.repetitions`, or its weight if there are none. If not all of these numbers are
-    integers, every sample is one row.
-    """
-    numbers = problem.sample_weight if problem.repetitions is None else problem.repetitions
-    if numbers is None or not np.all(numbers == np.rint(numbers)) or numbers.sum() >= LARGEST_INTEGER:
-        return np.ones(problem.n_samples)
-    return numbers
-
-
 @dataclass(frozen=True, eq=False)
 class Cells:
     """Groups of samples with equal rows and equal targets, and the number of rows in each group.
 
-    Numbers of rows, see `numbers_of_rows`, are divided by their greatest common divisor, so that data and the same data
-    twice are equal.
+    Numbers of rows, see `TrainingProblem.row_counts`, are divided by their greatest common divisor, so that data and
+    the same data twice are equal.
 
     Attributes
     ----------
@@ -83,10 +70,10 @@ class Cells:
     counts: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, problem: TrainingProblem, rows: DistinctRows) -> Cells:
+    def from_problem(cls, problem: TrainingProblem, rows: DistinctRows) -> Cells:
         """Group the samples of a problem by their distinct `rows`, which may be those of other inputs, and targets."""
         keys = np.column_stack([rows.group, problem.y])
         distinct, cell = np.unique(keys, axis=0, return_inverse=True)
         cell = cell.ravel()
-        counts = np.bincount(cell, numbers_of_rows(problem)).astype(np.int64)
+        counts = np.bincount(cell, problem.row_counts).astype(np.int64)
         return cls(cell, distinct[:, 0].astype(np.intp), counts // np.gcd.reduce(counts))
