@@ -8,7 +8,7 @@ loss >= 0, beta > 0 and weights of levels -M, -M + 2, ..., M.  A network of any 
 
 and has the objective  sum_i w_i loss(f(x_i), y_i) + beta D sum_j |alpha_j|,  D = d M (+ 1 if u_j, v_j end in a sign).
 The file holds one network, and claims its objective and a lower bound of the objective of EVERY network of that kind.
-`FIELDS` lists all fields of a file; docs/guide/certificate_format.md says of each what it is and what is done with it.
+`FIELDS` lists all fields of a file; docs/api/certificate_format.md says of each what it is and what is done with it.
 
 Whose data.  With --data, every field that says what the data are comes from the user's archive, or does not exist:
 those of the certificate are dropped before anything is computed (`DATA_FIELDS`).  Arrays are cast to float64 or int64

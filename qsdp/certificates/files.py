@@ -2,7 +2,7 @@ r"""Certificate files, simple enough to be checked by an independent program.
 
 Line 1 is ``qsdp certificate 2``. Line 2 is the SHA-256 of everything after it in hexadecimal digits. An uncompressed
 ``.npz`` archive without pickles follows, so that NumPy alone can read it. Equal certificates have equal bytes. The
-fields, and what the checker does with each, are on one page of the documentation: ``docs/guide/certificate_format.md``.
+fields, and what the checker does with each, are on one page of the documentation: ``docs/api/certificate_format.md``.
 """
 
 from __future__ import annotations

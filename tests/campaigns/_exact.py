@@ -24,7 +24,7 @@ import numpy as np
 
 Arrays = dict[str, np.ndarray]
 
-_PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "certificate_format.md"
+_PAGE = Path(__file__).resolve().parents[2] / "docs" / "api" / "certificate_format.md"
 _ROW = re.compile(r"^\| (`\w+`(?:, `\w+`)*) \| (real|float|int|bool|text)\b", re.MULTILINE)
 #: The type of every field, as the page about the format says.
 TYPES = {name.strip("`"): kind for names, kind in _ROW.findall(_PAGE.read_text()) for name in names.split(", ")}

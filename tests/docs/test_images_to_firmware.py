@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_real_run_is_the_stored_one():
-    page = (ROOT / "docs" / "guide" / "images_to_firmware.md").read_text("utf-8")
+    page = (ROOT / "docs" / "howto" / "images_to_firmware.md").read_text("utf-8")
     facts = json.loads((ROOT / "docs" / "playground" / "data" / "mnist.json").read_text("utf-8"))
     records = json.loads((ROOT / "benchmarks" / "results" / "microcontrollers.json").read_text("utf-8"))["records"]
     (found,) = (one["measured"] for one in records if one["case"]["set"] == "mnist")

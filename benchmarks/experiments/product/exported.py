@@ -229,7 +229,7 @@ def quotes(records: Records) -> dict[str, str]:
             f"A batch of 10000 samples takes {min(batches):.1f} to {max(batches):.1f} times as long as with `predict`, "
             f"and {wide:.1f} times for 16-bit inputs. A single sample is {signs:.1f} times as fast for a network of 31 "
             f"inputs, {images:.0f} times for one of 784 inputs and 1000 neurons, and {slowest:.0f} times or more for "
-            "classifiers ([measured](../results/exported.md))."
+            "classifiers (experiment `exported`)."
         )
     return found
 

@@ -99,7 +99,7 @@ def quotes(records: Records) -> dict[str, str]:
     few, many = (known[digits]["tables_from_sums"] / known[digits]["products"] for digits in (3, 4))
     accuracy, tables = f"{100 * known[3]['test']:.1f} %", f"{known[3]['tables_from_sums']:,}"
     return {
-        "guide": "In the circuits of [an experiment](../results/verilog_luts.md), yosys counts "
+        "guide": "In the circuits of the experiment `verilog_luts`, yosys counts "
         f"{few:.1f} six-input lookup tables per product at `digits=3` and {many:.1f} at `digits=4`. Each output has up "
         "to d (d - 1) / 2 products; two bits of the same column need none. The smaller circuit reads "
         f"{accuracy} of MNIST's test images in {tables} tables, where TreeLUT reports 3,499 for 96 %."
