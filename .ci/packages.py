@@ -14,6 +14,8 @@ from pathlib import Path
 import tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Records of experiments, and pages made of them.
+RESULTS = re.compile(r"benchmarks/(RESULTS\.md|(papers/\w+/)?results/)")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -43,8 +45,12 @@ def check(folder: Path) -> None:
     assert held == code, f"{wheel.name} differs from the tree: {sorted(held ^ code)[:9]}"
     with tarfile.open(sdist) as source:
         members = {member.name.partition("/")[2] for member in source.getmembers() if member.isfile()}
-    wanted = code | tracked("tests", "benchmarks", "README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE")
-    wanted |= {"pyproject.toml", "PKG-INFO"}
+    texts = ("README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "conftest.py")
+    wanted = code | tracked("tests", "benchmarks", *texts) | {"pyproject.toml", "PKG-INFO"}
+    results = {name for name in wanted if RESULTS.match(name)}
+    assert results, "no records of experiments to leave out"
+    wanted -= results
+    assert not results & members, f"{sdist.name} holds results of experiments: {sorted(results & members)[:9]}"
     assert wanted <= members, f"{sdist.name} lacks {sorted(wanted - members)[:9]}"
     print(f"{wheel.name}: {len(held)} files, {sdist.name}: {len(members)} files")
 

@@ -1,7 +1,8 @@
 """The experiments of this folder, from the root: `python -m benchmarks list | run | show NAME | page`.
 
-Each is a file in the folder of its topic in `benchmarks/experiments/`. Its measurements are stored in
-`benchmarks/results/NAME.json`. Tables, figures, `benchmarks/RESULTS.md`, `docs/results/` and the quotes in READMEs and
+Each is a file in the folder of its topic in `benchmarks/experiments/`, with its measurements in
+`benchmarks/results/NAME.json`, or in the folder of a paper, `benchmarks/papers/AUTHOR/`, which has `experiments/` and
+`results/` too. Tables, figures, `benchmarks/RESULTS.md`, the page of every experiment and the quotes in READMEs and
 some pages of the documentation (`machinery/quotes.py`) are generated from these records, never written by hand. `run`
 continues where an earlier run stopped. A record names the versions of its experiment and of the methods it measures
 (`versions.py`): those of another version of the experiment are ignored, and those of other versions of the methods are
@@ -30,12 +31,14 @@ from benchmarks.machinery import accuracy_bytes, campaigns
 from benchmarks.machinery.answer import answered
 from benchmarks.machinery.commit import commit
 from benchmarks.machinery.quotes import Quoted, filled
-from benchmarks.machinery.report import Study, claims_of, markdown_of, print_report, summary_of
+from benchmarks.machinery.report import Study, claims_of, markdown_of, paper_table, print_report, summary_of
 from benchmarks.machinery.verdicts import Claim, corrected
 from benchmarks.runner import Record, Results, load_results, run_experiment
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
+#: Pages of experiments in the documentation.
+DOCS = HERE.parent / "docs" / "results"
 #: Handwritten pages that contain quotes.
 QUOTING = (
     *("README.md", "benchmarks/README.md", "tests/campaigns/README.md"),
@@ -50,24 +53,54 @@ Names = Annotated[list[str], typer.Argument(help="Experiments, or 'all'.")]
 Out = Annotated[Path | None, typer.Option(help="Folder of results.")]
 
 
-def topics() -> dict[str, str]:
-    """Return the topic of every experiment, in the order of topics; an experiment has the name of its file."""
+def files() -> dict[str, Path]:
+    """Return the file of every experiment by name, in the order of topics; an experiment has the name of its file."""
     order = list(TOPICS)
-    files = sorted((path.parent.name, path.stem) for path in HERE.glob("experiments/*/[!_]*.py"))
-    files.sort(key=lambda file: order.index(file[0]) if file[0] in order else len(order))
-    found: dict[str, str] = {}
-    for topic, name in files:
-        if name in found:
-            raise typer.BadParameter(f"two experiments have the same name: {name}")
-        found[name] = topic
-    return found
+    paths = [*HERE.glob("experiments/*/[!_]*.py"), *HERE.glob("papers/*/experiments/[!_]*.py")]
+    paths.sort(key=lambda path: (topic_of(path), path.stem))
+    paths.sort(key=lambda path: order.index(topic_of(path)) if topic_of(path) in order else len(order))
+    known: dict[str, Path] = {}
+    for path in paths:
+        if path.stem in known:
+            raise typer.BadParameter(f"two experiments have the same name: {path.stem}")
+        known[path.stem] = path
+    return known
+
+
+def topic_of(path: Path) -> str:
+    """Return the topic of an experiment's file: the folder that holds it, or the paper whose folder holds it."""
+    return path.parent.name if path.parent.name != "experiments" else path.parent.parent.name
+
+
+def topics() -> dict[str, str]:
+    """Return the topic of every experiment."""
+    return {name: topic_of(path) for name, path in files().items()}
+
+
+def file_of(name: str) -> Path:
+    known = files()
+    if name not in known:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(sorted(known))}")
+    return known[name]
 
 
 def module_of(name: str) -> Any:
-    known = topics()
-    if name not in known:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(sorted(known))}")
-    return importlib.import_module(f"benchmarks.experiments.{known[name]}.{name}")
+    return importlib.import_module(".".join(("benchmarks", *file_of(name).relative_to(HERE).with_suffix("").parts)))
+
+
+def records_file(name: str, out: Path | None = None) -> Path:
+    """Return the file of an experiment's records, in `out` or in the folder of its paper or of all others."""
+    folder = file_of(name).parents[1]
+    home = folder if folder.parent.name == "papers" else HERE
+    return (out or home / "results") / f"{name}.json"
+
+
+def page_file(name: str, out: Path | None = None) -> Path:
+    """Return the file of an experiment's page: in the documentation, or beside the records of a paper's experiment."""
+    if out is not None:
+        return out / "pages" / f"{name}.md"
+    records = records_file(name)
+    return DOCS / f"{name}.md" if records.parent == HERE / "results" else records.with_suffix(".md")
 
 
 def chosen(wanted: Sequence[str]) -> list[Study]:
@@ -100,9 +133,9 @@ def part_of(experiment: Study, only: Sequence[str]) -> Study:
     return replace(experiment, cases=cases)
 
 
-def stored(folder: Path, wanted: Sequence[str] = ("all",)) -> list[tuple[Study, Results, Path]]:
+def stored(out: Path | None, wanted: Sequence[str] = ("all",)) -> list[tuple[Study, Results, Path]]:
     """Return experiments with their results and the paths of their files."""
-    paths = [(experiment, folder / f"{experiment.name}.json") for experiment in chosen(wanted)]
+    paths = [(experiment, records_file(experiment.name, out)) for experiment in chosen(wanted)]
     return [(experiment, load_results(experiment, path), path) for experiment, path in paths]
 
 
@@ -110,7 +143,7 @@ def stored(folder: Path, wanted: Sequence[str] = ("all",)) -> list[tuple[Study, 
 def list_(out: Out = None) -> None:
     """List the experiments, how many of their cases are measured, and how many records are stale."""
     topic, known = "", topics()
-    for experiment, results, _ in stored(out or HERE / "results"):
+    for experiment, results, _ in stored(out):
         if topic != known[experiment.name]:
             topic = known[experiment.name]
             console.print(TOPICS.get(topic, topic), style="bold", highlight=False)
@@ -132,10 +165,10 @@ def run(
     out: Out = None,
 ) -> None:
     """Measure the cases that have no current record, and print tables and claims."""
-    folder = out or (Path(tempfile.mkdtemp()) if quick else HERE / "results")
+    out = out or (Path(tempfile.mkdtemp()) if quick else None)
     failed = False
     for experiment in chosen(experiments):
-        path, part = folder / f"{experiment.name}.json", part_of(experiment, only or [])
+        path, part = records_file(experiment.name, out), part_of(experiment, only or [])
         options = {"n_jobs": jobs, "verbose": console.is_terminal, "limit": limit}
         results, failures = run_experiment(part, path, quick=quick, about={"commit": commit(), "note": note}, **options)
         if quick and not experiment.cases(quick):
@@ -159,7 +192,7 @@ def run(
 @app.command()
 def show(experiments: Names, out: Out = None) -> None:
     """Print tables and claims of the records and draw the figure, without measuring."""
-    for experiment, results, path in stored(out or HERE / "results", experiments):
+    for experiment, results, path in stored(out, experiments):
         print_report(experiment, results, console)
         draw(experiment, results, path)
 
@@ -168,15 +201,16 @@ def show(experiments: Names, out: Out = None) -> None:
 def page(out: Out = None) -> None:
     """Write RESULTS.md with all claims and verdicts, a page for every experiment, and the quotes in READMEs."""
     folder = out or HERE / "results"
-    known = stored(folder)
+    known = stored(out)
     for experiment, results, path in known:
         draw(experiment, results, path)
     records = records_of(known)
     for which, panels in accuracy_bytes.PICTURES.items():
         accuracy_bytes.draw(panels(records), accuracy_bytes.picture(folder, which))
     overview.draw(records, folder)
-    made = pages(folder)
-    for old in set(pages_folder(folder).glob("*.md")) - set(made):
+    made = pages(out)
+    homes = {page_file(name, out).parent for name in files()}
+    for old in {path for home in homes for path in home.glob("*.md")} - set(made):
         old.unlink()
     for target, text in made.items():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -189,34 +223,36 @@ def records_of(known: Sequence[tuple[Study, Results, Path]]) -> dict[str, list[R
     return {study.name: results.of(list(study.cases(results.quick))) for study, results, _ in known}
 
 
-def pages_folder(folder: Path) -> Path:
-    """Return the folder of the pages of experiments: in the documentation, or beside results in another folder."""
-    return HERE.parent / "docs" / "results" if folder == HERE / "results" else folder / "pages"
-
-
-def pages(folder: Path) -> dict[Path, str]:
-    """Return the pages of the results in a folder: the summary, one for each experiment, and pages with quotes."""
-    summary, home, known = folder.parent / "RESULTS.md", pages_folder(folder), stored(folder)
+def pages(out: Path | None = None) -> dict[Path, str]:
+    """Return the pages of the results: the summary, one for each experiment, and pages with quotes."""
+    folder = out or HERE / "results"
+    summary, known = folder.parent / "RESULTS.md", stored(out)
     placed = [(experiment.name, claim) for experiment, results, _ in known for claim in claims_of(experiment, results)]
     claims: dict[str, list[Claim]] = {experiment.name: [] for experiment, _, _ in known}
     for (name, _), claim in zip(placed, corrected([claim for _, claim in placed]), strict=True):
         claims[name].append(claim)
 
     def link(name: str) -> str:
-        return os.path.relpath(home / f"{name}.md", summary.parent)
+        # With a leading dot, the documentation resolves it from the folder of the summary.
+        relative = os.path.relpath(page_file(name, out), summary.parent)
+        return relative if relative.startswith(".") else f"./{relative}"
 
-    titles, here, prose = {one.name: one.title for one, _, _ in known}, folder == HERE / "results", HERE / "answer.md"
+    titles, prose = {one.name: one.title for one, _, _ in known}, HERE / "answer.md"
     text = prose.read_text(encoding="utf-8") if prose.is_file() else ""
-    answer = answered(text, claims, quotes_of(known), strict=here)
-    made = {summary: summary_of(answer, claims, titles, link)}
-    if here:
+    answer = answered(text, claims, quotes_of(known), strict=out is None)
+    rooms = {path.parent.name: path for path in sorted(HERE.glob("papers/*/README.md"))}
+    made = {summary: summary_of(answer, claims, titles, link, rooms if out is None else ())}
+    if out is None:
         for path in (HERE.parent / name for name in QUOTING):
             if path.is_file():
                 made[path] = filled(path.read_text(encoding="utf-8"), quotes_of(known))
+        for room, path in rooms.items():
+            made[path] = filled(path.read_text(encoding="utf-8"), quotes_of_paper(room, claims, quotes_of(known)))
     for experiment, results, path in known:
-        picture = path.with_suffix(".png")
-        drawn = os.path.relpath(picture, home) if picture.is_file() else None
-        made[home / f"{experiment.name}.md"] = markdown_of(experiment, results, drawn, claims[experiment.name])
+        page, picture = page_file(experiment.name, out), path.with_suffix(".png")
+        drawn = os.path.relpath(picture, page.parent) if picture.is_file() else None
+        made[page] = markdown_of(experiment, results, drawn, claims[experiment.name])
+    home = DOCS if out is None else out / "pages"
     pictures = {
         which: os.path.relpath(accuracy_bytes.picture(folder, which), home) for which in accuracy_bytes.PICTURES
     }
@@ -251,6 +287,17 @@ def quotes_of(known: Sequence[tuple[Study, Results, Path]]) -> Quoted:
         return quotes.get(part)
 
     return quoted
+
+
+def quotes_of_paper(room: str, claims: Mapping[str, Sequence[Claim]], others: Quoted) -> Quoted:
+    """Return a function that also knows the quote "claims.ROOM": all claims of the paper with this folder."""
+
+    def link(name: str) -> str:
+        return os.path.relpath(page_file(name), HERE / "papers" / room)
+
+    return lambda name, part: (
+        paper_table(claims, room, link) if (name, part) == ("claims", room) else others(name, part)
+    )
 
 
 def draw(experiment: Study, results: Results, path: Path) -> None:

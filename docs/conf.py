@@ -32,6 +32,7 @@ extensions = [
     "playground",
     "name_links",
     "reference_pages",
+    "repository_links",
 ]
 
 exclude_patterns = ["_build", "_ext", "_templates"]

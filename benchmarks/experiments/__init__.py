@@ -1,11 +1,12 @@
-"""The experiments, one file each, by topic."""
+"""Experiments, one file each, by topic; those of a paper are in its folder of `benchmarks/papers/`."""
 
 #: The topics in the order of the results page, with their headings.
 TOPICS = {
     "paper": "Quantized networks by semidefinite programming (Bartan, Pilanci)",
     "comparisons": "Beside networks trained by gradients",
     "quadratic": "Quadratic neurons (Noel et al.) and ReLinear (Fan et al.)",
-    "least_squares": "Training by least squares (Tomic et al.; Zhang et al.)",
+    "least_squares": "Recursive least squares (Zhang et al.)",
+    "tomic": "Back-propagating least squares (Tomic et al.)",
     "accuracy": "Accuracy against bits",
     "product": "Speed, size and proof",
     "solvers": "Solvers beside others",

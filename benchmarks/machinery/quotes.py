@@ -1,8 +1,8 @@
 """Quotes from records in READMEs and pages: blocks from `<!-- measured: NAME.PART ... -->` to `<!-- end -->`.
 
 A block contains the quotes that it names, in order: rows of a table, whose heading in the README is kept, or
-paragraphs. `quotes(records)` in the file of an experiment returns its quotes by PART; `_tried.py` returns those of the
-campaigns.
+paragraphs. `quotes(records)` in the file of an experiment returns its quotes by PART; `campaigns.py`
+returns those of the campaigns.
 """
 
 from __future__ import annotations

@@ -51,6 +51,14 @@ PAPERS = (
     "Zhang et al. 2021",
     "Susskind et al.",
 )
+#: The folders of papers in `benchmarks/papers/`.
+ROOMS = {
+    "Bartan, Pilanci": "bartan_pilanci",
+    "Noel, Muthiah-Nakarajan, Oswal": "noel",
+    "Fan et al.": "fan",
+    "Tomic, Matos-Carvalho, Beko 2024": "tomic",
+    "Zhang et al. 2021": "zhang",
+}
 THEORY = "Theory: "
 
 Pairs = Mapping[Any, float]

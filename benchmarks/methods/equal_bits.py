@@ -17,6 +17,7 @@ from benchmarks.machinery.common import TARGET, Records, by, grouped, timed, unf
 from benchmarks.machinery.summary import summary
 from benchmarks.machinery.verdicts import Claim, paired_claim
 from benchmarks.methods import bits as sizes
+from benchmarks.methods.budget import BUDGET
 from benchmarks.methods.models import (
     Measured,
     Sample,
@@ -27,7 +28,6 @@ from benchmarks.methods.models import (
 )
 from benchmarks.methods.rounding import PRECISIONS
 from benchmarks.runner import Table
-from qsdp.baselines._budget import BUDGET
 
 DEFAULT, TRAINED = "default", "straight-through"
 
@@ -62,8 +62,8 @@ def models(sample: Sample) -> Measured:
 
 def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any]:
     """Return the measurements of a straight-through network of `budget` bits on the inputs of an encoder."""
+    from benchmarks.methods.search import InteriorSearch
     from qsdp.baselines import StraightThroughClassifier
-    from qsdp.baselines._search import InteriorSearch
 
     inputs, tests = (encoder.transform(rows) for rows in (sample.split.X, sample.split.X_test))
     K, places = sample.n_outputs, sizes.encoding_bits(encoder.encoding_)

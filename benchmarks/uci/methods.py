@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.methods.budget import Folds
 from benchmarks.uci.bits import REAL, boosting_bits, linear_bits, tree_bits
 from benchmarks.uci.rounding import PRECISION
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._budget import Folds
 from qsdp.certificates import Certificate
 
 __all__ = ["METHODS", "UCIMethod"]

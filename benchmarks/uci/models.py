@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks.methods.search import InteriorSearch
 from benchmarks.uci.quadratic import QuadraticRidgeClassifier
 from benchmarks.uci.rounding import PRECISION, grids
 from benchmarks.uci.trained import (
@@ -23,7 +24,6 @@ from benchmarks.uci.trained import (
     StraightThrough,
 )
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._search import InteriorSearch
 from qsdp.estimators import QuantizedNetworkClassifier
 
 __all__ = [

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
+from benchmarks.methods.budget import BUDGET, Budget
 from benchmarks.uci.bits import REAL
 from qsdp import baselines
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._budget import BUDGET, Budget
 from qsdp.certificates import Certificate, certify
 from qsdp.distillation import distill
 from qsdp.estimators.classes import choose_classes

@@ -12,7 +12,6 @@ estimators                                               system
 `QuadraticLogisticRegression`                            one layer of quadratic neurons (`qsdp.baselines.quadratic`)
 `QuadraticNetworkClassifier`                             several layers of quadratic neurons
 `ReLinearClassifier`, `ReLinearRegressor`                Fan's quadratic networks (`qsdp.baselines.relinear`)
-`BPLSClassifier`, `BPLSRegressor`                        least squares, layer by layer (`qsdp.baselines.bpls`)
 `RLSNetworkClassifier`, `RLSNetworkRegressor`            recursive least squares (`qsdp.baselines.rls`)
 =======================================================  ==============================================================
 
@@ -20,8 +19,7 @@ Each estimator has a method `distill`, which approximates the trained network by
 
 Systems use the same name for the same thing: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,
 `network_`, `history_`, `layers_`. The width is `n_neurons` with one hidden layer and `hidden` with any number of layers
-(one number, or one per layer); it is part of `hidden_layers` if each layer also has a kind of neuron. Least squares
-counts passes instead of epochs: `passes`, or `tau_max`, the name in its paper for the passes after the first.
+(one number, or one per layer); it is part of `hidden_layers` if each layer also has a kind of neuron.
 """
 
 from __future__ import annotations
@@ -35,7 +33,6 @@ from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, qua
 
 _MODULES = {
     "backprop": ("BackpropClassifier", "BackpropRegressor", "ReLUNetworkClassifier", "ReLUNetworkRegressor"),
-    "bpls": ("BPLSClassifier", "BPLSRegressor"),
     "quadratic": ("QuadraticLogisticRegression", "QuadraticNetworkClassifier"),
     "relinear": ("ReLinearClassifier", "ReLinearRegressor"),
     "rls": ("RLS", "RLSNetworkClassifier", "RLSNetworkRegressor"),

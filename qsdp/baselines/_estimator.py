@@ -45,7 +45,7 @@ _TITLE = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 
 
 def inherit_entries(cls: type) -> None:
-    """Add to a class's docstring the inherited parameters and attributes, described by its bases in this package.
+    """Add to a class's docstring the parameters and attributes that its bases, but scikit-learn's, describe.
 
     Entries that the class itself describes are not changed.
     """
@@ -54,7 +54,7 @@ def inherit_entries(cls: type) -> None:
     for title in ("Parameters", "Attributes"):
         entries = _entries(sections.pop(title, ""))
         for base in cls.__mro__[1:]:
-            inherited = _entries(_sections(base)[1].get(title, "")) if base.__module__.startswith("qsdp.") else {}
+            inherited = {} if base.__module__.startswith("sklearn.") else _entries(_sections(base)[1].get(title, ""))
             known = {name for names in entries for name in names}
             entries |= {names: text for names, text in inherited.items() if known.isdisjoint(names)}
         if entries:

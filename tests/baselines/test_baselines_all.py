@@ -1,4 +1,4 @@
-"""Every training system: its names, what it shares with the others, and what quantization makes of it."""
+"""Every training system, those of other papers too: what they share, and what quantization makes of them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import qsdp
 import qsdp.baselines as baselines
+from benchmarks.papers import ESTIMATORS, estimator_class
 from qsdp.baselines import History
 from qsdp.datasets import load_bundled
 
@@ -51,14 +52,14 @@ def fitted() -> dict[str, Any]:
 def model(request: pytest.FixtureRequest, fitted: dict[str, Any]) -> Any:
     name = request.param
     if name not in fitted:
-        estimator = getattr(baselines, name)(random_state=0, **SYSTEMS[name])
+        estimator = estimator_class(name)(random_state=0, **SYSTEMS[name])
         fitted[name] = estimator.fit(*data(estimator))
     return fitted[name]
 
 
 def test_every_estimator_is_listed_here() -> None:
     found = {name for name in baselines.__all__ if hasattr(getattr(baselines, name), "fit")}
-    assert found == set(SYSTEMS)
+    assert found | {name for names in ESTIMATORS.values() for name in names} == set(SYSTEMS)
     assert set(dir(baselines)) == set(baselines.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Perceptron'"):
         baselines.Perceptron  # noqa: B018
@@ -72,7 +73,8 @@ def test_neither_the_package_nor_its_baselines_import_torch_by_themselves() -> N
         "        if name.partition('.')[0] == 'torch':\n            raise ImportError('no torch')\n"
         "sys.meta_path.insert(0, NoTorch())\n"
         "import qsdp, qsdp.baselines as b\n"
-        "b.BPLSClassifier, b.QuadraticNetworkClassifier\n"
+        "from benchmarks.papers.tomic import BPLSClassifier\n"
+        "BPLSClassifier, b.QuadraticNetworkClassifier\n"
         "b.RLSNetworkClassifier(2, n_epochs=2).fit([[0.0], [1.0]], [0, 1])\n"
         "for call in (lambda: b.BackpropClassifier().fit([[0.0], [1.0]], [0, 1]), lambda: b.RLS):\n"
         "    try:\n        call()\n"

@@ -78,7 +78,7 @@ def test_pictures_are_drawn_of_panels_and_removed_without(tmp_path: Path) -> Non
 
 
 def test_the_front_of_the_tables_is_that_of_their_experiment() -> None:
-    known = main.stored(main.HERE / "results", ["small_models"])
+    known = main.stored(None, ["small_models"])
     records = main.records_of(known)
     study = main.module_of("small_models")
     points = study.points_of(study.grid_of(records["small_models"]))

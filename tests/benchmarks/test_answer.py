@@ -56,7 +56,8 @@ def test_the_answer_comes_first_and_is_read_in_a_minute() -> None:
     assert len(visible) < 17.5 * 120
     assert "{" not in prose
     for name in re.findall(r"\]\[(\w+)\]", prose):
-        assert f"\n[{name}]: ../docs/results/{name}.md\n" in text
+        (link,) = re.findall(rf"^\[{name}\]: (\S+)$", text, re.MULTILINE)
+        assert (main.HERE / link).resolve() == main.page_file(name)
 
 
 def test_quick_records_may_lack_a_number() -> None:

@@ -67,6 +67,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
     folder = tmp_path / "benchmarks" / "experiments"
     monkeypatch.setattr(main, "HERE", tmp_path / "benchmarks")
+    monkeypatch.setattr(main, "DOCS", tmp_path / "docs" / "results")
     monkeypatch.setattr(benchmarks.experiments, "__path__", [str(folder)])
 
     def written(
@@ -235,7 +236,7 @@ def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
     assert "![Roots of begun](../../benchmarks/results/begun.png)" in begun
     assert none.startswith("# Roots of none\n\n*Heron.*\n\nNot measured yet: none of 3 cases.\n\n| source |")
     assert "none.png" not in none
-    made = main.pages(tmp_path / "benchmarks" / "results")
+    made = main.pages()
     assert {path: path.read_text() for path in made} == made
 
 
@@ -254,7 +255,7 @@ def test_readmes_quote_what_was_measured(write: Callable[..., None], tmp_path: P
     assert "| what |\n|---|\n| 3 roots |\n| none.row: not measured yet |\n<!-- end -->" in text
     assert "Roots, 3 %.\n\nnone.text: not measured yet.\n<!-- end -->\nafter\n" in text
     assert max(map(len, text.splitlines())) <= 120
-    assert main.pages(tmp_path / "benchmarks" / "results")[readme] == text
+    assert main.pages()[readme] == text
     call("page", "--out", tmp_path / "elsewhere")
     assert readme.read_text() == text
 
@@ -326,27 +327,27 @@ def test_every_page_says_what_was_measured(name: str) -> None:
     shown = ("CPU time", "wall time", "wall clock", "wall-clock", "imes are not shown", "nstead of seconds")
     assert any(word in said for word in shown)
     assert any(word in said for word in ("eta", "penalty", "weight decay", "hyper-parameter", "Nothing is trained"))
-    page = main.pages_folder(main.HERE / "results") / f"{name}.md"
+    page = main.page_file(name)
     assert f"*{experiment.source}.*\n\n{experiment.description}\n\n" in page.read_text(encoding="utf-8")
 
 
 def test_the_pages_of_results_are_what_the_files_say() -> None:
     """`python -m benchmarks page` was run after the last measurement, and after the last change of what is said."""
-    summary, folder = main.HERE / "RESULTS.md", main.HERE / "results"
+    summary = main.HERE / "RESULTS.md"
     if not summary.is_file():
         pytest.skip("no results here")
-    made = main.pages(folder)
+    made = main.pages()
     old = [path.name for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     assert not old, f"{old} are old: run `python -m benchmarks page`"
-    home = main.pages_folder(folder)
-    assert set(home.glob("*.md")) == {path for path in made if path.parent == home}
+    homes = {main.page_file(name).parent for name in main.files()}
+    assert {path for home in homes for path in home.glob("*.md")} == {path for path in made if path.parent in homes}
     assert len(made[summary].splitlines()) <= 220, "a page one reads"
 
 
 @pytest.mark.parametrize("name", [name for name in main.topics() if hasattr(main.module_of(name), "quotes")])
 def test_quotes_do_with_a_part_of_the_records(name: str) -> None:
     experiment = main.module_of(name).EXPERIMENT
-    path = main.HERE / "results" / f"{name}.json"
+    path = main.records_file(name)
     if not path.is_file():
         pytest.skip("no results here")
     records = main.load_results(experiment, path).of(list(experiment.cases(False)))

@@ -18,7 +18,7 @@ RESULTS = main.HERE / "results"
 
 @pytest.fixture(scope="module")
 def records() -> Any:
-    return main.records_of(main.stored(RESULTS, ["small_models", "fig1"]))
+    return main.records_of(main.stored(None, ["small_models", "fig1"]))
 
 
 def test_accuracies_are_those_of_the_records(records: Any) -> None:

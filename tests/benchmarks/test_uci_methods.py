@@ -11,12 +11,12 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 import qsdp
+from benchmarks.methods.budget import Budget
 from benchmarks.uci import METHODS, suite
 from benchmarks.uci.data import Split, prepare, validation_splits
 from benchmarks.uci.methods import UCIMethod
 from benchmarks.uci.suite import run
 from benchmarks.uci.trained import FloatBackprop, RoundedBackprop, RoundedReLU, StraightThrough
-from qsdp.baselines._budget import Budget
 from qsdp.exceptions import InvalidInputError
 
 CONVEX = ("qsdp-250", "qsdp-2500", "qsdp-beta-10", "qsdp-4-levels", "qsdp-polynomial", "qsdp-refit", "qsdp-polish")

@@ -25,7 +25,7 @@ _SOLVERS = {
     "scs": "problem",
     "clarabel": "problem",
 }
-_TRAINED = ("BackpropRegressor", "StraightThroughRegressor", "ReLUNetworkClassifier", "BPLSRegressor",
+_TRAINED = ("BackpropRegressor", "StraightThroughRegressor", "ReLUNetworkClassifier",
             "QuadraticNetworkClassifier", "ReLinearRegressor", "RLSNetworkRegressor")  # fmt: skip
 _EXACT = "qsdp.certify(network, problem, bound_type='exact'"
 _GENERATION = "tol=1e-14, time_limit=None)"
@@ -53,7 +53,7 @@ LONG = {
     "QuantizedNetworkRegressor": "qsdp.QuantizedNetworkRegressor(n_neurons=2000, tol=1e-12).fit(X, y)",
     "QuantizedNetworkClassifier": "qsdp.QuantizedNetworkClassifier(n_neurons=2000, loss='logistic').fit(X, labels)",
     **{
-        f"baselines.{name}": f"baselines.{name}(random_state=0, {'passes' if 'BPLS' in name else 'n_epochs'}=10**6)"
+        f"baselines.{name}": f"baselines.{name}(random_state=0, n_epochs=10**6)"
         f".fit(X, {'labels' if 'Classifier' in name else 'y'})"
         for name in _TRAINED
     },
@@ -125,7 +125,7 @@ def _fitted(estimator: Any, **options: Any) -> Call:
     return lambda problem, seed: estimator(random_state=seed, **options).fit(problem.X, problem.y)
 
 
-_BASELINES = ("Backprop", "StraightThrough", "ReLUNetwork", "BPLS", "ReLinear", "RLSNetwork")
+_BASELINES = ("Backprop", "StraightThrough", "ReLUNetwork", "ReLinear", "RLSNetwork")
 SHORT: dict[str, Call] = {
     "solve_and_sample": lambda problem, seed: qsdp.solve_and_sample(
         problem.X, problem.y, 12, problem.beta, problem.loss, refine="polish", random_state=seed

@@ -1,12 +1,13 @@
 """What is lost by training with any system and quantizing with the semidefinite program.
 
-Each classifier and regressor of `qsdp.baselines` has its default parameters, except for one hidden layer of 20 units
-where it has hidden layers. `distill` then matches every layer by a network of binary weights on the training set, with
-500 polished neurons per layer. It is compared with the relaxation's own network (`QuantizedNetworkClassifier` or the
-regressor, with the same number of neurons and the default `beta="auto"`) and, for backpropagation and ReLU
-networks, with weights rounded to signs with a scale per neuron (for ReLU, outputs are also matched on the training
-set). There are ten splits with 25 % for testing, stratified by class; inputs and real targets are standardised. Planted
-data are 400 samples of 20 Gaussian columns, new ones for every split. Regressors are scored by R².
+Each classifier and regressor of `qsdp.baselines` and of the other papers (`benchmarks/papers/`) has its default
+parameters, except for one hidden layer of 20 units where it has hidden layers. `distill` then matches every layer by a
+network of binary weights on the training set, with 500 polished neurons per layer. It is compared with the relaxation's
+own network (`QuantizedNetworkClassifier` or the regressor, with the same number of neurons and the default
+`beta="auto"`) and, for backpropagation and ReLU networks, with weights rounded to signs with a scale per neuron (for
+ReLU, outputs are also matched on the training set). There are ten splits with 25 % for testing, stratified by class;
+inputs and real targets are standardised. Planted data are 400 samples of 20 Gaussian columns, new ones for every split.
+Regressors are scored by R².
 
 The series "trained" is the score of the system itself, "rounded" that of its rounded weights, and "quantized" that of
 the distilled chain. "relaxation" is bilinear and has a constant column. All betas are defaults, of the systems and of
@@ -22,11 +23,11 @@ from typing import Any
 import numpy as np
 
 import qsdp
-import qsdp.baselines as baselines
 from benchmarks.data.sets import quarter
 from benchmarks.machinery.common import Records, by, experiment_in, grid, over_sets, timed, where
 from benchmarks.machinery.verdicts import Claim, paired_claim
 from benchmarks.methods.networks import outputs_of
+from benchmarks.papers import estimator_class
 from benchmarks.versions import ESTIMATORS
 from qsdp.datasets import load_bundled, make_planted
 
@@ -68,7 +69,7 @@ def model_of(name: str, seed: int, *, regression: bool) -> Any:
         return own(NEURONS, activation=None, encoding="none", random_state=seed)
     system, options = SYSTEMS[name]
     system = system.replace("Classifier", "Regressor") if regression else system
-    return getattr(baselines, system)(random_state=seed, **options)
+    return estimator_class(system)(random_state=seed, **options)
 
 
 def split_of(name: str, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

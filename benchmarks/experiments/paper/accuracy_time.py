@@ -3,7 +3,7 @@
 The data are ten splits with the paper's proportions, standardised, with a constant column. Every network, including
 each rounded one, chooses its own beta, and gradient methods choose their learning rate, by accuracy on a held-out
 fourth of the rows; the choice is then fitted to all rows, and test rows are only predicted. Grids are extended until
-the neighbours of the chosen values have been tried (`baselines._budget`); ties go to the first candidate, and larger
+the neighbours of the chosen values have been tried (`methods/budget.py`); ties go to the first candidate, and larger
 betas come first. The beta that the paper prints for backpropagation, and for the ReLU network, is an additional
 candidate. Seconds are CPU time of the fit at the chosen parameters; the search is timed separately, once for all
 roundings of a gradient method.
@@ -49,10 +49,10 @@ from benchmarks.machinery.common import (
     where,
 )
 from benchmarks.machinery.verdicts import Claim, paired_claim
+from benchmarks.methods.budget import BUDGET, chosen_by
+from benchmarks.methods.choice import Choice
 from benchmarks.methods.networks import Predict, fits, fourth, outputs_of
 from benchmarks.runner import Record
-from qsdp.baselines._budget import BUDGET, chosen_by
-from qsdp.baselines._choice import Choice
 
 #: Function that derives a network from a trained model and returns its predictions and the network.
 Make = Callable[[Any], tuple[Predict, Any]]

@@ -10,7 +10,7 @@ scale, `<Z_hat, Z> / <Z, Z>`, which is not the minimiser that the paper states. 
 themselves, from trained real weights. Every network has two learning rates: that of its smallest objective, since
 objectives are compared, and for the test loss that of its smallest squared error on a held-out fourth of the samples.
 Grids begin with three values and are extended until the neighbours of the chosen one have been tried
-(`baselines._budget`). Gradient methods use 32-bit floats, 300 epochs and batches of 32.
+(`methods/budget.py`). Gradient methods use 32-bit floats, 300 epochs and batches of 32.
 
 The second layer of "backprop" is fixed at rms(y)/m, not at the paper's 1/m: the targets are not of unit size, and a
 fixed second layer only changes the scale of the first. Both scales compare the matrices of the networks, sum_j alpha_j
@@ -46,9 +46,9 @@ from benchmarks.machinery.common import (
     where,
 )
 from benchmarks.machinery.verdicts import Claim, paired_claim
+from benchmarks.methods.budget import BUDGET, chosen_by
 from benchmarks.methods.networks import fits, fourth_of, outputs_of
 from benchmarks.runner import Record
-from qsdp.baselines._budget import BUDGET, chosen_by
 
 KEYS = ("m",)
 SIZES = (10, 30, 100, 300, 1000, 3000)

@@ -15,9 +15,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
+from benchmarks.papers.tomic import LeakyReLU
 from qsdp import QSDPWarning
 from qsdp.baselines._estimator import check_hidden
-from qsdp.baselines.bpls import LeakyReLU
 from qsdp.baselines.rls import RLS, NumpyNetwork, RLSNetworkClassifier, RLSNetworkRegressor
 from qsdp.baselines.rls.harness import LOSSES
 from qsdp.datasets import load_bundled

@@ -17,7 +17,7 @@ NAMES = ("rls_costs", "rls_curves")
 
 
 def experiment(name):
-    return importlib.import_module(f"benchmarks.experiments.least_squares.{name}").EXPERIMENT
+    return importlib.import_module(f"benchmarks.papers.tomic.experiments.{name}").EXPERIMENT
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from qsdp.baselines.bpls import (
+from benchmarks.papers.tomic import (
     ELU,
     INVERTIBLE,
     Identity,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp.baselines._choice import Choice, choose
+from benchmarks.methods.choice import Choice, choose
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 

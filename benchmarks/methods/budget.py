@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.methods.choice import Choice, choose
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._choice import Choice, choose
 
 __all__ = ["BUDGET", "Budget", "Folds", "chosen_by"]
 

@@ -12,9 +12,9 @@ from bpls_data import TEST, TRAIN, digits, linear_targets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp.baselines.bpls import HIDDEN_TARGETS, BPLSClassifier, BPLSRegressor, hidden_target
-from qsdp.baselines.bpls._network import Network, random_weights
-from qsdp.baselines.bpls._passes import blend, solve_layer
+from benchmarks.papers.tomic import HIDDEN_TARGETS, BPLSClassifier, BPLSRegressor, hidden_target
+from benchmarks.papers.tomic.network import Network, random_weights
+from benchmarks.papers.tomic.passes import blend, solve_layer
 from qsdp.exceptions import InvalidInputError
 
 RULES = sorted(HIDDEN_TARGETS)
@@ -252,7 +252,7 @@ def test_a14_12_same_seed_same_weights() -> None:
 
 @pytest.mark.parametrize("hidden", [(), (4,), (7, 3), (2, 5, 2)])
 def test_a14_12_number_of_solves_is_fixed_by_the_widths(hidden: tuple[int, ...]) -> None:
-    # Erratum A-E8: the sum of the widths, not N (L + 1).
+    # Erratum E8: the sum of the widths, not N (L + 1).
     rng = np.random.default_rng(0)
     for data in (rng.standard_normal((30, 3)), 100 * rng.random((77, 3))):
         Y = rng.random((len(data), 2))

@@ -36,9 +36,9 @@ from benchmarks.data.sets import Split, images
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, by, experiment_in, grouped, where
 from benchmarks.machinery.verdicts import Claim, Evidence, compare, either, exact, judged, within
+from benchmarks.papers import tomic
+from benchmarks.papers.tomic.network import Network, random_weights
 from benchmarks.runner import Record
-from qsdp.baselines import bpls
-from qsdp.baselines.bpls._network import Network, random_weights
 from qsdp.estimators.classes import choose_classes
 
 SOURCE = "Tomic, Matos-Carvalho, Beko 2024"
@@ -160,10 +160,10 @@ def least_squares(split: Split, options: dict[str, Any], seed: int) -> dict[str,
     found: dict[str, Any] = {}
     with threadpool_limits(limits=1):
         if not options.get("literal"):
-            first = bpls.BPLSClassifier(**{**options, "tau_max": 0}, references=True, random_state=seed).fit(X, y)
+            first = tomic.BPLSClassifier(**{**options, "tau_max": 0}, references=True, random_state=seed).fit(X, y)
             simple = accuracies(first.report_.references["linear least squares"].network, split)
             found["linear_least_squares_test"] = simple[1]
-        model = bpls.BPLSClassifier(**options, random_state=seed, callback=after)
+        model = tomic.BPLSClassifier(**options, random_state=seed, callback=after)
         start = time.process_time()
         model.fit(X, y)
     found["training"], found["test"] = accuracies(model.network_, split)

@@ -12,9 +12,9 @@ import pytest
 from bpls_data import TRAIN, digits, linear_targets, nonlinear_targets
 
 import qsdp
+from benchmarks.papers.tomic import ELU, HIDDEN_TARGETS, BPLSClassifier, BPLSRegressor, LeakyReLU
+from benchmarks.papers.tomic.network import random_weights
 from qsdp.baselines import History
-from qsdp.baselines.bpls import ELU, HIDDEN_TARGETS, BPLSClassifier, BPLSRegressor, LeakyReLU
-from qsdp.baselines.bpls._network import random_weights
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((80, 3))
@@ -131,7 +131,7 @@ def test_a15_miss_forward() -> None:
     assert np.any(first["current"][0] != first["random"][0])
     # One pass on the misses from either start, blended in by their share.
     start = initial.__class__(random_weights(3, (6, 3), "input", np.random.default_rng(0)), initial.settings)
-    from qsdp.baselines.bpls._passes import backward_pass, blend
+    from benchmarks.papers.tomic.passes import backward_pass, blend
 
     T = initial.settings.output.inverse(np.eye(3)[CODES[missed]], 1e-3)
     for which, network in (("current", initial), ("random", start)):
@@ -173,7 +173,7 @@ def test_a15_literal_changes_defaults_only() -> None:
 
 
 def test_a15_literal_runs_all_rounds_and_keeps_the_last() -> None:
-    # Erratum A-E9: the printed "or" makes tau_max rounds at least.
+    # Erratum E9: the printed "or" makes tau_max rounds at least.
     X, X_test, y, y_test = digits()
     literal = BPLSClassifier(literal=True, tau_max=8, random_state=0).fit(X, y)
     assert literal.history_.n_epochs == 9

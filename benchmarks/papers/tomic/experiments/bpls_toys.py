@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.least_squares.bpls_images import SOURCE, optimizer_of
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, experiment_in, grid, where
 from benchmarks.machinery.verdicts import Claim, compare, exact, judged
-from qsdp.baselines import bpls
-from qsdp.baselines.bpls._network import random_weights
+from benchmarks.papers import tomic
+from benchmarks.papers.tomic.experiments.bpls_images import SOURCE, optimizer_of
+from benchmarks.papers.tomic.network import random_weights
 
 TRAIN = np.array([1.0, 3.0, 5.0, 7.0, 9.0])[:, None]
 TEST = TRAIN + 1.0
@@ -85,7 +85,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     squares = np.zeros((runs, 2))
     for number in range(runs):
         Y = noisy(targets, sigma, number)
-        model = bpls.BPLSRegressor((3,), random_state=number, **variants[method]).fit(TRAIN, Y)
+        model = tomic.BPLSRegressor((3,), random_state=number, **variants[method]).fit(TRAIN, Y)
         errors = (model.predict(TRAIN) - Y, model.predict(TEST) - targets(TEST))
         squares[number] = [np.sum(error**2) for error in errors]
     return summary(squares)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
+from benchmarks.methods.budget import BUDGET, Budget, Folds, chosen_by
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._budget import BUDGET, Budget, Folds, chosen_by
 
 __all__ = ["InteriorSearch"]
 

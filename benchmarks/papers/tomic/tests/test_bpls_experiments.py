@@ -19,12 +19,12 @@ from qsdp.datasets import load_mnist
 from qsdp.exceptions import DatasetError
 
 pytest.importorskip("torch")
-images = pytest.importorskip("benchmarks.experiments.least_squares.bpls_images", reason="not in the installed package")
+images = pytest.importorskip("benchmarks.papers.tomic.experiments.bpls_images", reason="not in the installed package")
 NAMES = ("bpls_images", "bpls_toys")
 
 
 def experiment(name: str) -> Any:
-    return importlib.import_module(f"benchmarks.experiments.least_squares.{name}").EXPERIMENT
+    return importlib.import_module(f"benchmarks.papers.tomic.experiments.{name}").EXPERIMENT
 
 
 @functools.cache
@@ -138,7 +138,7 @@ def test_the_best_pass_of_the_printed_reading_counts() -> None:
 
 def toy_records(errors: dict[str, float]) -> list[Record]:
     """Return records of the noises of both toys, of methods with errors relative to their competitors'."""
-    toys = importlib.import_module("benchmarks.experiments.least_squares.bpls_toys")
+    toys = importlib.import_module("benchmarks.papers.tomic.experiments.bpls_toys")
     found = []
     for case in toys.cases(False):
         error = errors.get(case["method"], 1.0) * (1.0 + case["sigma"]) * (1.0 + 0.001 * (int(50 * case["sigma"]) % 2))
@@ -148,7 +148,7 @@ def toy_records(errors: dict[str, float]) -> list[Record]:
 
 
 def test_verdicts_on_toys_come_from_records() -> None:
-    toys = importlib.import_module("benchmarks.experiments.least_squares.bpls_toys")
+    toys = importlib.import_module("benchmarks.papers.tomic.experiments.bpls_toys")
     found = toys.claims(toy_records({"BPLS": 0.9, "BPLS as printed, first output": 2.0}))
     expected = ["supported", "contradicted", "inconclusive", "inconclusive", "not measured"]
     assert [claim.verdict for claim in found] == expected

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from bpls_data import TRAIN, digits, nonlinear_targets
 
-from qsdp.baselines.bpls import BPLSClassifier, BPLSRegressor
+from benchmarks.papers.tomic import BPLSClassifier, BPLSRegressor
 
 
 def mean_test_score(seeds: int, **options: Any) -> float:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp.baselines.bpls._passes import Factorisation, solve_layer
+from benchmarks.papers.tomic.passes import Factorisation, solve_layer
 
 shapes = {"seed": st.integers(0, 10**6), "S": st.integers(1, 12), "n": st.integers(1, 9), "J": st.integers(1, 40)}
 

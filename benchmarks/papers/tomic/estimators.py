@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.papers.tomic.network import BIASES, BPLSSettings, Network, random_weights
+from benchmarks.papers.tomic.passes import HIDDEN_TARGETS
+from benchmarks.papers.tomic.training import BPLSReport, BPLSTraining, Classification, Regression, references
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
@@ -23,9 +26,6 @@ from qsdp.baselines._estimator import (
 )
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import TrainedLayer, one_a_layer
-from qsdp.baselines.bpls._network import BIASES, BPLSSettings, Network, random_weights
-from qsdp.baselines.bpls._passes import HIDDEN_TARGETS
-from qsdp.baselines.bpls._training import BPLSReport, BPLSTraining, Classification, Regression, references
 
 __all__ = ["RIDGE", "BPLSBase", "BPLSClassifier", "BPLSRegressor"]
 
@@ -232,7 +232,7 @@ class BPLSRegressor(BPLSBase, BaselineRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from qsdp.baselines.bpls import BPLSRegressor
+    >>> from benchmarks.papers.tomic import BPLSRegressor
     >>> X = np.linspace(-1, 1, 50)[:, None]
     >>> model = BPLSRegressor(hidden=(20,), ridge=0.0, random_state=0).fit(X, np.sin(3 * X[:, 0]))
     >>> model.score(X, np.sin(3 * X[:, 0])) > 0.99
@@ -314,7 +314,7 @@ class BPLSClassifier(BPLSBase, BaselineClassifier):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from qsdp.baselines.bpls import BPLSClassifier
+    >>> from benchmarks.papers.tomic import BPLSClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> model = BPLSClassifier(random_state=0).fit(X[:1000] / 16, y[:1000])
     >>> model.score(X[1000:] / 16, y[1000:]) > 0.85

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 # --doctest-modules would import every conftest.py of the tree under one name, and programs beside tests.
-collect_ignore_glob = ["*conftest.py", "golden/*", "campaigns/[!t]*"]
+collect_ignore_glob = ["*conftest.py", "tests/golden/*", "tests/campaigns/[!t]*"]
 
 # Beside other workers a second thread waits for a processor, and the first one for it: training in PyTorch then takes
 # five times as long. Set before NumPy or PyTorch are imported; processes that tests start inherit it.
@@ -17,7 +17,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+SHARED_DATA = Path(__file__).resolve().parents[1] / "shared" / "data"
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -15,10 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
+from benchmarks.papers.tomic import BPLSClassifier, BPLSRegressor, Sigmoid, training
 from qsdp import QSDPWarning
 from qsdp.baselines import History
-from qsdp.baselines.bpls import BPLSClassifier, BPLSRegressor, Sigmoid
-from qsdp.baselines.bpls import _training as training
 from qsdp.datasets import load_bundled, load_mnist
 from qsdp.exceptions import DatasetError, InvalidInputError, InvalidTypeError
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.papers.tomic.network import Network
+from benchmarks.papers.tomic.passes import LayerReport, LayerSolve, backward_pass, blend, fit_readout
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_percent, format_seconds
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines.bpls._network import Network
-from qsdp.baselines.bpls._passes import LayerReport, LayerSolve, backward_pass, blend, fit_readout
 from qsdp.estimators.classes import choose_classes
 
 __all__ = ["BPLSReport", "BPLSTraining", "Classification", "PassReport", "Reference", "Regression", "references"]

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from benchmarks.papers.tomic.network import BPLSSettings, Network, Weights
 from qsdp._utils.parallel import in_threads
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines.bpls._network import BPLSSettings, Network, Weights
 
 #: Fraction of the largest squared row norm of W below which a neuron has no influence and is not changed.
 _TINY = 1e-12

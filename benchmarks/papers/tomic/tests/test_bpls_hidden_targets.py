@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp.baselines.bpls import HIDDEN_TARGETS, hidden_target
+from benchmarks.papers.tomic import HIDDEN_TARGETS, hidden_target
 
 H1, W1, T1 = np.array([[1.0, 2.0]]), np.array([[1.0], [2.0]]), np.array([[9.0]])
 H2 = np.array([[1.0, 2.0, 0.0]])

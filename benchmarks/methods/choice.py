@@ -76,7 +76,7 @@ def choose(
 
     Examples
     --------
-    >>> from qsdp.baselines._choice import choose
+    >>> from benchmarks.methods.choice import choose
     >>> found = choose({"beta": [1.0, 10.0]}, lambda values: -abs(values["beta"] - 800.0))
     >>> found.best, found.decided, len(found.scores)
     ({'beta': 1000.0}, True, 5)

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.papers.tomic.network import Network
+from benchmarks.papers.tomic.passes import HIDDEN_TARGETS, Design, LayerReport, hidden_target
+from benchmarks.papers.tomic.training import BPLSReport, PassReport, Reference
 from qsdp._utils.lazy import lazy_names
 from qsdp.baselines._activations import (
     ELU,
@@ -22,15 +25,12 @@ from qsdp.baselines._activations import (
     Tanh,
     get_invertible,
 )
-from qsdp.baselines.bpls._network import Network
-from qsdp.baselines.bpls._passes import HIDDEN_TARGETS, Design, LayerReport, hidden_target
-from qsdp.baselines.bpls._training import BPLSReport, PassReport, Reference
 
 if TYPE_CHECKING:
-    from qsdp.baselines.bpls._estimators import BPLSClassifier, BPLSRegressor
+    from benchmarks.papers.tomic.estimators import BPLSClassifier, BPLSRegressor
 
 #: Modules of the estimators, which need scikit-learn; training does not.
-_LATER = {"BPLSClassifier": "_estimators", "BPLSRegressor": "_estimators"}
+_LATER = {"BPLSClassifier": "estimators", "BPLSRegressor": "estimators"}
 
 __all__ = [
     "ELU",

@@ -1,0 +1,1 @@
+"""Experiments on back-propagating least squares."""
