@@ -48,15 +48,17 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def write_gallery(app: Sphinx) -> None:
-    """Write ``notebooks/`` below the documentation's sources: the page, copies of the notebooks, a picture of each."""
+    """Write ``notebooks/`` below the documentation's sources: the page, and copies that open with a picture each."""
     target = Path(app.srcdir) / "notebooks"
     (target / "pictures").mkdir(parents=True, exist_ok=True)
     cards, names = [], []
     for path in sorted(SOURCE.glob("*.ipynb")):
         notebook = json.loads(path.read_text(encoding="utf-8"))
         title, summary = heading(notebook)
-        _write(target / path.name, path.read_bytes())
         _write(target / "pictures" / f"{path.stem}.png", picture(notebook))
+        opened = [f"# {title}\n", "\n", f"![](pictures/{path.stem}.png)\n", *notebook["cells"][0]["source"][1:]]
+        notebook["cells"][0]["source"] = opened
+        _write(target / path.name, json.dumps(notebook).encode())
         cards.append(CARD.format(title=title, name=path.stem, summary=summary))
         names.append(path.stem)
     _write(target / "index.md", PAGE.format(cards="\n".join(cards), names="\n".join(names)).encode())
