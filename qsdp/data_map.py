@@ -114,6 +114,10 @@ class DataMap(ReadOnlyArrays, ABC):
             """Approximate number of floating-point operations of `pair_sums`."""
 
         @property
+        def kernel_operations(self) -> float:
+            """Approximate number of floating-point operations of `fill_kernel`."""
+
+        @property
         def row_operations(self) -> float:
             """Approximate number of floating-point operations of a value at one row."""
 
@@ -126,6 +130,11 @@ class DataMap(ReadOnlyArrays, ABC):
     def n_blocks(self) -> int:
         """Number R of matrices of an output."""
         return self.layout.n_blocks
+
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether n is so much smaller than N that decompositions through rows of columns take less time."""
+        return False
 
     # -- values ---------------------------------------------------------------------------------------------------
 

@@ -271,6 +271,11 @@ class FormMap(DataMap):
         return float(self.n_rows * self.rows.shape[1] ** 2)
 
     @property
+    def kernel_operations(self) -> float:
+        """Approximate number of floating-point operations of `fill_kernel`."""
+        return 2.0 * self.n_rows**2 * self.layout.n_entries
+
+    @property
     def row_operations(self) -> float:
         """Approximate number of floating-point operations of `forward` for one row."""
         return 2.0 * self.layout.n_entries

@@ -126,6 +126,11 @@ class QuadraticMap(DataMap):
         return max(abs(value) for value in self.coefficients)
 
     @property
+    def has_few_rows(self) -> bool:
+        """Whether n is so much smaller than N that decompositions through the rows of the data take less time."""
+        return self.n_rows <= 0.5 * self.size
+
+    @property
     def n_samples(self) -> int:
         """Number of samples represented by the rows: n."""
         return self.n_rows
@@ -438,6 +443,11 @@ class QuadraticMap(DataMap):
     def pair_operations(self) -> float:
         """Approximate number of floating-point operations of `pair_sums`."""
         return pair_operations(self.n_rows, self.size)
+
+    @property
+    def kernel_operations(self) -> float:
+        """Approximate number of floating-point operations of `fill_kernel`."""
+        return 2.0 * self.n_rows**2 * self.size
 
     @property
     def row_operations(self) -> float:

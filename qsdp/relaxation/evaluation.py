@@ -14,7 +14,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.gram import to_matrices, to_vectors
 from qsdp.relaxation.bounds import best_scale
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.spectra import dominating, few_rows, row_dominating
+from qsdp.relaxation.spectra import dominating, row_dominating
 
 __all__ = [
     "DirectEvaluation",
@@ -70,7 +70,7 @@ class DirectEvaluation:
     def dominating(self, candidate: FloatArray, M: FloatArray, z: FloatArray) -> FloatArray:
         """Compute `spectra.dominating` for the matrices M of a dual vector, through its rows if they are few."""
         data = self.instance.map
-        if not few_rows(data):
+        if not data.has_few_rows:
             return dominating(M, z)
         duals = self.instance.duals_of_matrices(self.nu(candidate))
         return np.array([row_dominating(data, nu, own) for nu, own in zip(duals, z, strict=True)])

@@ -11,7 +11,7 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.tuning import MODERATE, PATIENCE
 from qsdp._utils.validation import FloatArray
-from qsdp.data_map import SAMPLES, DataMap
+from qsdp.data_map import DataMap
 from qsdp.forms import FormMap
 from qsdp.gram import Gram, GramFactor, SharedGram, to_matrices
 from qsdp.lifting import power_of_two
@@ -204,9 +204,9 @@ class Reduction:
 
     @staticmethod
     def applies(instance: LinearInstance) -> bool:
-        """Whether an instance can be reduced: a squared loss and n > p; statistics are not reduced again."""
+        """Whether an instance can be reduced: a squared loss and n > p, which statistics never have."""
         data = instance.map
-        return instance.fit.quadratic and SAMPLES in data.offers and data.n_rows > data.layout.n_entries
+        return instance.fit.quadratic and data.n_rows > data.layout.n_entries
 
     def reduced(self, normal: Instance, units: Units, k: int) -> LinearInstance:
         """Return the reduced instance of output k, in the units of its normalised instance."""

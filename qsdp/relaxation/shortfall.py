@@ -10,7 +10,7 @@ from qsdp._utils import deadline
 from qsdp._utils.numeric import HALF_DIGITS
 from qsdp._utils.tuning import FAR, INNER
 from qsdp._utils.validation import FloatArray, warn
-from qsdp.data_map import SAMPLES
+from qsdp.data_map import COLUMNS
 from qsdp.relaxation.solution import Relaxation
 
 __all__ = [
@@ -62,7 +62,7 @@ def _cause(relaxation: Relaxation, solver: str) -> str:
         stages = [*deadline.ended(), "the solve"]
         return f"the time limit ended {_listed(stages)}; allow more time with time_limit"
     # A solver that stalls or takes too many iterations is then a symptom.
-    ratio = ratio_of_scales(problem.X) if problem.blocks is None and SAMPLES in problem.map.offers else 1.0
+    ratio = ratio_of_scales(problem.X) if COLUMNS in problem.map.offers else 1.0
     if ratio > FAR:
         return f"the columns of X differ in scale by a factor of {ratio:.0f}; standardise them"
     if status == "iteration limit":

@@ -14,14 +14,13 @@ import scipy.linalg
 from qsdp._utils.numeric import EPS
 from qsdp._utils.symmetric import eigenvalues, symmetric_part
 from qsdp._utils.validation import FloatArray
-from qsdp.data_map import COLUMNS, DataMap
+from qsdp.data_map import DataMap
 from qsdp.lifting import QuadraticMap
 from qsdp.roundoff import dominating_shift
 
 __all__ = [
     "decomposed",
     "dominating",
-    "few_rows",
     "multiple_of",
     "proven_weights",
     "row_dominating",
@@ -55,12 +54,12 @@ def row_dominating(data: DataMap, nu: FloatArray, z: FloatArray) -> float:
 
 def multiple_of(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatArray) -> float:
     """Compute `spectral_bound` of the matrix M of the dual vector `nu`, (n,), through its rows if they are few."""
-    return row_dominating(data, nu, z) if few_rows(data) else spectral_bound(M, z)
+    return row_dominating(data, nu, z) if data.has_few_rows else spectral_bound(M, z)
 
 
 def proven_weights(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatArray, t: float) -> FloatArray:
     """Return weights, nearly t z, for which ``Diag(weights) +- M`` are proven semidefinite; M is that of `nu`, (n,)."""
-    if not few_rows(data):
+    if not data.has_few_rows:
         weights = t * z
         return weights + dominating_shift(M, weights)
     _, triangle, core = _factored(data, nu, 1.0 / np.sqrt(z))
@@ -73,14 +72,9 @@ def proven_weights(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatArray, 
     return weights
 
 
-def few_rows(data: DataMap) -> bool:
-    """Whether n is so much smaller than N that decompositions through the rows of the data take less time."""
-    return COLUMNS in data.offers and data.n_rows <= 0.5 * data.size
-
-
 def decomposed(data: DataMap, M: FloatArray, nu: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Compute the nonzero eigenvalues, with eigenvectors, of the matrix M of `nu`, (n,), scaled from both sides."""
-    if few_rows(data):
+    if data.has_few_rows:
         return row_spectrum(data, nu, scales)
     values, vectors = scipy.linalg.eigh(M * np.outer(scales, scales), check_finite=False)
     return values, vectors

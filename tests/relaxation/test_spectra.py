@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import qsdp
+from qsdp.lifting import QuadraticMap
 from qsdp.relaxation import bounds, spectra
 from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.instance import Instance
@@ -26,8 +27,7 @@ def wide_problem(activation: str | None, outputs: int = 1, n: int = 8, d: int = 
 
 def whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make all decompositions use the whole matrices."""
-    for module in ("spectra", "evaluation", "solvers.lowrank.factor_objective"):
-        monkeypatch.setattr(f"qsdp.relaxation.{module}.few_rows", lambda data: False)
+    monkeypatch.setattr(QuadraticMap, "has_few_rows", False)
 
 
 @pytest.mark.parametrize("activation", [None, "relu_like"])
@@ -35,7 +35,7 @@ def test_all_nonzero_eigenvalues_are_found(activation: str | None) -> None:
     rng, problem = np.random.default_rng(0), wide_problem(activation, n=5, d=30)
     data = ObjectiveData(problem.map, rng.exponential(size=5))
     scales, nu = rng.exponential(size=problem.size), rng.standard_normal(5)
-    assert spectra.few_rows(problem.map)
+    assert problem.map.has_few_rows
     M = problem.map.adjoint(nu)
     for (values, vectors), matrix in [
         (spectra.decomposed(problem.map, M, nu, scales), M),

@@ -18,7 +18,7 @@ from qsdp.data_map import COLUMNS, DataMap, Image
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import Curvature, DataFit
 from qsdp.relaxation.solvers.lowrank.factors import Factors
-from qsdp.relaxation.spectra import few_rows, row_spectrum
+from qsdp.relaxation.spectra import row_spectrum
 
 __all__ = ["Objective", "ObjectiveData", "Point"]
 
@@ -59,7 +59,7 @@ class ObjectiveData:
 
     def modes(self, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Compute all nonzero eigenvalues, with eigenvectors, of the moments scaled from both sides."""
-        if few_rows(self.map):
+        if self.map.has_few_rows:
             return row_spectrum(self.map, self._weights, scales, _MOMENTS)
         values, vectors = scipy.linalg.eigh(self._moments * np.outer(scales, scales), check_finite=False)
         return values, vectors

@@ -254,8 +254,7 @@ def _costs(instance: Instance, tol: float, count: int) -> dict[str, float]:
     gram = cost("gram", p, 0.5 * data.pair_operations, 0.0, 0.0 if instance.fit.quadratic else pass_over)
     if SAMPLES not in data.offers:
         return {"gram": gram}
-    inner = 2.0 * n * n * (N if COLUMNS in data.offers else p)
-    costs = {"kernel": cost("kernel", n, 0.0, inner, pass_over), "gram": gram}
+    costs = {"kernel": cost("kernel", n, 0.0, data.kernel_operations, pass_over), "gram": gram}
     if COLUMNS in data.offers:
         # Besides passes, there are four products of matrices of side N.
         costs["iterative"] = count * _PRODUCTS * (pass_over + 4.0 * 2.0 * N**3 * C)
