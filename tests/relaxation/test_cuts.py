@@ -17,8 +17,7 @@ from qsdp.certificates import certificate_of
 from qsdp.certificates.trees import root_tree
 from qsdp.relaxation.cuts import CuttingPlanes
 from qsdp.relaxation.cuts import planes as planes_module
-from qsdp.relaxation.cuts.odd import OddCuts
-from qsdp.relaxation.cuts.separation import longer_cuts, triangle_cuts
+from qsdp.relaxation.cuts.odd import OddCuts, longer_cuts, triangle_cuts
 from qsdp.relaxation.instance import Instance
 
 LOSSES = ["squared", "absolute", "huber", "logistic", "hinge", "squared_hinge"]

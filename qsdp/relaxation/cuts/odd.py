@@ -11,6 +11,8 @@ For y = (u, v) and b = (p, q) the relaxation's solution is :math:`2 \rho Y = [[A
 .. math:: a^T A\, a + c^T B\, c \ge r,
 
 which has rank one in both blocks, like the predictions :math:`x^T (A - B) x`. The mirror (q, p) of b gives the same.
+
+Triangles that a solution violates are enumerated, and longer vectors are found by local search.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["OddCuts"]
+__all__ = ["OddCuts", "longer_cuts", "triangle_cuts"]
+
+#: Number of coordinates whose pairs a local search step tries; half is as good.
+_TRIED = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,3 +102,90 @@ def _oriented(rows: FloatArray) -> FloatArray:
     first = rows[np.arange(len(rows)), np.argmax(rows != 0.0, axis=1)]
     oriented: FloatArray = rows * np.where(first < 0.0, -1.0, 1.0)[:, None]
     return oriented
+
+
+# -- separation ----------------------------------------------------------------------------------------------------
+
+
+def triangle_cuts(V: FloatArray, Z: FloatArray, most: int, least: float) -> OddCuts:
+    r"""Return the most violated triangle inequalities of ``Y = [[V, Z], [Z, V]]``, of unit diagonal.
+
+    For nodes i, j, k and signs of product one, :math:`1 + s_{ij} Y_{ij} + s_{ik} Y_{ik} + s_{jk} Y_{jk} \ge 0`; mirrors
+    are left out. An inequality counts as violated if the left side is below ``-least``.
+    """
+    N = len(V)
+    first, second = np.triu_indices(N, 1)
+    values, nodes = [np.empty(0)], [np.empty((0, 3), dtype=np.intp)]
+    for i in range(N):
+        later = first > i
+        j, k = first[later], second[later]
+        for node, one, two, pairs, x, y in (
+            (i, j, k, V[j, k], V[i, j], V[i, k]),
+            (N + i, first, second, V[first, second], Z[i, first], Z[i, second]),
+        ):
+            left = _least_left_side(x, y, pairs)
+            chosen = np.flatnonzero(left < -least)
+            values.append(left[chosen])
+            nodes.append(np.stack([np.full(len(chosen), node), one[chosen], two[chosen]], axis=1))
+    order = np.argsort(np.concatenate(values), kind="stable")[:most]
+    i, j, k = np.concatenate(nodes)[order].T
+    Y = np.block([[V, Z], [Z, V]])
+    edges = np.stack([Y[i, j], Y[i, k], Y[j, k]])
+    signs = np.where(edges > 0.0, -1.0, 1.0)
+    # If the signs opposite to all three entries do not form a cut, the smallest entry has the wrong one.
+    odd = np.flatnonzero(signs.prod(axis=0) < 0.0)
+    signs[np.argmin(np.abs(edges[:, odd]), axis=0), odd] *= -1.0
+    vectors, rows = np.zeros((len(i), 2 * N)), np.arange(len(i))
+    vectors[rows, i], vectors[rows, j], vectors[rows, k] = 1.0, signs[0], signs[1]
+    return OddCuts.of(vectors)
+
+
+def _least_left_side(x: FloatArray, y: FloatArray, w: FloatArray) -> FloatArray:
+    """Minimise ``1 + s x + t y + s t w`` over signs s and t."""
+    sizes = np.abs(np.stack([x, y, w]))
+    left: FloatArray = 1.0 - sizes.sum(axis=0) + np.where(x * y * w > 0.0, 2.0 * sizes.min(axis=0), 0.0)
+    return left
+
+
+def longer_cuts(
+    Y: FloatArray, starts: FloatArray, most: int, least: float, steps: int, rng: np.random.Generator
+) -> OddCuts:
+    r"""Search for violated inequalities by local search from `starts` over vectors with entries -1, 0 and 1.
+
+    In each step, every vector moves in the two coordinates that lower :math:`b^T Y b` most. Vectors with
+    :math:`b^T Y b < 1 - \text{least}` are ranked by their violation over the norm of the off-diagonal part of
+    :math:`b b^T`.
+    """
+    found = [np.zeros((0, len(Y)))]
+    vectors = starts[rng.permutation(len(starts))]
+    for _ in range(steps):
+        vectors = _moved(Y, vectors)
+        values = np.einsum("mi,mi->m", vectors @ Y, vectors)
+        found.append(vectors[values < 1.0 - least])
+    cuts = OddCuts.of(np.vstack(found)).unlike(OddCuts.none(len(Y) // 2))
+    vectors = cuts.vectors
+    lengths = np.abs(vectors).sum(axis=1)
+    depths = (1.0 - np.einsum("mi,mi->m", vectors @ Y, vectors)) / np.sqrt(lengths * (lengths - 1.0))
+    return cuts[np.argsort(-depths, kind="stable")[:most]]
+
+
+def _moved(Y: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Apply to every vector its best local move: +-1 in two coordinates, which keeps the parity of its sum.
+
+    Only the steepest of the coordinates that may move against the gradient are tried.
+    """
+    products = vectors @ Y
+    signs = np.where(products > 0.0, -1.0, 1.0)
+    steepness = np.where(np.abs(vectors + signs) > 1.0, -np.inf, np.abs(products))
+    tried = np.argpartition(-steepness, min(_TRIED, len(Y)) - 1, axis=1)[:, :_TRIED]
+    first, second = np.triu_indices(tried.shape[1], 1)
+    rows = np.arange(len(vectors))[:, None]
+    i, j = tried[:, first], tried[:, second]
+    costs = signs[rows, i] * signs[rows, j] * Y[i, j] - steepness[rows, i] - steepness[rows, j]
+    place = np.argmin(costs, axis=1)[:, None]
+    moved = vectors.copy()
+    for chosen in (np.take_along_axis(i, place, axis=1), np.take_along_axis(j, place, axis=1)):
+        # If fewer than two coordinates may move, the vector stays as it was.
+        free = np.isfinite(np.take_along_axis(costs, place, axis=1))
+        moved[rows, chosen] += np.where(free, signs[rows, chosen], 0.0)
+    return moved

@@ -29,8 +29,7 @@ from qsdp._utils.tuning import GAIN, HALVINGS, INNER, MOST_SIDE, MOST_STEPS, NEG
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.bounds import DualBound, best_scale, entry_rounding
 from qsdp.relaxation.cuts.newton_with_cuts import CutNewton
-from qsdp.relaxation.cuts.odd import OddCuts
-from qsdp.relaxation.cuts.separation import longer_cuts, triangle_cuts
+from qsdp.relaxation.cuts.odd import OddCuts, longer_cuts, triangle_cuts
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.solvers.interior import unfit
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
