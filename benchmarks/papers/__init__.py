@@ -8,6 +8,7 @@ from typing import Any
 #: The estimators of each paper.
 ESTIMATORS = {
     "tomic": ("BPLSClassifier", "BPLSRegressor"),
+    "zhang": ("RLSNetworkClassifier", "RLSNetworkRegressor"),
 }
 
 

@@ -31,7 +31,6 @@ MODULES = (
     "qsdp.baselines.backprop",
     "qsdp.baselines.quadratic",
     "qsdp.baselines.relinear",
-    "qsdp.baselines.rls",
 )
 
 PAGE = """{name}

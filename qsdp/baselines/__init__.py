@@ -12,7 +12,6 @@ estimators                                               system
 `QuadraticLogisticRegression`                            one layer of quadratic neurons (`qsdp.baselines.quadratic`)
 `QuadraticNetworkClassifier`                             several layers of quadratic neurons
 `ReLinearClassifier`, `ReLinearRegressor`                Fan's quadratic networks (`qsdp.baselines.relinear`)
-`RLSNetworkClassifier`, `RLSNetworkRegressor`            recursive least squares (`qsdp.baselines.rls`)
 =======================================================  ==============================================================
 
 Each estimator has a method `distill`, which approximates the trained network by networks of quantized weights.
@@ -35,7 +34,6 @@ _MODULES = {
     "backprop": ("BackpropClassifier", "BackpropRegressor", "ReLUNetworkClassifier", "ReLUNetworkRegressor"),
     "quadratic": ("QuadraticLogisticRegression", "QuadraticNetworkClassifier"),
     "relinear": ("ReLinearClassifier", "ReLinearRegressor"),
-    "rls": ("RLS", "RLSNetworkClassifier", "RLSNetworkRegressor"),
     "straight_through": ("StraightThroughClassifier", "StraightThroughRegressor"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

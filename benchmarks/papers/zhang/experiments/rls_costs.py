@@ -15,10 +15,10 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.experiments.least_squares.rls_curves import SOURCE, perceptron, recurrent
 from benchmarks.machinery.common import Records, experiment_in, grid, timed, values, where
 from benchmarks.machinery.process import in_own_process
 from benchmarks.machinery.verdicts import Claim, exact
+from benchmarks.papers.zhang.experiments.rls_curves import SOURCE, perceptron, recurrent
 
 #: For each network, with batches of 128: timed steps, and the printed ratio of the running time to Adam's.
 NETWORKS = {"784-512-10": (40, 1.1), "mini-VGG": (3, 1.4), "LSTM 2 x 512": (3, 1.1)}
@@ -59,7 +59,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     """Return the seconds of the fastest step, and how many numbers network and optimiser store between steps."""
     from torch import Tensor, nn
 
-    from qsdp.baselines.rls import METHODS, squared_loss
+    from benchmarks.papers.zhang import METHODS, squared_loss
 
     method, clip = METHODS[case["method"]], 1.0 if case["network"].startswith("LSTM") else 5.0
     model, X, targets = build(case["network"])

@@ -8,7 +8,7 @@ import rls_by_hand as by_hand
 import torch
 from torch import nn
 
-from qsdp.baselines.rls import RLS, NumpyNetwork, NumpyRLS, RLSSettings, squared_loss
+from benchmarks.papers.zhang import RLS, NumpyNetwork, NumpyRLS, RLSSettings, squared_loss
 
 OPTIONS = {"momentum": 0.5, "l1": 1e-3, "forgetting": 0.98, "ratio": 0.2, "clip": 0.8}
 HAND = {"alpha": 0.5, "gamma": 1e-3, "lam": 0.98, "k": 0.2, "clip": 0.8}

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from qsdp.baselines.rls._maps import LayerMaps, LinearMap, Mean
+from benchmarks.papers.zhang.maps import LayerMaps, LinearMap, Mean
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Collector", "forward_inputs"]

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.papers.zhang import METHODS, compare_optimizers, squared_loss, train_network
+from benchmarks.papers.zhang.harness import Data, Method, classification
 from qsdp import QSDPWarning
 from qsdp.baselines._torch import evaluate
-from qsdp.baselines.rls import METHODS, compare_optimizers, squared_loss, train_network
-from qsdp.baselines.rls.harness import Data, Method, classification
 from qsdp.exceptions import InvalidInputError
 
 

@@ -16,10 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from benchmarks.papers.tomic import LeakyReLU
+from benchmarks.papers.zhang import RLS, NumpyNetwork, RLSNetworkClassifier, RLSNetworkRegressor
+from benchmarks.papers.zhang.harness import LOSSES
 from qsdp import QSDPWarning
 from qsdp.baselines._estimator import check_hidden
-from qsdp.baselines.rls import RLS, NumpyNetwork, RLSNetworkClassifier, RLSNetworkRegressor
-from qsdp.baselines.rls.harness import LOSSES
 from qsdp.datasets import load_bundled
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 

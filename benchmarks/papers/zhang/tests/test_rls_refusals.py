@@ -10,8 +10,8 @@ import torch
 from rls_shared import assert_same, batch, network, parameters, train
 from torch import nn
 
+from benchmarks.papers.zhang import RLS, DivergedError, NumpyNetwork, NumpyRLS, RLSSettings, squared_loss
 from qsdp import QSDPWarning
-from qsdp.baselines.rls import RLS, DivergedError, NumpyNetwork, NumpyRLS, RLSSettings, squared_loss
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 # -- divergence ---------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.papers.zhang.optimizer import RLS
+from benchmarks.papers.zhang.settings import SUGGESTION
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._torch import evaluate, mean_loss, minibatches, state_of, training_epoch
-from qsdp.baselines.rls._settings import SUGGESTION
-from qsdp.baselines.rls.optimizer import RLS
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["LOSSES", "METHODS", "Data", "Method", "compare_optimizers", "squared_loss", "train_network"]
@@ -254,7 +254,7 @@ def compare_optimizers(
     Examples
     --------
     >>> import torch
-    >>> from qsdp.baselines.rls.harness import Data, compare_optimizers
+    >>> from benchmarks.papers.zhang.harness import Data, compare_optimizers
     >>> X = torch.randn(256, 4, generator=torch.Generator().manual_seed(0))
     >>> targets = torch.eye(2)[(X[:, 0] > X[:, 1]).long()]
     >>> data = Data(X[:200], targets[:200], X[200:], targets[200:])

@@ -11,11 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.papers.zhang.collector import Collector
+from benchmarks.papers.zhang.maps import (
+    LinearMap,
+    Mean,
+    check_maps,
+    excluded_names,
+    layers_of,
+    learning_rates,
+    make_rest,
+)
+from benchmarks.papers.zhang.settings import SUGGESTION, RLSSettings
 from qsdp._utils.validation import _show, check_flag, check_integer, check_real, warn
 from qsdp.baselines._history import DivergedError
-from qsdp.baselines.rls._collector import Collector
-from qsdp.baselines.rls._maps import LinearMap, Mean, check_maps, excluded_names, layers_of, learning_rates, make_rest
-from qsdp.baselines.rls._settings import SUGGESTION, RLSSettings
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 
 __all__ = ["RLS"]
@@ -93,7 +101,7 @@ class RLS(torch.optim.Optimizer):
     Examples
     --------
     >>> import torch
-    >>> from qsdp.baselines.rls import RLS, squared_loss
+    >>> from benchmarks.papers.zhang import RLS, squared_loss
     >>> model = torch.nn.Linear(2, 1).double()
     >>> for parameter in model.parameters():
     ...     _ = torch.nn.init.zeros_(parameter)

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.papers.zhang.numpy_network import NumpyNetwork, NumpyRLS, initial_parameters, loss_and_gradient
+from benchmarks.papers.zhang.settings import SUGGESTION, RLSParameters, RLSSettings
 from qsdp._utils.validation import FloatArray, check_choice, check_real
 from qsdp.baselines._activations import (
     DIFFERENTIABLE,
@@ -21,8 +23,6 @@ from qsdp.baselines._activations import (
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, check_hidden, checked
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
-from qsdp.baselines.rls._settings import SUGGESTION, RLSParameters, RLSSettings
-from qsdp.baselines.rls.numpy_network import NumpyNetwork, NumpyRLS, initial_parameters, loss_and_gradient
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["RLSNetworkClassifier", "RLSNetworkRegressor"]
@@ -201,7 +201,7 @@ class RLSNetworkClassifier(_RLSNetwork, BaselineClassifier):
     Examples
     --------
     >>> from qsdp.datasets import load_bundled
-    >>> from qsdp.baselines.rls import RLSNetworkClassifier
+    >>> from benchmarks.papers.zhang import RLSNetworkClassifier
     >>> X, y = load_bundled("iris")
     >>> X = (X - X.mean(axis=0)) / X.std(axis=0)
     >>> model = RLSNetworkClassifier(20, batch_size=32, n_epochs=20, random_state=0).fit(X, y)
@@ -230,7 +230,7 @@ class RLSNetworkRegressor(_RLSNetwork, BaselineRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from qsdp.baselines.rls import RLSNetworkRegressor
+    >>> from benchmarks.papers.zhang import RLSNetworkRegressor
     >>> X = np.random.default_rng(0).standard_normal((300, 3))
     >>> y = np.tanh(X[:, 0] - X[:, 1])
     >>> RLSNetworkRegressor(20, batch_size=32, random_state=0).fit(X, y).score(X, y) > 0.98

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import get_blas_funcs
 
+from benchmarks.papers.zhang.settings import RLSSettings
 from qsdp._utils.validation import warn
 from qsdp.baselines._activations import DIFFERENTIABLE
 from qsdp.baselines._history import DivergedError
-from qsdp.baselines.rls._settings import RLSSettings
 from qsdp.losses import LOSSES
 
 __all__ = ["LayerState", "NumpyNetwork", "NumpyRLS", "initial_parameters", "loss_and_gradient", "update_layer"]

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from qsdp.baselines.rls import RLS, convolutional_cost, dense_cost, recurrent_cost
+from benchmarks.papers.zhang import RLS, convolutional_cost, dense_cost, recurrent_cost
 from qsdp.exceptions import InvalidInputError
 
 

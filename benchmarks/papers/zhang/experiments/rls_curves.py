@@ -11,8 +11,8 @@ k or eta alone, from 0.1 and 1, for all layers (eta of recurrent networks only i
 curves have no numbers, so the tables do not quote them.
 
 The series "Adam" and "RLS" use the squared loss, "Adam, entropy" and "HRLS" the cross-entropy; "+M" adds momentum, "+R"
-the L1 penalty, and "k" or "eta" with a number is a sweep. The forgetting factor is 1, so that `trace_guard` (errata,
-B-E18) changes nothing. There are ten seeds. No column is appended beyond the biases, there is no beta, and times are
+the L1 penalty, and "k" or "eta" with a number is a sweep. The forgetting factor is 1, so that `trace_guard` (erratum
+E18) changes nothing. There are ten seeds. No column is appended beyond the biases, there is no beta, and times are
 not shown.
 """
 
@@ -125,8 +125,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     """Train on one thread; return the curves at those `EPOCHS` that were reached."""
     import torch
 
-    from qsdp.baselines.rls import train_network
-    from qsdp.baselines.rls.harness import Data
+    from benchmarks.papers.zhang import train_network
+    from benchmarks.papers.zhang.harness import Data
 
     torch.set_num_threads(1)
     network, (method, loss, options) = case["network"], METHODS[case["method"]]

@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import nn
 
+from benchmarks.papers.zhang.collector import forward_inputs
+from benchmarks.papers.zhang.maps import LayerMaps, excluded_names, layers_of
 from qsdp._utils.validation import FloatArray
 from qsdp.baselines._activations import DIFFERENTIABLE
 from qsdp.baselines._layers import AffineForm, TrainedLayer
-from qsdp.baselines.rls._collector import forward_inputs
-from qsdp.baselines.rls._maps import LayerMaps, excluded_names, layers_of
 
 __all__ = ["ExportedModule", "export_modules"]
 
@@ -61,7 +61,7 @@ def export_modules(model: nn.Module, *inputs: Any, exclude: str | Iterable[str] 
     Examples
     --------
     >>> import torch, qsdp
-    >>> from qsdp.baselines.rls import export_modules
+    >>> from benchmarks.papers.zhang import export_modules
     >>> _ = torch.manual_seed(0)
     >>> model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.Flatten(), torch.nn.Linear(16, 2))
     >>> first, second = export_modules(model, torch.randn(20, 1, 4, 4))

@@ -10,14 +10,14 @@ import pytest
 from benchmarks.runner import Record
 
 rls_curves = pytest.importorskip(
-    "benchmarks.experiments.least_squares.rls_curves", reason="not in the installed package"
+    "benchmarks.papers.zhang.experiments.rls_curves", reason="not in the installed package"
 )
-rls_costs = pytest.importorskip("benchmarks.experiments.least_squares.rls_costs")
+rls_costs = pytest.importorskip("benchmarks.papers.zhang.experiments.rls_costs")
 NAMES = ("rls_costs", "rls_curves")
 
 
 def experiment(name):
-    return importlib.import_module(f"benchmarks.papers.tomic.experiments.{name}").EXPERIMENT
+    return importlib.import_module(f"benchmarks.papers.zhang.experiments.{name}").EXPERIMENT
 
 
 @pytest.mark.parametrize("name", NAMES)

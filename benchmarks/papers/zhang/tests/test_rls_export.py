@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 import qsdp
+from benchmarks.papers.zhang import RLS, export_modules, squared_loss
 from qsdp.baselines import relu
 from qsdp.baselines._activations import Tanh
-from qsdp.baselines.rls import RLS, export_modules, squared_loss
 from qsdp.exceptions import InvalidInputError
 
 

@@ -13,7 +13,7 @@ import torch
 from rls_shared import assert_same, batch, network, parameters, train
 from torch import nn
 
-from qsdp.baselines.rls import RLS, squared_loss
+from benchmarks.papers.zhang import RLS, squared_loss
 from qsdp.exceptions import InvalidInputError, StorageError
 
 # -- means are those of training passes (claim 17, trap 5) ---------------------------------------------

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from qsdp.baselines.rls import Data, squared_loss
+from benchmarks.papers.zhang import Data, squared_loss
 
 
 @functools.cache

@@ -9,8 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp import QSDPWarning
-from qsdp.baselines.rls import (
+from benchmarks.papers.zhang import (
     RLS,
     DivergedError,
     LayerState,
@@ -24,6 +23,7 @@ from qsdp.baselines.rls import (
     update_layer,
     woodbury_step,
 )
+from qsdp import QSDPWarning
 from qsdp.exceptions import InvalidInputError
 
 RNG = np.random.default_rng(0)
@@ -107,7 +107,7 @@ def test_for_one_sample_the_gradient_form_steps_1_over_k_as_far_as_the_averaged_
         theta = averaged
 
 
-# -- B-E14: what the L1 term adds up to -----------------------------------------------------------------
+# -- E14: what the L1 term adds up to -----------------------------------------------------------------
 
 
 def penalised(forgetting, l1, steps=60):
@@ -376,7 +376,7 @@ def test_trace_guard_scales_before_the_step():
 
 
 def test_trace_guard_is_not_the_printed_update_where_inputs_are_forgotten():
-    """Errata B-E18: the default differs from the printed update for lambda < 1, and only there."""
+    """Errata E18: the default differs from the printed update for lambda < 1, and only there."""
     rng = np.random.default_rng(0)
     inputs, gradients = rng.standard_normal((20, 3)) * [1.0, 0.1, 0.0], rng.standard_normal((20, 3, 1))
     for forgetting in (1.0, 0.9):

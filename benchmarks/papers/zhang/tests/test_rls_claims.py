@@ -14,8 +14,8 @@ import pytest
 import torch
 from rls_shared import digits, perceptron
 
-from qsdp.baselines.rls import RLS, LayerState, RLSSettings, squared_loss, update_layer
-from qsdp.baselines.rls.harness import train_network
+from benchmarks.papers.zhang import RLS, LayerState, RLSSettings, squared_loss, update_layer
+from benchmarks.papers.zhang.harness import train_network
 
 pytestmark = pytest.mark.filterwarnings("ignore:training diverged")
 SEEDS = (0, 1, 2)
