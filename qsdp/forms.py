@@ -145,6 +145,10 @@ class FormMap(DataMap):
         for r in range(self.n_blocks):
             own, mine = self.layout.slices[r], np.flatnonzero(block == r)
             values[:, mine] = self.rows[:, own].astype(np.float64) @ (vectors[mine, own] * self.scales[own]).T
+        if self.layout.weights:
+            mine = np.flatnonzero(block >= self.n_blocks)
+            entries = self.layout.weight_entries[block[mine] - self.n_blocks]
+            values[:, mine] = self.features(entries) * vectors[mine, entries]
         return values
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
@@ -203,8 +207,8 @@ class FormMap(DataMap):
         """Approximate number of floating-point operations of the values, or of the adjoint, of columns."""
         return self.n_rows * self.row_operations * n_outputs
 
-    def features(self, columns: slice = slice(None)) -> FloatArray:
-        """Return the forms as vectors (r, P) with the same inner products, or a slice of their entries."""
+    def features(self, columns: slice | npt.NDArray[np.intp] = slice(None)) -> FloatArray:
+        """Return the forms as vectors (r, P) with the same inner products, or some of their entries."""
         return self.rows[:, columns] * (self.scales * self.layout.factors)[columns]
 
     def expression(self, S: cp.Expression | list[cp.Expression], weights: cp.Expression | None = None) -> cp.Expression:

@@ -148,8 +148,7 @@ class PackedProgram:
         self.zero_dual = self._point
 
     def add(self, atoms: Atoms) -> None:
-        vectors = self._instance.map.layout.products(atoms.U.astype(float), atoms.V.astype(float), atoms.block)
-        vectors *= atoms.signs[:, None]
+        vectors = atoms.vectors(self._instance.map.layout)
         self.columns = np.vstack([self.columns, vectors])
         self._images = np.vstack([self._images, self._loss.images(vectors)])
         self._grown = len(atoms) > 0
@@ -179,8 +178,9 @@ class PackedProgram:
         columns = Columns(self.columns, atoms.outputs, atoms.block, len(self._point.x))
         return SmoothProblem(self._loss, columns, self._images, np.full(len(atoms), self._normal.dual_radius))
 
-    def matrices(self, dual: Evaluated) -> FloatArray:
-        return self._instance.map.layout.matrices(-dual.gradient * (self._units.value / self._units.weight))
+    def pull(self, dual: Evaluated) -> tuple[FloatArray, FloatArray]:
+        layout, entries = self._instance.map.layout, -dual.gradient * (self._units.value / self._units.weight)
+        return layout.matrices(entries), entries[:, layout.weight_entries]
 
     def proof(self, dual: Evaluated, upper: float) -> DualProof:
         largest = self._instance.dual_radius / upper if upper > 0.0 else math.inf

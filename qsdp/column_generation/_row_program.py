@@ -155,8 +155,7 @@ class RowProgram:
         self.columns = np.vstack([self.columns, self._values(atoms)])
 
     def _values(self, atoms: Atoms) -> FloatArray:
-        values: FloatArray = (self._working.map.products(atoms.U, atoms.V, atoms.block) * atoms.signs).T
-        return values
+        return atoms.values(self._working.map).T
 
     def select(self, rows: npt.NDArray[np.intp]) -> None:
         """Keep only the columns with the given indices."""
@@ -212,10 +211,10 @@ class RowProgram:
         """Evaluate the objective of one output's weights on all samples."""
         normal = self._normal
         used = np.flatnonzero(weights)
-        atoms = atoms[used]
+        atoms, layout = atoms[used], normal.map.layout
         owners = np.arange(normal.map.n_blocks)[:, None] == atoms.block
         S = ((atoms.U.T * (weights[used] * atoms.signs)) * owners[:, None]) @ atoms.V.astype(np.float64)
-        prediction = normal.map.forwards(0.5 * (S + S.swapaxes(1, 2)))
+        prediction = normal.map.values(0.5 * (S + S.swapaxes(1, 2)), atoms.real_weights(weights[used], layout, 1))
         return normal.fit.value(prediction) + normal.dual_radius * float(weights.sum())
 
     def _restore(self, atoms: Atoms) -> None:
@@ -223,9 +222,9 @@ class RowProgram:
         self._working, self._constant, self._reduction, self._residual = self._normal, 0.0, None, None
         self.columns = self._values(atoms)
 
-    def matrices(self, dual: FloatArray) -> FloatArray:
-        """Return the matrices (K, N, N) of a dual vector."""
-        return self._instance.adjoints(self.lifted(dual))
+    def pull(self, dual: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the matrices (K, N, N) of a dual vector, and its sums over columns with real weights (C, p)."""
+        return self._instance.map.pull(self.lifted(dual))
 
     def lifted(self, dual: FloatArray) -> FloatArray:
         """Compute the dual vector (n, C) in units of the instance."""
@@ -245,7 +244,8 @@ class RowProgram:
     def _left_out(self) -> _Residual:
         nu = self._lifted(np.zeros_like(self._working.target))
         data, lifted = self._instance.map, self.lifted(nu)
-        entries = np.abs(data.adjoints(lifted)).sum(axis=(1, 2))
+        matrices, real = data.pull(lifted)
+        entries = self._instance.constraints(np.abs(matrices).sum(axis=(1, 2)), real)
         # If a matrix changes by these entries, a tree's bound grows by at most its side times half of their sum.
         upper = float(((data.size + 1) * entries + 2.0 * entry_rounding(data, lifted)).max())
         return _Residual(nu, upper, 4.0 * EPS * float(entry_size(data, lifted).max()))

@@ -167,7 +167,7 @@ def _part(
     if isinstance(master.program, PackedProgram):
         # The rounds priced sums over the samples that are not quite those of the dual vector in floats.
         with deadline.unlimited() if is_cheap(problem) else nullcontext():
-            priced = pricing.prove(master, master.instance.adjoints(nu))
+            priced = pricing.prove(master, *master.instance.map.pull(nu))
         return Part(atoms, weights, nu, priced.trees, priced.uppers, priced.exact, outcome.status)
     trees = tuple(scaled_tree(tree, proof.scale) for tree in priced.trees)
     uppers = tuple(proof.largest(upper) for upper in priced.uppers)
@@ -181,7 +181,9 @@ def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) ->
 
 def _of_output(network: Any, k: int | None) -> Any:
     """Extract the network of output `k`, or return that of all outputs if `k` is None."""
-    return network if k is None else replace(network, alpha=network.output_weights[:, k])
+    if k is None:
+        return network
+    return replace(network, alpha=network.output_weights[:, k], weights=network.column_weights[:, k])
 
 
 def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) -> Any:
@@ -227,22 +229,28 @@ class _BilinearPricing:
         return PricingResult.combine(results).atoms
 
     def __call__(self, master: Master, gap: float) -> PricingResult:
-        matrices = master.matrices()
+        matrices, real = master.pull()
         if is_cheap(self.problem) and len(matrices) <= 2.0 ** (_CHEAP - _hardest(self.problem)):
-            return self.prove(master, matrices)
+            return self.prove(master, matrices, real)
         self._waited += 1
         results = self._search(master, matrices, ATOMS)
-        if self._is_worth_proving(_promised(master, results), gap):
+        if self._is_worth_proving(_promised(master, results, real), gap):
             results = self._search(master, matrices, _MANY_STARTS)
-        promised = _promised(master, results)
+        promised = _promised(master, results, real)
         if self._is_worth_proving(promised, gap):
             last = promised <= self.tol and self.floor.exhausted
             whole = last or self.problem.size <= _ENUMERATED
-            return self.prove(master, matrices, results, whole=whole)
+            return self.prove(master, matrices, real, results, whole=whole)
         # Cutting planes are worth a round if columns alone promise to leave at most half of the gap.
         if promised <= 0.5 * gap:
             self.floor.improve()
-        return PricingResult.combine(results, self.layout)
+        return self._combined(master, results, real)
+
+    def _combined(self, master: Master, results: list[OracleResult], real: FloatArray) -> PricingResult:
+        """Combine results for matrices with the columns of real weights whose sums (C, p) violate their bounds."""
+        if self.layout is None or not real.size:
+            return PricingResult.combine(results, self.layout)
+        return PricingResult.combine(results, self.layout, *priced_weights(master, real))
 
     def _is_worth_proving(self, promised: float, gap: float) -> bool:
         """Decide whether to prove that no pricing value exceeds those found, which would leave the gap `promised`.
@@ -275,7 +283,8 @@ class _BilinearPricing:
         """Price exactly the small and the diagonal matrices of blocks, which need no search."""
         if self.layout is None:
             return {}
-        return price_stack(matrices, self.layout, master.instance.dual_radius, max(2, ATOMS // (4 * len(matrices))))
+        count = max(2, ATOMS // max(1, 4 * len(matrices)))
+        return price_stack(matrices, self.layout, master.instance.dual_radius, count)
 
     def _neighbours(self, master: Master, k: int) -> FloatArray | None:
         """Return starts of a search: the sides of an output's most used neurons, and their one-sign neighbours."""
@@ -293,6 +302,7 @@ class _BilinearPricing:
         self,
         master: Master,
         matrices: FloatArray,
+        real: FloatArray,
         searched: list[OracleResult] | None = None,
         *,
         whole: bool = True,
@@ -318,21 +328,36 @@ class _BilinearPricing:
                         shift=None if self.shifts is None else self.shifts[k],
                     )
                 results.append(result)
-        proven = PricingResult.combine(results, self.layout)
+        proven = self._combined(master, results, real)
         self._open, self._waited = proven.exact or whole, 0
         return proven
 
 
-def _promised(master: Master, results: Sequence[OracleResult]) -> float:
-    """Compute the relative gap that a proof would leave if no pricing value exceeds those found."""
-    return master.gap(max(result.value for result in results))
+def _promised(master: Master, results: Sequence[OracleResult], real: FloatArray) -> float:
+    """Compute the relative gap that a proof would leave if no pricing value exceeds those of a search."""
+    return master.gap(max([float(np.abs(real).max(initial=0.0)), *(result.value for result in results)]))
+
+
+def priced_weights(master: Master, real: FloatArray) -> tuple[Atoms, float]:
+    """Return atoms of the columns whose sums (C, p) violate their bounds, at most a number, and the largest sum."""
+    sizes = np.abs(real)
+    count = min(ATOMS, sizes.size)
+    lowest = max(master.instance.dual_radius, float(np.partition(sizes, -count, axis=None)[-count]))
+    violating = np.where((sizes > master.instance.dual_radius) & (sizes >= lowest), real, 0.0)
+    return Atoms.of_weights(violating, master.instance.map.layout), float(sizes.max())
 
 
 def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> BilinearNetwork:
     """Build a network from atoms in units of the levels, with equal neurons of several outputs merged."""
     U, V, block = atoms.U, atoms.V, atoms.block
-    alpha, outputs, layout = atoms.signs * weights, atoms.outputs, problem.blocks
-    if not len(atoms):
+    layout, real = problem.blocks, None
+    if layout is not None and layout.weights:
+        real = problem.squeezed(atoms.real_weights(weights, layout, problem.n_outputs).T / layout.weight_omega[:, None])
+        neurons = block < layout.n_blocks
+        atoms, weights = atoms[neurons], weights[neurons]
+        U, V, block = atoms.U, atoms.V, atoms.block
+    alpha, outputs = atoms.signs * weights, atoms.outputs
+    if not len(atoms) and real is None:
         U = V = np.full((1, problem.size), problem.levels - 1, dtype=np.int8)
         U[:, problem.n_features :] = 1
         outputs, alpha, block = np.zeros(1, dtype=np.intp), np.zeros(1), np.zeros(1, dtype=np.intp)
@@ -345,7 +370,7 @@ def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> B
         N = problem.size
         U, V, block, alpha = pairs[:, :N], pairs[:, N : 2 * N], pairs[:, 2 * N], full
     if layout is not None:
-        return BilinearNetwork.on_blocks(layout, U, V, alpha, block)
+        return BilinearNetwork.on_blocks(layout, U, V, alpha, block, real)
     return BilinearNetwork(
         U.astype(np.int8), V.astype(np.int8), alpha, levels=problem.levels, activation=problem.activation
     )

@@ -25,6 +25,8 @@ __all__ = ["ATOMS", "Outcome", "PricingResult", "Round", "generate"]
 class PricingResult:
     r"""Atoms of negative reduced cost, and bounds on the largest pricing value :math:`|u^T M_\nu v|`.
 
+    Columns with real weights have a value, too, the magnitude of their sum, which is exact.
+
     Attributes
     ----------
     atoms : Atoms
@@ -48,13 +50,24 @@ class PricingResult:
     exact: bool = False
 
     @classmethod
-    def combine(cls, results: Sequence[OracleResult], layout: Layout | None = None) -> PricingResult:
-        """Combine the results of an oracle for all outputs and blocks."""
-        atoms = Atoms.of_outputs([Atoms.from_signs(result.U, result.V) for result in results])
+    def combine(
+        cls,
+        results: Sequence[OracleResult],
+        layout: Layout | None = None,
+        real: Atoms | None = None,
+        largest: float = 0.0,
+    ) -> PricingResult:
+        """Combine the results of an oracle for all outputs and blocks with atoms of real weights and their value."""
+        atoms = real
+        if results:
+            atoms = Atoms.of_outputs([Atoms.from_signs(result.U, result.V) for result in results])
+            atoms = atoms if layout is None else atoms.in_blocks(layout)
+            atoms = atoms if real is None else atoms + real
+        assert atoms is not None
         return cls(
-            atoms if layout is None else atoms.in_blocks(layout),
-            max(result.value for result in results),
-            max(result.upper for result in results),
+            atoms,
+            max([largest, *(result.value for result in results)]),
+            max([largest, *(result.upper for result in results)]),
             tuple(result.upper for result in results),
             tuple(tree for result in results for tree in result.trees),
             all(result.exact for result in results),

@@ -69,16 +69,20 @@ class Master:
     @property
     def n_neurons(self) -> int:
         """Approximate number of atoms with positive weights, apart from tiny ones due to a barrier."""
-        return int((self.weights > SMALL * self.weights.max(initial=0.0)).sum())
+        used = self.weights > SMALL * self.weights.max(initial=0.0)
+        return int((used & (self.atoms.block < self.instance.map.n_blocks)).sum())
 
     @property
     def nu(self) -> FloatArray:
         """Dual vector (n, C) of the last solution or of `smooth_dual`, in units of the instance."""
         return self.program.lifted(self._dual)
 
-    def matrices(self) -> FloatArray:
-        """Return the matrices (K, N, N) of the dual vector, in units of the instance."""
-        return self.program.matrices(self._dual)
+    def pull(self) -> tuple[FloatArray, FloatArray]:
+        """Return the matrices (K, N, N) of the dual vector and its sums over columns with real weights (C, p).
+
+        They are in units of the instance.
+        """
+        return self.program.pull(self._dual)
 
     def add(self, atoms: Atoms) -> int:
         """Add the atoms that are not present yet, and return their number."""

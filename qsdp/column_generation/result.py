@@ -86,9 +86,9 @@ class ColumnGenerationResult(Summarized, Gap):
 def settled_network(network: _Network, problem: TrainingProblem) -> _Network:
     """Return the network, or the zero network if the objective may not be smaller in view of rounding."""
     largest = network.objective(problem) + problem.objective_rounding(network)
-    if largest <= problem.data_fit.value_at_zero or not np.any(network.alpha):
+    if largest <= problem.data_fit.value_at_zero or not (np.any(network.alpha) or np.any(network.weights)):
         return network
-    return replace(network, alpha=np.zeros_like(network.alpha))
+    return replace(network, alpha=np.zeros_like(network.alpha), weights=np.zeros_like(network.weights))
 
 
 def settled_status(status: str, certificate: Certificate, rounding: float, tol: float) -> str:

@@ -85,7 +85,7 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
     def outputs(self, network: BilinearNetwork | IntegerForm, samples: Any) -> FloatArray:
         """Compute the outputs (n, C) of a network for samples returned by `samples`, see `predict`."""
         layout = getattr(network, "blocks", None)
-        if layout is None or (layout.sizes, layout.linear) != (self.layout_.sizes, self.layout_.linear):
+        if layout is None or not self.layout_.same_blocks(layout):
             raise InvalidInputError(f"network must have the blocks of the encoder; got {network!r:.80}")
         return self.values(samples, network)
 

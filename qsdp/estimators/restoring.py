@@ -180,7 +180,7 @@ def _check_inputs(model: Any) -> None:
     blocks = network.blocks
     if makes_blocks(encoder) or blocks is not None:
         layout = getattr(encoder, "layout_", None)
-        if layout is None or blocks is None or (blocks.sizes, blocks.linear) != (layout.sizes, layout.linear):
+        if layout is None or blocks is None or not layout.same_blocks(blocks):
             raise StorageError("the blocks of the network differ from those of the encoder")
     else:
         width = network.n_inputs - model._appends_constant

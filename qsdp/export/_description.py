@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray, check_matrix
-from qsdp.blocks import Layout
 from qsdp.encoding import Encoding
 from qsdp.encoding.reading_rule import read_column
 from qsdp.encoding.steps import identity, through_steps
@@ -313,12 +312,8 @@ def _described(model: Any, encoder: Any) -> ModelDescription:
 def _check_blocks(network: Network, encoder: Any) -> None:
     """Raise `InvalidInputError` unless an encoder, if there is one, makes the blocks of a network."""
     layout, blocks = getattr(encoder, "layout_", None), network.blocks
-    if encoder is not None and (layout is None or blocks is None or _shape(layout) != _shape(blocks)):
+    if encoder is not None and (layout is None or blocks is None or not layout.same_blocks(blocks)):
         raise InvalidInputError(f"encoder must be the fitted one of the network's blocks; got {encoder!r:.60}")
-
-
-def _shape(layout: Layout) -> tuple[Any, ...]:
-    return layout.sizes, layout.linear
 
 
 def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:

@@ -85,7 +85,7 @@ class FiltersDisplay(Display):
         check_instance("encoder", encoder, MomentEncoder)
         check_is_fitted(encoder, "layout_")
         blocks, layout = network.blocks, encoder.layout_
-        if blocks is None or (blocks.sizes, blocks.linear) != (layout.sizes, layout.linear):
+        if blocks is None or not layout.same_blocks(blocks):
             raise InvalidInputError(f"network must have the blocks of the encoder; got {network!r:.80}")
         self.network, self.encoder, self.image, self.names = network, encoder, image, names
         n_shown = check_integer("n_shown", n_shown, minimum=1)

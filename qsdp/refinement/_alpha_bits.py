@@ -1,4 +1,4 @@
-"""Quantization of second layers: integers of a few bits times one scale per output."""
+"""Quantization of second layers and real weights: integers of a few bits times one scale of each per output."""
 
 from __future__ import annotations
 
@@ -28,10 +28,19 @@ _CLIPPED = np.linspace(0.3, 1.0, 36)
 
 @dataclass(frozen=True, eq=False)
 class _WeightGroup:
-    """Weights that are quantized together: those of one output, or of all outputs that a loss couples."""
+    """Weights that are quantized together: those of one output, or of all outputs that a loss couples.
+
+    Attributes
+    ----------
+    neurons, outputs : ndarray of shape (k,)
+        Rows and columns of the weights among those of neurons, followed by the real ones of columns.
+    scales : ndarray of shape (k,)
+        Number of the scale of each weight: that of its output, or C more for a real weight.
+    """
 
     neurons: IntegerArray
     outputs: IntegerArray
+    scales: IntegerArray
 
 
 def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
@@ -40,23 +49,26 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
     The integers first approximate the outputs where the loss is curved. Coordinate descent over integers and scales
     then lowers the objective, by models with the slopes of the rounded network, as long as the objective itself falls.
     Losses without curvature are only approximated. Scales have single precision, so that weights are exact products.
-    Neurons whose weights are all zero are dropped.
+    Real weights of columns are quantized in the same way, with other scales. Neurons whose weights are all zero are
+    dropped.
     """
     require(problem.weight_map, "alpha_bits", SAMPLES)
-    alpha, largest = network.output_weights, 2 ** (bits - 1) - 1
+    m, C, largest = network.n_neurons, network.n_outputs, 2 ** (bits - 1) - 1
+    alpha = np.concatenate([network.output_weights, network.column_weights])
     smooth = _is_smooth(problem)
-    groups = _groups(alpha, together=problem.loss.coupled)
+    groups = _groups(alpha, m, together=problem.loss.coupled)
     hessians = _hessians(network, problem, groups, _curvature(network, problem) if smooth else None)
-    integers, scales = np.zeros_like(alpha), np.zeros(alpha.shape[1])
+    integers, scales = np.zeros_like(alpha), np.zeros(2 * C)
     for group, H in zip(groups, hessians, strict=True):
-        for c in np.unique(group.outputs):
-            mine = np.flatnonzero(group.outputs == c)
+        for scale in np.unique(group.scales):
+            mine, c = np.flatnonzero(group.scales == scale), scale % C
             rows = group.neurons[mine]
-            integers[rows, c], scales[c] = _nearest(alpha[rows, c], H[np.ix_(mine, mine)], largest)
+            integers[rows, c], scales[scale] = _nearest(alpha[rows, c], H[np.ix_(mine, mine)], largest)
 
     def rounded() -> Any:
+        second_layer, real = integers[:m] * scales[:C], integers[m:] * scales[C:]
         return network.with_neurons(
-            network.U, network.V, problem.squeezed(integers * scales), np.arange(network.n_neurons)
+            network.U, network.V, problem.squeezed(second_layer), np.arange(m), problem.squeezed(real)
         )
 
     best = rounded()
@@ -69,11 +81,11 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
             break
         best = moved
     used = np.flatnonzero(best.output_weights.any(axis=1))
-    if not len(used):
-        # A network has at least one neuron.
+    if not len(used) and not len(network.weights):
+        # A network without real weights has at least one neuron.
         used = np.array([0])
     weights = problem.squeezed(best.output_weights[used])
-    return network.with_neurons(network.U[used], network.V[used], weights, used)
+    return network.with_neurons(network.U[used], network.V[used], weights, used, best.weights)
 
 
 def _is_smooth(problem: TrainingProblem) -> bool:
@@ -81,11 +93,13 @@ def _is_smooth(problem: TrainingProblem) -> bool:
     return loss.inverse_curvature > 0.0 if isinstance(loss, PiecewiseQuadratic) else loss.has_curvature
 
 
-def _groups(alpha: FloatArray, *, together: bool) -> list[_WeightGroup]:
+def _groups(alpha: FloatArray, n_neurons: int, *, together: bool) -> list[_WeightGroup]:
     neurons, outputs = np.nonzero(alpha)
+    C = alpha.shape[1]
+    scales = outputs + C * (neurons >= n_neurons)
     if together and len(neurons) <= MOST_SIDE:
-        return [_WeightGroup(neurons, outputs)]
-    return [_WeightGroup(neurons[outputs == c], outputs[outputs == c]) for c in range(alpha.shape[1])]
+        return [_WeightGroup(neurons, outputs, scales)]
+    return [_WeightGroup(*(array[outputs == c] for array in (neurons, outputs, scales))) for c in range(C)]
 
 
 def _curvature(network: Any, problem: TrainingProblem) -> Curvature:
@@ -109,7 +123,7 @@ def _hessians(
     chosen = np.flatnonzero(np.random.default_rng(0).random(n) < chances)
     hessians = [np.zeros((len(group.neurons),) * 2) for group in groups]
     # The products of a chunk with itself should be large.
-    for part in chunks(len(chosen), max(network.n_neurons, problem.size), work=LARGE_FLOATS):
+    for part in chunks(len(chosen), max(network.n_neurons + len(network.weights), problem.size), work=LARGE_FLOATS):
         deadline.check()
         rows = chosen[part]
         columns = _columns(network, problem, rows) / np.sqrt(chances[rows, None])
@@ -127,20 +141,26 @@ def _hessians(
 
 
 def _columns(network: Any, problem: TrainingProblem, rows: IntegerArray) -> FloatArray:
-    """Compute the outputs of all neurons for a weight of one on some samples."""
+    """Compute the outputs of all neurons, then those of columns with real weights, for a weight of one."""
     U, V = network.U.astype(np.float64), network.V.astype(np.float64)
     data = problem.weight_map.take(rows)
     if problem.blocks is None:
         columns: FloatArray = data.products(U, V)
         return columns
-    vectors = network.layout.products(U, V, network.block) * _prices(network, problem)[:, None]
-    return data.values_in_blocks(vectors, network.block)
+    layout, prices, m = problem.blocks, _prices(network, problem), network.n_neurons
+    values = data.values_in_blocks(layout.products(U, V, network.block) * prices[:m, None], network.block)
+    if layout.weights:
+        features: Any = data.features
+        values = np.hstack([values, features(layout.weight_entries) * prices[m:]])
+    return values
 
 
 def _prices(network: Any, problem: TrainingProblem) -> FloatArray:
-    """Return the factors of the neurons' weights in units of the problem's map, in which all cost the same."""
+    """Return the factors of all weights in units of the problem's map, in which all cost the same."""
     layout = problem.blocks
-    return np.ones(network.n_neurons) if layout is None else np.asarray(layout.prices[network.block])
+    if layout is None:
+        return np.ones(network.n_neurons)
+    return np.concatenate([layout.prices[network.block], layout.weight_omega])
 
 
 def nearest_integers(alpha: FloatArray, gram: FloatArray, largest: int) -> FloatArray:
@@ -175,12 +195,12 @@ def _descended(
     """Lower the objective's model at a rounded network over integers and scales; return both."""
     integers, scales = integers.copy(), scales.copy()
     prices = _prices(network, problem)
-    matrices = problem.weight_map.adjoints(problem.data_fit.gradient(problem.outputs(network)))
-    slopes = prices[:, None] * pricing_values(network, matrices)
+    matrices, real = problem.weight_map.pull(problem.data_fit.gradient(problem.outputs(network)))
+    slopes = prices[:, None] * np.concatenate([pricing_values(network, matrices, real), real.T])
     penalty = problem.beta * problem.dimension
     for group, H in zip(groups, hessians, strict=True):
         q, slope = integers[group.neurons, group.outputs], slopes[group.neurons, group.outputs]
-        _sweep(H, slope, penalty * prices[group.neurons], q, scales, group.outputs, largest, rescale=True)
+        _sweep(H, slope, penalty * prices[group.neurons], q, scales, group.scales, largest, rescale=True)
         integers[group.neurons, group.outputs] = q
     return integers, scales
 
@@ -191,22 +211,22 @@ def _sweep(
     penalties: FloatArray,
     q: FloatArray,
     scales: FloatArray,
-    outputs: IntegerArray,
+    of_scale: IntegerArray,
     largest: int,
     *,
     rescale: bool,
 ) -> None:
     r"""Minimise the model :math:`g^T d + \tfrac12 d^T H d + \sum_j \lambda_j |q_j s_c|` over integers and scales.
 
-    The weights are :math:`q_j s_c` for the output c of weight j, and d is their change. `q`, `scales` and `slopes`, the
-    gradient of the first two terms, are changed in place.
+    The weights are :math:`q_j s_c` for the scale c of weight j, see `of_scale`, and d is their change. `q`, `scales`
+    and `slopes`, the gradient of the first two terms, are changed in place.
     """
     curvature = H.diagonal().tolist()
     movable = np.flatnonzero(H.diagonal() > 0.0).tolist()
     for _ in range(MOST_STEPS):
         before = q.copy()
         for j in movable:
-            scale, h, cost = float(scales[outputs[j]]), curvature[j], float(penalties[j])
+            scale, h, cost = float(scales[of_scale[j]]), curvature[j], float(penalties[j])
             if scale <= 0.0:
                 continue
             weight = q[j] * scale
@@ -219,8 +239,8 @@ def _sweep(
                 q[j] = wanted
                 slopes += step * H[:, j]
         same = np.array_equal(q, before)
-        for c in np.unique(outputs) if rescale else ():
-            mine = np.flatnonzero(outputs == c)
+        for c in np.unique(of_scale) if rescale else ():
+            mine = np.flatnonzero(of_scale == c)
             along = H[:, mine] @ q[mine]
             bend = float(q[mine] @ along[mine])
             slope = float(q[mine] @ slopes[mine] + penalties[mine] @ np.abs(q[mine]))

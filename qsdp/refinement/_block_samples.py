@@ -43,7 +43,7 @@ class BlockSamples(DescentData):
         self.large = len(chunks(n, P)) > 1
         self.weights = problem.sample_weight
         # Second-layer weights that are multiplied by the prices of their blocks bound the predictions of all blocks.
-        self.largest_image = float((self.map.absolute_sums / layout.prices).max())
+        self.largest_image = float((self.map.absolute_sums[:, : layout.n_blocks] / layout.prices).max(initial=0.0))
         single = suits_single(problem, n * P, self.map.absolute_sums.sum(axis=1))
         self.dtype = np.float32 if single else np.float64
         self._layouts = [Layout((N,), (flat,), (1.0,)) for N, flat in zip(layout.sizes, layout.linear, strict=True)]
@@ -74,7 +74,7 @@ class BlockSamples(DescentData):
         values = np.empty((len(U), len(rows)), dtype=dtype)
         for r in np.unique(block).tolist():
             part, mine = self._layouts[r], np.flatnonzero(block == r)
-            entries = slice(layout.starts[r], layout.starts[r + 1])
+            entries = layout.slices[r]
             vectors = part.products(*(side[mine].astype(np.float64) for side in (U, V))).astype(dtype, copy=False)
             for some in chunks(len(rows), max(part.n_entries, len(mine))):
                 x = rows[some, entries]

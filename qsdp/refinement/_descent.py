@@ -68,6 +68,11 @@ class DescentData:
             return self.map.combinations(network.U.astype(np.float64), network.V.astype(np.float64), network.alpha)
         return self.map.forwards(network.forms)
 
+    def columns(self, some: npt.NDArray[np.intp]) -> FloatArray:
+        """Return some of the columns with real weights, of shape (k, n)."""
+        features: Any = self.map.features
+        return np.ascontiguousarray(features(self.map.layout.weight_entries[some]).T)
+
     def adjoint(self, nu: FloatArray) -> FloatArray:
         r"""Return :math:`\sum_i \nu_i \mathcal{X}_i` of shape (N, N), or (R, N, N) for several blocks."""
         return self.map.adjoint(nu)
@@ -85,6 +90,10 @@ class CoordinateDescent(ABC):
         Penalty factor of each neuron, that of its block.
     alpha : ndarray of shape (m, C)
         Second layer in the units of the data.
+    weights : ndarray of shape (p, C)
+        Real weights of columns in these units.
+    column_prices : ndarray of shape (p, 1)
+        Their penalty factors.
     f : ndarray of shape (n, C)
         Predictions.
     value : float
@@ -109,6 +118,8 @@ class CoordinateDescent(ABC):
         self.block = network.block
         self.prices = problem.prices[self.block, None]
         self.alpha = network.output_weights * self.unit
+        self.weights = network.column_weights * self.unit
+        self.column_prices = np.ones((0, 1)) if problem.blocks is None else problem.blocks.weight_omega[:, None]
         self.refresh()
 
     @property
@@ -118,7 +129,7 @@ class CoordinateDescent(ABC):
 
     def batches(self) -> Iterator[slice]:
         """Yield batches of neurons as slices; stop after a time limit."""
-        size = self.batch_size
+        size = self.batch_size if len(self.U) else 1
         for start in deadline.in_time(range(0, len(self.U), size)):
             yield slice(start, start + size)
 
@@ -142,25 +153,29 @@ class CoordinateDescent(ABC):
 
     def network(self) -> Any:
         """Build a network from the current weights."""
-        return self.origin.with_neurons(self.U, self.V, self.problem.squeezed(self.alpha / self.unit))
+        alpha, weights = (self.problem.squeezed(layer / self.unit) for layer in (self.alpha, self.weights))
+        return self.origin.with_neurons(self.U, self.V, alpha, weights=weights)
 
     def refresh(self) -> None:
         """Recompute predictions and loss from the weights, so that rounding errors of updates do not accumulate."""
-        f = self.predictions(self.alpha)
+        f = self.predictions(self.alpha, self.weights)
         self.accept(f, self.fit.value(f))
 
-    def predictions(self, alpha: FloatArray) -> FloatArray:
-        """Compute the predictions of shape (n, C) for another second layer."""
-        return self.data.predictions(self.origin.with_neurons(self.U, self.V, alpha))
+    def predictions(self, alpha: FloatArray, weights: FloatArray) -> FloatArray:
+        """Compute the predictions of shape (n, C) for another second layer and other real weights."""
+        return self.data.predictions(self.origin.with_neurons(self.U, self.V, alpha, weights=weights))
 
     @property
     def objective(self) -> float:
         """Loss plus regulariser."""
-        return self.value + self.cost(self.alpha)
+        return self.value + self.cost(self.alpha, self.weights)
 
-    def cost(self, alpha: FloatArray) -> float:
-        """Compute the regulariser of a second layer."""
-        return self.penalty * float((self.prices * np.abs(alpha)).sum())
+    def cost(self, alpha: FloatArray, weights: FloatArray) -> float:
+        """Compute the regulariser of a second layer and real weights."""
+        cost = float((self.prices * np.abs(alpha)).sum())
+        if len(weights):
+            cost += float((self.column_prices * np.abs(weights)).sum())
+        return self.penalty * cost
 
     @property
     def tolerance(self) -> float:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import count_jobs, few_threads, in_threads
 from qsdp._utils.progress import progress
 from qsdp._utils.tuning import FAR
@@ -25,7 +24,7 @@ from qsdp.refinement._choice import AnyData, descent_data, descent_of
 from qsdp.refinement._descent import CoordinateDescent, largest_weights
 from qsdp.refinement._models import check_descends
 from qsdp.refinement._samples import SMALL
-from qsdp.refinement._second_layer import rescale, resolve, revive, reweight
+from qsdp.refinement._second_layer import adjust_columns, rescale, resolve, revive, reweight, settle
 
 __all__ = ["MAX_SWEEPS", "Interrupted", "Trial", "best_at_interrupt", "improve", "polish"]
 
@@ -270,11 +269,16 @@ class Run:
         self.origin, self.rng = network, rng
         self.shared = network.shared_alpha
         self.rows: list[Any] = [slice(None)]
+        self.outputs: list[Any] = [slice(None)]
         self.constant = 0.0
         if len(problem.parts) == 1 or not self.shared:
             self.parts = [descent_of(problem, network, data)]
             return
         owners = owners_of(network.alpha)
+        if len(network.weights) and len(np.unique(owners)) < problem.n_outputs:
+            # Real weights move in outputs without neurons, too.
+            self.parts = [descent_of(problem, network, data)]
+            return
         if not isinstance(data, BlockSamples) and _comparable(network, problem):
             order = _in_turn(owners)
             turned = network.with_neurons(network.U[order], network.V[order], network.alpha[order], order)
@@ -286,6 +290,7 @@ class Run:
                 for k, rows in enumerate(self.rows)
                 if len(rows)
             ]
+            self.outputs = [[k] for k, rows in enumerate(self.rows) if len(rows)]
             self.rows = [rows for rows in self.rows if len(rows)]
             empty = set(range(problem.n_outputs)) - set(owners.tolist())
             # Outputs without neurons always predict zero.
@@ -314,13 +319,17 @@ class Run:
         """Return the current network."""
         origin = self.origin
         U, V, alpha = origin.U.copy(), origin.V.copy(), origin.output_weights.copy()
-        for part, rows in zip(self.parts, self.rows, strict=True):
+        weights = origin.column_weights.copy()
+        for part, rows, outputs in zip(self.parts, self.rows, self.outputs, strict=True):
             network = part.network()
             U[rows], V[rows] = network.U, network.V
+            weights[:, outputs] = network.column_weights
             # A part may be one of several outputs.
             whole = network.n_outputs == origin.n_outputs
             alpha[rows] = network.output_weights if whole else np.where(alpha[rows] != 0.0, network.output_weights, 0.0)
-        return origin.with_neurons(U, V, alpha.reshape(origin.alpha.shape))
+        return origin.with_neurons(
+            U, V, alpha.reshape(origin.alpha.shape), weights=weights.reshape(origin.weights.shape)
+        )
 
 
 def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.Generator) -> Iterator[bool]:
@@ -337,10 +346,11 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
         else:
             revive(descent, rng)
             reweight(descent)
+        adjust_columns(descent)
         accepted = descent.sweep(thorough=thorough)
         finished = accepted == 0 and thorough and not deadline.over()
         if finished and shared:
-            rescale(descent, EPS)
+            settle(descent)
         elif finished:
             finished = not resolve(descent)
         yield True
@@ -380,7 +390,9 @@ def _in_turn(owners: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
 
 def part_of(network: Any, rows: Any, k: int) -> Any:
     """Extract the scalar network of output k from the neurons `rows`."""
-    return network.with_neurons(network.U[rows], network.V[rows], network.alpha[rows, k], rows)
+    return network.with_neurons(
+        network.U[rows], network.V[rows], network.alpha[rows, k], rows, network.column_weights[:, k]
+    )
 
 
 def perturbed(network: Any, problem: TrainingProblem, rng: np.random.Generator) -> Any:

@@ -20,7 +20,7 @@ from qsdp._utils.tuning import MOST_SIDE
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real, check_verbose
 from qsdp.certificates import check_fits
 from qsdp.column_generation.atoms import Atoms, pricing_values
-from qsdp.column_generation.generator import network_of
+from qsdp.column_generation.generator import network_of, priced_weights
 from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Master, SharedSums
 from qsdp.column_generation.restricted import check_solvable, solve_restricted, sparsify
@@ -157,7 +157,9 @@ def _with_loss(network: Any, problem: TrainingProblem, loss: Loss | None, beta: 
 def _largest_pricing_value(network: Any, problem: TrainingProblem) -> float:
     """Compute the neurons' largest pricing value at the zero network; with beta D above it, no neuron is used."""
     instance = Instance(problem.weight_map, problem.data_fit, 1.0)
-    return float(np.abs(pricing_values(network, instance.adjoints(instance.zero_dual))).max())
+    matrices, real = instance.map.pull(instance.zero_dual)
+    values = pricing_values(network, matrices, real)
+    return float(max(np.abs(values).max(initial=0.0), np.abs(real).max(initial=0.0)))
 
 
 def _instance(problem: TrainingProblem) -> Instance:
@@ -255,13 +257,17 @@ def _support(
     dual_radius = master.instance.dual_radius
 
     def pricing(master: Any, gap: float) -> PricingResult:
-        atoms, uppers = [], []
-        for values in pricing_values(network, master.matrices()).T:
-            uppers.append(float(np.abs(values).max()))
+        (matrices, real), atoms, uppers = master.pull(), [], []
+        for values in pricing_values(network, matrices, real).T:
+            uppers.append(float(np.abs(values).max(initial=0.0)))
             best = np.argsort(-np.abs(values))[:_BATCH]
             best = best[np.abs(values[best]) > dual_radius]
             atoms.append(Atoms.of_neurons(network, best, np.where(values[best] < 0.0, -1, 1)))
-        return PricingResult(Atoms.of_outputs(atoms), max(uppers), max(uppers))
+        every, upper = Atoms.of_outputs(atoms), max(uppers)
+        if real.size:
+            violating, largest = priced_weights(master, real)
+            every, upper = every + violating, max(upper, largest)
+        return PricingResult(every, upper, upper)
 
     with few_threads(small=master.small):
         outcome = generate(master, pricing, tol=tol, report=report)
@@ -286,17 +292,19 @@ def _shared(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar
         bar.count(done, len(served))
         # The quadratic form of the group costs the same for any number of neurons.
         ones = np.ones(int(groups[k].sum()))
-        group = network.with_neurons(U[groups[k]], V[groups[k]], ones, order[groups[k]])
+        no_weights = np.zeros(len(network.weights))
+        group = network.with_neurons(U[groups[k]], V[groups[k]], ones, order[groups[k]], no_weights)
         columns[:, [k]] = problem.output(k).outputs(group)
     prices = np.ones(len(order)) if problem.blocks is None else problem.blocks.prices[network.block[order]]
     sizes = np.array([float(prices[group].sum()) for group in groups])
-    parts = problem.parts
+    parts, real = problem.parts, np.zeros_like(network.column_weights)
     for part, outputs in zip(parts, np.split(np.arange(problem.n_outputs), len(parts)), strict=True):
-        if len(mine := np.intersect1d(outputs, served)):
-            magnitudes[mine] = _scales(part, columns[:, mine], sizes[mine], mine, tol)
+        mine = np.intersect1d(outputs, np.array(served, dtype=np.intp))
+        if len(mine) or len(real):
+            magnitudes[mine], real[:, outputs] = _scales(part, columns[:, mine], sizes[mine], mine, tol)
     full = np.zeros((len(owners), problem.n_outputs))
     full[np.arange(len(owners)), owners] = magnitudes[owners]
-    return network.with_neurons(U, V, problem.squeezed(full), order)
+    return network.with_neurons(U, V, problem.squeezed(full), order, problem.squeezed(real))
 
 
 def _owners(alpha: FloatArray) -> npt.NDArray[np.intp]:
@@ -312,12 +320,21 @@ def _owners(alpha: FloatArray) -> npt.NDArray[np.intp]:
 
 def _scales(
     problem: TrainingProblem, columns: FloatArray, sizes: FloatArray, outputs: npt.NDArray[np.intp], tol: float
-) -> FloatArray:
-    """Compute the optimal signed magnitude of each group of neurons, which feed these outputs."""
+) -> tuple[FloatArray, FloatArray]:
+    """Compute the optimal signed magnitude of each group of neurons, which feed these outputs, and real weights (p, C).
+
+    These belong to all outputs of the problem.
+    """
     instance = _instance(problem)
     normal, units = instance.normalised()
-    k = columns.shape[1]
     scaled = columns * (units.weight / units.prediction)
+    layout, C, groups = normal.map.layout, problem.n_outputs, columns.shape[1]
+    if layout.weights:
+        features: Any = normal.map.features
+        scaled = np.hstack([scaled, *[features(layout.weight_entries)] * C])
+        sizes = np.concatenate([sizes, np.ones(C * layout.n_weights)])
+        outputs = np.concatenate([outputs, np.repeat(np.arange(C), layout.n_weights)])
+    k = scaled.shape[1]
     solution = solve_restricted(
         np.hstack([scaled, -scaled]),
         normal.fit,
@@ -325,5 +342,6 @@ def _scales(
         outputs=normal.fit.coupled_outputs(np.tile(outputs, 2)),
         tol=tol,
     )
-    magnitudes: FloatArray = (solution.weights[:k] - solution.weights[k:]) * units.weight
-    return magnitudes
+    signed: FloatArray = (solution.weights[:k] - solution.weights[k:]) * units.weight
+    real = signed[groups:].reshape(C, layout.n_weights) / layout.weight_omega
+    return signed[:groups], real.T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,6 +78,25 @@ class LinearInstance:
     def size(self) -> int:
         """Side N of the matrices."""
         return self.map.size
+
+    @property
+    def no_weights(self) -> FloatArray:
+        """Real weights of zero, of shape (C, p)."""
+        return np.zeros((self.target.shape[1], self.map.layout.n_weights))
+
+    def cost(self, rho: FloatArray, weights: FloatArray) -> float:
+        """Return the penalty of rho of shape (K,) and of real weights of shape (C, p)."""
+        return self.penalty * (float(rho.sum()) + 0.5 * float(np.abs(weights).sum()))
+
+    def constraints(self, of_matrices: FloatArray | Sequence[float], weights: FloatArray) -> FloatArray:
+        """Join bounds of the pricing values of matrices (K,) with those of real weights (C, p).
+
+        There is one for each output and constraint, see `Layout.n_constraints`: that of real weights is the largest.
+        """
+        if not weights.size:
+            return np.asarray(of_matrices)
+        bounds = np.reshape(of_matrices, (len(weights), -1))
+        return np.column_stack([bounds, np.abs(weights).max(axis=1)]).ravel()
 
     @property
     def dual_radius(self) -> float:
