@@ -88,7 +88,7 @@ def column_generation(
     -----
     See sections 5 and 6 of the theory. The neurons of an optimal network of M + 1 levels only have the weights -M
     and M, because the pricing value is bilinear and its maximum lies at corners. Sign alternation from many starts
-    finds the maximum. Enumeration, or branch and bound beyond 30 columns, proves it (`qsdp.pricing`). If such a
+    finds the maximum. Enumeration, or branch and bound beyond 30 columns, proves it. If such a
     proof is too expensive, cutting planes raise the bound of the relaxation instead.
 
     With data in blocks, every block has its own pricing problem, and small ones are enumerated together. A smooth loss
