@@ -53,18 +53,18 @@ def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray] | None:
         shared = math.lcm(*(below for _, below in ratios))
         # The greatest common divisor of the weights is a multiple of their scale, perhaps with more digits.
         divisor = Fraction(math.gcd(*(above * (shared // below) for above, below in ratios)), shared)
-        most = int(_LARGEST * divisor / Fraction(float(np.abs(column).max())))
-        scale = next((s for s in map(_single, (divisor / k for k in _divisors(divisor, most))) if s is not None), None)
+        limit = int(_LARGEST * divisor / Fraction(float(np.abs(column).max())))
+        scale = next((s for s in map(_single, (divisor / k for k in _divisors(divisor, limit))) if s is not None), None)
         if scale is None:
             return None
         integers[used, c], scales[c] = np.rint(column[used] / scale).astype(np.int64), scale
     return integers, scales
 
 
-def _divisors(number: Fraction, most: int) -> Iterator[int]:
+def _divisors(number: Fraction, limit: int) -> Iterator[int]:
     """Yield the integers up to `most` in ascending order by which a float may be divided without new odd factors."""
     odd = number.numerator // (number.numerator & -number.numerator)
-    k = np.arange(1, most + 1)
+    k = np.arange(1, limit + 1)
     yield from k[odd % (k // (k & -k)) == 0].tolist()
 
 
@@ -233,7 +233,7 @@ def _vectors_of(
     if not paired:
         return _signs_of(numbers, side), None
     larger = [triangle_side(number) for number in numbers]
-    smaller = [number - one * (one + 1) // 2 for number, one in zip(numbers, larger, strict=True)]
+    smaller = [number - root * (root + 1) // 2 for number, root in zip(numbers, larger, strict=True)]
     return _signs_of(smaller, side), _signs_of(larger, side)
 
 
@@ -264,11 +264,11 @@ def _coded(numbers: npt.NDArray[Any]) -> tuple[int, Bits]:
 
 
 def _leb128(number: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while number >= 128:
-        found.append(number & 127 | 128)
+        encoded.append(number & 127 | 128)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])
 
 
 class _Numbers:

@@ -91,10 +91,10 @@ class PolynomialNetwork(NeuronFunction):
             raise InvalidInputError("activation must be a polynomial for a PolynomialNetwork; got None")
         Q = _check_integers(self.Q)
         alpha = check_alpha(self.alpha, len(Q))
-        given = check_numbers("bias", self.bias, f"{alpha.shape[1:]}")
-        if given.shape not in {(), alpha.shape[1:]}:
-            raise InvalidInputError(f"bias must be a number or have shape {alpha.shape[1:]}; got {given.shape}")
-        bias = read_only_copy(np.broadcast_to(given, alpha.shape[1:]))
+        bias = check_numbers("bias", self.bias, f"{alpha.shape[1:]}")
+        if bias.shape not in {(), alpha.shape[1:]}:
+            raise InvalidInputError(f"bias must be a number or have shape {alpha.shape[1:]}; got {bias.shape}")
+        bias = read_only_copy(np.broadcast_to(bias, alpha.shape[1:]))
         vars(self).update(Q=Q, alpha=alpha, activation=activation, bias=bias)
 
     @property
@@ -194,11 +194,11 @@ def merged_network(
     sums[np.abs(sums) <= CANCELLED * sizes] = 0.0
     constant = ~rows.any(axis=1)
     bias = activation.c * sums[constant].sum(axis=0)
-    kept = ~constant & np.any(sums != 0.0, axis=1)
-    if not np.any(kept):
-        rows, sums, kept = np.zeros_like(rows[:1]), np.zeros_like(sums[:1]), np.array([True])
-    weights = squeezed(sums[kept], output_shape, axis=1)
-    return PolynomialNetwork(rows[kept], weights, activation, squeezed(bias, output_shape))
+    used = ~constant & np.any(sums != 0.0, axis=1)
+    if not np.any(used):
+        rows, sums, used = np.zeros_like(rows[:1]), np.zeros_like(sums[:1]), np.array([True])
+    weights = squeezed(sums[used], output_shape, axis=1)
+    return PolynomialNetwork(rows[used], weights, activation, squeezed(bias, output_shape))
 
 
 def _check_integers(Q: Any) -> npt.NDArray[np.int8]:

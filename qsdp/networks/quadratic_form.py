@@ -257,7 +257,7 @@ class QuadraticForm(QuadraticFunction):
         X = check_matrix("X", X, n_columns=self.n_inputs)
         jobs = count_jobs(n_jobs)
         S, s, s0 = self.parts
-        values: FloatArray = np.stack([quadratic_values(X, one, jobs) for one in S], axis=1) + X @ s.T + s0
+        values: FloatArray = np.stack([quadratic_values(X, matrix, jobs) for matrix in S], axis=1) + X @ s.T + s0
         return values
 
     def to_quadratic_form(self) -> QuadraticForm:

@@ -88,7 +88,7 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
         raise StorageError(f"{path!r} has format version {fields.get('version')!r:.60}; expected {_VERSION!r}")
     kind = fields.get("kind", "")
     if kind not in kinds:
-        expected = " or ".join(repr(one) for one in kinds)
+        expected = " or ".join(repr(name) for name in kinds)
         raise StorageError(f"{path!r} holds a {kind!r:.60}; expected a {expected}")
     text = fields.get("header", "")
     if fields.get("sha256") != _digest(kind, text, arrays):
@@ -134,13 +134,13 @@ def unpack_levels(
     packed: npt.NDArray[Any], shape: tuple[int, int], largest: int, *, step: int = 2
 ) -> npt.NDArray[np.int8]:
     """Invert `pack_levels`."""
-    (m, d), most = shape, 2 * largest // step
-    width = most.bit_length()
+    (m, d), top = shape, 2 * largest // step
+    width = top.bit_length()
     bits = _unpacked(packed, m, d * width)
     powers = (1 << np.arange(width)[::-1]).astype(np.uint8)
     numbers = bits.reshape(m, d, width) @ powers
-    if np.any(numbers > most):
-        raise StorageError(f"packed weights have values beyond the {most + 1} allowed")
+    if np.any(numbers > top):
+        raise StorageError(f"packed weights have values beyond the {top + 1} allowed")
     return (step * numbers.astype(np.int16) - largest).astype(np.int8)
 
 

@@ -41,14 +41,14 @@ class _Bounds(NamedTuple):
     vectors: FloatArray
 
 
-def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[float, FloatArray] | str:
-    r"""Find the largest c >= `least` for which sin(c Z) has a completion, and the completion.
+def largest_constant(Z: FloatArray, smallest: float, tolerance: float) -> tuple[float, FloatArray] | str:
+    r"""Find the largest c >= `smallest` for which sin(c Z) has a completion, and the completion.
 
     Parameters
     ----------
     Z : ndarray of shape (N, N)
         Symmetric, its entries in [-1, 1].
-    least : float
+    smallest : float
         A constant known to be feasible, at most pi / 2.
     tolerance : float
         Relative accuracy of c, from below.
@@ -59,7 +59,7 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
         Less than :math:`\pi / (2 \max |Z|)` by a thousandth, so that arcsin(sin(c Z)) is c Z up to rounding. If a time
         limit ends the search, the largest constant so far; a step that would probably exceed the limit is not begun.
     P : ndarray of shape (N, N)
-        P +- sin(c Z) are positive semidefinite, and no diagonal entry is larger than 1. If nothing was found, the
+        P +- sin(c Z) are positive semidefinite, and no diagonal entry is larger than 1. If there is none, the
         reason is returned instead of both.
 
     Notes
@@ -80,9 +80,9 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
         highest = float((1.0 - SMALL) * 0.5 * math.pi / np.abs(Z).max())
     if not math.isfinite(highest):
         return "Z is zero"
-    weights, gap, c, found = np.full(N, 1.0 / N), INNER, least, None
+    weights, gap, c, reached = np.full(N, 1.0 / N), INNER, smallest, None
     # Estimated duration of a step: of its eigendecomposition at first, later that of the step before.
-    seconds, reason = EIGEN * N**3 / SECOND, f"no completion was found in {MOST_STEPS} steps"
+    seconds, reason = EIGEN * N**3 / SECOND, f"no completion was reached in {MOST_STEPS} steps"
     for _ in range(MOST_STEPS):
         if deadline.over() or deadline.left() < seconds:
             reason = "the time limit ended the search"
@@ -90,22 +90,22 @@ def largest_constant(Z: FloatArray, least: float, tolerance: float) -> tuple[flo
         start = time.monotonic()
         P, lower, slope, eigenvalues, vectors = _bounds(Z, weights, c)
         if P.diagonal().max() <= 1.0:
-            least, found, gap = c, (c, P), _SHRINKAGE * (1.0 - lower)
+            smallest, reached, gap = c, (c, P), _SHRINKAGE * (1.0 - lower)
         if lower > 1.0:
             highest = min(highest, c)
         # The constant at which the lower bound, continued along its tangent, reaches 1.
         reach = min(c + (1.0 - lower) / slope, highest) if slope > 0.0 else highest
-        if reach - least <= tolerance * least or gap < 4.0 * ROUNDING:
+        if reach - smallest <= tolerance * smallest or gap < 4.0 * ROUNDING:
             break
         curvature = _curvature(eigenvalues, vectors)
         step = _newton_step(weights, P.diagonal(), curvature, gap / N)
         gain = float((weights * P.diagonal() - 0.5 * curvature @ step) @ step)
         weights = weights * (1.0 + step)
         weights /= weights.sum()
-        c = c + (1.0 - gap - lower - gain) / slope if slope > 0.0 else 0.5 * (least + highest)
-        c = min(max(c, least), highest)
+        c = c + (1.0 - gap - lower - gain) / slope if slope > 0.0 else 0.5 * (smallest + highest)
+        c = min(max(c, smallest), highest)
         seconds = time.monotonic() - start
-    return reason if found is None else found
+    return reason if reached is None else reached
 
 
 def _bounds(Z: FloatArray, weights: FloatArray, c: float) -> _Bounds:

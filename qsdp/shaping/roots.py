@@ -76,15 +76,15 @@ def root_of(Q: FloatArray) -> CovarianceRoot:
     # Triangular factors of large matrices are much faster than symmetric roots.
     if len(parts[0]) > QUICK_SIDE:
         factors = [_triangular_factor(part) for part in parts]
-        found = tuple(factor for factor in factors if factor is not None)
-        if len(found) == len(parts):
-            return CovarianceRoot(found)
+        triangular = tuple(factor for factor in factors if factor is not None)
+        if len(triangular) == len(parts):
+            return CovarianceRoot(triangular)
     roots = [_symmetric_root(part) for part in parts]
     if len(roots) == 1:
         return CovarianceRoot((roots[0],))
     plus, minus = roots
-    own, other = 0.5 * (plus + minus), 0.5 * (plus - minus)
-    return CovarianceRoot((np.block([[own, other], [other, own]]),))
+    inside, other = 0.5 * (plus + minus), 0.5 * (plus - minus)
+    return CovarianceRoot((np.block([[inside, other], [other, inside]]),))
 
 
 def smallest_eigenvalue(Q: FloatArray) -> float:

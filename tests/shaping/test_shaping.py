@@ -407,7 +407,7 @@ def test_adaptive_falls_back_on_the_closed_form(levels, monkeypatch):
     relaxation = levels_relaxation(levels, "relu_like")
     monkeypatch.setattr(completion, "MOST_STEPS", 0)
     found, closed = (qsdp.shape_covariance(relaxation, method=method) for method in ("adaptive", "krivine"))
-    reason = "krivine, because no completion was found in 0 steps"
+    reason = "krivine, because no completion was reached in 0 steps"
     assert (found.method, found.constant, found.rho) == (reason, GAMMA, closed.rho)
     np.testing.assert_array_equal(found.Q, closed.Q)
     np.testing.assert_array_equal(found.replica_correlation, closed.replica_correlation)
