@@ -298,8 +298,8 @@ class DataMap(ReadOnlyArrays, ABC):
     # -- other maps -----------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def restricted(self: Self, kept: npt.NDArray[np.bool_]) -> Self:
-        """Restrict the map to matrices over the coordinates `kept`, for one block."""
+    def restricted(self: Self, active: npt.NDArray[np.bool_]) -> Self:
+        """Restrict the map to matrices over the coordinates `active`, for one block."""
 
     @abstractmethod
     def in_units_of_rows(self: Self, weights: FloatArray | None = None) -> Self:

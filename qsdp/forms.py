@@ -325,12 +325,12 @@ class FormMap(DataMap):
         entries = np.any(self.layout.matrices(used[None].astype(float)) != 0.0, axis=0)
         return np.asarray(entries.any(axis=0) | entries.any(axis=1))
 
-    def restricted(self, kept: npt.NDArray[np.bool_]) -> FormMap:
-        """Restrict the map to matrices over the coordinates `kept`, for one block."""
-        columns = kept[self.layout.first] & kept[self.layout.second]
+    def restricted(self, active: npt.NDArray[np.bool_]) -> FormMap:
+        """Restrict the map to matrices over the coordinates `active`, for one block."""
+        columns = active[self.layout.first] & active[self.layout.second]
         rounding = None if self.rounding is None else self.rounding.with_sizes(self.rounding.sizes[columns])
-        layout = replace(self.layout, sizes=(int(kept.sum()),), patches=None)
-        rows, lifted = np.ascontiguousarray(self.rows[:, columns]), self.lifted and bool(kept[-1])
+        layout = replace(self.layout, sizes=(int(active.sum()),), patches=None)
+        rows, lifted = np.ascontiguousarray(self.rows[:, columns]), self.lifted and bool(active[-1])
         return replace(self, layout=layout, rows=rows, lifted=lifted, rounding=rounding)
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> FormMap:

@@ -30,7 +30,7 @@ __all__ = [
     "GramFactor",
     "SharedGram",
     "pair_operations",
-    "pair_places",
+    "pair_positions",
     "pair_sums",
     "pairs_of",
     "pivoted_cholesky",
@@ -282,14 +282,14 @@ def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:
     """Fill all entries of the Gram matrix from the distinct ones."""
     starts = _pair_starts(size)
     gram = np.empty((starts[-1], starts[-1]), dtype=dtype)
-    place = pair_places(size)
+    positions = pair_positions(size)
     for group, total in zip(_groups(size), sums, strict=True):
         origin, first = starts[group.start], group.start * (group.start + 1) // 2
         for b in group:
             # Products of the pairs (a, b), a <= b, with the pairs that begin at b or later.
-            own = total[b * (b + 1) // 2 - first :][: b + 1]
-            with_b = own[:, place[b:, b:] - origin]
-            later = own[:, starts[b + 1] - origin :]
+            part = total[b * (b + 1) // 2 - first :][: b + 1]
+            with_b = part[:, positions[b:, b:] - origin]
+            later = part[:, starts[b + 1] - origin :]
             for a in range(b + 1):
                 row = starts[a] + b - a
                 gram[row : starts[a + 1], starts[b] : starts[b + 1]] = with_b[a]
@@ -310,13 +310,13 @@ def pairs_of(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
 
 
 @lru_cache
-def pair_places(size: int) -> npt.NDArray[np.intp]:
+def pair_positions(size: int) -> npt.NDArray[np.intp]:
     """Return the index of each pair, in either order, in `numpy.triu_indices`, as a read-only (size, size) array."""
     numbers = np.arange(size)
     low, high = np.minimum.outer(numbers, numbers), np.maximum.outer(numbers, numbers)
-    places: npt.NDArray[np.intp] = _pair_starts(size)[low] + high - low
-    places.flags.writeable = False
-    return places
+    positions: npt.NDArray[np.intp] = _pair_starts(size)[low] + high - low
+    positions.flags.writeable = False
+    return positions
 
 
 def _groups(size: int) -> list[range]:

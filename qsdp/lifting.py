@@ -48,7 +48,7 @@ def quadratic_values(X: FloatArray, S: FloatArray, n_jobs: int = 1) -> FloatArra
 
     def evaluate(rows: slice) -> None:
         x = X[rows]
-        values[rows] = sum(np.einsum("ij,ij->i", x[:, : len(T)] @ T, x[:, own]) for own, T in strips)
+        values[rows] = sum(np.einsum("ij,ij->i", x[:, : len(T)] @ T, x[:, part]) for part, T in strips)
 
     in_threads(evaluate, chunks(len(X), X.shape[1]), n_jobs)
     return values
@@ -64,7 +64,7 @@ def _strips(S: FloatArray) -> list[tuple[slice, FloatArray]]:
         return [(slice(0, d), S)]
     upper = np.triu(S) + np.tril(S, -1).T
     columns = [slice(start, min(start + TILE, d)) for start in range(0, d, TILE)]
-    return [(own, np.ascontiguousarray(upper[: own.stop, own])) for own in columns]
+    return [(part, np.ascontiguousarray(upper[: part.stop, part])) for part in columns]
 
 
 def bordered(M: FloatArray, edge: FloatArray, corner: float) -> FloatArray:
@@ -268,9 +268,9 @@ class QuadraticMap(DataMap):
         start = 0
         for j in range(d):
             # Every entry off the diagonal represents two entries.
-            own = features[:, start : start + d - j]
-            np.multiply(self.X[:, j:], (math.sqrt(2.0) * a) * self.X[:, j : j + 1], out=own)
-            own[:, 0] /= math.sqrt(2.0)
+            part = features[:, start : start + d - j]
+            np.multiply(self.X[:, j:], (math.sqrt(2.0) * a) * self.X[:, j : j + 1], out=part)
+            part[:, 0] /= math.sqrt(2.0)
             start += d - j
         if self.lifted:
             features[:, start : start + d] = (math.sqrt(0.5) * b) * self.X
@@ -333,13 +333,13 @@ class QuadraticMap(DataMap):
         last = float(scales[d]) ** 2 if self.lifted else 1.0
         np.matmul(scaled, scaled.T, out=kernel)
         for rows in chunks(*kernel.shape):
-            own = kernel[rows]
-            slopes = own * (a * a)
+            part = kernel[rows]
+            slopes = part * (a * a)
             if self.lifted:
                 slopes += 0.5 * b * b / last
-            own *= slopes
+            part *= slopes
             if self.lifted:
-                own += (c / last) ** 2
+                part += (c / last) ** 2
 
     @property
     def largest_stored(self) -> float:
@@ -357,18 +357,18 @@ class QuadraticMap(DataMap):
 
     def active_coordinates(self) -> npt.NDArray[np.bool_]:
         """Return a mask of the rows and columns of S on which the values depend, shape (N,)."""
-        kept = np.ones(self.size, dtype=bool)
+        active = np.ones(self.size, dtype=bool)
         a, b, c = self.coefficients
         d = self.X.shape[1]
-        kept[:d] = np.any(self.X != 0.0, axis=0) & (a != 0.0 or (self.lifted and b != 0.0))
+        active[:d] = np.any(self.X != 0.0, axis=0) & (a != 0.0 or (self.lifted and b != 0.0))
         if self.lifted:
-            kept[d] = c != 0.0 or (b != 0.0 and bool(np.any(self.X)))
-        return kept
+            active[d] = c != 0.0 or (b != 0.0 and bool(np.any(self.X)))
+        return active
 
-    def restricted(self, kept: npt.NDArray[np.bool_]) -> QuadraticMap:
-        """Restrict the map to matrices over the coordinates `kept`."""
+    def restricted(self, active: npt.NDArray[np.bool_]) -> QuadraticMap:
+        """Restrict the map to matrices over the coordinates `active`."""
         d = self.X.shape[1]
-        return replace(self, X=self.X[:, kept[:d]], lifted=self.lifted and bool(kept[d]))
+        return replace(self, X=self.X[:, active[:d]], lifted=self.lifted and bool(active[d]))
 
     def mean_size(self, weights: FloatArray | None = None) -> float:
         r"""Return the (weighted) root mean square of the Frobenius norms of :math:`\mathcal{X}_i`."""
@@ -394,8 +394,8 @@ class QuadraticMap(DataMap):
         """
         row = power_of_two(math.sqrt(self.X.shape[1]) * _root_mean_square(self.X, weights))
         moderate = 1.0 / MODERATE <= row <= MODERATE
-        kept = moderate and not self.lifted and self.X.size > WORK_FLOATS
-        return self if kept else self.in_units(row)
+        unchanged = moderate and not self.lifted and self.X.size > WORK_FLOATS
+        return self if unchanged else self.in_units(row)
 
     def scaled(self, factor: float) -> QuadraticMap:
         """Return the map times `factor`; the data are shared."""

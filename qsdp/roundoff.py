@@ -305,8 +305,8 @@ def _missing(A: FloatArray, w: FloatArray) -> float:
     scaled = A / np.outer(w, w)
     if not np.all(np.isfinite(scaled)):
         return math.inf
-    least = 4.0 * len(A) * UNIT * largest_magnitude(scaled)
-    return max(least, -float(scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0])) + least
+    smallest = 4.0 * len(A) * UNIT * largest_magnitude(scaled)
+    return max(smallest, -float(scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0])) + smallest
 
 
 def _residual(A: FloatArray, L: npt.NDArray[np.floating], w: FloatArray) -> FloatArray:

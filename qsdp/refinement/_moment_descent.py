@@ -15,7 +15,7 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import SAMPLES
 from qsdp.forms import FormMap
-from qsdp.gram import pair_places, pairs_of
+from qsdp.gram import pair_positions, pairs_of
 from qsdp.lifting import power_of_two
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
@@ -70,7 +70,7 @@ class Moments(DescentData):
     @cached_property
     def row_curvatures(self) -> FloatArray:
         r"""Sums :math:`H_k = \sum_i w_i (\mathcal{X}_i)_k (\mathcal{X}_i)_k^T` over k-th rows, of shape (N, N, N)."""
-        return np.stack([self.gram[np.ix_(row, row)] for row in pair_places(self.size)])
+        return np.stack([self.gram[np.ix_(row, row)] for row in pair_positions(self.size)])
 
     def side_curvatures(self, others: FloatArray) -> FloatArray:
         r"""Compute :math:`v^T H_k v` for rows v of `others` and all k, shape (B, N)."""
@@ -84,7 +84,7 @@ class Moments(DescentData):
 
         Maps shape (B, N) to (B, N, N).
         """
-        return self.packed_images(k, sides).take(pair_places(self.size), axis=1)
+        return self.packed_images(k, sides).take(pair_positions(self.size), axis=1)
 
     def images_of_rows(self, rows: npt.NDArray[np.intp], sides: FloatArray) -> FloatArray:
         """Compute `images_of_row` for a row k of its own for each row v of `sides`."""
@@ -93,7 +93,7 @@ class Moments(DescentData):
 
     def packed_images(self, k: int, sides: FloatArray) -> FloatArray:
         """Compute the upper triangles (B, p) of `images_of_row`."""
-        images: FloatArray = sides @ self.gram[pair_places(self.size)[k]]
+        images: FloatArray = sides @ self.gram[pair_positions(self.size)[k]]
         return images
 
 
@@ -159,7 +159,7 @@ class MomentDescent(CoordinateDescent):
             for group in range(len(side.sizes)):
                 side.move(group, slopes, pairs=thorough)
         else:
-            positions, (rows, columns) = pair_places(self.moments.size), pairs_of(self.moments.size)
+            positions, (rows, columns) = pair_positions(self.moments.size), pairs_of(self.moments.size)
             packed = np.ascontiguousarray(slopes[:, rows, columns])
             for k in deadline.in_time(range(self.moments.size)):
                 changes = side.move_row(k, packed[:, positions[k]])

@@ -73,7 +73,7 @@ class DirectEvaluation:
         if not data.has_few_rows:
             return dominating(M, z)
         duals = self.instance.duals_of_matrices(self.nu(candidate))
-        return np.array([row_dominating(data, nu, own) for nu, own in zip(duals, z, strict=True)])
+        return np.array([row_dominating(data, nu, weights) for nu, weights in zip(duals, z, strict=True)])
 
     def _predictions(self, T: FloatArray) -> FloatArray:
         return 0.5 * self.instance.predictions(T)

@@ -77,9 +77,9 @@ class ScaledProblem:
         parts = self.parts
         return [raw] if parts == [self] else [self._of_part(raw, part.units, k) for k, part in enumerate(parts)]
 
-    def _of_part(self, raw: RawSolution, own: Units, k: int) -> RawSolution:
-        weight = self.units.weight / own.weight
-        dual = (self.units.value / self.units.prediction) / (own.value / own.prediction)
+    def _of_part(self, raw: RawSolution, part_units: Units, k: int) -> RawSolution:
+        weight = self.units.weight / part_units.weight
+        dual = (self.units.value / self.units.prediction) / (part_units.value / part_units.prediction)
         mine = self.instance.matrices_of(slice(k, k + 1))
         Z, V, W = (None if M is None else weight * M[mine] for M in (raw.Z, raw.V, raw.W))
         nu = None if raw.nu is None else dual * raw.nu[:, [k]]

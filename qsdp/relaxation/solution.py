@@ -344,10 +344,10 @@ def _residuals(raw: RawSolution) -> dict[str, float]:
         K = np.block([[V, Z], [Z.T, W]])
         largest = float(np.abs(K).max()) or 1.0
         diagonal = K.diagonal()
-        found = {
+        violations = {
             "asymmetry": float(np.abs(K - K.T).max()),
             "negative_eigenvalue": max(0.0, -float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])),
             "diagonal": float(diagonal.max() - diagonal.min()),
         }
-        worst = {name: max(worst[name], found[name] / largest) for name in worst}
+        worst = {name: max(worst[name], violations[name] / largest) for name in worst}
     return worst

@@ -315,11 +315,11 @@ def _callback_in_units(
         return None
 
     def report(progress: Progress) -> object:
-        own = replace(
+        rescaled = replace(
             progress, objective=units.value * progress.objective, lower_bound=units.value * progress.lower_bound
         )
-        bar.gap(own)
-        return callback(own) if callback is not None else None
+        bar.gap(rescaled)
+        return callback(rescaled) if callback is not None else None
 
     return report
 

@@ -107,11 +107,11 @@ def _oriented(rows: FloatArray) -> FloatArray:
 # -- separation ----------------------------------------------------------------------------------------------------
 
 
-def triangle_cuts(V: FloatArray, Z: FloatArray, most: int, least: float) -> OddCuts:
+def triangle_cuts(V: FloatArray, Z: FloatArray, max_cuts: int, threshold: float) -> OddCuts:
     r"""Return the most violated triangle inequalities of ``Y = [[V, Z], [Z, V]]``, of unit diagonal.
 
     For nodes i, j, k and signs of product one, :math:`1 + s_{ij} Y_{ij} + s_{ik} Y_{ik} + s_{jk} Y_{jk} \ge 0`; mirrors
-    are left out. An inequality counts as violated if the left side is below ``-least``.
+    are left out. An inequality counts as violated if the left side is below ``-threshold``.
     """
     N = len(V)
     first, second = np.triu_indices(N, 1)
@@ -119,15 +119,15 @@ def triangle_cuts(V: FloatArray, Z: FloatArray, most: int, least: float) -> OddC
     for i in range(N):
         later = first > i
         j, k = first[later], second[later]
-        for node, one, two, pairs, x, y in (
+        for node, left_node, right_node, pairs, x, y in (
             (i, j, k, V[j, k], V[i, j], V[i, k]),
             (N + i, first, second, V[first, second], Z[i, first], Z[i, second]),
         ):
-            left = _least_left_side(x, y, pairs)
-            chosen = np.flatnonzero(left < -least)
+            left = _smallest_left_side(x, y, pairs)
+            chosen = np.flatnonzero(left < -threshold)
             values.append(left[chosen])
-            nodes.append(np.stack([np.full(len(chosen), node), one[chosen], two[chosen]], axis=1))
-    order = np.argsort(np.concatenate(values), kind="stable")[:most]
+            nodes.append(np.stack([np.full(len(chosen), node), left_node[chosen], right_node[chosen]], axis=1))
+    order = np.argsort(np.concatenate(values), kind="stable")[:max_cuts]
     i, j, k = np.concatenate(nodes)[order].T
     Y = np.block([[V, Z], [Z, V]])
     edges = np.stack([Y[i, j], Y[i, k], Y[j, k]])
@@ -140,7 +140,7 @@ def triangle_cuts(V: FloatArray, Z: FloatArray, most: int, least: float) -> OddC
     return OddCuts.of(vectors)
 
 
-def _least_left_side(x: FloatArray, y: FloatArray, w: FloatArray) -> FloatArray:
+def _smallest_left_side(x: FloatArray, y: FloatArray, w: FloatArray) -> FloatArray:
     """Minimise ``1 + s x + t y + s t w`` over signs s and t."""
     sizes = np.abs(np.stack([x, y, w]))
     left: FloatArray = 1.0 - sizes.sum(axis=0) + np.where(x * y * w > 0.0, 2.0 * sizes.min(axis=0), 0.0)
@@ -148,7 +148,7 @@ def _least_left_side(x: FloatArray, y: FloatArray, w: FloatArray) -> FloatArray:
 
 
 def longer_cuts(
-    Y: FloatArray, starts: FloatArray, most: int, least: float, steps: int, rng: np.random.Generator
+    Y: FloatArray, starts: FloatArray, max_cuts: int, threshold: float, steps: int, rng: np.random.Generator
 ) -> OddCuts:
     r"""Search for violated inequalities by local search from `starts` over vectors with entries -1, 0 and 1.
 
@@ -156,17 +156,17 @@ def longer_cuts(
     :math:`b^T Y b < 1 - \text{least}` are ranked by their violation over the norm of the off-diagonal part of
     :math:`b b^T`.
     """
-    found = [np.zeros((0, len(Y)))]
+    candidates = [np.zeros((0, len(Y)))]
     vectors = starts[rng.permutation(len(starts))]
     for _ in range(steps):
         vectors = _moved(Y, vectors)
         values = np.einsum("mi,mi->m", vectors @ Y, vectors)
-        found.append(vectors[values < 1.0 - least])
-    cuts = OddCuts.of(np.vstack(found)).unlike(OddCuts.none(len(Y) // 2))
+        candidates.append(vectors[values < 1.0 - threshold])
+    cuts = OddCuts.of(np.vstack(candidates)).unlike(OddCuts.none(len(Y) // 2))
     vectors = cuts.vectors
     lengths = np.abs(vectors).sum(axis=1)
     depths = (1.0 - np.einsum("mi,mi->m", vectors @ Y, vectors)) / np.sqrt(lengths * (lengths - 1.0))
-    return cuts[np.argsort(-depths, kind="stable")[:most]]
+    return cuts[np.argsort(-depths, kind="stable")[:max_cuts]]
 
 
 def _moved(Y: FloatArray, vectors: FloatArray) -> FloatArray:
@@ -182,10 +182,10 @@ def _moved(Y: FloatArray, vectors: FloatArray) -> FloatArray:
     rows = np.arange(len(vectors))[:, None]
     i, j = tried[:, first], tried[:, second]
     costs = signs[rows, i] * signs[rows, j] * Y[i, j] - steepness[rows, i] - steepness[rows, j]
-    place = np.argmin(costs, axis=1)[:, None]
+    best = np.argmin(costs, axis=1)[:, None]
     moved = vectors.copy()
-    for chosen in (np.take_along_axis(i, place, axis=1), np.take_along_axis(j, place, axis=1)):
+    for chosen in (np.take_along_axis(i, best, axis=1), np.take_along_axis(j, best, axis=1)):
         # If fewer than two coordinates may move, the vector stays as it was.
-        free = np.isfinite(np.take_along_axis(costs, place, axis=1))
+        free = np.isfinite(np.take_along_axis(costs, best, axis=1))
         moved[rows, chosen] += np.where(free, signs[rows, chosen], 0.0)
     return moved

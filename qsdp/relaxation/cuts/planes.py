@@ -75,7 +75,7 @@ class CuttingPlanes:
         self._setup = FactorCache(self._normal, None).setup(0, self._normal)
         self._coordinates = self._setup.newton.coordinates
         self._cuts = OddCuts.none(instance.size)
-        self._most = MOST_SIDE - self._coordinates.length - instance.size
+        self._max_cuts = MOST_SIDE - self._coordinates.length - instance.size
         self._state: State | None = None
         self._pairs = _pairs_of(np.zeros(0), np.zeros(0))
         self._tol = SMALL
@@ -149,16 +149,18 @@ class CuttingPlanes:
         state = self._state
         assert state is not None
         r, (A, B), slacks = float(state.r[0]), state.Y[0], self._pairs.x[0, 0]
-        kept = np.flatnonzero(slacks < INNER * r)
-        kept = np.sort(kept[np.argsort(slacks[kept], kind="stable")[: self._most - _NEW]])
-        self._cuts, self._pairs = self._cuts[kept], _pairs_of(slacks[kept], self._pairs.nu[0, kept])
+        tight = np.flatnonzero(slacks < INNER * r)
+        tight = np.sort(tight[np.argsort(slacks[tight], kind="stable")[: self._max_cuts - _NEW]])
+        self._cuts, self._pairs = self._cuts[tight], _pairs_of(slacks[tight], self._pairs.nu[0, tight])
         V, Z = (A + B) / r, (A - B) / r
-        found = triangle_cuts(V, Z, _NEW, ROUGH)
-        if len(found) < _NEW // 3:
-            found = found + longer_cuts(np.block([[V, Z], [Z, V]]), self._starts(), _NEW, ROUGH, _STEPS, self._rng)
-        found = found.unlike(self._cuts)
-        self._cuts = self._cuts + found
-        return len(found)
+        violated = triangle_cuts(V, Z, _NEW, ROUGH)
+        if len(violated) < _NEW // 3:
+            violated = violated + longer_cuts(
+                np.block([[V, Z], [Z, V]]), self._starts(), _NEW, ROUGH, _STEPS, self._rng
+            )
+        violated = violated.unlike(self._cuts)
+        self._cuts = self._cuts + violated
+        return len(violated)
 
     def _starts(self) -> FloatArray:
         """Return starting vectors of the search: unit vectors, and vectors of the current inequalities."""

@@ -44,7 +44,7 @@ def scaling(Y: FloatArray, D: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     G, values, size = np.empty_like(Y), np.empty(Y.shape[:-1]), Y.shape[-1]
     stacks = (array.reshape(-1, size, size) for array in (Y, D, G))
-    for primal, dual, scaled, own in zip(*stacks, values.reshape(-1, size), strict=True):
+    for primal, dual, scaled, scales in zip(*stacks, values.reshape(-1, size), strict=True):
         # For thousands of columns, each of these steps takes seconds.
         deadline.check()
         L = lower_factor(primal)
@@ -53,11 +53,11 @@ def scaling(Y: FloatArray, D: FloatArray) -> tuple[FloatArray, FloatArray]:
         squares, V = spectrum(product)
         if squares[0] < HALF_DIGITS * squares[-1]:
             # Far from the path: compute the square roots to twice as many digits, at twice the cost.
-            _, own[...], rows = np.linalg.svd(lower_factor(dual).T @ L)
+            _, scales[...], rows = np.linalg.svd(lower_factor(dual).T @ L)
             V = rows.T
         else:
-            np.sqrt(squares, out=own)
-        np.divide(L @ V, np.sqrt(own), out=scaled)
+            np.sqrt(squares, out=scales)
+        np.divide(L @ V, np.sqrt(scales), out=scaled)
     return G, values
 
 
@@ -75,8 +75,8 @@ def predictor_reach(change: FloatArray, inverses: FloatArray) -> float:
     :math:`-\Lambda`. For an eigenvalue e of the relative dual step :math:`\Lambda^{-1/2} S \Lambda^{-1/2}`, the
     relative primal step has the eigenvalue -1 - e. `inverses` are the `inverse_means` of :math:`\Lambda`.
     """
-    found = eigenvalues(change * inverses)
-    lowest = min(float(found[..., 0].min()), -1.0 - float(found[..., -1].max()))
+    spectrum = eigenvalues(change * inverses)
+    lowest = min(float(spectrum[..., 0].min()), -1.0 - float(spectrum[..., -1].max()))
     return min(1.0, -1.0 / lowest) if lowest < 0.0 else 1.0
 
 
@@ -94,13 +94,13 @@ def primal_step(change: FloatArray, values: FloatArray) -> FloatArray:
     return step
 
 
-def largest_step(steps: Iterable[FloatArray], inverses: FloatArray, most: float) -> float:
-    r"""Compute the largest step t <= `most` that keeps :math:`\Lambda + t S` semidefinite for several stacks S.
+def largest_step(steps: Iterable[FloatArray], inverses: FloatArray, limit: float) -> float:
+    r"""Compute the largest step t <= `limit` that keeps :math:`\Lambda + t S` semidefinite for several stacks S.
 
     `inverses` are the `inverse_means` of :math:`\Lambda`. A Cholesky factorisation, which takes a fifth of the time of
     the lowest eigenvalue, identifies the matrices whose eigenvalues are no lower than those found before.
     """
-    lowest, size = -1.0 / most, inverses.shape[-1]
+    lowest, size = -1.0 / limit, inverses.shape[-1]
     for scaled in steps:
         for matrix in (scaled * inverses).reshape(-1, size, size):
             shifted = matrix.copy()
@@ -120,10 +120,10 @@ def _lowest_eigenvalue(matrix: FloatArray) -> float:
     LinAlgError
         The eigenvalue is not finite.
     """
-    found, _, _, _, info = dsyevr(matrix.T, compute_v=0, range="I", il=1, iu=1, overwrite_a=1)
-    if info != 0 or not np.isfinite(found[0]):
+    spectrum, _, _, _, info = dsyevr(matrix.T, compute_v=0, range="I", il=1, iu=1, overwrite_a=1)
+    if info != 0 or not np.isfinite(spectrum[0]):
         raise LinAlgError("a step has no eigenvalues")
-    return float(found[0])
+    return float(spectrum[0])
 
 
 def centred(values: FloatArray, mu: float, primal: FloatArray, dual: FloatArray) -> FloatArray:

@@ -99,7 +99,7 @@ class Newton(ABC):
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Compute the predictions of shape (C, n) of matrices of shape (K, N, N)."""
-        return _stacked([self.coordinates.forward(own) for own in _by_output(T, self.coordinates.n_blocks)])
+        return _stacked([self.coordinates.forward(part) for part in _by_output(T, self.coordinates.n_blocks)])
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
         """Apply the adjoint: the matrices of shape (K, N, N) of a multiplier of shape (C, n)."""
@@ -162,10 +162,10 @@ class BorderedSystem:
         np.negative(self._coordinates.border(W), out=matrix[:n, n:])
         R, size = self._shape
         for r, start in enumerate(range(n, n + R * size, size)):
-            own = slice(start, start + size)
-            np.add(W[r, 0] * W[r, 0], W[r, 1] * W[r, 1], out=matrix[own, own])
+            part = slice(start, start + size)
+            np.add(W[r, 0] * W[r, 0], W[r, 1] * W[r, 1], out=matrix[part, part])
             # A previous factorisation left its entries there.
-            matrix[own, own.stop :] = 0.0
+            matrix[part, part.stop :] = 0.0
         if shift > 0.0:
             diagonal = np.arange(len(matrix))
             matrix[diagonal, diagonal] *= 1.0 + shift
@@ -239,7 +239,7 @@ class CoupledNewton(Newton):
         n, systems = self.coordinates.length, self._systems
         known = [None] * len(systems) if sides.values is None else sides.values
         R, off, excess = (self._by_output(array) for array in (sides.R, sides.off, sides.excess))
-        rhs = [system.rhs(*given) for system, *given in zip(systems, R, sides.error, off, known, strict=True)]
+        rhs = [system.rhs(*arrays) for system, *arrays in zip(systems, R, sides.error, off, known, strict=True)]
         alone = [system.solve(side, e)[0] for system, side, e in zip(systems, rhs, excess, strict=True)]
         shift = solved(self._total, -np.sum(alone, axis=0))
         for side in rhs:

@@ -56,9 +56,9 @@ def offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol:
     incumbent.offer_point(*point.factors.matrices())
     floor = ROUGH * float(incumbent.gaps.max())
     data, z, directions = evaluation.instance.map, np.empty((len(M), M.shape[1])), []
-    for k, (matrix, own) in enumerate(zip(M, evaluation.instance.duals_of_matrices(nu), strict=True)):
+    for k, (matrix, dual) in enumerate(zip(M, evaluation.instance.duals_of_matrices(nu), strict=True)):
         raised = _raised(matrix, np.maximum(point.z[:, k], 0.0), floor)
-        values, vectors = decomposed(data, matrix, own, 1.0 / np.sqrt(raised))
+        values, vectors = decomposed(data, matrix, dual, 1.0 / np.sqrt(raised))
         z[k], violating = _corrected(raised, values, vectors)
         directions.append(violating)
     incumbent.offer_dual(nu, z)

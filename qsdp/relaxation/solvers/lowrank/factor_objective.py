@@ -111,7 +111,7 @@ class Objective:
         scales = np.ones(len(costs))
         value = self.fit.value(prediction) + float(costs.sum())
         # Outputs whose best scale is zero stay slightly above it, as zero is a stationary point.
-        least = np.minimum(1.0, ROUNDING * abs(value) / np.maximum(costs, 1e-300))
+        floor = np.minimum(1.0, ROUNDING * abs(value) / np.maximum(costs, 1e-300))
         for _ in range(MOST_STEPS):
             at = prediction * scales
             gradient = np.sum(self.fit.gradient(at) * prediction, axis=0) + costs
@@ -121,7 +121,7 @@ class Objective:
             step = -gradient / bend
             if not np.all(np.isfinite(step)) or -float(gradient @ step) <= CANCELLED * abs(value):
                 break
-            aim = np.clip(scales + step, np.maximum(scales / 4.0, least), scales * 4.0)
+            aim = np.clip(scales + step, np.maximum(scales / 4.0, floor), scales * 4.0)
             for _ in range(HALVINGS):
                 trial = self.fit.value(prediction * aim) + float(costs @ aim)
                 if trial < value:
@@ -178,8 +178,8 @@ class Point:
         substitute it leads to the right pole from everywhere, and equally fast close to it.
         """
         size = 0.5 * np.sqrt(self.factors.dot(self.slope, self.slope) / self.radii)
-        least = NEGLIGIBLE * size.mean(axis=0) + 1e-300
-        stiffness: FloatArray = np.maximum(size, least)
+        floor = NEGLIGIBLE * size.mean(axis=0) + 1e-300
+        stiffness: FloatArray = np.maximum(size, floor)
         if self._excess is not None:
             stiffness += np.maximum(self._excess, 0.0) * (stiffness / stiffness.sum(axis=0))
         return stiffness
@@ -187,7 +187,7 @@ class Point:
     @cached_property
     def gradient(self) -> FloatArray:
         """Riemannian gradient on the spheres."""
-        z = self.z if self._excess is None else self.z + self._excess * self._shares
+        z = self.z if self._excess is None else self.z + self._excess * self._proportions
         return self.slope + 2.0 * self._spread(z) * self.factors.E
 
     @cached_property
@@ -206,14 +206,14 @@ class Point:
 
         At the best scale of an output with one matrix it vanishes, and is not computed.
         """
-        one = self.objective.data.map.n_blocks == 1
-        return None if one else self.objective.dual_radius - self.z.sum(axis=0)
+        single = self.objective.data.map.n_blocks == 1
+        return None if single else self.objective.dual_radius - self.z.sum(axis=0)
 
     @cached_property
-    def _shares(self) -> FloatArray:
+    def _proportions(self) -> FloatArray:
         """Weights of the rows in the gradient along a radius, chosen so that preconditioned steps stay tangent."""
-        shares: FloatArray = self.stiffness / self.stiffness.sum(axis=0)
-        return shares
+        proportions: FloatArray = self.stiffness / self.stiffness.sum(axis=0)
+        return proportions
 
     def moved(self, D: FloatArray) -> Point:
         """Return the point after the step D."""
@@ -234,7 +234,7 @@ class Point:
         if self._excess is None:
             return self.tangent(D)
         along = self.factors.dot(D, self.factors.E) / self.radii
-        return D - self._spread(along - self._shares * along.sum(axis=0)) * self.factors.E
+        return D - self._spread(along - self._proportions * along.sum(axis=0)) * self.factors.E
 
     def hessian(self, D: FloatArray) -> FloatArray:
         """Multiply a tangent direction by the Hessian, with `stiffness` in place of z."""
@@ -251,21 +251,21 @@ class Point:
     def _modes(self) -> list[tuple[slice, FloatArray, FloatArray, FloatArray]]:
         modes = []
         for k in range(self.factors.n_matrices):
-            own = self.factors.columns(k)
+            columns = self.factors.columns(k)
             roots = 1.0 / np.sqrt(self.stiffness[:, k])
             data = self.objective.data
             if COLUMNS not in data.map.offers:
                 # Without rows of columns, only the stiffness is used.
-                count = own.stop - own.start
-                modes.append((own, np.zeros((len(roots), 0)), np.zeros((0, count)), np.eye(count)))
+                count = columns.stop - columns.start
+                modes.append((columns, np.zeros((len(roots), 0)), np.zeros((0, count)), np.eye(count)))
                 continue
             values, vectors = data.modes(roots)
-            used = np.abs(self.factors.signs[own])
+            used = np.abs(self.factors.signs[columns])
             curvature = self.curvature.diagonal[:, k // data.map.n_blocks]
-            gram = data.slope_moments(self._quick_image, own, curvature) * np.outer(used, used)
+            gram = data.slope_moments(self._quick_image, columns, curvature) * np.outer(used, used)
             sizes, rotation = scipy.linalg.eigh(gram, check_finite=False)
             weights = 2.0 + 4.0 * np.outer(np.maximum(values, 0.0), np.maximum(sizes, 0.0))
-            modes.append((own, roots[:, None] * vectors, weights, rotation))
+            modes.append((columns, roots[:, None] * vectors, weights, rotation))
         return modes
 
     def precondition(self, R: FloatArray) -> FloatArray:
@@ -276,23 +276,23 @@ class Point:
         there are fewer eigenvectors than columns, only the stiffness is used in the rest of the space.
         """
         result = np.empty_like(R)
-        for own, vectors, weights, rotation in self._modes:
-            inner = vectors.T @ R[:, own] @ rotation
+        for columns, vectors, weights, rotation in self._modes:
+            inner = vectors.T @ R[:, columns] @ rotation
             if vectors.shape[1] == len(R):
-                result[:, own] = vectors @ (inner / weights) @ rotation.T
+                result[:, columns] = vectors @ (inner / weights) @ rotation.T
             else:
-                k = int(self.factors.owner[own.start])
-                rest = 0.5 * R[:, own] / self.stiffness[:, k, None]
-                result[:, own] = rest + vectors @ (inner * (1.0 / weights - 0.5)) @ rotation.T
+                k = int(self.factors.owner[columns.start])
+                rest = 0.5 * R[:, columns] / self.stiffness[:, k, None]
+                result[:, columns] = rest + vectors @ (inner * (1.0 / weights - 0.5)) @ rotation.T
         return self.tangent(result)
 
     def metric_norm(self) -> float:
         """Compute the norm of the factors in the metric of the preconditioner."""
         total = 2.0 * float(np.sum(self.stiffness * self.radii))
-        for own, vectors, weights, rotation in self._modes:
+        for columns, vectors, weights, rotation in self._modes:
             # E = V Y R' with Y = V^-1 E R, and V'Diag(stiffness) V is the identity.
-            k = int(self.factors.owner[own.start])
-            Y = vectors.T @ (self.stiffness[:, k, None] * self.factors.E[:, own]) @ rotation
+            k = int(self.factors.owner[columns.start])
+            Y = vectors.T @ (self.stiffness[:, k, None] * self.factors.E[:, columns]) @ rotation
             total += float(np.sum((weights - 2.0) * Y**2))
         return float(np.sqrt(total))
 

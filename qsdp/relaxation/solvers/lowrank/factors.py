@@ -76,8 +76,8 @@ class Factors:
 
     def parts(self, k: int) -> tuple[FloatArray, FloatArray]:
         """Return the factors of A and of B of matrix k."""
-        own = self.columns(k)
-        E, signs = self.E[:, own], self.signs[own]
+        columns = self.columns(k)
+        E, signs = self.E[:, columns], self.signs[columns]
         return E[:, signs > 0.0], E[:, signs < 0.0]
 
     def matrices(self) -> tuple[FloatArray, FloatArray]:
@@ -128,36 +128,36 @@ def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Genera
     return joined(parts, np.ones(len(M)))
 
 
-def factors_of(A: FloatArray, B: FloatArray, share: float = 1e-6) -> Factors:
-    """Factor matrices of shape (K, N, N), without eigenvalues below the fraction `share` of the largest."""
-    parts = [(_root(a, share), _root(b, share)) for a, b in zip(A, B, strict=True)]
+def factors_of(A: FloatArray, B: FloatArray, cutoff: float = 1e-6) -> Factors:
+    """Factor matrices of shape (K, N, N), without eigenvalues below the fraction `cutoff` of the largest."""
+    parts = [(_root(a, cutoff), _root(b, cutoff)) for a, b in zip(A, B, strict=True)]
     radii = np.array([max(float((np.sum(F * F, axis=1) + np.sum(G * G, axis=1)).max()), 1e-300) for F, G in parts])
     return joined(parts, radii)
 
 
 def renewed(
-    factors: Factors, radii: FloatArray, z: FloatArray, directions: Sequence[Directions], least: float, size: float
+    factors: Factors, radii: FloatArray, z: FloatArray, directions: Sequence[Directions], cutoff: float, size: float
 ) -> Factors:
-    """Drop columns whose squares are below the fraction `least` of the largest, and add new columns.
+    """Drop columns whose squares are below the fraction `cutoff` of the largest, and add new columns.
 
     The new columns are the directions of every matrix, and their largest entry is the fraction `size` of the root of
     the radius. Rows with negative multipliers z, of shape (N, K), are shortened: the sphere keeps them too long.
     """
     parts, shorter = [], 1.0 - 0.5 * size**2 * (z < 0.0)
     for k in range(factors.n_matrices):
-        kept = [_compressed(part, least) * shorter[:, k, None] for part in factors.parts(k)]
+        remaining = [_compressed(part, cutoff) * shorter[:, k, None] for part in factors.parts(k)]
         entry = size * float(np.sqrt(radii[k]))
         fresh = [_scaled(V[:, : _COLUMNS // 2], entry) for V in directions[k]]
-        parts.append((np.hstack([kept[0], fresh[0]]), np.hstack([kept[1], fresh[1]])))
+        parts.append((np.hstack([remaining[0], fresh[0]]), np.hstack([remaining[1], fresh[1]])))
     return joined(parts, radii)
 
 
-def _compressed(F: FloatArray, least: float) -> FloatArray:
+def _compressed(F: FloatArray, cutoff: float) -> FloatArray:
     if not F.size:
         return F
     U, sizes, _ = scipy.linalg.svd(F, full_matrices=False, check_finite=False)
-    kept = sizes**2 > least * sizes[0] ** 2
-    compressed: FloatArray = U[:, kept] * sizes[kept]
+    remaining = sizes**2 > cutoff * sizes[0] ** 2
+    compressed: FloatArray = U[:, remaining] * sizes[remaining]
     return compressed
 
 
@@ -166,10 +166,10 @@ def _scaled(V: FloatArray, size: float) -> FloatArray:
     return V * (size / np.where(largest > 0.0, largest, 1.0))
 
 
-def _root(matrix: FloatArray, share: float) -> FloatArray:
+def _root(matrix: FloatArray, cutoff: float) -> FloatArray:
     values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
-    kept = values > share * max(float(values[-1]), 0.0)
-    root: FloatArray = vectors[:, kept] * np.sqrt(values[kept])
+    remaining = values > cutoff * max(float(values[-1]), 0.0)
+    root: FloatArray = vectors[:, remaining] * np.sqrt(values[remaining])
     return root
 
 

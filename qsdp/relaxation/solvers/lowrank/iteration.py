@@ -101,11 +101,11 @@ class _LowRankIteration:
         self._stuck = False
         self._renew(directions, SMALL * min(gap, ROUGH), value * (1.0 + INNER * promise))
 
-    def _renew(self, directions: list[Directions], least: float, highest: float) -> None:
+    def _renew(self, directions: list[Directions], cutoff: float, highest: float) -> None:
         """Drop and add columns without increasing the objective."""
         point = self.point
         for size in _SIZES:
-            fresh = renewed(point.factors, point.radii, point.z, directions, least, size)
+            fresh = renewed(point.factors, point.radii, point.z, directions, cutoff, size)
             self.point = self._objective.at(fresh)
             if self.point.value <= highest:
                 return
@@ -129,16 +129,16 @@ class _LowRankIteration:
             max_products=MOST_STEPS,
         )
         rounding = CANCELLED * abs(point.value)
-        share = 1.0
+        fraction = 1.0
         for _ in range(PATIENCE):
-            trial = point.moved(share * step.direction)
-            ratio = (point.value - trial.value + rounding) / (max(step.predicted(share), 0.0) + rounding)
+            trial = point.moved(fraction * step.direction)
+            ratio = (point.value - trial.value + rounding) / (max(step.predicted(fraction), 0.0) + rounding)
             if ratio > ACCEPTED:
                 break
-            share *= 0.25
+            fraction *= 0.25
         else:
             self._stuck = True
-            self._radius = share * step.length
+            self._radius = fraction * step.length
             return
         self.point = trial
-        self._radius = step.next_radius(self._radius, ratio, share)
+        self._radius = step.next_radius(self._radius, ratio, fraction)

@@ -25,7 +25,7 @@ from qsdp.relaxation.spectra import decomposed
 __all__ = ["operations", "solve_low_rank", "unfit"]
 
 #: Default of `max_iter`; tens of iterations are usual.
-_MOST_ITERATIONS = 500
+_MAX_ITERATIONS = 500
 
 #: Expected products of a solve with the data, and columns of the factors.
 _PRODUCTS, _COLUMNS = 2000, 80
@@ -65,17 +65,17 @@ def solve_low_rank(instance: Instance, settings: Settings) -> RawSolution:
         deadline.check()
         data = ObjectiveData(small.map, small.fit.weights)
 
-        def solve(k: int, part: Instance, own: Settings) -> RawSolution:
+        def solve(k: int, part: Instance, part_settings: Settings) -> RawSolution:
             nonlocal effort
-            share = min(1.0, 2.0 / (len(small.parts) - k))
-            end = data.operations + share * (effort - data.operations)
+            fraction = min(1.0, 2.0 / (len(small.parts) - k))
+            end = data.operations + fraction * (effort - data.operations)
 
             def spent() -> bool:
                 late = whole.elapsed > FIRST_TRY * whole.limit
                 return data.operations >= (min(end, 0.5 * effort) if late else end)
 
             with deadline.after(None, interrupted=spent):
-                raw = _solve_part(data, part, own)
+                raw = _solve_part(data, part, part_settings)
             if spent() and raw.status != "optimal":
                 effort = data.operations
             return raw
@@ -83,7 +83,7 @@ def solve_low_rank(instance: Instance, settings: Settings) -> RawSolution:
         return solve
 
     with deadline.within(deadline.left()) as whole:
-        return solve_parts(instance, settings.limited(_MOST_ITERATIONS), prepare)
+        return solve_parts(instance, settings.limited(_MAX_ITERATIONS), prepare)
 
 
 def _solve_part(data: ObjectiveData, instance: Instance, settings: Settings) -> RawSolution:
@@ -94,8 +94,8 @@ def _solve_part(data: ObjectiveData, instance: Instance, settings: Settings) -> 
         try:
             if start is not None and start.Z is not None and start.V is not None:
                 # Solutions of other methods have full rank, mostly because of their errors.
-                share = min(INNER * settings.tol, INNER)
-                factors = factors_of(start.V + start.Z, start.V - start.Z, share)
+                fraction = min(INNER * settings.tol, INNER)
+                factors = factors_of(start.V + start.Z, start.V - start.Z, fraction)
             else:
                 factors = _along_gradient(evaluation, data)
             objective = Objective(data, instance.fit, instance.dual_radius)

@@ -83,8 +83,8 @@ class Anderson:
             memory = min(max(LARGE_FLOATS // image.size, 4), MOST_STEPS)
             self._images, self._residuals = np.zeros((memory, image.size)), np.zeros((memory, image.size))
             self._products = np.zeros((memory, memory))
-        place = self._count % len(self._images)
-        self._images[place], self._residuals[place] = image, residual
+        position = self._count % len(self._images)
+        self._images[position], self._residuals[position] = image, residual
         with np.errstate(over="ignore", invalid="ignore"):
-            self._products[place] = self._products[:, place] = self._residuals @ residual
+            self._products[position] = self._products[:, position] = self._residuals @ residual
         self._count += 1

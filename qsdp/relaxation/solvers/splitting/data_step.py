@@ -244,11 +244,11 @@ def _costs(instance: Instance, tol: float, count: int) -> dict[str, float]:
 
     def cost(step: str, side: float, once: float, again: float, passes: float) -> float:
         """Return the cost of a step whose matrix takes `once` operations to form and `again` for every metric."""
-        share = bytes_of[step] / np.dtype(np.float64).itemsize
-        metric = share * (again + side**3 / 3.0)
+        relative = bytes_of[step] / np.dtype(np.float64).itemsize
+        metric = relative * (again + side**3 / 3.0)
         # Each update of the metric takes a factorisation.
         updates = int(math.log2(count / SOONEST))
-        return share * once + updates * metric + count * (share * 4.0 * side * side * C + passes)
+        return relative * once + updates * metric + count * (relative * 4.0 * side * side * C + passes)
 
     # Matrix products are twice as fast as factorisations.
     gram = cost("gram", p, 0.5 * data.pair_operations, 0.0, 0.0 if instance.fit.quadratic else pass_over)
@@ -303,11 +303,11 @@ def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> Flo
     """
     a, _, c = data.coefficients
     X = data.X
-    shares = np.full((len(X), 1), 1.0 / len(X)) if weights is None else (weights / weights.sum())[:, None]
-    M = abs(a) * (X.T @ (shares * X))
+    fractions = np.full((len(X), 1), 1.0 / len(X)) if weights is None else (weights / weights.sum())[:, None]
+    M = abs(a) * (X.T @ (fractions * X))
     if not data.lifted:
         return M
-    edge = np.sqrt(abs(a) * abs(c)) * (shares * X).sum(axis=0)
+    edge = np.sqrt(abs(a) * abs(c)) * (fractions * X).sum(axis=0)
     full: FloatArray = np.block([[M, edge[:, None]], [edge[None, :], np.array([[abs(c)]])]])
     return full
 
