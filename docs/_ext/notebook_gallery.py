@@ -56,7 +56,7 @@ def write_gallery(app: Sphinx) -> None:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         title, summary = heading(notebook)
         _write(target / "pictures" / f"{path.stem}.png", picture(notebook))
-        opened = [f"# {title}\n", "\n", f"![](pictures/{path.stem}.png)\n", *notebook["cells"][0]["source"][1:]]
+        opened = [f"# {title}\n", "\n", f"![{title}](pictures/{path.stem}.png)\n", *notebook["cells"][0]["source"][1:]]
         notebook["cells"][0]["source"] = opened
         _write(target / path.name, json.dumps(notebook).encode())
         cards.append(CARD.format(title=title, name=path.stem, summary=summary))
