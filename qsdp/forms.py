@@ -63,13 +63,15 @@ class FormMap(DataMap):
     rounding: SumRounding | None = None
 
     @classmethod
-    def of(cls, forms: FloatArray, lifted: bool, n_samples: int, rounding: SumRounding | None = None) -> FormMap:
+    def from_forms(
+        cls, forms: FloatArray, lifted: bool, n_samples: int, rounding: SumRounding | None = None
+    ) -> FormMap:
         """Build the map of forms of one block from their upper triangles, of shape (r, p)."""
         layout = one_block(triangle_side(forms.shape[1]))
         return cls(layout, forms, lifted=lifted, n_samples=n_samples, rounding=rounding)
 
     @classmethod
-    def of_blocks(cls, blocks: Blocks) -> FormMap:
+    def from_blocks(cls, blocks: Blocks) -> FormMap:
         r"""Build the map of samples in blocks, scaled so that all blocks have the same penalty.
 
         Block r is divided by :math:`\omega_r D_r`, and second-layer weights are multiplied by it; a column with a real
@@ -81,7 +83,7 @@ class FormMap(DataMap):
     def in_blocks(
         cls, layout: Layout, rows: npt.NDArray[Any], n_samples: int, rounding: SumRounding | None = None
     ) -> FormMap:
-        """Build the map of rows of blocks that stand for the samples, see `of_blocks`."""
+        """Build the map of rows of blocks that stand for the samples, see `from_blocks`."""
         units = read_only(1.0 / layout.entry_prices)
         return cls(layout, rows, units=units, n_samples=n_samples, offers=frozenset({BLOCKS}), rounding=rounding)
 

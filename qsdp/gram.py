@@ -70,7 +70,7 @@ class Gram:
     products: FloatArray
 
     @classmethod
-    def of(
+    def from_map(
         cls,
         data: DataMap,
         targets: FloatArray,
@@ -129,16 +129,16 @@ class SharedGram:
     def __init__(self, known: Gram | None = None) -> None:
         self._known = known
 
-    def of(
+    def from_map(
         self, data: DataMap, targets: FloatArray, weights: FloatArray | None, dtype: Any, device: str | None
     ) -> Gram:
-        """Return `Gram.of` these arguments, in arrays that the caller may overwrite."""
+        """Return `Gram.from_map` these arguments, in arrays that the caller may overwrite."""
         known = self._known
         # A solver may drop columns of zeros; the sums of folds have them.
         if known is None or known.layout != data.layout or not np.can_cast(dtype, known.matrix.dtype):
             # Free the memory of one in single precision first.
             known = self._known = None
-            known = self._known = Gram.of(data, targets, weights, dtype, device)
+            known = self._known = Gram.from_map(data, targets, weights, dtype, device)
         return known.in_units(data.scale, dtype)
 
 

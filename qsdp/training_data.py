@@ -152,7 +152,7 @@ def targets_of_classes(targets: FloatArray, loss: Loss) -> FloatArray:
 
 def map_of_data(X: FloatArray | Blocks, activation: PolynomialActivation | None) -> DataMap:
     """Create the data map of columns, for an activation, or of blocks."""
-    return FormMap.of_blocks(X) if isinstance(X, Blocks) else quadratic_map(X, activation)
+    return FormMap.from_blocks(X) if isinstance(X, Blocks) else quadratic_map(X, activation)
 
 
 def quadratic_map(X: FloatArray, activation: PolynomialActivation | None) -> QuadraticMap:

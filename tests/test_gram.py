@@ -44,16 +44,16 @@ def rows_of(data: QuadraticMap | FormMap) -> np.ndarray:
 def test_sums_against_explicit_rows(coefficients: Any, lifted: bool, seed: int, n: int, d: int, n_targets: int) -> None:
     data, rng = random_map(seed, n, d, coefficients, lifted)
     rows, targets, weights = rows_of(data), rng.standard_normal((n, n_targets)), rng.random(n) + 0.1
-    gram = Gram.of(data, targets)
+    gram = Gram.from_map(data, targets)
     np.testing.assert_allclose(gram.matrix, rows.T @ rows, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(gram.products, rows.T @ targets, rtol=1e-12, atol=1e-12)
-    gram = Gram.of(data, targets, weights)
+    gram = Gram.from_map(data, targets, weights)
     np.testing.assert_allclose(gram.matrix, rows.T @ (weights[:, None] * rows), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(gram.products, rows.T @ (weights[:, None] * targets), rtol=1e-12, atol=1e-12)
     # The same from the rows of statistics.
-    forms = FormMap.of(rows, lifted, n)
-    np.testing.assert_allclose(Gram.of(forms, targets).matrix, rows.T @ rows, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(Gram.of(forms, targets).products, rows.T @ targets, rtol=1e-12, atol=1e-12)
+    forms = FormMap.from_forms(rows, lifted, n)
+    np.testing.assert_allclose(Gram.from_map(forms, targets).matrix, rows.T @ rows, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(Gram.from_map(forms, targets).products, rows.T @ targets, rtol=1e-12, atol=1e-12)
 
 
 @FUZZ
@@ -62,7 +62,7 @@ def test_it_gives_the_squared_loss_in_the_basis_too(seed: int, n: int, d: int) -
     data, rng = random_map(seed, n, d, (0.5, 1.0, 0.25), True)
     y, S = rng.standard_normal((n, 1)), rng.standard_normal((data.size, data.size))
     loss = float(np.sum((data.forward(S + S.T) - y[:, 0]) ** 2))
-    matrix, products = Gram.of(data, y).into_basis()
+    matrix, products = Gram.from_map(data, y).into_basis()
     s = grams.to_vectors((S + S.T)[None], data.layout)
     value = float((s.T @ matrix @ s - 2.0 * s.T @ products).item() + (y**2).sum())
     assert value == pytest.approx(loss, rel=1e-10, abs=1e-10)
@@ -79,12 +79,12 @@ def test_sums_do_not_depend_on_the_groups(
     rows, targets, weights = rows_of(data), rng.standard_normal((23, 2)), rng.random(23) + 0.1
     for name, value in {"LARGE_FLOATS": 1, "MANY_ROWS": 5, "_COLUMNS": columns}.items():
         monkeypatch.setattr(grams, name, value)
-    gram = Gram.of(data, targets, weights, device=device)
+    gram = Gram.from_map(data, targets, weights, device=device)
     expected = rows.T @ (weights[:, None] * rows)
     np.testing.assert_allclose(gram.matrix, expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(gram.products, rows.T @ (weights[:, None] * targets), rtol=1e-12, atol=1e-12)
     assert isinstance(gram.matrix, np.ndarray)
-    single = Gram.of(data, targets, weights, np.float32, device).matrix
+    single = Gram.from_map(data, targets, weights, np.float32, device).matrix
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
@@ -108,7 +108,7 @@ def test_memory_is_bounded_by_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(grams, "LARGE_FLOATS", 2**14)
     tracemalloc.start()
     try:
-        Gram.of(data, targets)
+        Gram.from_map(data, targets)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -122,8 +122,8 @@ def test_memory_is_bounded_by_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_sum_of_parts_is_that_of_all_rows() -> None:
     data, rng = random_map(2, 30, 4, (0.5, 1.0, 0.25), True)
     targets = rng.standard_normal((30, 2))
-    parts = [Gram.of(data.take(rows), targets[rows]) for rows in (np.arange(12), np.arange(12, 30))]
-    whole, total = Gram.of(data, targets), parts[0] + parts[1]
+    parts = [Gram.from_map(data.take(rows), targets[rows]) for rows in (np.arange(12), np.arange(12, 30))]
+    whole, total = Gram.from_map(data, targets), parts[0] + parts[1]
     np.testing.assert_allclose(total.matrix, whole.matrix, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(total.products, whole.products, rtol=1e-12, atol=1e-12)
 
@@ -132,12 +132,12 @@ def test_the_sum_of_parts_is_that_of_all_rows() -> None:
 @pytest.mark.parametrize("kind", ["rows", "forms"])
 def test_a_shared_one_in_other_units_is_the_one_computed_anew(kind: str, lifted: bool) -> None:
     samples, rng = random_map(3, 40, 4, (0.5, 1.0, 0.25) if lifted else (1.0, 0.0, 0.0), lifted)
-    data = samples if kind == "rows" else FormMap.of(rows_of(samples), lifted, 40)
+    data = samples if kind == "rows" else FormMap.from_forms(rows_of(samples), lifted, 40)
     targets, shared = rng.standard_normal((40, 2)), SharedGram()
     for factor in (1.0, 2.0**-9, 4.0):
         gram, expected = (
             shared.of(data.scaled(factor), targets, None, np.float64, None),
-            Gram.of(data.scaled(factor), targets),
+            Gram.from_map(data.scaled(factor), targets),
         )
         np.testing.assert_array_equal(gram.matrix, expected.matrix)
         np.testing.assert_array_equal(gram.products, expected.products)
@@ -175,7 +175,7 @@ def test_rows_of_the_factor_have_the_same_sums(seed: int, n: int, d: int, binary
         # The squares of all columns are then equal.
         data = QuadraticMap(np.sign(data.X))
     y = rng.standard_normal((n, 2))
-    matrix, products = Gram.of(data, y).into_basis()
+    matrix, products = Gram.from_map(data, y).into_basis()
     factor = GramFactor(matrix.copy())
     rank = factor.lower.shape[1]
     assert rank == np.linalg.matrix_rank(matrix, hermitian=True)

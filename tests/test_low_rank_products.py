@@ -81,7 +81,7 @@ class TestPrecisions:
 def test_columns_of_blocks():
     rng = np.random.default_rng(0)
     blocks = qsdp.Blocks(rng.standard_normal((7, 9)), sizes=[3, 3], kinds=["quadratic", "linear"], omega=[1.0, 0.5])
-    data = FormMap.of_blocks(blocks)
+    data = FormMap.from_blocks(blocks)
     # Two outputs of two blocks each.
     E, F, mixing = columns(data, 1), columns(data, 2), rng.choice([-1.0, 0.0, 1.0], (5, 4))
     T = np.einsum("jk,aj,bj->kab", mixing, E, F)

@@ -415,7 +415,7 @@ def _stored_model(arrays: dict[str, npt.NDArray[Any]], *, lifted: bool) -> Quadr
         layout = _layout(arrays)
         data = FormMap.in_blocks(layout, forms, n, rounding)
     else:
-        data = FormMap.of(forms, lifted, n, rounding)
+        data = FormMap.from_forms(forms, lifted, n, rounding)
     if data.layout.n_entries != forms.shape[1] or len(y) != len(forms):
         raise StorageError("its forms and targets do not fit together")
     return QuadraticModel(data, read_only(y.copy()))

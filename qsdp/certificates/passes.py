@@ -208,7 +208,7 @@ def _corrected(few: TrainingProblem, scores: Scores, matrices: FloatArray, beta:
             raise np.linalg.LinAlgError("the curvature is too large for floats")
         factor = GramFactor(curvature)
         target = factor.rows @ (counts * S[upper]) + 0.5 * factor.targets(M[upper])
-        model = QuadraticModel(FormMap.of(factor.rows, few.lifted, few.n_samples), target)
+        model = QuadraticModel(FormMap.from_forms(factor.rows, few.lifted, few.n_samples), target)
         problem = quadratic_problem(model, beta=beta, activation=few.activation, levels=few.levels)
         relaxation = solve_relaxation(problem)
         moved.append(2.0 * relaxation.Z_stack[0] * factors)

@@ -70,7 +70,7 @@ class SharedSums:
 
     def gram(self, normal: Instance) -> Gram:
         """Return the Gram matrix and the products with all targets in the units of a normalised instance's map."""
-        return self._gram.of(normal.map, self._targets, normal.fit.weights, np.float64, None)
+        return self._gram.from_map(normal.map, self._targets, normal.fit.weights, np.float64, None)
 
     def reduction(self, normal: Instance) -> Reduction:
         """Return the reduction of all outputs; it belongs to the normalised instance of the first that needs it."""

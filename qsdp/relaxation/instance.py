@@ -214,7 +214,7 @@ class Reduction:
     def __init__(
         self, normal: Instance, targets: FloatArray, shared: SharedGram | None = None, device: str | None = None
     ) -> None:
-        gram = (shared or Gram).of(normal.map, targets, normal.fit.weights, np.float64, device)
+        gram = (shared or Gram).from_map(normal.map, targets, normal.fit.weights, np.float64, device)
         self._scale = gram.scale
         matrix, products = gram.into_basis()
         deadline.check()

@@ -128,7 +128,10 @@ def _stored_problem(f: Arrays) -> qsdp.TrainingProblem:
     if "forms" not in f:
         return qsdp.TrainingProblem(f["X"], f["y"], loss=loss, sample_weight=f.get("sample_weight"), **options)
     lifted = activation is not None and any(activation[1:])
-    forms, y = FormMap.of(np.asarray(f["forms"], dtype=float), lifted, len(f["y"])), np.asarray(f["y"], dtype=float)
+    forms, y = (
+        FormMap.from_forms(np.asarray(f["forms"], dtype=float), lifted, len(f["y"])),
+        np.asarray(f["y"], dtype=float),
+    )
     return quadratic_problem(QuadraticModel(forms, y), **options)
 
 

@@ -110,7 +110,7 @@ def test_all_triangles_are_found() -> None:
                     if b @ Y @ b < 1.0 - 2e-6:
                         every.append(b)
     assert len(every) > 0
-    assert set(OddCuts.of(np.array(every)).keys()) == set(found.keys())
+    assert set(OddCuts.from_vectors(np.array(every)).keys()) == set(found.keys())
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

@@ -82,7 +82,7 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
     )
     own = np.arange(outputs)
     size = np.abs(expected).max() + np.abs(q).max()
-    gram, products = Gram.of(problem.map, q).into_basis()
+    gram, products = Gram.from_map(problem.map, q).into_basis()
     steps = [
         KernelStep(problem.map),
         GramStep(problem.map, gram),

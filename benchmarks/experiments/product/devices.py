@@ -106,7 +106,7 @@ def blocks(device: str | None, part: int) -> Measured:
 
 def of_gram(problem: qsdp.TrainingProblem, device: str | None) -> Measured:
     """Return the seconds of a Gram matrix, and two figures that must not depend on the device."""
-    found, seconds = wall(lambda: Gram.of(problem.map, problem.targets, device=device))
+    found, seconds = wall(lambda: Gram.from_map(problem.map, problem.targets, device=device))
     side = len(found.matrix)
     s = np.random.default_rng(0).standard_normal(side)
     sums = {"trace": float(np.trace(found.matrix)), "form": float(s @ found.matrix @ s)}

@@ -44,7 +44,7 @@ class OddCuts:
     c: FloatArray
 
     @classmethod
-    def of(cls, vectors: FloatArray) -> OddCuts:
+    def from_vectors(cls, vectors: FloatArray) -> OddCuts:
         """Build the inequalities of vectors (p, q) of shape (m, 2N)."""
         p, q = np.hsplit(np.asarray(vectors, dtype=np.float64), 2)
         return cls(p + q, p - q)
@@ -137,7 +137,7 @@ def triangle_cuts(V: FloatArray, Z: FloatArray, max_cuts: int, threshold: float)
     signs[np.argmin(np.abs(edges[:, odd]), axis=0), odd] *= -1.0
     vectors, rows = np.zeros((len(i), 2 * N)), np.arange(len(i))
     vectors[rows, i], vectors[rows, j], vectors[rows, k] = 1.0, signs[0], signs[1]
-    return OddCuts.of(vectors)
+    return OddCuts.from_vectors(vectors)
 
 
 def _smallest_left_side(x: FloatArray, y: FloatArray, w: FloatArray) -> FloatArray:
@@ -162,7 +162,7 @@ def longer_cuts(
         vectors = _moved(Y, vectors)
         values = np.einsum("mi,mi->m", vectors @ Y, vectors)
         candidates.append(vectors[values < 1.0 - threshold])
-    cuts = OddCuts.of(np.vstack(candidates)).unlike(OddCuts.none(len(Y) // 2))
+    cuts = OddCuts.from_vectors(np.vstack(candidates)).unlike(OddCuts.none(len(Y) // 2))
     vectors = cuts.vectors
     lengths = np.abs(vectors).sum(axis=1)
     depths = (1.0 - np.einsum("mi,mi->m", vectors @ Y, vectors)) / np.sqrt(lengths * (lengths - 1.0))

@@ -50,7 +50,7 @@ class FactorCache:
         data = instance.map
         self._layout, self._factor = data.layout, None
         if instance.fit.quadratic and takes_factor(data):
-            gram = (shared or Gram).of(data, instance.target, instance.fit.weights, np.float64, device)
+            gram = (shared or Gram).from_map(data, instance.target, instance.fit.weights, np.float64, device)
             self._gram, self._products = gram.into_basis()
             deadline.check()
             self._factor = factor = GramFactor(self._gram)

@@ -179,7 +179,7 @@ def _make_steps(
         return KernelStep(data, weights, dtype), DirectEvaluation(instance)
     if step == "iterative":
         return IterativeStep(cast(QuadraticMap, data), weights), DirectEvaluation(instance)
-    gram, products = (shared or Gram).of(data, instance.target, weights, dtype, device).into_basis()
+    gram, products = (shared or Gram).from_map(data, instance.target, weights, dtype, device).into_basis()
     if not instance.fit.quadratic:
         return GramStep(data, gram, None, weights), DirectEvaluation(instance)
     return GramStep(data, gram, products), GramEvaluation(instance, gram, products)
