@@ -136,7 +136,7 @@ def test_a_shared_one_in_other_units_is_the_one_computed_anew(kind: str, lifted:
     targets, shared = rng.standard_normal((40, 2)), SharedGram()
     for factor in (1.0, 2.0**-9, 4.0):
         gram, expected = (
-            shared.of(data.scaled(factor), targets, None, np.float64, None),
+            shared.from_map(data.scaled(factor), targets, None, np.float64, None),
             Gram.from_map(data.scaled(factor), targets),
         )
         np.testing.assert_array_equal(gram.matrix, expected.matrix)
@@ -160,7 +160,7 @@ def test_a_shared_one_is_computed_once_for_each_precision_that_does_not_suffice(
     monkeypatch.setattr(QuadraticMap, "pair_sums", counted)
     shared, targets = SharedGram(), rng.standard_normal((40, 1))
     for dtype in (np.float32, np.float32, np.float64, np.float32, np.float64):
-        assert shared.of(data, targets, None, dtype, None).matrix.dtype == dtype
+        assert shared.from_map(data, targets, None, dtype, None).matrix.dtype == dtype
     assert types == [np.float32, np.float64]
 
 
