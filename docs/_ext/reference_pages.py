@@ -26,7 +26,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "qsdp.baselines": (),
     "qsdp.baselines.backprop": (),
     "qsdp.baselines.quadratic": (),
-    "qsdp.baselines.relinear": (),
 }
 
 PAGE = """{name}

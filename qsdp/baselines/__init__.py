@@ -11,7 +11,6 @@ estimators                                               system
 `ReLUNetworkClassifier`, `ReLUNetworkRegressor`          two layers of ReLU neurons, the first one rounded afterwards
 `QuadraticLogisticRegression`                            one layer of quadratic neurons (`qsdp.baselines.quadratic`)
 `QuadraticNetworkClassifier`                             several layers of quadratic neurons
-`ReLinearClassifier`, `ReLinearRegressor`                Fan's quadratic networks (`qsdp.baselines.relinear`)
 =======================================================  ==============================================================
 
 Each estimator has a method `distill`, which approximates the trained network by networks of quantized weights.
@@ -33,7 +32,6 @@ from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, qua
 _MODULES = {
     "backprop": ("BackpropClassifier", "BackpropRegressor", "ReLUNetworkClassifier", "ReLUNetworkRegressor"),
     "quadratic": ("QuadraticLogisticRegression", "QuadraticNetworkClassifier"),
-    "relinear": ("ReLinearClassifier", "ReLinearRegressor"),
     "straight_through": ("StraightThroughClassifier", "StraightThroughRegressor"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

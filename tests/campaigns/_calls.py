@@ -26,7 +26,7 @@ _SOLVERS = {
     "clarabel": "problem",
 }
 _TRAINED = ("BackpropRegressor", "StraightThroughRegressor", "ReLUNetworkClassifier",
-            "QuadraticNetworkClassifier", "ReLinearRegressor")  # fmt: skip
+            "QuadraticNetworkClassifier")  # fmt: skip
 _EXACT = "qsdp.certify(network, problem, bound_type='exact'"
 _GENERATION = "tol=1e-14, time_limit=None)"
 
@@ -125,7 +125,7 @@ def _fitted(estimator: Any, **options: Any) -> Call:
     return lambda problem, seed: estimator(random_state=seed, **options).fit(problem.X, problem.y)
 
 
-_BASELINES = ("Backprop", "StraightThrough", "ReLUNetwork", "ReLinear")
+_BASELINES = ("Backprop", "StraightThrough", "ReLUNetwork")
 SHORT: dict[str, Call] = {
     "solve_and_sample": lambda problem, seed: qsdp.solve_and_sample(
         problem.X, problem.y, 12, problem.beta, problem.loss, refine="polish", random_state=seed

@@ -157,7 +157,7 @@ def printed_total_operations(family: str, widths: Sequence[int]) -> tuple[int, i
 
 
 def resnet_parameters(depth: int, family: str = "fan", *, separate_biases: bool = False, **options: Any) -> int:
-    """Return the number of parameters of a `qsdp.baselines.relinear.QResNet`, without allocating them.
+    """Return the number of parameters of a `benchmarks.papers.fan.QResNet`, without allocating them.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def resnet_parameters(depth: int, family: str = "fan", *, separate_biases: bool 
     separate_biases : bool, default=False
         Count one bias for each convolution of a compact neuron, as the paper does, although they add up to one bias.
     """
-    from qsdp.baselines.relinear import CompactConv2d, QResNet, count_trainable
+    from benchmarks.papers.fan import CompactConv2d, QResNet, count_trainable
 
     network = QResNet(depth, family, **options, device="meta")
     total: int = count_trainable(network)

@@ -15,7 +15,7 @@ from qsdp.baselines.quadratic.maps import Parameters
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
-    from qsdp.baselines.relinear.networks import ReLinearNetwork
+    from benchmarks.papers.fan.networks import ReLinearNetwork
 
 __all__ = ["spline_error_constant", "spline_network", "spline_parameters"]
 
@@ -85,7 +85,7 @@ def spline_network(spline: scipy.interpolate.PPoly, *, dtype: Any = None, device
     True
     """
     torch = require_torch()
-    from qsdp.baselines.relinear.networks import ReLinearNetwork
+    from benchmarks.papers.fan.networks import ReLinearNetwork
 
     layers = spline_parameters(spline)
     widths = [1] + [len(layer["c"]) for layer in layers]

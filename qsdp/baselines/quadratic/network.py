@@ -182,7 +182,7 @@ class QuadraticNetwork:
     """Chain of quadratic layers, or S such networks of one shape.
 
     It is implemented in NumPy, with the paper's back-propagation written out. The PyTorch module is
-    `qsdp.baselines.relinear.ReLinearNetwork`.
+    `benchmarks.papers.fan.ReLinearNetwork`.
 
     Parameters
     ----------

@@ -12,11 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from qsdp._utils.validation import FloatArray, check_choice, check_integer
-from qsdp.baselines._estimator import accuracy_of, check_hidden, checked, hold_out
-from qsdp.baselines._history import Callback, History, train_epochs
-from qsdp.baselines._torch import check_device, evaluate, mean_loss, minibatches, seeded, state_of, training_epoch
-from qsdp.baselines.relinear.networks import (
+from benchmarks.papers.fan.networks import (
     ReLinearNetwork,
     check_families,
     check_pairs,
@@ -24,7 +20,11 @@ from qsdp.baselines.relinear.networks import (
     start_random,
     transfer_weights,
 )
-from qsdp.baselines.relinear.rules import ReLinear, check_rates, check_shrinkage, parameter_groups, quadratic_parameters
+from benchmarks.papers.fan.rules import ReLinear, check_rates, check_shrinkage, parameter_groups, quadratic_parameters
+from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp.baselines._estimator import accuracy_of, check_hidden, checked, hold_out
+from qsdp.baselines._history import Callback, History, train_epochs
+from qsdp.baselines._torch import check_device, evaluate, mean_loss, minibatches, seeded, state_of, training_epoch
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["Plan", "fit_network", "plan_after_transfer", "plan_of_stages", "predict"]

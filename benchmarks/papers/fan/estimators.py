@@ -133,7 +133,7 @@ class _ReLinear(Baseline):
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         require_torch()
-        from qsdp.baselines.relinear.training import fit_network
+        from benchmarks.papers.fan.training import fit_network
 
         self._flat = targets.ndim == 1
         fitted = fit_network(self, X, targets, history, rng)
@@ -144,7 +144,7 @@ class _ReLinear(Baseline):
         return self._losses[0] if self.loss is None else check_choice("loss", self.loss, self._losses, _EXCLUDED_LOSSES)
 
     def _outputs(self, X: FloatArray) -> FloatArray:
-        from qsdp.baselines.relinear.training import predict
+        from benchmarks.papers.fan.training import predict
 
         outputs = predict(self.network_, X)
         return outputs[:, 0] if self._flat else outputs
@@ -176,7 +176,7 @@ class ReLinearRegressor(_ReLinear, BaselineRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from qsdp.baselines.relinear import ReLinearRegressor
+    >>> from benchmarks.papers.fan import ReLinearRegressor
     >>> X = np.linspace(-1.0, 1.0, 100)[:, None]
     >>> y = 1.0 / (1.0 + 16.0 * X[:, 0] ** 2)
     >>> model = ReLinearRegressor((8, 8), n_epochs=200, random_state=0).fit(X, y)
@@ -200,7 +200,7 @@ class ReLinearClassifier(_ReLinear, BaselineClassifier):
     Examples
     --------
     >>> import qsdp
-    >>> from qsdp.baselines.relinear import ReLinearClassifier
+    >>> from benchmarks.papers.fan import ReLinearClassifier
     >>> X, y = qsdp.datasets.load_bundled("iris")
     >>> model = ReLinearClassifier((8,), random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.95

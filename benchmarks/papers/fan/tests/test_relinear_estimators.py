@@ -21,10 +21,10 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
 from benchmarks.methods.quadratic_theory import polynomial_pieces
+from benchmarks.papers.fan import ReLinearClassifier, ReLinearRegressor, training
+from benchmarks.papers.fan.training import Plan, plan_after_transfer, plan_of_stages
 from qsdp import QSDPWarning
 from qsdp.baselines._history import train_epochs
-from qsdp.baselines.relinear import ReLinearClassifier, ReLinearRegressor, training
-from qsdp.baselines.relinear.training import Plan, plan_after_transfer, plan_of_stages
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 Classifier, Regressor = ReLinearClassifier, ReLinearRegressor
@@ -353,7 +353,7 @@ def test_b2_the_square_activation_has_regular_training_only() -> None:
             small(Regressor, **{**options, **change}).fit(X, TARGET)
 
 
-# -- B-11: Runge's function, in small; the experiment is benchmarks/experiments/quadratic/runge.py --------------
+# -- B-11: Runge's function, in small; the experiment is experiments/runge.py --------------
 
 
 def test_b11_four_ways_to_train_on_runges_function() -> None:

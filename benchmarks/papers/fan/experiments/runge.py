@@ -59,7 +59,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 def run(case: dict[str, Any]) -> Measured:
     import torch
 
-    from qsdp.baselines.relinear import ReLinear, parameter_groups
+    from benchmarks.papers.fan import ReLinear, parameter_groups
 
     points, middles = np.linspace(-5.0, 5.0, 33), np.linspace(-5.0, 5.0, 101)[:-1] + 0.05
     x, x_test, y = (torch.as_tensor(values)[:, None] for values in (points, middles, 1.0 / (1.0 + 16.0 * points**2)))
@@ -91,7 +91,7 @@ def start(mode: dict[str, Any], seed: int) -> Any:
     """Return a network whose conventional weights depend only on the seed."""
     import torch
 
-    from qsdp.baselines.relinear import ReLinearNetwork, start_random, transfer_weights
+    from benchmarks.papers.fan import ReLinearNetwork, start_random, transfer_weights
 
     rng = np.random.default_rng(seed)
     pairs = []

@@ -85,7 +85,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    from qsdp.baselines.relinear import ReLinearClassifier
+    from benchmarks.papers.fan import ReLinearClassifier
 
     X, y, X_test, y_test = split_digits()
     epochs = case["epochs"]

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from benchmarks.papers.fan.neurons import CONVOLUTIONS, check_family, draw_conventional
 from qsdp._utils.validation import check_flag, check_integer
-from qsdp.baselines.relinear.neurons import CONVOLUTIONS, check_family, draw_conventional
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["QResNet"]
@@ -83,7 +83,7 @@ class QResNet(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from qsdp.baselines.relinear import QResNet
+    >>> from benchmarks.papers.fan import QResNet
     >>> QResNet(20, width=4)(torch.randn(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """

@@ -10,8 +10,8 @@ import torch
 from relinear_reference import Arrays, NumpyOptimizer, fan_backward, fan_forward, relinear_step
 from torch import Tensor, nn
 
-from qsdp.baselines.relinear import CompactLinear, FanLinear, ReLinear, ReLinearNetwork, parameter_groups
-from qsdp.baselines.relinear.rules import VARIANTS, check_rates, check_shrinkage
+from benchmarks.papers.fan import CompactLinear, FanLinear, ReLinear, ReLinearNetwork, parameter_groups
+from benchmarks.papers.fan.rules import VARIANTS, check_rates, check_shrinkage
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 X = torch.randn(12, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.papers.fan.neurons import QuadraticNeurons
 from qsdp._utils.validation import check_choice, check_real
-from qsdp.baselines.relinear.neurons import QuadraticNeurons
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["VARIANTS", "ReLinear", "parameter_groups", "quadratic_parameters"]
@@ -143,7 +143,7 @@ class ReLinear:
     Examples
     --------
     >>> import torch
-    >>> from qsdp.baselines.relinear import FanLinear, ReLinear, parameter_groups
+    >>> from benchmarks.papers.fan import FanLinear, ReLinear, parameter_groups
     >>> model = torch.nn.Sequential(FanLinear(4, 8), torch.nn.ReLU(), FanLinear(8, 1))
     >>> optimizer = torch.optim.SGD(parameter_groups(model, gamma_r=0.1, gamma_g=1e-4, gamma_b=1e-4), momentum=0.9)
     >>> rule = ReLinear(optimizer, "sg")

@@ -26,10 +26,10 @@ from benchmarks.methods.quadratic_theory import (
     spline_parameters,
 )
 from benchmarks.methods.quadratic_theory.dimension import PRIME, modular_rank
+from benchmarks.papers.fan import ReLinearNetwork, start_random
 from qsdp import QuadraticForm
 from qsdp.baselines import AffineForm, QuadraticNetworkClassifier, ReLUNetworkRegressor, TrainedLayer, relu
 from qsdp.baselines.quadratic import get_family
-from qsdp.baselines.relinear import ReLinearNetwork, start_random
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 

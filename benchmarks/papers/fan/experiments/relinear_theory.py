@@ -4,11 +4,11 @@ Fig. 1: outputs on [-1, 1] of 1-10-10-10-10-1 ReLU networks whose parameters are
 every s; as numbers, the growth of their range from s = 0.01 to 0.03 in 100 draws, and as a figure, their outputs less
 that at 0 for s = 0.01, 0.02 and 0.03 in the first four draws. Equation (33): factors of the layers in the bound on the
 gradient at zero, for unit Gaussian parameters. Parameters are counted from the networks themselves. Splines, their
-constants, and dimensions of sets of functions are exact: `tests/benchmarks` checks them, and the errata list misprints.
+constants, and dimensions of sets of functions are exact: `tests/` checks them, and the errata list misprints.
 No finite run can decide Propositions 3 and 4, on limits of training.
 
 The series are the families of neurons. Nothing is trained or split, no column is appended, and times are not shown. Of
-the networks of Tables III to VIII, only the residual network (`QResNet`) is part of this package, with all training
+the networks of Tables III to VIII, only the residual network (`QResNet`) is here, with all training
 rules.
 """
 
@@ -94,7 +94,7 @@ def gradients(case: dict[str, Any]) -> dict[str, Any]:
 
 def resnet(case: dict[str, Any]) -> dict[str, Any]:
     from benchmarks.methods.quadratic_theory import resnet_parameters
-    from qsdp.baselines.relinear import QResNet, count_trainable
+    from benchmarks.papers.fan import QResNet, count_trainable
 
     options = {name: case[name] for name in ("family", "width", "rezero")}
     return {

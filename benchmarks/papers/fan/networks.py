@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.papers.fan.neurons import FAMILIES, QuadraticNeurons, check_family, draw_conventional
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
 from qsdp.baselines._activations import Identity, get_differentiable
 from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
-from qsdp.baselines.relinear.neurons import FAMILIES, QuadraticNeurons, check_family, draw_conventional
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
 
@@ -84,7 +84,7 @@ class ReLinearNetwork(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from qsdp.baselines.relinear import ReLinearNetwork
+    >>> from benchmarks.papers.fan import ReLinearNetwork
     >>> network = ReLinearNetwork([4, 16, 3])
     >>> network(torch.randn(10, 4)).shape
     torch.Size([10, 3])

@@ -17,7 +17,7 @@ NAMES = ("relinear_digits", "relinear_theory", "runge")
 
 
 def module(name: str) -> Any:
-    return importlib.import_module(f"benchmarks.experiments.quadratic.{name}")
+    return importlib.import_module(f"benchmarks.papers.fan.experiments.{name}")
 
 
 def measured(name: str, cases: list[dict[str, Any]]) -> list[Record]:

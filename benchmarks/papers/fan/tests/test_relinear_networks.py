@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from benchmarks.methods.quadratic_theory import family_dimension, resnet_parameters
-from qsdp.baselines import AffineForm
-from qsdp.baselines.relinear import (
+from benchmarks.papers.fan import (
     QResNet,
     ReLinear,
     ReLinearNetwork,
@@ -23,6 +22,7 @@ from qsdp.baselines.relinear import (
     start_random,
     transfer_weights,
 )
+from qsdp.baselines import AffineForm
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 STARTED = ["fan", "fan_compact", "parabolic", "poly2"]
@@ -362,7 +362,7 @@ def test_b17_a_new_network_is_the_conventional_one_and_trains(family: str) -> No
 @pytest.mark.parametrize("variant", ["sg", "sw-l1", "sw-soft"])
 @pytest.mark.parametrize("family", ["fan", "fan_compact", "parabolic"])
 def test_stacked_networks_train_as_each_alone(family: str, variant: str) -> None:
-    runge = pytest.importorskip("benchmarks.experiments.quadratic.runge")
+    runge = pytest.importorskip("benchmarks.papers.fan.experiments.runge")
     X, Y = draw(10, 3), draw(10, 2, seed=2)
     networks = []
     for seed in range(3):

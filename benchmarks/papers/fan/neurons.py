@@ -279,7 +279,7 @@ class FanLinear(QuadraticLinear):
     Examples
     --------
     >>> import torch
-    >>> from qsdp.baselines.relinear import FanLinear
+    >>> from benchmarks.papers.fan import FanLinear
     >>> layer, x = FanLinear(3, 2), torch.randn(5, 3)
     >>> bool((layer(x) == torch.nn.functional.linear(x, layer.wr, layer.br)).all())
     True

@@ -1,0 +1,1 @@
+"""Experiments on ReLinear and the theory of quadratic networks."""
