@@ -44,7 +44,6 @@ nitpick_ignore_regex = [("py:obj", r"(?!qsdp\.).*")]
 nitpick_ignore = [
     ("py:obj", f"qsdp.{name}")
     for name in (
-        "baselines.quadratic.FAMILIES",
         "losses.LOSSES",
         "pricing.shifts",
         "relaxation.incumbent.Incumbent",

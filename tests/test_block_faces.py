@@ -102,7 +102,7 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "bilinear.predict": (NO_COLUMNS, lambda a: a.bilinear.predict(a.X)),
     "regressor": (NO_COLUMNS, lambda a: qsdp.QuantizedNetworkRegressor().fit(a.X, a.y)),
     "classifier": (NO_COLUMNS, lambda a: qsdp.QuantizedNetworkClassifier().fit(a.X, a.classes)),
-    "baseline": (NO_COLUMNS, lambda a: baselines.QuadraticLogisticRegression().fit(a.X, a.classes)),
+    "baseline": (NO_COLUMNS, lambda a: baselines.BackpropClassifier().fit(a.X, a.classes)),
     "grothendieck": (NO_COLUMNS, lambda a: qsdp.grothendieck_bound(a.X)),
     "maxcut": (NO_COLUMNS, lambda a: qsdp.maxcut_bound(a.X)),
     "to_c": (NO_ENCODER, lambda a: export.to_c(a.network)),

@@ -45,7 +45,7 @@ def test_heavy_packages_wait_until_they_are_needed(then, needed):
 
 def test_the_cases_of_the_suite_and_networks_of_other_systems_wait_for_no_estimator():
     code = (
-        "import json, sys, benchmarks.papers.tomic, qsdp.baselines.quadratic, benchmarks.uci as uci\n"
+        "import json, sys, benchmarks.papers.tomic, benchmarks.papers.noel, benchmarks.uci as uci\n"
         "print(json.dumps([len(uci.EXPERIMENT.cases(True)), sorted(sys.modules)]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import qsdp
+from benchmarks.papers.noel import MultiStart, QuadraticLogisticRegression, StartStatistics
 from benchmarks.papers.tomic import BPLSRegressor, BPLSReport
 from qsdp._utils.summary import Summary, format_bits, format_numbers, format_seconds
 from qsdp.baselines import AffineForm, BackpropClassifier, History, TrainedLayer, quantize_layers
 from qsdp.baselines.backprop import FloatNetwork, ReLUNetwork, round_to_levels
-from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression, StartStatistics
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 FORBIDDEN = {"script", "style", "link", "img", "iframe", "object", "embed", "foreignObject", "use", "image", "a"}

@@ -4,7 +4,7 @@
 TOPICS = {
     "paper": "Quantized networks by semidefinite programming (Bartan, Pilanci)",
     "comparisons": "Beside networks trained by gradients",
-    "quadratic": "Quadratic neurons (Noel et al.)",
+    "noel": "Quadratic neurons (Noel et al.)",
     "fan": "ReLinear (Fan et al.)",
     "tomic": "Back-propagating least squares (Tomic et al.)",
     "zhang": "Recursive least squares (Zhang et al.)",

@@ -7,6 +7,7 @@ from typing import Any
 
 #: The estimators of each paper.
 ESTIMATORS = {
+    "noel": ("QuadraticLogisticRegression", "QuadraticNetworkClassifier"),
     "fan": ("ReLinearClassifier", "ReLinearRegressor"),
     "tomic": ("BPLSClassifier", "BPLSRegressor"),
     "zhang": ("RLSNetworkClassifier", "RLSNetworkRegressor"),

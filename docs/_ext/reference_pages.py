@@ -25,7 +25,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "qsdp.plotting": (),
     "qsdp.baselines": (),
     "qsdp.baselines.backprop": (),
-    "qsdp.baselines.quadratic": (),
 }
 
 PAGE = """{name}

@@ -9,8 +9,6 @@ estimators                                               system
 `BackpropClassifier`, `BackpropRegressor`                the paper's networks by gradient descent, rounded afterwards
 `StraightThroughClassifier`, `StraightThroughRegressor`  quantization-aware training of the same networks
 `ReLUNetworkClassifier`, `ReLUNetworkRegressor`          two layers of ReLU neurons, the first one rounded afterwards
-`QuadraticLogisticRegression`                            one layer of quadratic neurons (`qsdp.baselines.quadratic`)
-`QuadraticNetworkClassifier`                             several layers of quadratic neurons
 =======================================================  ==============================================================
 
 Each estimator has a method `distill`, which approximates the trained network by networks of quantized weights.
@@ -31,7 +29,6 @@ from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, qua
 
 _MODULES = {
     "backprop": ("BackpropClassifier", "BackpropRegressor", "ReLUNetworkClassifier", "ReLUNetworkRegressor"),
-    "quadratic": ("QuadraticLogisticRegression", "QuadraticNetworkClassifier"),
     "straight_through": ("StraightThroughClassifier", "StraightThroughRegressor"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -74,7 +74,7 @@ def test_neither_the_package_nor_its_baselines_import_torch_by_themselves() -> N
         "sys.meta_path.insert(0, NoTorch())\n"
         "import qsdp, qsdp.baselines as b\n"
         "from benchmarks.papers.tomic import BPLSClassifier\n"
-        "BPLSClassifier, b.QuadraticNetworkClassifier\n"
+        "from benchmarks.papers.noel import QuadraticNetworkClassifier\n"
         "import benchmarks.papers.zhang as z\n"
         "z.RLSNetworkClassifier(2, n_epochs=2).fit([[0.0], [1.0]], [0, 1])\n"
         "for call in (lambda: b.BackpropClassifier().fit([[0.0], [1.0]], [0, 1]), lambda: z.RLS):\n"

@@ -13,7 +13,7 @@ from scipy.special import expit
 from benchmarks.data.toys import make_xor
 from benchmarks.methods.quadratic_theory import Separation, ball_neurons, classify_conics, ellipsoid_neurons, separate
 from benchmarks.methods.quadratic_theory.separability import LINEAR_IN_PARAMETERS, lifted_features
-from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork
+from benchmarks.papers.noel import LOSSES, Descent, Layer, QuadraticNetwork
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 

@@ -25,8 +25,7 @@ _SOLVERS = {
     "scs": "problem",
     "clarabel": "problem",
 }
-_TRAINED = ("BackpropRegressor", "StraightThroughRegressor", "ReLUNetworkClassifier",
-            "QuadraticNetworkClassifier")  # fmt: skip
+_TRAINED = ("BackpropRegressor", "StraightThroughRegressor", "ReLUNetworkClassifier")
 _EXACT = "qsdp.certify(network, problem, bound_type='exact'"
 _GENERATION = "tol=1e-14, time_limit=None)"
 

@@ -12,12 +12,12 @@ from joblib import delayed, parallel_config
 from rich.console import Console
 
 import qsdp
+from benchmarks.papers.noel import MultiStart, QuadraticLogisticRegression
 from qsdp._utils import bars
 from qsdp._utils.bars import Bars
 from qsdp._utils.parallel import CountedParallel
 from qsdp._utils.progress import SILENT, Stages, _share, progress
 from qsdp.baselines import TrainedLayer, quantize_layers
-from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
 from qsdp.exceptions import InvalidTypeError
 from qsdp.relaxation.settings import Progress as Told
 

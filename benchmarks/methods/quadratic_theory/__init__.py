@@ -1,6 +1,6 @@
 """Results on quadratic neurons, proven or as printed: conics, separability, constructions, splines, dimensions, counts.
 
-They concern the networks in `qsdp.baselines.quadratic` and `benchmarks.papers.fan`, after Noel, Muthiah-Nakarajan
+They concern the networks in `benchmarks.papers.noel` and `benchmarks.papers.fan`, after Noel, Muthiah-Nakarajan
 and Oswal and after Fan, Li, Wang, Lai and Wang, as corrected. PyTorch is imported by the functions that need it.
 """
 

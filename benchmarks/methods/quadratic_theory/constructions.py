@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy
 
+from benchmarks.papers.noel.network import Layer
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_numbers, check_real
-from qsdp.baselines.quadratic.network import Layer
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["ball_neurons", "ellipsoid_neurons"]

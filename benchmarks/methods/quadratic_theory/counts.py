@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.papers.noel.families import get_family
+from benchmarks.papers.noel.maps import Map, PowerMap, QuadraticFormMap
+from benchmarks.papers.noel.network import QuadraticNetwork
 from qsdp._utils.validation import check_flag, check_integer
-from qsdp.baselines.quadratic.families import get_family
-from qsdp.baselines.quadratic.maps import Map, PowerMap, QuadraticFormMap
-from qsdp.baselines.quadratic.network import QuadraticNetwork
 from qsdp.exceptions import InvalidInputError
 
 __all__ = [

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
+from benchmarks.papers.noel.maps import Parameters
 from qsdp._utils.validation import FloatArray, check_integer
 from qsdp.baselines._torch import require_torch
-from qsdp.baselines.quadratic.maps import Parameters
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:

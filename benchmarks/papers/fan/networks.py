@@ -61,7 +61,7 @@ class ReZero(nn.Module):
 class ReLinearNetwork(nn.Module):
     r"""Layers :math:`q_H \circ \sigma \circ q_{H-1} \circ \dots \circ \sigma \circ q_1` of quadratic neurons.
 
-    This is a PyTorch module; `qsdp.baselines.quadratic.QuadraticNetwork` is implemented in NumPy.
+    This is a PyTorch module; `benchmarks.papers.noel.QuadraticNetwork` is implemented in NumPy.
 
     Parameters
     ----------

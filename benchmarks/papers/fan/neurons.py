@@ -1,7 +1,7 @@
 r"""Quadratic neurons as PyTorch modules: dense layers and convolutions of Fan's neuron and its special cases.
 
 Families that are not special cases, or contain no conventional neuron to start from ("qnn", "form_only", "power_only",
-"product_linear"), exist only in NumPy; see `qsdp.baselines.quadratic`.
+"product_linear"), exist only in NumPy; see `benchmarks.papers.noel`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from benchmarks.papers.noel.families import Family, get_family
+from benchmarks.papers.noel.maps import AffineMap, PowerMap
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._torch import fill_normal, fill_uniform
-from qsdp.baselines.quadratic.families import Family, get_family
-from qsdp.baselines.quadratic.maps import AffineMap, PowerMap
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -62,7 +62,7 @@ def draw_conventional(weight: Tensor, bias: Tensor | None, generator: torch.Gene
 class QuadraticNeurons(nn.Module):
     r"""Pre-activations :math:`z_k(x)`, each a quadratic function of the inputs or of a patch of them.
 
-    Families are those of `qsdp.baselines.quadratic` that are special cases of Fan's neuron,
+    Families are those of `benchmarks.papers.noel` that are special cases of Fan's neuron,
     :math:`z = (w^r x + b^r)(w^g x + b^g) + w^b (x \odot x) + c`.
 
     Parameters
@@ -348,7 +348,7 @@ FAMILIES: dict[str, type[nn.Module]] = {
 _ELSEWHERE = dict.fromkeys(
     ("form_only", "power_only", "product_linear", "qnn"),
     "ReLinear is of special cases of Fan's neuron that can start as w.x + b; "
-    "qsdp.baselines.QuadraticNetworkClassifier has all families",
+    "benchmarks.papers.noel.QuadraticNetworkClassifier has all families",
 )
 
 

@@ -16,18 +16,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.data import FOLDER
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, experiment_in, grid, where
 from benchmarks.machinery.verdicts import Claim, compare, exact, judged, not_measured
 from benchmarks.methods.quadratic_theory import amplification, output_change, output_range
+from benchmarks.papers.noel import get_family
 from benchmarks.runner import Record
 from qsdp.baselines import AffineForm, TrainedLayer, relu
-from qsdp.baselines.quadratic import get_family
 
 PAPER = "Fan et al."
 SCALES = (0.01, 0.03)
@@ -40,7 +40,7 @@ DEPTHS = (1, 2, 3, 4, 5, 6)
 RESNETS = {
     (family, int(depth), int(width), rezero == "1"): parameters
     for family, depth, width, rezero, parameters, _ in map(
-        str.split, (FOLDER / "resnets.txt").read_text(encoding="utf-8").splitlines()[1:]
+        str.split, (Path(__file__).parents[1] / "resnets.txt").read_text(encoding="utf-8").splitlines()[1:]
     )
 }
 

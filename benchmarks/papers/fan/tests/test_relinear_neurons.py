@@ -14,8 +14,8 @@ from torch.nn import functional
 from benchmarks.methods.quadratic_theory import layer_jacobian
 from benchmarks.papers.fan import CompactConv2d, FanConv2d, FanLinear, SquareActivationLinear
 from benchmarks.papers.fan.neurons import CONVOLUTIONS, FAMILIES, QuadraticLinear
+from benchmarks.papers.noel import get_family
 from qsdp.baselines._torch import fill_normal, fill_uniform
-from qsdp.baselines.quadratic import get_family
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 QUADRATIC = sorted(set(FAMILIES) - {"linear"})
@@ -219,7 +219,7 @@ def test_7_4_7_square_activation_is_a_fan_neuron() -> None:
 
 @pytest.mark.parametrize("family", QUADRATIC)
 def test_the_families_in_numpy_agree(family: str) -> None:
-    """Two independent programs: values, gradients and canonical forms of `qsdp.baselines.quadratic`."""
+    """Two independent programs: values, gradients and canonical forms of `benchmarks.papers.noel`."""
     other = get_family({"parabolic": "rpqnn"}.get(family, family))
     names = {"square_act": ["W", "b"], "parabolic": ["W", "b", "U", "c"]}.get(family)
     layer, X, D = layer_of(family, 4, 3), inputs(6, 4).requires_grad_(), inputs(6, 3, seed=2)

@@ -27,9 +27,9 @@ from benchmarks.methods.quadratic_theory import (
 )
 from benchmarks.methods.quadratic_theory.dimension import PRIME, modular_rank
 from benchmarks.papers.fan import ReLinearNetwork, start_random
+from benchmarks.papers.noel import QuadraticNetworkClassifier, get_family
 from qsdp import QuadraticForm
-from qsdp.baselines import AffineForm, QuadraticNetworkClassifier, ReLUNetworkRegressor, TrainedLayer, relu
-from qsdp.baselines.quadratic import get_family
+from qsdp.baselines import AffineForm, ReLUNetworkRegressor, TrainedLayer, relu
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from qsdp import QSDPWarning
-from qsdp.baselines import History
-from qsdp.baselines.quadratic import (
+from benchmarks.papers.noel import (
     LOSSES,
     QuadraticLogisticRegression,
     QuadraticNetwork,
     QuadraticNetworkClassifier,
 )
+from qsdp import QSDPWarning
+from qsdp.baselines import History
 from qsdp.exceptions import InvalidInputError
 
 Logistic, Network = QuadraticLogisticRegression, QuadraticNetworkClassifier

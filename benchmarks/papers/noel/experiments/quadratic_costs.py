@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.machinery.common import Records, by, experiment_in, grid, timed, where
 from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.methods.quadratic_theory import network_operations
-from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork, get_family, starting_parameters
+from benchmarks.papers.noel import LOSSES, Descent, Layer, QuadraticNetwork, get_family, starting_parameters
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal"
 HEADS = ("linear", "qnn", "rpqnn")

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quadratic_reference import ACTIVATIONS, FORMULAS, TorchNetwork, random_layer, random_network
 
+from benchmarks.papers.noel import FAMILIES, LOSSES, Layer, QuadraticNetwork, get_family
+from benchmarks.papers.noel.maps import COUPLINGS, step_weights
 from qsdp.baselines import AffineForm
-from qsdp.baselines.quadratic import FAMILIES, LOSSES, Layer, QuadraticNetwork, get_family
-from qsdp.baselines.quadratic.maps import COUPLINGS, step_weights
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from benchmarks.papers.noel.estimators import DescentClassifier, codes_of, sign_code
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_percent, format_seconds
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer
 from qsdp.baselines._estimator import checked
 from qsdp.baselines._history import History
-from qsdp.baselines.quadratic.estimators import DescentClassifier, codes_of, sign_code
 from qsdp.estimators.classes import choose_classes
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -93,7 +93,7 @@ class MultiStart(Summarized):
     Examples
     --------
     >>> import numpy as np
-    >>> from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression
+    >>> from benchmarks.papers.noel import MultiStart, QuadraticLogisticRegression
     >>> X, y = np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]]), [0, 1, 1, 0]
     >>> starts = MultiStart(QuadraticLogisticRegression(), n_starts=25, random_state=0).fit(X, y)
     >>> print(starts.statistics(X, y))

@@ -22,8 +22,8 @@ from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, by, experiment_in, grid, where
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, exact, judged
 from benchmarks.methods.quadratic_theory import classify_conics
+from benchmarks.papers import noel
 from benchmarks.runner import Record
-from qsdp.baselines import quadratic
 from qsdp.networks import QuadraticForm
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, section 6.1"
@@ -41,7 +41,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     X, y = training_set(case["seed"])
     X_test, y_test = make_nonlinear_clusters(500, random_state=2 * case["seed"] + 1)
-    model = quadratic.QuadraticNetworkClassifier((), case["head"], learning_rate=case["rate"], init_scale=case["scale"])
+    model = noel.QuadraticNetworkClassifier((), case["head"], learning_rate=case["rate"], init_scale=case["scale"])
     starts, measured = train_starts(model, case, case["seed"], (X, X_test, y, y_test))
     if case.get("kind") == "figure":
         form = starts.start(0).network_.to_layers()[0].form
@@ -57,16 +57,14 @@ def training_set(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def train_starts(
-    model: quadratic.QuadraticNetworkClassifier, case: dict[str, Any], random_state: Any, split: Any
-) -> tuple[quadratic.MultiStart, dict[str, Any]]:
+    model: noel.QuadraticNetworkClassifier, case: dict[str, Any], random_state: Any, split: Any
+) -> tuple[noel.MultiStart, dict[str, Any]]:
     """Train several starts of one network as one batched computation, and score them at several numbers of epochs.
 
     Return the starts after the last epoch, and the scores of both read-outs at all of the epochs in the case.
     """
     X, X_test, y, y_test = split
-    starts = quadratic.MultiStart(
-        model.set_params(n_epochs=case["epochs"][0]), case["n_starts"], random_state=random_state
-    )
+    starts = noel.MultiStart(model.set_params(n_epochs=case["epochs"][0]), case["n_starts"], random_state=random_state)
     starts.fit(X, y)
     measured: dict[str, Any] = {"argmax": {}, "code": {}}
     done = case["epochs"][0]

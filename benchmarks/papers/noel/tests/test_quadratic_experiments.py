@@ -12,7 +12,7 @@ import pytest
 from benchmarks.runner import Record
 
 heads = pytest.importorskip(
-    "benchmarks.experiments.quadratic.mnist_quadratic_heads", reason="not in the installed package"
+    "benchmarks.papers.noel.experiments.mnist_quadratic_heads", reason="not in the installed package"
 )
 TABLE, HEADS = heads.TABLE_4, heads.HEADS
 NAMES = ("mnist_quadratic_heads", "nonlinear_cluster", "quadratic_costs", "xor")
@@ -20,7 +20,7 @@ SETTINGS = list(dict.fromkeys(key[:3] for key in TABLE))
 
 
 def experiment(name: str) -> Any:
-    return importlib.import_module(f"benchmarks.experiments.quadratic.{name}").EXPERIMENT
+    return importlib.import_module(f"benchmarks.papers.noel.experiments.{name}").EXPERIMENT
 
 
 def test_table_4_is_consistent() -> None:

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.data import FOLDER
 from benchmarks.data.sets import images
-from benchmarks.experiments.quadratic.nonlinear_cluster import train_starts
 from benchmarks.machinery.common import Records, experiment_in, grid, over_sets
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, judged, within
+from benchmarks.papers import noel
+from benchmarks.papers.noel.experiments.nonlinear_cluster import train_starts
 from benchmarks.runner import Record
-from qsdp.baselines import quadratic
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Table 4"
 HEADS = ("linear", "qnn", "rpqnn")
@@ -33,7 +33,7 @@ EPOCHS = (5, 10, 20)
 #: Printed mean, deviation, best and worst in percent, by images, epochs, hidden neurons and output layer.
 TABLE_4: dict[tuple[int, int, int, str], list[float]] = {
     (int(row[0]), int(row[1]), int(row[2]), head): row[3 + 4 * k : 7 + 4 * k].tolist()
-    for row in np.loadtxt(FOLDER / "table4.txt")
+    for row in np.loadtxt(Path(__file__).parents[1] / "table4.txt")
     for k, head in enumerate(HEADS)
 }
 #: Standard deviations of starting weights: by fan-in, which is this package's default, and a small one.
@@ -58,7 +58,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     # All heads of a width use the same images in the same order.
     rng = np.random.default_rng([case["seed"], case["images"], case["hidden"]])
     chosen = rng.permutation(len(X))[: case["images"]]
-    model = quadratic.QuadraticNetworkClassifier(
+    model = noel.QuadraticNetworkClassifier(
         (("linear", case["hidden"], "sigmoid"),), case["head"], learning_rate=0.01, init_scale=STARTS[case["start"]]
     )
     return train_starts(model, case, rng, (X[chosen], X_test, y[chosen], y_test))[1]

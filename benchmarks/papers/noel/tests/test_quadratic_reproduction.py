@@ -11,7 +11,7 @@ import pytest
 import qsdp
 from benchmarks.data.toys import make_nonlinear_clusters, split_digits
 from benchmarks.methods.quadratic_theory import classify_conics, separate
-from qsdp.baselines.quadratic import MultiStart, QuadraticLogisticRegression, QuadraticNetworkClassifier
+from benchmarks.papers.noel import MultiStart, QuadraticLogisticRegression, QuadraticNetworkClassifier
 
 
 @functools.lru_cache(maxsize=2)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
+from benchmarks.papers.noel.families import Evaluated, Family, get_family
+from benchmarks.papers.noel.maps import Parameters, check_symmetric
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_numbers
 from qsdp.baselines._activations import Activation, get_differentiable
 from qsdp.baselines._layers import TrainedLayer
-from qsdp.baselines.quadratic.families import Evaluated, Family, get_family
-from qsdp.baselines.quadratic.maps import Parameters, check_symmetric
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -113,7 +113,7 @@ class Layer:
     --------
     One neuron, a hyperbola, represents XOR:
 
-    >>> from qsdp.baselines.quadratic import Layer, QuadraticNetwork
+    >>> from benchmarks.papers.noel import Layer, QuadraticNetwork
     >>> neuron = Layer("qnn", {"Q": [[[0.0, -0.5], [-0.5, 0.0]]], "W": [[0.0, 0.0]], "b": [0.0]})
     >>> QuadraticNetwork([neuron]).decision([[-1, -1], [1, -1], [-1, 1], [1, 1]]).ravel()
     array([-1.,  1.,  1., -1.])

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.papers.noel.descent import Descent
+from benchmarks.papers.noel.families import FAMILIES, Family, get_family, starting_parameters
+from benchmarks.papers.noel.maps import COUPLINGS
+from benchmarks.papers.noel.network import LOSSES, Layer, QuadraticNetwork
 from qsdp._utils.lazy import lazy_names
-from qsdp.baselines.quadratic.descent import Descent
-from qsdp.baselines.quadratic.families import FAMILIES, Family, get_family, starting_parameters
-from qsdp.baselines.quadratic.maps import COUPLINGS
-from qsdp.baselines.quadratic.network import LOSSES, Layer, QuadraticNetwork
 
 if TYPE_CHECKING:
-    from qsdp.baselines.quadratic.estimators import QuadraticLogisticRegression, QuadraticNetworkClassifier
-    from qsdp.baselines.quadratic.multistart import MultiStart, StartStatistics
+    from benchmarks.papers.noel.estimators import QuadraticLogisticRegression, QuadraticNetworkClassifier
+    from benchmarks.papers.noel.multistart import MultiStart, StartStatistics
 
 #: Modules of the names that need scikit-learn; networks and their descent do not.
 _LATER = {

@@ -19,8 +19,8 @@ from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, experiment_in, grid, where
 from benchmarks.machinery.verdicts import Claim, exact, judged, share
 from benchmarks.methods.quadratic_theory import classify_conic
+from benchmarks.papers.noel import LOSSES, Descent, Layer, QuadraticNetwork
 from benchmarks.runner import Record
-from qsdp.baselines.quadratic import LOSSES, Descent, Layer, QuadraticNetwork
 from qsdp.networks import QuadraticForm
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal, Fig. 1"

@@ -28,9 +28,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from benchmarks.papers.noel.maps import COUPLINGS, AffineMap, Map, Parameters, PowerMap, QuadraticFormMap
 from qsdp._utils.validation import FloatArray, check_choice, check_real
 from qsdp.baselines._layers import AffineForm
-from qsdp.baselines.quadratic.maps import COUPLINGS, AffineMap, Map, Parameters, PowerMap, QuadraticFormMap
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -222,7 +222,7 @@ def get_family(name: str, coupling: str = "tied") -> Family:
 
     Examples
     --------
-    >>> from qsdp.baselines.quadratic import get_family
+    >>> from benchmarks.papers.noel import get_family
     >>> get_family("qnn").n_parameters(30, 10), get_family("rpqnn").n_parameters(30, 10)
     (4960, 620)
     """

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import qsdp
 from benchmarks.data.toys import make_xor
 from benchmarks.methods.quadratic_theory import classify_conic
-from qsdp.baselines.quadratic import (
+from benchmarks.papers.noel import (
     FAMILIES,
     LOSSES,
     MultiStart,

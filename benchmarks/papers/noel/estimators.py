@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.papers.noel.descent import Descent, right
+from benchmarks.papers.noel.families import get_family, starting_parameters
+from benchmarks.papers.noel.maps import COUPLINGS
+from benchmarks.papers.noel.network import Layer, QuadraticNetwork, check_activation, check_loss
 from qsdp._utils.validation import FloatArray, check_choice, check_integer
 from qsdp.baselines._estimator import BaselineClassifier, checked
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import TrainedLayer
-from qsdp.baselines.quadratic.descent import Descent, right
-from qsdp.baselines.quadratic.families import get_family, starting_parameters
-from qsdp.baselines.quadratic.maps import COUPLINGS
-from qsdp.baselines.quadratic.network import Layer, QuadraticNetwork, check_activation, check_loss
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["DescentClassifier", "QuadraticLogisticRegression", "QuadraticNetworkClassifier", "codes_of", "sign_code"]
@@ -223,7 +223,7 @@ class QuadraticLogisticRegression(DescentClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from qsdp.baselines.quadratic import QuadraticLogisticRegression
+    >>> from benchmarks.papers.noel import QuadraticLogisticRegression
     >>> X, y = np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]]), [0, 1, 1, 0]
     >>> model = QuadraticLogisticRegression(random_state=0).fit(X, y)
     >>> model.score(X, y)
@@ -243,7 +243,7 @@ class QuadraticNetworkClassifier(DescentClassifier):
     Parameters
     ----------
     hidden_layers : sequence of (family, width) or (family, width, activation), default=(("linear", 10),)
-        Families are those of `qsdp.baselines.quadratic.FAMILIES`: "linear", "qnn", "rpqnn" (or "parabolic"), "fan", ...
+        Families are those of `benchmarks.papers.noel.FAMILIES`: "linear", "qnn", "rpqnn" (or "parabolic"), "fan", ...
     head : str, default="qnn"
         Family of the output layer.
     activation : {"sigmoid", "tanh", "relu", "identity"}, default="sigmoid"
@@ -261,7 +261,7 @@ class QuadraticNetworkClassifier(DescentClassifier):
     >>> import qsdp
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from qsdp.baselines.quadratic import QuadraticNetworkClassifier
+    >>> from benchmarks.papers.noel import QuadraticNetworkClassifier
     >>> X, y = qsdp.datasets.load_bundled("iris")
     >>> model = QuadraticNetworkClassifier([("rpqnn", 4, "tanh")], "qnn", random_state=0)
     >>> make_pipeline(StandardScaler(), model).fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.9

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from qsdp.baselines.quadratic import Layer, QuadraticNetwork, get_family, starting_parameters
+from benchmarks.papers.noel import Layer, QuadraticNetwork, get_family, starting_parameters
 
 #: z(x) of every family as the specification's table has it, for one start: A (B, n) -> (B, m).
 FORMULAS: dict[str, Any] = {

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.papers.noel.families import Family
+from benchmarks.papers.noel.maps import Parameters
+from benchmarks.papers.noel.network import OutputLoss, QuadraticNetwork, forward
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines.quadratic.families import Family
-from qsdp.baselines.quadratic.maps import Parameters
-from qsdp.baselines.quadratic.network import OutputLoss, QuadraticNetwork, forward
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["Descent", "right"]

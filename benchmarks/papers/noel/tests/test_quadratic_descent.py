@@ -15,8 +15,8 @@ from benchmarks.methods.quadratic_theory import (
     printed_extra_operations,
     printed_total_operations,
 )
-from qsdp.baselines.quadratic import FAMILIES, LOSSES, Descent, QuadraticNetwork, get_family, starting_parameters
-from qsdp.baselines.quadratic.maps import COUPLINGS
+from benchmarks.papers.noel import FAMILIES, LOSSES, Descent, QuadraticNetwork, get_family, starting_parameters
+from benchmarks.papers.noel.maps import COUPLINGS
 from qsdp.exceptions import InvalidInputError
 
 BCE = LOSSES["binary_cross_entropy"]
@@ -177,7 +177,7 @@ def test_large_inputs_are_evaluated_in_pieces(monkeypatch: pytest.MonkeyPatch) -
     Descent(networks[0], X, Y, BCE, 0.1).epoch(order)
     whole = networks[0].decision(X)
     for module in ("descent", "network", "maps"):
-        monkeypatch.setattr(f"qsdp.baselines.quadratic.{module}._LARGEST", 200)
+        monkeypatch.setattr(f"benchmarks.papers.noel.{module}._LARGEST", 200)
     Descent(networks[1], X, Y, BCE, 0.1).epoch(order)
     # An epoch of steps multiplies the roundings, by how much depends on the processor: 4e-9 was seen.
     np.testing.assert_allclose(networks[1].decision(X), whole, rtol=1e-7, atol=1e-9)

@@ -1,1 +1,0 @@
-"""Tables and figures of the papers on networks of quadratic neurons."""

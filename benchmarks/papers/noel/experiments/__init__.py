@@ -1,0 +1,1 @@
+"""Experiments on quadratic neurons."""
