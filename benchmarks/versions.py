@@ -29,7 +29,7 @@ METHODS = {
     "time_limits": 1,  # what calls return when their limit ends them
     "low_rank_first": 1,  # the attempt of "auto" before another solver, and its share of a time limit
     "export": 2,
-    "backprop": 1,  # of qsdp.baselines, with straight-through and ReLU networks, as all below
+    "backprop": 1,  # of qsdp.baselines, with straight-through and ReLU networks; those below are of benchmarks.papers
     "bpls": 1,
     "quadratic": 1,
     "relinear": 1,

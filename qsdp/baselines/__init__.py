@@ -23,9 +23,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from qsdp.baselines._activations import relu
 from qsdp.baselines._history import History
-from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, quantize_layers
+from qsdp.baselines._layers import AffineForm, QuantizedChain, TrainedLayer, quantize_layers, relu
 
 _MODULES = {
     "backprop": ("BackpropClassifier", "BackpropRegressor", "ReLUNetworkClassifier", "ReLUNetworkRegressor"),

@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,7 +36,7 @@ from qsdp._utils.validation import (
 from qsdp.baselines._history import Callback, History
 from qsdp.baselines._layers import QuantizedChain, TrainedLayer, quantize_layers
 from qsdp.estimators.classes import choose_classes, class_probabilities, class_scores
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss, get_loss
 from qsdp.networks import QuadraticForm
 
@@ -130,17 +129,6 @@ def accuracy_of(outputs: FloatArray, codes: npt.NDArray[np.intp]) -> float:
 def r2_of(outputs: FloatArray, targets: FloatArray) -> float:
     """Return the coefficient of determination, averaged over outputs; nan for a single sample."""
     return float(r2_score(targets, outputs)) if len(targets) > 1 else float("nan")
-
-
-def check_hidden(hidden: Any) -> list[int]:
-    """Return the widths of the hidden layers, given one width or a sequence of widths, which may be empty."""
-    if isinstance(hidden, Integral):
-        hidden = (hidden,)
-    if isinstance(hidden, (str, bytes)) or not isinstance(hidden, (Sequence, np.ndarray)):
-        raise InvalidTypeError(
-            f"hidden must be the width of one hidden layer, or a sequence of widths, one for each layer; got {hidden!r}"
-        )
-    return [check_integer("hidden", width, minimum=1) for width in hidden]
 
 
 def hold_out(fraction: object, n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

@@ -22,13 +22,12 @@ from qsdp._utils.validation import (
     check_verbose,
     read_only_copy,
 )
-from qsdp.baselines._activations import Identity
 from qsdp.distillation import distill
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 from qsdp.pipeline import QSDPResult
 
-__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "one_a_layer", "quantize_layers"]
+__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "one_a_layer", "quantize_layers", "relu"]
 
 #: Maximum number of layers in a summary.
 _LISTED = 8
@@ -89,6 +88,11 @@ class AffineForm(ReadOnlyArrays):
         return f"AffineForm(n_inputs={self.n_inputs}{outputs_text(self.output_shape)})"
 
 
+def relu(Z: FloatArray) -> FloatArray:
+    """Return max(0, Z), the function by which layers denote ReLUs."""
+    return np.maximum(Z, 0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class TrainedLayer:
     r"""One layer: :math:`x \mapsto \phi(z(x))` with every :math:`z_k` a quadratic (or affine) function.
@@ -98,15 +102,11 @@ class TrainedLayer:
     form : QuadraticForm or AffineForm
         The pre-activations; `form.predict` has shape (n, C), or (n,) for one output.
     activation : callable or None
-        Function of the pre-activations, row by row or elementwise. None is the identity and replaces `Identity`.
+        Function of the pre-activations, row by row or elementwise. None is the identity.
     """
 
     form: QuadraticForm | AffineForm
     activation: Callable[[FloatArray], FloatArray] | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.activation, Identity):
-            object.__setattr__(self, "activation", None)
 
     def apply(self, preactivations: FloatArray) -> FloatArray:
         """Return the layer's outputs for given pre-activations."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from qsdp._utils.validation import _show
 from qsdp.exceptions import InvalidInputError, MissingPackageError
-from qsdp.losses import Absolute, CrossEntropy, Hinge, Huber, Logistic, Loss, Squared, SquaredHinge, get_loss
+from qsdp.losses import Absolute, CrossEntropy, Hinge, Huber, Logistic, Loss, Squared, SquaredHinge
 
 #: Margin m above which log(1 + exp(m)) equals m in double precision.
 _LINEAR = 40.0
@@ -32,12 +32,6 @@ def torch_loss(loss: Loss) -> Callable[[Any, Any], Any]:
             f"got {loss!r}, for which PyTorch has no gradient"
         )
     return lambda prediction, target: form(require_torch(), loss, prediction, target)
-
-
-def mean_loss(name: str) -> Callable[[Any, Any], Any]:
-    """Return the mean of a named loss over samples, as a function of tensors."""
-    total = torch_loss(get_loss(name))
-    return lambda prediction, target: total(prediction, target) / len(prediction)
 
 
 def _cross_entropy(torch: Any, loss: Any, t: Any, y: Any) -> Any:
@@ -86,26 +80,6 @@ def seeded(rng: np.random.Generator) -> Any:
     return require_torch().Generator().manual_seed(int(rng.integers(2**63 - 1)))
 
 
-def fill_normal(tensor: Any, deviation: float, generator: Any = None) -> None:
-    """Fill a tensor with draws from N(0, deviation²); it and the generator may be on any devices."""
-    _fill(tensor, "normal_", 0.0, deviation, generator)
-
-
-def fill_uniform(tensor: Any, bound: float, generator: Any = None) -> None:
-    """Fill a tensor with draws from [-bound, bound]; it and the generator may be on any devices."""
-    _fill(tensor, "uniform_", -bound, bound, generator)
-
-
-def _fill(tensor: Any, method: str, first: float, second: float, generator: Any) -> None:
-    if generator is None or generator.device == tensor.device:
-        getattr(tensor, method)(first, second, generator=generator)
-        return
-    # PyTorch draws only on the generator's device. Generators from `seeded` are on the CPU, so that initial weights do
-    # not depend on the device.
-    drawn = require_torch().empty(tensor.shape, dtype=tensor.dtype, device=generator.device)
-    tensor.copy_(getattr(drawn, method)(first, second, generator=generator))
-
-
 def minibatches(n: int, size: int, generator: Any) -> Iterator[Any]:
     """Yield batches of `size` indices of n samples in a random order; the last batch may be smaller."""
     yield from require_torch().randperm(n, generator=generator).split(size)
@@ -120,11 +94,6 @@ def evaluate(network: Any, X: Any, block: int) -> Any:
         outputs = torch.cat([network(part) for part in torch.split(X, block)])
     network.train(training)
     return outputs
-
-
-def state_of(network: Any) -> dict[str, Any]:
-    """Return a copy of a module's parameters and buffers."""
-    return {name: tensor.clone() for name, tensor in network.state_dict().items()}
 
 
 def training_epoch(

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import scipy
 
+from benchmarks.methods.activations import DIFFERENTIABLE, Activation
+from benchmarks.methods.layers import activation_of
 from qsdp._utils.validation import FloatArray, check_integer, check_matrix
-from qsdp.baselines._activations import DIFFERENTIABLE, Activation, Identity
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
@@ -43,7 +44,7 @@ def input_jacobian(layers: Sequence[TrainedLayer], X: FloatArray) -> FloatArray:
     H = check_matrix("X", X)
     whole: FloatArray | None = None
     for layer in layers:
-        activation = Identity() if layer.activation is None else layer.activation
+        activation = activation_of(layer)
         if not isinstance(activation, Activation) or activation.name not in DIFFERENTIABLE:
             raise InvalidInputError(
                 f"layers must have activations relu, tanh, sigmoid or none; got {layer.activation!r}"

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.polynomial import Chebyshev, chebyshev
 
 from qsdp._utils.validation import FloatArray, check_real
-from qsdp.baselines._activations import ReLU
-from qsdp.baselines._layers import TrainedLayer
+from qsdp.baselines import TrainedLayer, relu
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
@@ -94,7 +93,7 @@ def polynomial_pieces(layers: Sequence[TrainedLayer], low: float, high: float) -
     degree = 1
     for number, layer in enumerate(layers):
         degree *= 2 if np.any(forms[number].S) else 1
-        if isinstance(layer.activation, ReLU):
+        if layer.activation is relu:
             edges = _divide(layers[: number + 1], forms, edges, degree)
     pieces: list[Piece] = []
     kept = low
@@ -114,7 +113,7 @@ def _checked_forms(layers: Sequence[TrainedLayer]) -> list[QuadraticForm]:
     if not layers:
         raise InvalidInputError("layers must hold at least one layer; got none")
     for layer in layers:
-        if not isinstance(layer.activation, ReLU | None):
+        if layer.activation not in (None, relu):
             raise InvalidInputError(
                 "layers must have the activation relu or none, the only ones with polynomial pieces; "
                 f"got {layer.activation!r}"

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.methods.activations import Identity, get_differentiable
+from benchmarks.methods.layers import trained_layer
 from benchmarks.papers.fan.neurons import FAMILIES, QuadraticNeurons, check_family, draw_conventional
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
-from qsdp.baselines._activations import Identity, get_differentiable
 from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
@@ -133,7 +134,7 @@ class ReLinearNetwork(nn.Module):
     def trained_layers(self) -> list[TrainedLayer]:
         """Return the network as a chain of quadratic functions and activations."""
         forms = [_form_of(layer) for layer in self.layers]
-        return [TrainedLayer(form, self.activation) for form in forms[:-1]] + [TrainedLayer(forms[-1])]
+        return [trained_layer(form, self.activation) for form in forms[:-1]] + [TrainedLayer(forms[-1])]
 
 
 def check_families(family: Any, n_layers: int) -> list[str]:

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from benchmarks.methods.torch_training import fill_normal, fill_uniform
 from benchmarks.papers.noel.families import Family, get_family
 from benchmarks.papers.noel.maps import AffineMap, PowerMap
 from qsdp._utils.validation import check_choice, check_integer
-from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from benchmarks.methods.layers import check_hidden
+from benchmarks.methods.torch_training import mean_loss, state_of
 from benchmarks.papers.fan.networks import (
     ReLinearNetwork,
     check_families,
@@ -22,9 +24,9 @@ from benchmarks.papers.fan.networks import (
 )
 from benchmarks.papers.fan.rules import ReLinear, check_rates, check_shrinkage, parameter_groups, quadratic_parameters
 from qsdp._utils.validation import FloatArray, check_choice, check_integer
-from qsdp.baselines._estimator import accuracy_of, check_hidden, checked, hold_out
+from qsdp.baselines._estimator import accuracy_of, checked, hold_out
 from qsdp.baselines._history import Callback, History, train_epochs
-from qsdp.baselines._torch import check_device, evaluate, mean_loss, minibatches, seeded, state_of, training_epoch
+from qsdp.baselines._torch import check_device, evaluate, minibatches, seeded, training_epoch
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 __all__ = ["Plan", "fit_network", "plan_after_transfer", "plan_of_stages", "predict"]

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
+from benchmarks.methods.activations import Activation, get_differentiable
+from benchmarks.methods.layers import trained_layer
 from benchmarks.papers.noel.families import Evaluated, Family, get_family
 from benchmarks.papers.noel.maps import Parameters, check_symmetric
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_numbers
-from qsdp.baselines._activations import Activation, get_differentiable
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
@@ -165,7 +166,7 @@ class Layer:
 
     def to_trained(self) -> TrainedLayer:
         """Return the layer as quadratic (or affine) functions and an activation."""
-        return TrainedLayer(self.family.to_form(self.parameters), self.activation)
+        return trained_layer(self.family.to_form(self.parameters), self.activation)
 
 
 def forward(layers: Sequence[Layer], A: FloatArray) -> tuple[FloatArray, list[tuple[FloatArray, Evaluated]]]:

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.papers.tomic.network import Network
-from benchmarks.papers.tomic.passes import HIDDEN_TARGETS, Design, LayerReport, hidden_target
-from benchmarks.papers.tomic.training import BPLSReport, PassReport, Reference
-from qsdp._utils.lazy import lazy_names
-from qsdp.baselines._activations import (
+from benchmarks.methods.activations import (
     ELU,
     INVERTIBLE,
     Identity,
@@ -25,6 +21,10 @@ from qsdp.baselines._activations import (
     Tanh,
     get_invertible,
 )
+from benchmarks.papers.tomic.network import Network
+from benchmarks.papers.tomic.passes import HIDDEN_TARGETS, Design, LayerReport, hidden_target
+from benchmarks.papers.tomic.training import BPLSReport, PassReport, Reference
+from qsdp._utils.lazy import lazy_names
 
 if TYPE_CHECKING:
     from benchmarks.papers.tomic.estimators import BPLSClassifier, BPLSRegressor

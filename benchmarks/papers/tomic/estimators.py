@@ -8,22 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.methods.activations import Identity, InvertibleActivation, Softmax, get_invertible
+from benchmarks.methods.layers import check_hidden
 from benchmarks.papers.tomic.network import BIASES, BPLSSettings, Network, random_weights
 from benchmarks.papers.tomic.passes import HIDDEN_TARGETS
 from benchmarks.papers.tomic.training import BPLSReport, BPLSTraining, Classification, Regression, references
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.parallel import count_jobs
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
-from qsdp.baselines._activations import Identity, InvertibleActivation, Softmax, get_invertible
-from qsdp.baselines._estimator import (
-    Baseline,
-    BaselineClassifier,
-    BaselineRegressor,
-    accuracy_of,
-    check_hidden,
-    checked,
-    r2_of,
-)
+from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, checked, r2_of
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import TrainedLayer, one_a_layer
 

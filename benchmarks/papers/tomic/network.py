@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.methods.activations import InvertibleActivation
+from benchmarks.methods.layers import trained_layer
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._activations import InvertibleActivation
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 from qsdp.lifting import append_constant
 
@@ -85,7 +86,7 @@ class Network:
             forms.append(AffineForm(s, s0))
         last = self.settings.output if activated else None
         activations = [*self.settings.activations, last]
-        return [TrainedLayer(form, activation) for form, activation in zip(forms, activations, strict=True)]
+        return [trained_layer(form, activation) for form, activation in zip(forms, activations, strict=True)]
 
 
 def random_weights(n_inputs: int, widths: Sequence[int], bias: str, rng: np.random.Generator) -> Weights:

@@ -9,10 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.papers.zhang.numpy_network import NumpyNetwork, NumpyRLS, initial_parameters, loss_and_gradient
-from benchmarks.papers.zhang.settings import SUGGESTION, RLSParameters, RLSSettings
-from qsdp._utils.validation import FloatArray, check_choice, check_real
-from qsdp.baselines._activations import (
+from benchmarks.methods.activations import (
     DIFFERENTIABLE,
     Identity,
     InvertibleActivation,
@@ -20,7 +17,11 @@ from qsdp.baselines._activations import (
     get_differentiable,
     get_invertible,
 )
-from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, check_hidden, checked
+from benchmarks.methods.layers import check_hidden, trained_layer
+from benchmarks.papers.zhang.numpy_network import NumpyNetwork, NumpyRLS, initial_parameters, loss_and_gradient
+from benchmarks.papers.zhang.settings import SUGGESTION, RLSParameters, RLSSettings
+from qsdp._utils.validation import FloatArray, check_choice, check_real
+from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, checked
 from qsdp.baselines._history import History, train_epochs
 from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
 from qsdp.exceptions import InvalidInputError
@@ -87,8 +88,8 @@ class _RLSNetwork(Baseline, RLSParameters):
         hidden = DIFFERENTIABLE[self.activation]()
         *below, last = self.network_.thetas
         output = AffineForm(last[:-1, 0], last[-1, 0]) if self._flat else AffineForm(last[:-1].T, last[-1])
-        layers = [TrainedLayer(AffineForm(theta[:-1].T, theta[-1]), hidden) for theta in below]
-        return [*layers, TrainedLayer(output, self._output_function())]
+        layers = [trained_layer(AffineForm(theta[:-1].T, theta[-1]), hidden) for theta in below]
+        return [*layers, trained_layer(output, self._output_function())]
 
     def _output_function(self) -> InvertibleActivation:
         return get_invertible("output_activation", self.output_activation)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
+from benchmarks.methods.activations import DIFFERENTIABLE
+from benchmarks.methods.layers import trained_layer
 from benchmarks.papers.zhang.collector import forward_inputs
 from benchmarks.papers.zhang.maps import LayerMaps, excluded_names, layers_of
 from qsdp._utils.validation import FloatArray
-from qsdp.baselines._activations import DIFFERENTIABLE
 from qsdp.baselines._layers import AffineForm, TrainedLayer
 
 __all__ = ["ExportedModule", "export_modules"]
@@ -78,7 +79,7 @@ def export_modules(model: nn.Module, *inputs: Any, exclude: str | Iterable[str] 
 
 def _trained(layer: LayerMaps) -> TrainedLayer:
     weights, biases = (tensor.cpu().double().numpy() for tensor in layer.affine())
-    activation: Callable[[FloatArray], FloatArray] | None = None
+    activation = None
     if isinstance(layer.module, nn.RNN):
         activation = DIFFERENTIABLE[str(layer.module.nonlinearity)]()
-    return TrainedLayer(AffineForm(weights, biases), activation)
+    return trained_layer(AffineForm(weights, biases), activation)

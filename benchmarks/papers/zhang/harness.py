@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.methods.torch_training import mean_loss, state_of
 from benchmarks.papers.zhang.optimizer import RLS
 from benchmarks.papers.zhang.settings import SUGGESTION
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.baselines._history import Callback, History, train_epochs
-from qsdp.baselines._torch import evaluate, mean_loss, minibatches, state_of, training_epoch
+from qsdp.baselines._torch import evaluate, minibatches, training_epoch
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["LOSSES", "METHODS", "Data", "Method", "compare_optimizers", "squared_loss", "train_network"]

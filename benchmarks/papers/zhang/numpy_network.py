@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import get_blas_funcs
 
+from benchmarks.methods.activations import DIFFERENTIABLE
 from benchmarks.papers.zhang.settings import RLSSettings
 from qsdp._utils.validation import warn
-from qsdp.baselines._activations import DIFFERENTIABLE
 from qsdp.baselines._history import DivergedError
 from qsdp.losses import LOSSES
 

@@ -18,10 +18,9 @@ from qsdp._utils.validation import (
     check_numbers,
     read_only_copy,
 )
-from qsdp.baselines._activations import relu
 from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import History
-from qsdp.baselines._layers import AffineForm, TrainedLayer
+from qsdp.baselines._layers import AffineForm, TrainedLayer, relu
 from qsdp.baselines.backprop._training import GradientDescent, GradientTraining
 from qsdp.baselines.backprop.estimators import GradientTrained
 from qsdp.baselines.backprop.networks import TwoLayerNetwork

@@ -12,10 +12,10 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.methods.quadratic_theory import layer_jacobian
+from benchmarks.methods.torch_training import fill_normal, fill_uniform
 from benchmarks.papers.fan import CompactConv2d, FanConv2d, FanLinear, SquareActivationLinear
 from benchmarks.papers.fan.neurons import CONVOLUTIONS, FAMILIES, QuadraticLinear
 from benchmarks.papers.noel import get_family
-from qsdp.baselines._torch import fill_normal, fill_uniform
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 QUADRATIC = sorted(set(FAMILIES) - {"linear"})

@@ -15,11 +15,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
+from benchmarks.methods.layers import check_hidden
 from benchmarks.papers.tomic import LeakyReLU
 from benchmarks.papers.zhang import RLS, NumpyNetwork, RLSNetworkClassifier, RLSNetworkRegressor
 from benchmarks.papers.zhang.harness import LOSSES
 from qsdp import QSDPWarning
-from qsdp.baselines._estimator import check_hidden
 from qsdp.datasets import load_bundled
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 import qsdp
+from benchmarks.methods.activations import Tanh
 from benchmarks.papers.zhang import RLS, export_modules, squared_loss
 from qsdp.baselines import relu
-from qsdp.baselines._activations import Tanh
 from qsdp.exceptions import InvalidInputError
 
 

@@ -29,7 +29,6 @@ __all__ = [
     "Tanh",
     "get_differentiable",
     "get_invertible",
-    "relu",
 ]
 
 
@@ -61,10 +60,6 @@ class ReLU(Activation):
     def backward(self, G: FloatArray, A: FloatArray) -> FloatArray:
         """Return the gradient with respect to Z, with derivative 0 at the kink."""
         return G * (A > 0.0)
-
-
-#: The rectifier, the instance by which layers of every baseline denote ReLUs.
-relu = ReLU()
 
 
 @dataclass(frozen=True)
