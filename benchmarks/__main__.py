@@ -37,8 +37,9 @@ from benchmarks.runner import Record, Results, load_results, run_experiment
 from qsdp.exceptions import QSDPError
 
 HERE = Path(__file__).resolve().parent
-#: Pages of experiments in the documentation.
+#: Pages of experiments in the documentation, and the experiments that have one; other pages are beside the records.
 DOCS = HERE.parent / "docs" / "results"
+DOCUMENTED = ("theory", "fig1", "printed", "proven", "solvers", "small_models", "convolutions", "microcontrollers")
 #: Handwritten pages that contain quotes.
 QUOTING = (
     *("README.md", "benchmarks/README.md", "tests/campaigns/README.md"),
@@ -96,11 +97,10 @@ def records_file(name: str, out: Path | None = None) -> Path:
 
 
 def page_file(name: str, out: Path | None = None) -> Path:
-    """Return the file of an experiment's page: in the documentation, or beside the records of a paper's experiment."""
+    """Return the file of an experiment's page: in the documentation, or beside the records."""
     if out is not None:
         return out / "pages" / f"{name}.md"
-    records = records_file(name)
-    return DOCS / f"{name}.md" if records.parent == HERE / "results" else records.with_suffix(".md")
+    return DOCS / f"{name}.md" if name in DOCUMENTED else records_file(name).with_suffix(".md")
 
 
 def chosen(wanted: Sequence[str]) -> list[Study]:
@@ -252,7 +252,7 @@ def pages(out: Path | None = None) -> dict[Path, str]:
         page, picture = page_file(experiment.name, out), path.with_suffix(".png")
         drawn = os.path.relpath(picture, page.parent) if picture.is_file() else None
         made[page] = markdown_of(experiment, results, drawn, claims[experiment.name])
-    home = DOCS if out is None else out / "pages"
+    home = HERE / "results" if out is None else out / "pages"
     pictures = {
         which: os.path.relpath(accuracy_bytes.picture(folder, which), home) for which in accuracy_bytes.PICTURES
     }

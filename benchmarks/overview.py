@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.paper import fig1
 from benchmarks.machinery.accuracy_bytes import MEASURED, OURS, Point, Series, draw_series, tables
 from benchmarks.machinery.common import Records, grouped, values
+from benchmarks.papers.bartan_pilanci.experiments import fig1
 
 #: Series of the page on accuracy against bytes that are shown: their words here, and where these stand.
 SIZES: dict[str, tuple[str, int, tuple[float, float]]] = {

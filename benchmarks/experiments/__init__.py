@@ -2,7 +2,7 @@
 
 #: The topics in the order of the results page, with their headings.
 TOPICS = {
-    "paper": "Quantized networks by semidefinite programming (Bartan, Pilanci)",
+    "bartan_pilanci": "Quantized networks by semidefinite programming (Bartan, Pilanci)",
     "comparisons": "Beside networks trained by gradients",
     "noel": "Quadratic neurons (Noel et al.)",
     "fan": "ReLinear (Fan et al.)",

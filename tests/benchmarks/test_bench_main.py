@@ -228,12 +228,12 @@ def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
     assert "RESULTS.md: 2 experiments" in output
     text = (tmp_path / "benchmarks" / "RESULTS.md").read_text()
     assert "| Fan et al. | 1 (1 so far) | 0 | 0 | 1 | 0 | 1 |\n| **all claims of papers** | 1 (1 so far) |" in text
-    assert "| [Table 1](../docs/results/begun.md) | roots are exact | supported (2 of 3 cases so far) | exact |" in text
+    assert "| [Table 1](./results/begun.md) | roots are exact | supported (2 of 3 cases so far) | exact |" in text
     assert "not measured |  | none of its cases has a record |" in text
-    begun, none = ((tmp_path / "docs" / "results" / f"{name}.md").read_text() for name in ("begun", "none"))
+    begun, none = ((tmp_path / "benchmarks" / "results" / f"{name}.md").read_text() for name in ("begun", "none"))
     assert begun.startswith("# Roots of begun\n\n*Heron.*\n\n2 of 3 cases.")
     assert "| Fan et al., Table 1 | roots are exact | supported (2 of 3 cases so far) | exact |" in begun
-    assert "![Roots of begun](../../benchmarks/results/begun.png)" in begun
+    assert "![Roots of begun](begun.png)" in begun
     assert none.startswith("# Roots of none\n\n*Heron.*\n\nNot measured yet: none of 3 cases.\n\n| source |")
     assert "none.png" not in none
     made = main.pages()
@@ -286,7 +286,7 @@ def test_records_of_another_version_are_not_reported(write: Callable[..., None],
     assert "heron 0 of 3 Roots of heron (3 of another version)" in call("list")[1]
     assert "not measured Fan et al." in call("show", "heron")[1]
     call("page")
-    text = (tmp_path / "docs" / "results" / "heron.md").read_text()
+    text = (tmp_path / "benchmarks" / "results" / "heron.md").read_text()
     assert "Not measured yet: none of 3 cases. 3 records of another version are ignored." in text
     assert not (tmp_path / "benchmarks" / "results" / "heron.png").exists()
     assert "heron.png" not in text
@@ -300,7 +300,7 @@ def test_a_picture_that_is_not_drawn_any_more_is_not_shown(write: Callable[..., 
     picture.write_bytes(b"of long ago")
     call("page")
     assert not picture.exists()
-    assert "heron.png" not in (tmp_path / "docs" / "results" / "heron.md").read_text()
+    assert "heron.png" not in (tmp_path / "benchmarks" / "results" / "heron.md").read_text()
 
 
 def test_unknown_experiments_are_refused(write: Callable[..., None], tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import torch
 
 from benchmarks.runner import Record
 
-pytest.importorskip("benchmarks.experiments", reason="not in the installed package")
 NAMES = ("relinear_digits", "relinear_theory", "runge")
 
 

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.papers.noel.experiments import mnist_quadratic_heads as heads
 from benchmarks.runner import Record
 
-heads = pytest.importorskip(
-    "benchmarks.papers.noel.experiments.mnist_quadratic_heads", reason="not in the installed package"
-)
 TABLE, HEADS = heads.TABLE_4, heads.HEADS
 NAMES = ("mnist_quadratic_heads", "nonlinear_cluster", "quadratic_costs", "xor")
 SETTINGS = list(dict.fromkeys(key[:3] for key in TABLE))

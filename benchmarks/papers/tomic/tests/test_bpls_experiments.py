@@ -14,12 +14,12 @@ import pytest
 
 import qsdp
 from benchmarks.machinery.verdicts import Claim
+from benchmarks.papers.tomic.experiments import bpls_images as images
 from benchmarks.runner import Record, Results, run_experiment
 from qsdp.datasets import load_mnist
 from qsdp.exceptions import DatasetError
 
 pytest.importorskip("torch")
-images = pytest.importorskip("benchmarks.papers.tomic.experiments.bpls_images", reason="not in the installed package")
 NAMES = ("bpls_images", "bpls_toys")
 
 

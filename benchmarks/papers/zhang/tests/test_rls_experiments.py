@@ -7,12 +7,9 @@ import json
 
 import pytest
 
+from benchmarks.papers.zhang.experiments import rls_costs, rls_curves
 from benchmarks.runner import Record
 
-rls_curves = pytest.importorskip(
-    "benchmarks.papers.zhang.experiments.rls_curves", reason="not in the installed package"
-)
-rls_costs = pytest.importorskip("benchmarks.papers.zhang.experiments.rls_costs")
 NAMES = ("rls_costs", "rls_curves")
 
 

@@ -33,7 +33,7 @@ import numpy as np
 
 from benchmarks.machinery.common import Records, What, experiment_in, grid, medians, table_row, values, where
 from benchmarks.machinery.verdicts import Claim, compare, exact, judged, share
-from benchmarks.methods.theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
+from benchmarks.papers.bartan_pilanci.theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
 from benchmarks.runner import Record
 
 THEORY = "Theory: Bartan, Pilanci"

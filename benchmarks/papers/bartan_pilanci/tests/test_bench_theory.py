@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.papers.bartan_pilanci.experiments import theory
 from benchmarks.runner import Record
-
-theory = pytest.importorskip("benchmarks.experiments.paper.theory", reason="not in the installed package")
 
 
 def measured(experiment: Any, *kinds: str) -> list[Record]:

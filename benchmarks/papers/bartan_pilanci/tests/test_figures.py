@@ -15,8 +15,6 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.runner import Record
 from benchmarks.runner._results import key_of
 
-pytest.importorskip("benchmarks.machinery.common", reason="not in the installed package")
-
 NAMES = ("fig1", "accuracy_time", "fig4", "objectives")
 
 #: What a case of each method makes.
@@ -27,8 +25,8 @@ MADE = {
 
 
 def experiment(name: str) -> Any:
-    topic = "comparisons" if name == "objectives" else "paper"
-    return importlib.import_module(f"benchmarks.experiments.{topic}.{name}").EXPERIMENT
+    folder = "experiments.comparisons" if name == "objectives" else "papers.bartan_pilanci.experiments"
+    return importlib.import_module(f"benchmarks.{folder}.{name}").EXPERIMENT
 
 
 # -- every experiment ------------------------------------------------------------------------------------
@@ -153,7 +151,7 @@ def test_seconds_of_the_search_are_counted_apart() -> None:
 
 
 def test_the_printed_candidate_is_taken_where_it_is_better() -> None:
-    figures = importlib.import_module("benchmarks.experiments.paper.accuracy_time")
+    figures = importlib.import_module("benchmarks.papers.bartan_pilanci.experiments.accuracy_time")
     rng = np.random.default_rng(0)
     X = rng.standard_normal((80, 3))
     y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
@@ -270,7 +268,7 @@ def test_curves_of_figure_4_are_named_by_how_neurons_are_divided() -> None:
         for curve in ("printed", "proportional", "polished")
         for split in range(2)
     ]
-    module = importlib.import_module("benchmarks.experiments.paper.fig4")
+    module = importlib.import_module("benchmarks.papers.bartan_pilanci.experiments.fig4")
     names = {"sampled, equal neurons per class", "sampled, neurons in proportion to rho", "polished"}
     figure = module.plot(records)
     legend = {text.get_text() for text in figure.legends[0].get_texts()}

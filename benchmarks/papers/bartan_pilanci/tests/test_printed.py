@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import qsdp
+from benchmarks.data import sets
+from benchmarks.papers.bartan_pilanci.experiments import printed as study
 from benchmarks.runner import Record
 
 pytest.importorskip("torch")
-study = pytest.importorskip("benchmarks.experiments.paper.printed", reason="not in the installed package")
-sets = pytest.importorskip("benchmarks.data.sets")
 
 
 @pytest.mark.parametrize(("figure", "n", "d"), [("2", 228, 9), ("3", 280, 33), ("5 a, b", 552, 15), ("6", 280, 33)])

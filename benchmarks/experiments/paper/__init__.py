@@ -1,1 +1,0 @@
-"""Figures and theorems of the paper by Bartan and Pilanci."""

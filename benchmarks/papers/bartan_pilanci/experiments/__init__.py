@@ -1,0 +1,1 @@
+"""Experiments on the figures and the theory of the paper."""
