@@ -82,7 +82,7 @@ def test_errors_of_matrices(dtype: str) -> None:
         dtype
     )
     nu, defects = rng.standard_normal(90), np.zeros(90)
-    data = FormMap(layout, rows, 0.7, rng.uniform(0.1, 3.0, layout.n_blocks))
+    data = FormMap(layout, rows, 0.7, rng.uniform(0.1, 3.0, layout.n_entries))
     factors = data.scales
     found = data.verified_sums()(nu, defects)
     exact = [
