@@ -49,7 +49,7 @@ class WidthSearch:
         What is sampled from, and the problem that it belongs to.
     timings : dict of str to float
         The seconds of the stages "sample" and "refine" are added.
-    kept : TrainingProblem or None
+    subsample : TrainingProblem or None
         See `refined`.
     expected_loss : float
         Loss on new rows, if known, or 0; see `deviation`.
@@ -64,7 +64,7 @@ class WidthSearch:
     options: TrainingOptions
     rng: np.random.Generator
     timings: dict[str, float]
-    kept: TrainingProblem | None
+    subsample: TrainingProblem | None
     expected_loss: float
     enough: float
     networks: list[BilinearNetwork] = field(default_factory=list)
@@ -100,7 +100,7 @@ class WidthSearch:
     @cached_property
     def _data(self) -> AnyData:
         """Data of the polishes of all numbers of neurons, which suit half of the largest number."""
-        problem = _polished_problem(self.relaxation.problem, self.kept)
+        problem = _polished_problem(self.relaxation.problem, self.subsample)
         return descent_data(problem, MOST_NEURONS // 2 * problem.n_outputs)
 
     def _compared(self, network: BilinearNetwork) -> tuple[float, float]:
@@ -139,16 +139,18 @@ class WidthSearch:
             with timed_stage(self.timings, "refine"):
                 trial = Trial(_TRIED_SWEEPS, continues) if tries else None
                 data = self._data if tries else None
-                network = refined(network, self.relaxation.problem, options, self.rng, self.kept, trial, data)
+                network = refined(network, self.relaxation.problem, options, self.rng, self.subsample, trial, data)
             self.networks.append(network)
         return network, last[0] if network is checked else None
 
 
-def check_memory_of_network(problem: TrainingProblem, options: TrainingOptions, kept: TrainingProblem | None) -> None:
+def check_memory_of_network(
+    problem: TrainingProblem, options: TrainingOptions, subsample: TrainingProblem | None
+) -> None:
     """Raise `InvalidInputError` before a solve if the network could not be sampled or refined in the main memory."""
     n_neurons = options.neurons(problem.n_outputs)
     if options.refine == "polish":
-        check_memory_of_polish(_polished_problem(problem, kept), n_neurons)
+        check_memory_of_polish(_polished_problem(problem, subsample), n_neurons)
     else:
         check_memory_of_neurons("sampling", n_neurons, problem.size, problem.n_outputs)
 
@@ -158,23 +160,23 @@ def refined(
     problem: TrainingProblem,
     options: TrainingOptions,
     rng: np.random.Generator,
-    kept: TrainingProblem | None,
+    subsample: TrainingProblem | None,
     trial: Trial | None = None,
     data: AnyData | None = None,
 ) -> Any:
-    """Refine a network; it is polished on the kept rows if polishing on statistics would be too slow.
+    """Refine a network; it is polished on the subsample if polishing on statistics would be too slow.
 
-    A network polished on the kept rows is returned only if it is better on all rows. `trial` and `data` are passed to
+    A network polished on the subsample is returned only if it is better on all rows. `trial` and `data` are passed to
     the polish.
 
     Raises
     ------
     Interrupted
-        The exception holds the best network so far, measured on the kept rows if the polish uses them.
+        The exception holds the best network so far, measured on the subsample if the polish uses them.
     """
     if options.refine == "refit":
         return refit(network, problem, verbose=options.verbose)
-    used = _polished_problem(problem, kept)
+    used = _polished_problem(problem, subsample)
     polished: BilinearNetwork = improve(
         network,
         used,
@@ -187,9 +189,9 @@ def refined(
     return polished if used is problem else min(polished, network, key=problem.objective)
 
 
-def _polished_problem(problem: TrainingProblem, kept: TrainingProblem | None) -> TrainingProblem:
-    """Return the problem itself, or that of the kept rows if polishing on statistics would be too slow."""
-    return problem if kept is None or suits_statistics(problem) else kept
+def _polished_problem(problem: TrainingProblem, subsample: TrainingProblem | None) -> TrainingProblem:
+    """Return the problem itself, or that of the subsample if polishing on statistics would be too slow."""
+    return problem if subsample is None or suits_statistics(problem) else subsample
 
 
 @contextmanager

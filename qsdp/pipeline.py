@@ -70,7 +70,7 @@ class QSDPResult(Summarized):
         Refinement applied to the sampled network.
     exact : ColumnGenerationResult or None
         Result of the search for the global optimum, for ``refine="exact"``.
-    kept : TrainingProblem or None
+    subsample : TrainingProblem or None
         Problem of a sample of the rows, weighted to represent all, if the certificate is for rows that are not in
         memory. For losses other than the squared one, it is `problem`, and passes over all rows certified the network.
     choice : BetaChoice or None
@@ -85,13 +85,13 @@ class QSDPResult(Summarized):
     timings: dict[str, float]
     refine: str = "none"
     exact: ColumnGenerationResult | None = None
-    kept: TrainingProblem | None = None
+    subsample: TrainingProblem | None = None
     choice: BetaChoice | None = None
 
     @property
     def rows(self) -> TrainingProblem:
-        """Problem with rows in memory: `kept`, or `problem` if that is None."""
-        return self.problem if self.kept is None else self.kept
+        """Problem with rows in memory: `subsample`, or `problem` if that is None."""
+        return self.problem if self.subsample is None else self.subsample
 
     def predict(self, X: Any) -> FloatArray:
         """Compute the outputs of the network, shape (n,) or (n, C)."""
@@ -139,14 +139,14 @@ class QSDPResult(Summarized):
         InvalidInputError
             The network was certified by passes over rows that are not in memory. A new network would need them as well.
         """
-        if self.kept is self.problem:
+        if self.subsample is self.problem:
             raise InvalidInputError(
                 "resample needs all rows to certify another network, but they were read in batches: fit again with "
                 "another number of neurons"
             )
         refine = ("none" if self.refine == "exact" else self.refine) if refine is None else refine
         check_choice("refine", refine, [name for name in REFINEMENTS if name != "exact"])
-        relaxation, kept = self.relaxation, self.kept
+        relaxation, subsample = self.relaxation, self.subsample
         covariance: Any = self.covariance
         levels = self.problem.levels if levels is None else levels
         first = covariance[0] if isinstance(covariance, list) else covariance
@@ -158,9 +158,9 @@ class QSDPResult(Summarized):
             if levels != self.problem.levels:
                 timings.pop("shape")
                 relaxation, covariance = self.relaxation.with_levels(levels), None
-                kept = None if kept is None else kept.with_levels(levels)
+                subsample = None if subsample is None else subsample.with_levels(levels)
             rng = check_random_state(random_state)
-            return sample_from(relaxation, options, rng, kept, self.choice, timings, covariance)
+            return sample_from(relaxation, options, rng, subsample, self.choice, timings, covariance)
 
     def __repr__(self) -> str:
         return f"QSDPResult({self.network!r}; {self.problem.settings_text()}; {self.certificate})"
@@ -281,7 +281,7 @@ def run_pipeline(
     """
     rng = check_random_state(options.random_state)
     timings: dict[str, float] = {}
-    kept, choice = None, BetaChoice(problem.beta)
+    subsample, choice = None, BetaChoice(problem.beta)
     with options.limit(), progress(options.verbose) as stages:
         if isinstance(options.beta, str):
             with timed_stage(timings, "beta"), stages.stage("beta"):
@@ -289,10 +289,10 @@ def run_pipeline(
             problem = problem.with_beta(choice.beta)
         if statistics is not None:
             kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}
-            kept, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
+            subsample, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
         if options.refine == "exact" and problem.blocks is not None and is_cheap(problem):
-            return _proven(problem, options, rng, kept, timings)
-        check_memory_of_network(problem, options, kept)
+            return _proven(problem, options, rng, subsample, timings)
+        check_memory_of_network(problem, options, subsample)
         same = start is not None and (start.problem.size, start.problem.y.shape) == (problem.size, problem.y.shape)
         if not same:
             start = None
@@ -312,7 +312,7 @@ def run_pipeline(
             where = "interrupted while the relaxation was solved"
             warn(f"{where}: the network is sampled from its best point, and not refined")
             options = replace(options, refine="none")
-        result = sample_from(relaxation, options, rng, kept, choice, timings)
+        result = sample_from(relaxation, options, rng, subsample, choice, timings)
         warn_of_choices()
     return result
 
@@ -321,7 +321,7 @@ def _proven(
     problem: TrainingProblem,
     options: TrainingOptions,
     rng: np.random.Generator,
-    kept: TrainingProblem | None,
+    subsample: TrainingProblem | None,
     timings: dict[str, float],
 ) -> QSDPResult:
     """Run column generation on blocks without a previous relaxation, and build one from its result.
@@ -336,7 +336,9 @@ def _proven(
         with timed_stage(timings, "shape"):
             covariance = shape_covariance(relaxation, options.shaping, verbose=options.verbose)
     certificate = exact.certificate
-    return QSDPResult(exact.network, certificate, relaxation, covariance, problem, timings, options.refine, exact, kept)
+    return QSDPResult(
+        exact.network, certificate, relaxation, covariance, problem, timings, options.refine, exact, subsample
+    )
 
 
 def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions) -> QSDPResult:
@@ -371,21 +373,21 @@ def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions)
                 passes=_PASSES,
                 verbose=options.verbose,
             )
-    return replace(result, certificate=certificate, timings=timings, kept=result.problem)
+    return replace(result, certificate=certificate, timings=timings, subsample=result.problem)
 
 
 def sample_from(
     relaxation: Relaxation,
     options: TrainingOptions,
     rng: np.random.Generator,
-    kept: TrainingProblem | None = None,
+    subsample: TrainingProblem | None = None,
     choice: BetaChoice | None = None,
     timings: Mapping[str, float] | None = None,
     covariance: Any = None,
 ) -> QSDPResult:
     """Run the steps of `solve_and_sample` after the relaxation, until a time limit.
 
-    `kept` is as in `QSDPResult`. The `choice` of beta holds the expected loss and the resolution that decide how
+    `subsample` is as in `QSDPResult`. The `choice` of beta holds the expected loss and the resolution that decide how
     many neurons are enough. `timings` are those of earlier stages, and `covariance` that of the relaxation, if known.
     """
     problem, verbose, timings, exact = relaxation.problem, options.verbose, dict(timings or {}), None
@@ -395,7 +397,7 @@ def sample_from(
                 covariance = _shaped(relaxation, options)
         choice = choice or BetaChoice(problem.beta)
         known = choice.loss_of(relaxation), min(ENOUGH, choice.resolution)
-        sampling = WidthSearch(relaxation, covariance, options, rng, timings, kept, *known)
+        sampling = WidthSearch(relaxation, covariance, options, rng, timings, subsample, *known)
         try:
             with options.refining():
                 network = sampling.network()
@@ -416,7 +418,7 @@ def sample_from(
         with timed_stage(timings, "certify"), deadline.unlimited():
             certificate = exact.certificate if exact else certify(network, problem, relaxation, verbose=verbose)
     return QSDPResult(
-        network, certificate, relaxation, covariance, problem, timings, options.refine, exact, kept, choice
+        network, certificate, relaxation, covariance, problem, timings, options.refine, exact, subsample, choice
     )
 
 

@@ -111,8 +111,8 @@ def test_polish_and_resample_need_no_other_rows(largest: int, monkeypatch: pytes
     X, y = rows()
     options = {**FAST, "refine": "polish", "beta": "auto"}
     there = QuantizedNetworkRegressor(**options).fit(*blocks(X, y))
-    assert there.result_.kept.n_samples == 200
-    assert there.result_.kept.data_fit.total_weight == pytest.approx(N_ROWS)
+    assert there.result_.subsample.n_samples == 200
+    assert there.result_.subsample.data_fit.total_weight == pytest.approx(N_ROWS)
     problem = there.result_.problem
     assert problem.n_samples == N_ROWS
     assert problem.objective(there.network_) == there.certificate_.objective
@@ -128,7 +128,7 @@ def test_rows_of_a_sample_count_by_their_own_weights(monkeypatch: pytest.MonkeyP
     X, y = rows()
     counts = np.random.default_rng(1).integers(1, 4, N_ROWS).astype(float)
     for weights in ([counts], []):
-        kept = QuantizedNetworkRegressor(**FAST).fit(*blocks(X, y, *weights)).result_.kept
+        kept = QuantizedNetworkRegressor(**FAST).fit(*blocks(X, y, *weights)).result_.subsample
         assert set(kept.repetitions) == ({1.0, 2.0, 3.0} if weights else {1.0})
         # That one stands for several does not make it so many rows.
         np.testing.assert_allclose(kept.sample_weight, kept.repetitions * N_ROWS / 150, rtol=1e-15)
