@@ -27,6 +27,10 @@ marks claims about a rival whose best parameter was at the end of a grid in most
 improve it."""
 
 
+#: Claims of each verdict that the answer at the top of a page names.
+NAMED = 3
+
+
 @dataclass(frozen=True)
 class Study(Experiment):
     """Experiment with claims of a paper or of the package, and a figure."""
@@ -67,15 +71,43 @@ def print_report(study: Study, results: Results, console: Console | None = None)
 def markdown_of(
     study: Study, results: Results, picture: str | None = None, claims: Sequence[Claim] | None = None
 ) -> str:
-    """Return the page of a study: claims, which may already be corrected with others, figure and tables."""
+    """Return the page of a study: the answer, the figure and all claims, which may be corrected with others already."""
     claims = corrected(claims_of(study, results)) if claims is None else claims
-    parts = []
-    if claims:
-        rows = [(c.source, c.statement, c.judged, c.basis, c.figures, c.why) for c in claims]
-        parts.append(markdown_table(("source", "claim", "verdict", "kind", "measured", "does not hold"), rows))
+    parts = [_answer(claims)] if claims else []
     if picture is not None:
         parts.append(f"![{study.title}]({picture})")
+    if claims:
+        rows = [(c.statement, c.judged, c.figures, c.why, c.basis, c.source) for c in claims]
+        headings = ("claim", "verdict", "measured", "does not hold", "kind", "source")
+        parts += ["**claims**", markdown_table(headings, rows)]
     return runner.markdown_of(study, results, parts)
+
+
+def _answer(claims: Sequence[Claim]) -> str:
+    """Return a list with an entry for each verdict: how many claims have it, and the first of them with their numbers.
+
+    Claims that differ only in a case count one by one, and are named once.
+    """
+    lines = []
+    for verdict in VERDICTS:
+        matching = [claim for claim in claims if claim.verdict == verdict]
+        if not matching:
+            continue
+        named: dict[str, list[Claim]] = {}
+        for claim in matching:
+            named.setdefault(claim.group or claim.statement, []).append(claim)
+        texts = [_with_number(text, same) for text, same in list(named.items())[:NAMED]]
+        if more := sum(map(len, list(named.values())[NAMED:])):
+            texts.append(f"and {more} more")
+        lines.append(f"- **{verdict}** ({len(matching)} of {len(claims)}): {'; '.join(texts)}.")
+    return "\n".join(lines)
+
+
+def _with_number(statement: str, claims: Sequence[Claim]) -> str:
+    """Return a statement without its full stop, and in brackets its number, or how many claims make it."""
+    (first, *more) = claims
+    number = f"{len(claims)} cases" if more else first.number if first.basis else first.why
+    return statement.removesuffix(".") + (f" ({number})" if number else "")
 
 
 def summary_of(

@@ -45,8 +45,8 @@ def print_report(
     console.print(footer(experiment, results), style="dim", highlight=False)
 
 
-def markdown_of(experiment: Experiment, results: Results, more: Iterable[str] = ()) -> str:
-    """Return the Markdown page of an experiment.
+def markdown_of(experiment: Experiment, results: Results, opening: Iterable[str] = ()) -> str:
+    """Return the Markdown page of an experiment: what it measures, its tables, its setting and last its machines.
 
     Parameters
     ----------
@@ -54,23 +54,23 @@ def markdown_of(experiment: Experiment, results: Results, more: Iterable[str] = 
         Its title, source, description and further sections are part of the page.
     results : Results
         Records from which its tables are made.
-    more : iterable of str, optional
-        Markdown to insert between the description and the tables.
+    opening : iterable of str, optional
+        Markdown to insert before the tables.
 
     Returns
     -------
     str
     """
-    parts = [f"# {experiment.title}", f"*{experiment.source}.*"]
-    if experiment.description:
-        parts.append(experiment.description)
-    parts += [footer(experiment, results), *more]
+    first, _, setting = experiment.description.partition("\n\n")
+    parts = [f"# {experiment.title}", *filter(None, [first]), *opening]
     for table in _tables(experiment, results):
         parts.append(f"**{table.title}**")
         parts.append(markdown_table(table.headings, table.rows))
         if table.note:
             parts.append(table.note)
+    parts += ["## Setting", f"*{experiment.source}.*", *filter(None, [setting])]
     parts += [f"**{heading}.** {text}" for heading, text in experiment.extra.items()]
+    parts.append(f"<small>{footer(experiment, results)}</small>")
     return "\n\n".join(parts) + "\n"
 
 

@@ -45,7 +45,7 @@ def squares(count: int) -> Results:
 
 def test_claims_from_a_part_of_the_cases_say_so() -> None:
     assert [claim.judged for claim in claims_of(SQUARES, squares(4))] == ["supported (4 of 6 cases so far)"]
-    assert "| supported (4 of 6 cases so far) | exact | 4 |" in markdown_of(SQUARES, squares(4))
+    assert "| squares are squares | supported (4 of 6 cases so far) | 4 |" in markdown_of(SQUARES, squares(4))
     assert [claim.judged for claim in claims_of(SQUARES, squares(6))] == ["supported"]
     unsaid = replace(SQUARES, claims=lambda records: [Claim("Euclid", "primes", "not measured", "", "not yet")])
     assert [claim.judged for claim in claims_of(unsaid, squares(4))] == ["not measured"]
@@ -53,5 +53,5 @@ def test_claims_from_a_part_of_the_cases_say_so() -> None:
 
 def test_a_page_has_claims_and_the_figure() -> None:
     text = markdown_of(SQUARES, squares(6), "squares.png")
-    assert "| Euclid | squares are squares | supported | exact | 6 |  |" in text
+    assert "| squares are squares | supported | 6 |  | exact | Euclid |" in text
     assert "![Squares](squares.png)" in text

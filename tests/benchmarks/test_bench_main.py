@@ -231,10 +231,12 @@ def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
     assert "| [Table 1](./results/begun.md) | roots are exact | supported (2 of 3 cases so far) | exact |" in text
     assert "not measured |  | none of its cases has a record |" in text
     begun, none = ((tmp_path / "benchmarks" / "results" / f"{name}.md").read_text() for name in ("begun", "none"))
-    assert begun.startswith("# Roots of begun\n\n*Heron.*\n\n2 of 3 cases.")
-    assert "| Fan et al., Table 1 | roots are exact | supported (2 of 3 cases so far) | exact |" in begun
-    assert "![Roots of begun](begun.png)" in begun
-    assert none.startswith("# Roots of none\n\n*Heron.*\n\nNot measured yet: none of 3 cases.\n\n| source |")
+    assert begun.startswith("# Roots of begun\n\n- **supported** (1 of 1): roots are exact")
+    assert "\n\n![Roots of begun](begun.png)\n\n**claims**\n\n" in begun
+    assert "| roots are exact | supported (2 of 3 cases so far) | 2 roots; 2 cases |" in begun
+    assert "\n\n## Setting\n\n*Heron.*\n\n<small>2 of 3 cases." in begun
+    assert none.startswith("# Roots of none\n\n- **not measured** (1 of 1): roots are exact (none of its cases has a")
+    assert none.endswith("*Heron.*\n\n<small>Not measured yet: none of 3 cases.</small>\n")
     assert "none.png" not in none
     made = main.pages()
     assert {path: path.read_text() for path in made} == made
@@ -327,8 +329,10 @@ def test_every_page_says_what_was_measured(name: str) -> None:
     shown = ("CPU time", "wall time", "wall clock", "wall-clock", "imes are not shown", "nstead of seconds")
     assert any(word in said for word in shown)
     assert any(word in said for word in ("eta", "penalty", "weight decay", "hyper-parameter", "Nothing is trained"))
-    page = main.page_file(name)
-    assert f"*{experiment.source}.*\n\n{experiment.description}\n\n" in page.read_text(encoding="utf-8")
+    page, (first, _, setting) = main.page_file(name).read_text("utf-8"), experiment.description.partition("\n\n")
+    assert page.startswith(f"# {experiment.title}\n\n{first}\n\n- **")
+    assert f"\n\n## Setting\n\n*{experiment.source}.*\n\n{setting}" in page
+    assert page.endswith("</small>\n")
 
 
 def test_the_pages_of_results_are_what_the_files_say() -> None:

@@ -189,10 +189,12 @@ def test_measurements_json_cannot_hold_are_refused_by_name(tmp_path: Path) -> No
 def test_markdown_has_tables_further_parts_and_the_machine(tmp_path: Path) -> None:
     results, _ = measure(tmp_path / "squares.json")
     text = markdown_of(experiment(), results, ["![Squares](squares.png)"])
-    assert text.startswith("# Squares\n\n*Euclid.*\n\n6 of 6 cases.")
-    described = markdown_of(experiment(description="Numbers below six."), results)
-    assert described.startswith("# Squares\n\n*Euclid.*\n\nNumbers below six.\n\n6 of 6 cases.")
-    assert "![Squares](squares.png)" in text
+    assert text.startswith("# Squares\n\n![Squares](squares.png)\n\n**")
+    assert "\n\n## Setting\n\n*Euclid.*\n\n" in text
+    assert "\n\n<small>6 of 6 cases." in text
+    described = markdown_of(experiment(description="Numbers.\n\nThey are below six."), results)
+    assert described.startswith("# Squares\n\nNumbers.\n\n")
+    assert "\n\n## Setting\n\n*Euclid.*\n\nThey are below six.\n\n" in described
     assert "| n | n^2 \\| measured |\n|---|---|\n| 1 | 1 |" in text
     assert results.machines[0]["processor"] in text
 
