@@ -51,7 +51,7 @@ def test_a_verdict_may_be_broken_over_lines() -> None:
 
 def test_the_answer_comes_first_and_is_read_in_a_minute() -> None:
     text = (main.HERE / "RESULTS.md").read_text(encoding="utf-8")
-    prose = text[len("# Results\n") : text.index("## All verdicts")]
+    prose = text[len("# Results\n") : text.index("## Appendix: verdicts")]
     visible = re.sub(r"\[([^\]]*)\](\([^)]*\)|\[[^\]]*\])", r"\1", prose)
     assert len(visible) < 17.5 * 120
     assert "{" not in prose

@@ -233,7 +233,7 @@ def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
     begun, none = ((tmp_path / "benchmarks" / "results" / f"{name}.md").read_text() for name in ("begun", "none"))
     assert begun.startswith("# Roots of begun\n\n- **supported** (1 of 1): roots are exact")
     assert "\n\n![Roots of begun](begun.png)\n\n**claims**\n\n" in begun
-    assert "| roots are exact | supported (2 of 3 cases so far) | 2 roots; 2 cases |" in begun
+    assert "| roots are exact | supported (2 of 3 cases so far) | 2 roots; 2 of 2 cases |" in begun
     assert "\n\n## Setting\n\n*Heron.*\n\n<small>2 of 3 cases." in begun
     assert none.startswith("# Roots of none\n\n- **not measured** (1 of 1): roots are exact (none of its cases has a")
     assert none.endswith("*Heron.*\n\n<small>Not measured yet: none of 3 cases.</small>\n")
