@@ -34,6 +34,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.outputs import squeezed
 from qsdp._utils.summary import Summarized, Summary, first_few
+from qsdp._utils.symmetric import positive_part, symmetric_part
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_matrix, check_real
 from qsdp.activations import PolynomialActivation
 from qsdp.data_map import COLUMNS, SAMPLES, require
@@ -45,7 +46,6 @@ from qsdp.relaxation import Relaxation
 from qsdp.relaxation.backends import CONIC_BACKENDS, Settings, check_solver, run_conic
 from qsdp.relaxation.conic_program import ConicProgram, two_block
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.repair import project_psd
 from qsdp.relaxation.scaled import ScaledProblem
 from qsdp.relaxation.solution import CHANGED, PRINTED, finish
 from qsdp.sampling import sample_network
@@ -776,7 +776,7 @@ def solve_shaping(
     program = shaping_program(Z, rho)
     _solve(program, solver, Settings(tol=ROUNDING))
     Q = program.variables["Q"].value
-    repaired = project_psd(0.5 * (Q + Q.T))
+    repaired = positive_part(symmetric_part(Q))
     scale = np.sqrt(repaired.diagonal())
     repaired = repaired / np.outer(scale, scale)
     np.fill_diagonal(repaired, 1.0)

@@ -6,13 +6,13 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils.numeric import EPS
-from qsdp._utils.symmetric import lower_factor, symmetric_part
+from qsdp._utils.symmetric import positive_part, symmetric_part
 from qsdp._utils.tuning import MODERATE
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.spectra import decomposed
 
-__all__ = ["along_gradient", "project_psd", "repair"]
+__all__ = ["along_gradient", "repair"]
 
 Blocks = FloatArray | None
 
@@ -65,7 +65,7 @@ def along_gradient(instance: Instance) -> tuple[FloatArray, FloatArray]:
 
 
 def _clipped_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    A, B = project_psd(V + Z), project_psd(V - Z)
+    A, B = (positive_part(M) for M in (V + Z, V - Z))
     V = 0.5 * (A + B)
     rho = float(V.diagonal().max())
     np.fill_diagonal(V, rho)
@@ -83,22 +83,6 @@ def _padded_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray,
     except np.linalg.LinAlgError:
         return None
     return Z, V, rho
-
-
-def project_psd(M: FloatArray) -> FloatArray:
-    """Project the symmetric `M` onto the positive semidefinite matrices (Frobenius norm)."""
-    try:
-        # For a matrix inside the cone, such as an interior point, a factor shows this at a tenth of the cost.
-        lower_factor(M)
-    except np.linalg.LinAlgError:
-        pass
-    else:
-        return M
-    eigenvalues, vectors = scipy.linalg.eigh(M)
-    if eigenvalues[0] >= 0.0:
-        return M
-    kept = vectors[:, eigenvalues > 0.0] * np.sqrt(eigenvalues[eigenvalues > 0.0])
-    return symmetric_part(kept @ kept.T)
 
 
 def _best_stretch(instance: Instance, prediction: FloatArray, cost: float) -> float:

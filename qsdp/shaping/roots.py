@@ -10,6 +10,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 
 from qsdp._utils.numeric import EPS, HALF_DIGITS
+from qsdp._utils.symmetric import root
 from qsdp._utils.tuning import QUICK_SIDE
 from qsdp._utils.validation import FloatArray
 
@@ -79,7 +80,7 @@ def root_of(Q: FloatArray) -> CovarianceRoot:
         triangular = tuple(factor for factor in factors if factor is not None)
         if len(triangular) == len(parts):
             return CovarianceRoot(triangular)
-    roots = [_symmetric_root(part) for part in parts]
+    roots = [root(part) for part in parts]
     if len(roots) == 1:
         return CovarianceRoot((roots[0],))
     plus, minus = roots
@@ -129,9 +130,3 @@ def _is_diagonal(M: FloatArray) -> bool:
 def _shift(M: FloatArray) -> float:
     # With a smaller shift, the factorisation of singular matrices fails.
     return 4.0 * len(M) * EPS * float(M.diagonal().max())
-
-
-def _symmetric_root(Q: FloatArray) -> FloatArray:
-    eigenvalues, vectors = scipy.linalg.eigh(Q)
-    root: FloatArray = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
-    return root

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.repair import project_psd
 from qsdp.relaxation.repair import repair as repair_instance
 
 
@@ -57,7 +56,7 @@ def test_feasible_points_never_get_worse(seed, d, loss):
 def test_the_repair_of_a_feasible_point_needs_no_eigenvalues(monkeypatch):
     problem = random_problem(0, 6, 12)
     Z, V, W = random_feasible(np.random.default_rng(0), 6)
-    monkeypatch.setattr("qsdp.relaxation.repair.project_psd", None)
+    monkeypatch.setattr("qsdp.relaxation.repair.positive_part", None)
     repaired = repair_instance(Instance.of(problem), Z[None], V[None], W[None], stretch=False)
     for one, other in zip(repaired, (0.5 * (Z + Z.T), 0.5 * (V + W), 1.0), strict=True):
         np.testing.assert_allclose(one[0], other, rtol=1e-12, atol=1e-12)
@@ -70,22 +69,6 @@ def test_scale_of_the_input_is_forgotten():
     for scale in (0.01, 100.0):
         for expected, actual in zip(reference, repair(problem, scale * Z, scale * V, scale * W), strict=True):
             np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-12)
-
-
-def test_projection_is_the_nearest_positive_semidefinite_matrix():
-    rng = np.random.default_rng(1)
-    M = rng.standard_normal((5, 5))
-    M = M + M.T
-    P = project_psd(M)
-    assert np.linalg.eigvalsh(P)[0] >= -1e-14
-    # Moreau: the remainder is negative semidefinite and orthogonal to the projection.
-    assert np.linalg.eigvalsh(M - P)[-1] <= 1e-12
-    assert np.sum(P * (M - P)) == pytest.approx(0.0, abs=1e-12)
-
-
-def test_projection_keeps_a_positive_semidefinite_matrix():
-    M = np.array([[2.0, 1.0], [1.0, 2.0]])
-    np.testing.assert_array_equal(project_psd(M), M)
 
 
 @pytest.mark.parametrize("bad", [None, np.full((3, 3), np.nan), np.full((3, 3), np.inf), -np.eye(3)])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qsdp._utils.symmetric import eigenvalues, lower_factor, spectrum
+from qsdp._utils.symmetric import eigenvalues, lower_factor, positive_part, root, spectrum
+from qsdp._utils.tuning import TILE
 
 
 def symmetric(*shape: int) -> np.ndarray:
@@ -41,3 +42,42 @@ def test_matrices_without_a_decomposition_are_refused() -> None:
     for decompose in (spectrum, eigenvalues):
         with pytest.raises(np.linalg.LinAlgError, match="no eigenvalues"):
             decompose(unknown)
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (3, 2, 6, 6), (2, TILE + 3, TILE + 3)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_projection_is_the_nearest_positive_semidefinite_matrix(shape, dtype):
+    M = symmetric(*shape).astype(dtype)
+    P = positive_part(M)
+    assert P.dtype == dtype
+    np.testing.assert_array_equal(P, P.swapaxes(-1, -2))
+    rounding = shape[-1] ** 2 * np.finfo(dtype).eps
+    assert np.linalg.eigvalsh(P).min() >= -rounding
+    # Moreau: the remainder is negative semidefinite and orthogonal to the projection.
+    assert np.linalg.eigvalsh(M - P).max() <= rounding
+    np.testing.assert_allclose(np.sum(P * (M - P), axis=(-2, -1)), 0.0, atol=shape[-1] ** 2 * rounding)
+
+
+@pytest.mark.parametrize("side", [2, TILE + 3])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_semidefinite_matrices_are_their_own_projection_or_have_none(side, sign):
+    F = np.random.default_rng(1).standard_normal((side, side + 2))
+    M = sign * (F @ F.T)
+    np.testing.assert_allclose(positive_part(M), M if sign > 0.0 else 0.0, atol=1e-12 * side)
+
+
+def test_the_symmetric_root_is_that_of_the_projection():
+    M = symmetric(7, 7)
+    R = root(M)
+    np.testing.assert_allclose(R, R.T, atol=1e-14)
+    np.testing.assert_allclose(R @ R, positive_part(M), atol=1e-13)
+    assert np.linalg.eigvalsh(R)[0] >= -1e-14
+
+
+def test_a_root_with_a_fraction_has_a_column_for_each_larger_eigenvalue():
+    vectors, _ = np.linalg.qr(np.random.default_rng(2).standard_normal((4, 4)))
+    M = (vectors * [-1.0, 0.01, 2.0, 4.0]) @ vectors.T
+    F = root(M, 0.1)
+    assert F.shape == (4, 2)
+    np.testing.assert_allclose(F @ F.T, (vectors * [0.0, 0.0, 2.0, 4.0]) @ vectors.T, atol=1e-14)
+    assert root(-M @ M, 0.1).shape == (4, 0)

@@ -93,17 +93,17 @@ def choose_backend(solver: str, instance: Instance, settings: Settings) -> Backe
         if (refusal := _refusal(BACKENDS[solver], instance, settings)) is not None:
             raise SolverError(refusal)
         return BACKENDS[solver]
-    candidates = [
+    candidates = (
         backend
         for backend in BACKENDS.values()
         if backend.operations is not None and _refusal(backend, instance, settings) is None
-    ]
-    first = candidates[0] if candidates else None
+    )
+    first = next(candidates, None)
     # No other back end then counts as cheaper, and predicting their operations takes part of the time of a small solve.
     if first is not None and first.name == INTERIOR.name and _operations(first, instance, settings) <= SECOND:
         return first
-    if candidates:
-        return min(candidates, key=lambda backend: _expected(backend, instance, settings))
+    if first is not None:
+        return min((first, *candidates), key=lambda backend: _expected(backend, instance, settings))
     # Looking for packages and licences takes longer than a small solve.
     reasons = {name: _refusal(other, instance, settings) or missing(other) for name, other in BACKENDS.items()}
     able = [BACKENDS[name] for name, reason in reasons.items() if reason is None]

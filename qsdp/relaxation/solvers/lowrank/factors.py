@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils.numeric import HALF_DIGITS
+from qsdp._utils.symmetric import root
 from qsdp._utils.tuning import GAIN, INNER, PATIENCE
 from qsdp._utils.validation import FloatArray
 
@@ -130,7 +131,7 @@ def cold_factors(M: FloatArray, decomposed: Decomposition, rng: np.random.Genera
 
 def factors_of(A: FloatArray, B: FloatArray, cutoff: float = 1e-6) -> Factors:
     """Factor matrices of shape (K, N, N), without eigenvalues below the fraction `cutoff` of the largest."""
-    parts = [(_root(a, cutoff), _root(b, cutoff)) for a, b in zip(A, B, strict=True)]
+    parts = [(root(a, cutoff), root(b, cutoff)) for a, b in zip(A, B, strict=True)]
     radii = np.array([max(float((np.sum(F * F, axis=1) + np.sum(G * G, axis=1)).max()), 1e-300) for F, G in parts])
     return joined(parts, radii)
 
@@ -164,13 +165,6 @@ def _compressed(F: FloatArray, cutoff: float) -> FloatArray:
 def _scaled(V: FloatArray, size: float) -> FloatArray:
     largest = np.abs(V).max(axis=0, initial=0.0)
     return V * (size / np.where(largest > 0.0, largest, 1.0))
-
-
-def _root(matrix: FloatArray, cutoff: float) -> FloatArray:
-    values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
-    remaining = values > cutoff * max(float(values[-1]), 0.0)
-    root: FloatArray = vectors[:, remaining] * np.sqrt(values[remaining])
-    return root
 
 
 def _unit_rows(E: FloatArray) -> FloatArray:
