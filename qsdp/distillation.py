@@ -10,8 +10,8 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray, check_matrix, check_sample_weight, check_targets
 from qsdp.activations import PolynomialActivation
+from qsdp.choosing.options import TrainingOptions
 from qsdp.exceptions import InvalidTypeError
-from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, solve_and_sample
 
 __all__ = ["distill"]

@@ -17,14 +17,14 @@ from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify, certify_stream
 from qsdp.choosing.beta import BetaChoice
 from qsdp.choosing.neurons import ENOUGH
+from qsdp.choosing.options import REFINEMENTS, TrainingOptions
 from qsdp.choosing.regression import RidgeFit
+from qsdp.choosing.width import WidthSearch, check_memory_of_network, timed_stage
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.generator import is_cheap
-from qsdp.drawing import WidthSearch, check_memory_of_network, timed_stage
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
-from qsdp.options import REFINEMENTS, TrainingOptions
 from qsdp.problem import TrainingProblem
 from qsdp.refinement import Interrupted, best_at_interrupt
 from qsdp.relaxation import Relaxation, solve_relaxation

@@ -17,10 +17,10 @@ from sklearn.base import clone
 import qsdp
 from qsdp._utils.option_fields import Options, documented, option
 from qsdp._utils.validation import check_integer
+from qsdp.choosing.options import TrainingOptions
 from qsdp.cli._flags import ARGUMENTS
 from qsdp.encoding import TableEncoder
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.options import TrainingOptions
 
 X, Y = qsdp.datasets.make_planted(n=30, d=4, n_neurons=2, random_state=0)
 
@@ -153,7 +153,7 @@ def test_bad_values_are_refused_before_any_work(
     def explode(*_: Any, **__: Any) -> None:
         raise AssertionError("work started")
 
-    monkeypatch.setattr("qsdp.options.TrainingProblem", explode)
+    monkeypatch.setattr("qsdp.choosing.options.TrainingProblem", explode)
     with pytest.raises(error, match=re.escape(words)):
         qsdp.solve_and_sample(X, Y, **{name: value})
     with pytest.raises(error, match=re.escape(words)):
@@ -185,7 +185,7 @@ def test_estimators_refuse_bad_values_before_any_work(
     def explode(*_: Any, **__: Any) -> None:
         raise AssertionError("work started")
 
-    monkeypatch.setattr("qsdp.options.TrainingProblem", explode)
+    monkeypatch.setattr("qsdp.choosing.options.TrainingProblem", explode)
     with pytest.raises(InvalidInputError, match=re.escape(words)):
         qsdp.QuantizedNetworkClassifier(**{name: value}).fit(X, Y > 0.0)
 

@@ -15,9 +15,9 @@ import qsdp.pipeline
 from qsdp import QSDPResult, QSDPWarning, TrainingProblem, certify, solve_and_sample
 from qsdp._utils import deadline
 from qsdp._utils.deadline import left
+from qsdp.choosing.options import TrainingOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES
-from qsdp.options import TrainingOptions
 from qsdp.relaxation.backends import BACKENDS
 
 RNG = np.random.default_rng(0)

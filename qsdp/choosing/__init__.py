@@ -1,1 +1,1 @@
-"""The choices before and after the relaxation: beta, and the number of neurons."""
+"""What a training run chooses: its options, beta, and the number of neurons."""

@@ -16,12 +16,12 @@ from qsdp._utils.atomic_files import write_whole
 from qsdp._utils.validation import check_choice, check_real, warn
 from qsdp.certificates import BOUND_TYPES, Certificate
 from qsdp.certificates import certify as certify_network
+from qsdp.choosing.options import REFINEMENT_TIME
 from qsdp.cli._flags import Force, ModelFile, load_model
 from qsdp.cli._reports import print_facts, print_figures
 from qsdp.cli._streams import destination, interrupts, stage
 from qsdp.column_generation import column_generation
 from qsdp.networks import BilinearNetwork
-from qsdp.options import REFINEMENT_TIME
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import solve_relaxation
 from qsdp.report.figures import certificate_figures, network_fact

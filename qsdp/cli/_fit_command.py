@@ -13,6 +13,7 @@ import typer
 from qsdp._utils.summary import first_few
 from qsdp._utils.validation import check_choice, check_integer
 from qsdp.activations import ACTIVATIONS, BILINEAR
+from qsdp.choosing.options import TrainingOptions
 from qsdp.cli import _flags as flags
 from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._rows import TrainingRows, read_rows
@@ -23,7 +24,6 @@ from qsdp.encoding.reading_rule import NUMBER
 from qsdp.estimators.classes import class_shape
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
-from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult
 from qsdp.report.figures import Figure, certificate_figures, network_fact, size_figures
 from qsdp.tables import MISSING

@@ -10,10 +10,10 @@ import typer
 
 from qsdp._utils.validation import check_choice
 from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation, get_activation
+from qsdp.choosing.options import TrainingOptions
 from qsdp.encoding.fitting import AUTO, ENCODINGS
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, get_loss
-from qsdp.options import TrainingOptions
 from qsdp.tables import check_format
 
 #: Arguments of commands whose names differ from those of the training options.

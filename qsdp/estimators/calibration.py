@@ -14,9 +14,9 @@ from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS, HALF_DIGITS
 from qsdp._utils.tuning import SMALL
 from qsdp._utils.validation import FloatArray
+from qsdp.choosing.options import REFINEMENT_TIME
 from qsdp.estimators.held_out import held_out_predictions
 from qsdp.estimators.targets import TargetScaling
-from qsdp.options import REFINEMENT_TIME
 from qsdp.problem import TrainingProblem
 
 __all__ = ["Calibration"]

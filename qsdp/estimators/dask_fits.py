@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from qsdp.choosing.options import TrainingOptions
 from qsdp.exceptions import InvalidTypeError
-from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_on_batches, run_pipeline
 from qsdp.problem import TrainingProblem
 from qsdp.statistics import SufficientStatistics

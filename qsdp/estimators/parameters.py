@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError
 
 from qsdp.activations import PolynomialActivation
+from qsdp.choosing.options import TrainingOptions
 from qsdp.estimators.classes import check_class_weight
 from qsdp.estimators.input_encoding import check_encoding, makes_blocks
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
-from qsdp.options import TrainingOptions
 from qsdp.training_data import MAX_LEVELS
 
 __all__ = ["CONSTRAINTS", "OF_CLASSIFIERS", "training_options"]

@@ -22,6 +22,7 @@ from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, errors_of
 from qsdp.activations import get_activation
 from qsdp.blocks import Blocks
+from qsdp.choosing.options import TrainingOptions
 from qsdp.data_map import SAMPLES
 from qsdp.encoding import TableEncoder
 from qsdp.encoding.fitting import AUTO
@@ -48,7 +49,6 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import get_loss
 from qsdp.networks import BilinearNetwork
-from qsdp.options import TrainingOptions
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.shortfall import warn_of_choices

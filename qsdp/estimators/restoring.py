@@ -16,6 +16,7 @@ from qsdp._utils.stored import Checks, checked, is_list, is_number, is_text
 from qsdp._utils.validation import LARGEST, SMALLEST, FloatArray
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.certificates import Certificate
+from qsdp.choosing.options import REFINEMENTS
 from qsdp.encoding import TableEncoder
 from qsdp.encoding.region_moments import BlockEncoder
 from qsdp.estimators.calibration import Calibration, Lines
@@ -26,7 +27,6 @@ from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import StorageError
 from qsdp.losses import Loss, get_loss
 from qsdp.networks import network_from_archive
-from qsdp.options import REFINEMENTS
 
 __all__ = ["packed", "restored"]
 

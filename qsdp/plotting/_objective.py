@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state
-from qsdp.options import REFINEMENTS
+from qsdp.choosing.options import REFINEMENTS
 from qsdp.pipeline import QSDPResult
 from qsdp.plotting._canvas import (
     COLOURS,

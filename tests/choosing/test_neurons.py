@@ -11,12 +11,12 @@ import pytest
 from brute_force import random_problem, random_vector_problem
 
 import qsdp
-from qsdp import drawing
 from qsdp._utils import deadline
+from qsdp.choosing import width
 from qsdp.choosing.neurons import ENOUGH, LEAST_NEURONS, MOST_NEURONS, deviation, least_deviation, more_neurons
+from qsdp.choosing.options import TrainingOptions
 from qsdp.column_generation.master import Master
 from qsdp.losses import LOSSES
-from qsdp.options import TrainingOptions
 from qsdp.pipeline import run_pipeline
 from qsdp.refinement import Trial
 from qsdp.refinement._moment_descent import MomentDescent
@@ -153,18 +153,18 @@ def test_no_time_gives_the_first_network() -> None:
 def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
     better: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drawing, "more_neurons", lambda *_: 4 * LEAST_NEURONS)
-    refine, sizes = drawing.refined, []
+    monkeypatch.setattr(width, "more_neurons", lambda *_: 4 * LEAST_NEURONS)
+    refine, sizes = width.refined, []
 
     def ended(network: Any, problem: Any, options: Any, rng: Any, kept: Any, *rest: Any) -> Any:
         sizes.append(network.n_neurons)
         if len(sizes) == 2:
             # The limit has passed; the larger network is as sampled, if it is to be the worse one.
-            monkeypatch.setattr(drawing, "deadline", SimpleNamespace(**{**vars(deadline), "over": lambda: True}))
+            monkeypatch.setattr(width, "deadline", SimpleNamespace(**{**vars(deadline), "over": lambda: True}))
             return refine(network, problem, options, rng, kept) if better else network
         return refine(network, problem, options, rng, kept, *rest)
 
-    monkeypatch.setattr(drawing, "refined", ended)
+    monkeypatch.setattr(width, "refined", ended)
     result = fitted(PLANTED)
     assert sizes == [LEAST_NEURONS, 4 * LEAST_NEURONS]
     assert result.network.n_neurons == sizes[better]
@@ -176,11 +176,11 @@ def decisions(deviations: list[float], monkeypatch: pytest.MonkeyPatch, **option
 
     def checked(network: Any, _problem: Any, _options: Any, _rng: Any, _kept: Any, trial: Any, _data: Any) -> Any:
         remaining = iter(deviations)
-        monkeypatch.setattr(drawing, "deviation", lambda *_: next(remaining, deviations[-1]))
+        monkeypatch.setattr(width, "deviation", lambda *_: next(remaining, deviations[-1]))
         found.append([trial.continues(network) for _ in deviations])
         return network
 
-    monkeypatch.setattr(drawing, "refined", checked)
+    monkeypatch.setattr(width, "refined", checked)
     fitted(PLANTED, **options)
     return found
 
@@ -218,7 +218,7 @@ def test_the_least_deviation_is_a_sixth_or_continues_the_last_fall() -> None:
 
 
 def test_sizes_that_are_too_small_are_not_polished_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    refine, sweeps = drawing.refined, {}
+    refine, sweeps = width.refined, {}
 
     def counted(network: Any, *rest: Any) -> Any:
         *others, trial, data = rest
@@ -232,9 +232,9 @@ def test_sizes_that_are_too_small_are_not_polished_to_the_end(monkeypatch: pytes
         sweeps[network.n_neurons] = checks
         return made
 
-    monkeypatch.setattr(drawing, "refined", counted)
+    monkeypatch.setattr(width, "refined", counted)
     # Small networks need no more than a few sweeps in all.
-    monkeypatch.setattr(drawing, "_TRIED_SWEEPS", 2)
+    monkeypatch.setattr(width, "_TRIED_SWEEPS", 2)
     grown = fitted(PLANTED, beta="0.3%")
     assert sweeps[LEAST_NEURONS][-1] is False
     assert set(sweeps) <= {LEAST_NEURONS * 2**k for k in range(5)}
@@ -256,9 +256,9 @@ class InterruptedAt:
         self.name = ""
         self.begin(0)
         for place, name in [
-            (drawing, "sample_network"),
-            (drawing, "refined"),
-            (drawing, "more_neurons"),
+            (width, "sample_network"),
+            (width, "refined"),
+            (width, "more_neurons"),
             (MomentDescent, "sweep"),
             (Master, "solve"),
         ]:

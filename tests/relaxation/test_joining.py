@@ -8,7 +8,7 @@ import pytest
 
 import qsdp
 from qsdp._utils import deadline
-from qsdp.options import TrainingOptions
+from qsdp.choosing.options import TrainingOptions
 from qsdp.pipeline import sample_from
 from qsdp.relaxation import solve as solving
 from qsdp.relaxation.backends import choose_backend, low_rank_first

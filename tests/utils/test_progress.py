@@ -82,7 +82,7 @@ def test_an_error_in_a_stage_ends_the_display(capfd, monkeypatch):
     def explode(*_, **__):
         raise RuntimeError("here")
 
-    monkeypatch.setattr("qsdp.drawing.sample_network", explode)
+    monkeypatch.setattr("qsdp.choosing.width.sample_network", explode)
     with pytest.raises(RuntimeError, match="here"):
         qsdp.solve_and_sample(X, Y, verbose=True)
     assert "sample" in capfd.readouterr().err

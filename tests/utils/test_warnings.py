@@ -118,7 +118,7 @@ def test_one_warning_names_every_stage_that_the_time_limit_ended(estimator: type
 
 def test_choices_that_ended_early_are_warned_of_without_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     # The limit of the choices alone passes, so that the solve is as good as ever.
-    monkeypatch.setattr("qsdp.options.FIRST_TRY", 0.0)
+    monkeypatch.setattr("qsdp.choosing.options.FIRST_TRY", 0.0)
     (message,) = messages(lambda: qsdp.QuantizedNetworkRegressor(200, time_limit=60.0, random_state=0).fit(X, Y))
     assert message.startswith("the time limit ended the choice of inputs and the choice of beta: certificate and")
     (message,) = messages(lambda: qsdp.solve_and_sample(X, Y, 50, "auto", time_limit=60.0, random_state=0))

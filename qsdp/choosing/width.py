@@ -17,8 +17,8 @@ from qsdp._utils.progress import progress
 from qsdp._utils.tuning import INNER
 from qsdp._utils.validation import FloatArray
 from qsdp.choosing.neurons import MOST_NEURONS, deviation, least_deviation, more_neurons
+from qsdp.choosing.options import TrainingOptions
 from qsdp.networks import BilinearNetwork
-from qsdp.options import TrainingOptions
 from qsdp.problem import TrainingProblem
 from qsdp.refinement import (
     AnyData,
