@@ -17,10 +17,10 @@ from qsdp.certificates.checks import check_fits
 from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
 from qsdp.certificates.proof import Proof, check_proof, proven_bound
 from qsdp.certificates.row_sums import RowsProof
-from qsdp.certificates.trees import scaled_tree
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree
+from qsdp.pricing.bound_trees import scaled_tree
 from qsdp.problem import TrainingProblem
 
 __all__ = [

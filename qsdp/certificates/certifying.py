@@ -14,10 +14,10 @@ from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.validation import FloatArray, check_choice, check_verbose
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of
 from qsdp.certificates.checks import as_bilinear, check_fits, check_relaxation
-from qsdp.certificates.trees import root_tree
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
+from qsdp.pricing.bound_trees import root_tree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.instance import Instance
@@ -104,9 +104,7 @@ def certify(
 
 def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certificate:
     problem, dual = relaxation.problem, relaxation.bound
-    # If nu is zero, it needs no weights, but those of the relaxation are all ones.
-    weights = dual.z * np.repeat(np.any(dual.nu, axis=0), problem.map.n_blocks)[:, None]
-    return certificate_of(problem, network, dual.nu, [root_tree(z) for z in weights], "sdp")
+    return certificate_of(problem, network, dual.nu, dual.trees, "sdp")
 
 
 def _exact(network: BilinearNetwork, relaxation: Relaxation, bar: ProgressBar) -> Iterator[Certificate]:

@@ -24,7 +24,6 @@ from qsdp.certificates.certificate import Certificate
 from qsdp.certificates.checks import as_bilinear, check_fits
 from qsdp.certificates.proof import tree_bound
 from qsdp.certificates.row_sums import SCALES, RowsProof, RowSums, Scores, Totals
-from qsdp.certificates.trees import root_tree, scaled_tree
 from qsdp.data_map import SAMPLES, require
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.forms import FormMap
@@ -32,6 +31,7 @@ from qsdp.gram import GramFactor
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.pricing import BoundTree
+from qsdp.pricing.bound_trees import root_tree, scaled_tree
 from qsdp.problem import TrainingProblem, quadratic_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.spectra import spectral_bound

@@ -45,12 +45,12 @@ from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING, SAFE, divided_by_power, exponent_of, largest_magnitude, symmetrised
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.certificates.trees import check_tree
 from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
+from qsdp.pricing.bound_trees import check_tree
 from qsdp.pricing.enumeration import Enumeration
 from qsdp.pricing.oracle import check_enumerated
 from qsdp.pricing.shifts import free_matrix, homogenized

@@ -1,89 +1,18 @@
-"""Bound trees: construction, scaling, structural checks, and their arrays in certificate files."""
+"""Bound trees as arrays of certificate files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.validation import FloatArray, read_only
-from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp._utils.validation import read_only
+from qsdp.exceptions import StorageError
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
 
-__all__ = ["check_tree", "read_trees", "root_tree", "scaled_tree", "tree_arrays"]
-
-
-def root_tree(
-    z: FloatArray, vectors: npt.NDArray[np.int8] | None = None, weights: FloatArray | None = None
-) -> BoundTree:
-    r"""Build the tree of one leaf from weights `z` of a relaxation, with ``Diag(z) +- M`` positive semidefinite.
-
-    Cuts of (u, v), vectors (p, q) of shape (m, 2N), and weights are those of a `DualBound`. With :math:`a = p + q`
-    and :math:`c = p - q`, ``Diag(z) - M`` minus the weighted :math:`a a^T` and ``Diag(z) + M`` minus the weighted
-    :math:`c c^T` are positive semidefinite. The cut takes half of each weight, and its mirror image the other half.
-    """
-    N = len(z)
-    shift = read_only(np.concatenate([[0.0], 0.5 * z, 0.5 * z]))
-    cuts = None
-    if vectors is not None and weights is not None and len(weights):
-        p, q, zeros = vectors[:, :N], vectors[:, N:], np.zeros((len(vectors), 1), dtype=np.int8)
-        both = np.vstack([np.hstack([zeros, q, p]), np.hstack([zeros, p, q])])
-        cuts = LeafCuts(read_only(both), read_only(0.5 * np.concatenate([weights, weights])))
-    return BoundTree(np.arange(N), (Leaf(np.zeros(0, dtype=np.int8), shift, cuts),))
-
-
-def scaled_tree(tree: BoundTree, scale: float) -> BoundTree:
-    """Convert a tree for M to one for `scale` times M, ``scale >= 0``, by scaling its shifts."""
-    return replace(tree, leaves=tuple(_scaled(leaf, scale) for leaf in tree.leaves))
-
-
-def _scaled(leaf: Leaf, scale: float) -> Leaf:
-    if leaf.shift is None:
-        return leaf
-    return replace(leaf, shift=scale * leaf.shift, cuts=None if leaf.cuts is None else leaf.cuts.scaled(scale))
-
-
-def check_tree(tree: BoundTree, size: int) -> None:
-    r"""Raise `InvalidInputError` unless the leaves are consistent and cover every u with :math:`u_{o_0} = +1` once.
-
-    Notes
-    -----
-    Leaves of lengths k cover each u once if none continues another and :math:`\sum 2^{1 - k}` is one.
-    """
-    if sorted(np.asarray(tree.order).tolist()) != list(range(size)):
-        raise InvalidInputError(f"the order of a tree must hold 0 .. {size - 1} once each")
-    signs = [tuple(np.asarray(leaf.signs).tolist()) for leaf in tree.leaves]
-    for fixed, leaf in zip(signs, tree.leaves, strict=True):
-        k = len(fixed)
-        if k > size or any(s not in (-1, 1) for s in fixed) or (fixed and fixed[0] != 1):
-            raise InvalidInputError(f"a leaf must fix signs -1 and +1, the first of them +1; got {fixed}")
-        wrong = leaf.shift is not None and np.shape(leaf.shift) != (1 + size + size - k,)
-        if wrong or not np.all(np.isfinite(leaf.shift if leaf.shift is not None else 0.0)):
-            raise InvalidInputError(f"the shift of a leaf must be {1 + size + size - k} finite numbers")
-        if leaf.cuts is not None:
-            _check_cuts(leaf.cuts, 1 + size + size - k if leaf.shift is not None else -1)
-    if signs == [()]:
-        return
-    # In sorted order, a leaf that continues another comes right after it or another continuation of it.
-    ordered = sorted(signs)
-    nested = any(after[: len(before)] == before for before, after in pairwise(ordered))
-    if not signs or nested or sum(2 ** (size - len(fixed)) for fixed in signs) != 2 ** (size - 1):
-        raise InvalidInputError("the leaves of a tree must cover every sign vector once")
-
-
-def _check_cuts(cuts: LeafCuts, size: int) -> None:
-    """Raise `InvalidInputError` unless the cuts are valid for all sign vectors of `size` entries."""
-    vectors, weights = np.asarray(cuts.vectors), np.asarray(cuts.weights)
-    if vectors.shape != (weights.size, size) or vectors.dtype.kind not in "iu" or weights.shape != (weights.size,):
-        raise InvalidInputError(f"the cuts of a leaf must be integer vectors of {size} entries with a weight each")
-    if not np.all(vectors.sum(axis=1, dtype=np.int64) % 2 == 1):
-        raise InvalidInputError("the cuts of a leaf must have odd sums")
-    if not np.all((weights >= 0.0) & np.isfinite(weights)):
-        raise InvalidInputError("the weights of cuts must be finite and >= 0")
+__all__ = ["read_trees", "tree_arrays"]
 
 
 def tree_arrays(trees: Sequence[BoundTree]) -> dict[str, Any]:

@@ -16,18 +16,18 @@ from qsdp._utils.parallel import LARGE_FLOATS, few_threads
 from qsdp._utils.tuning import FIRST_TRY, INNER, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
-from qsdp.certificates.trees import scaled_tree
 from qsdp.column_generation._packed_program import PackedProgram, suits_packed
 from qsdp.column_generation._row_program import SharedSums
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Master
-from qsdp.column_generation.relaxation_bound import RelaxationBound, Stored
+from qsdp.column_generation.relaxation_bound import RelaxationBound, part_of_certificate
 from qsdp.networks import BilinearNetwork
-from qsdp.pricing import BilinearOracle, BoundTree, OracleResult, price_stack
+from qsdp.pricing import BilinearOracle, OracleResult, price_stack
+from qsdp.pricing.bound_trees import scaled_tree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation
-from qsdp.relaxation.bounds import instance_bound
+from qsdp.relaxation.bounds import ProvenBound, instance_bound
 from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
 from qsdp.shaping import BlockCovariances, shape_covariance
@@ -73,14 +73,11 @@ class WarmStart:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Result for one output or for all coupled ones: atoms in units of the levels, and the proof of the bound."""
+    """Result for one output or for all coupled ones: atoms in units of the levels, and the bound with its proof."""
 
     atoms: Atoms
     weights: FloatArray
-    nu: FloatArray
-    trees: tuple[BoundTree, ...]
-    uppers: tuple[float | None, ...]
-    exact: bool
+    bound: ProvenBound
     status: str
 
 
@@ -105,7 +102,7 @@ def bilinear_part(
     if relaxation is not None:
         z = relaxation.bound.z[instance.matrices_of(mine)]
         dual = instance_bound(instance, [relaxation.bound.nu[:, mine]], [z])
-    stored = None if known.certificate is None else Stored.from_certificate(known.certificate, instance, mine)
+    stored = None if known.certificate is None else part_of_certificate(known.certificate, instance, mine)
     floor = RelaxationBound(instance, dual, rng, stored)
     floor.exhausted |= _hardest(problem) <= _ENUMERATED
     pricing = _BilinearPricing(problem, rng, tol, None if dual is None else dual.z, floor)
@@ -161,17 +158,17 @@ def _part(
     atoms = replace(atoms, U=U, V=V)
     proof, priced = outcome.proof, outcome.priced
     if proof is None or priced is None or proof.value < floor.value:
-        best = floor.proof()
-        return Part(atoms, weights, best.nu, best.trees, (best.upper,) * len(best.trees), best.exact, outcome.status)
+        return Part(atoms, weights, floor.proof(), outcome.status)
     nu = master.program.lifted(proof.dual)
     if isinstance(master.program, PackedProgram):
         # The rounds priced sums over the samples that are not quite those of the dual vector in floats.
         with deadline.unlimited() if is_cheap(problem) else nullcontext():
             priced = pricing.prove(master, *master.instance.map.pull(nu))
-        return Part(atoms, weights, nu, priced.trees, priced.uppers, priced.exact, outcome.status)
-    trees = tuple(scaled_tree(tree, proof.scale) for tree in priced.trees)
-    uppers = tuple(proof.largest(upper) for upper in priced.uppers)
-    return Part(atoms, weights, nu, trees, uppers, priced.exact, outcome.status)
+        trees, uppers = priced.trees, priced.uppers
+    else:
+        trees = tuple(scaled_tree(tree, proof.scale) for tree in priced.trees)
+        uppers = tuple(proof.largest(upper) for upper in priced.uppers)
+    return Part(atoms, weights, ProvenBound(proof.value, nu, trees, uppers, priced.exact), outcome.status)
 
 
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:

@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.tuning import GAIN, PATIENCE
-from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
 from qsdp.certificates.proof import Proof
-from qsdp.certificates.trees import root_tree
-from qsdp.pricing import BoundTree
-from qsdp.relaxation import DualBound
+from qsdp.relaxation.bounds import DualBound, ProvenBound
 from qsdp.relaxation.cuts import CuttingPlanes
 from qsdp.relaxation.instance import Instance
 
-__all__ = ["RelaxationBound", "Stored"]
+__all__ = ["RelaxationBound", "part_of_certificate"]
 
 
-@dataclass(frozen=True, eq=False)
-class Stored:
-    """A bound with its dual vector, and trees and upper bounds of the pricing values of all its matrices.
-
-    The upper bounds are None if the trees are cheap to evaluate; `exact` tells whether they are the largest values.
-    """
-
-    value: float
-    nu: FloatArray
-    trees: tuple[BoundTree, ...]
-    upper: float | None = None
-    exact: bool = False
-
-    @classmethod
-    def from_certificate(cls, certificate: Certificate, instance: Instance, outputs: slice) -> Stored:
-        """Return the part of a certificate for some outputs, whose instance this is."""
-        proof = certificate.proof
-        assert isinstance(proof, Proof)
-        nu, trees = proof.nu[:, outputs], proof.trees[instance.matrices_of(outputs)]
-        value = max(0.0, instance.guarded_dual_value(np.ascontiguousarray(nu)))
-        return cls(value, nu, trees, instance.dual_radius, certificate.bound_type == "exact")
+def part_of_certificate(certificate: Certificate, instance: Instance, outputs: slice) -> ProvenBound:
+    """Return the bound that a certificate proves for some outputs, whose instance this is."""
+    proof = certificate.proof
+    assert isinstance(proof, Proof)
+    nu, trees = proof.nu[:, outputs], proof.trees[instance.matrices_of(outputs)]
+    value = max(0.0, instance.guarded_dual_value(np.ascontiguousarray(nu)))
+    return ProvenBound(value, nu, trees, (instance.dual_radius,) * len(trees), certificate.bound_type == "exact")
 
 
 class RelaxationBound:
@@ -53,20 +34,21 @@ class RelaxationBound:
     dual : DualBound or None
         Dual bound of the relaxation.
     rng : numpy.random.Generator
-    stored : Stored, optional
-        Proof of an earlier run.
+    stored : ProvenBound, optional
+        Bound of an earlier run.
     """
 
     def __init__(
-        self, instance: Instance, dual: DualBound | None, rng: np.random.Generator, stored: Stored | None = None
+        self, instance: Instance, dual: DualBound | None, rng: np.random.Generator, stored: ProvenBound | None = None
     ) -> None:
-        self._instance, self._dual, self._rng, self._stored = instance, dual, rng, stored
+        self._instance, self._rng, self._stored = instance, rng, stored
+        self._dual = None if dual is None else _proven(dual)
         self._planes: CuttingPlanes | None = None
         self._still = 0
         self.exhausted = dual is None or not CuttingPlanes.supports(instance)
 
     @property
-    def _semidefinite(self) -> DualBound | None:
+    def _semidefinite(self) -> ProvenBound | None:
         """Best bound from semidefinite programs."""
         bounds = [None if self._planes is None else self._planes.best, self._dual]
         return max((bound for bound in bounds if bound is not None), key=lambda bound: bound.value, default=None)
@@ -93,13 +75,15 @@ class RelaxationBound:
             self.exhausted = True
         return not self.exhausted
 
-    def proof(self) -> Stored:
-        """Return the dual vector of the bound, with the trees that bound its pricing values."""
-        best, instance, value = self._semidefinite, self._instance, self.value
-        if self._stored is not None and self._stored.value >= value:
-            return self._stored
-        if best is None:
-            best = DualBound(0.0, np.zeros_like(instance.target), np.zeros((instance.n_matrices, instance.size)))
-        used = np.repeat(np.any(best.nu, axis=0), instance.map.n_blocks)
-        trees = (root_tree(z * bool(is_used), best.cuts, best.weights) for is_used, z in zip(used, best.z, strict=True))
-        return Stored(value, best.nu, tuple(trees))
+    def proof(self) -> ProvenBound:
+        """Return the best bound with its proof, which is that of the zero dual vector if there is no other."""
+        bounds = [bound for bound in (self._stored, self._semidefinite) if bound is not None]
+        if bounds:
+            return max(bounds, key=lambda bound: bound.value)
+        instance = self._instance
+        nothing = np.zeros((instance.n_matrices, instance.size))
+        return _proven(DualBound(0.0, np.zeros_like(instance.target), nothing))
+
+
+def _proven(dual: DualBound) -> ProvenBound:
+    return ProvenBound(dual.value, dual.nu, dual.trees, (None,) * len(dual.z))

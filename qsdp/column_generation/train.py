@@ -191,20 +191,21 @@ def _joined(
     """Build the result of all parts; network and proof are those from before if these are better."""
     atoms = parts[0].atoms if len(parts) == 1 else Atoms.of_outputs([part.atoms for part in parts])
     weights = np.concatenate([part.weights for part in parts])
-    nu = np.concatenate([part.nu for part in parts], axis=1)
+    bounds = [part.bound for part in parts]
+    nu = np.concatenate([bound.nu for bound in bounds], axis=1)
     network: Any = settled_network(network_of(problem, atoms, weights), problem)
     before = known.certificate
     if before is not None and before.objective < network.objective(problem):
         network = known.network
-    trees = [tree for part in parts for tree in part.trees]
-    uppers = [upper for part in parts for upper in part.uppers]
-    bound_type = "exact" if all(part.exact for part in parts) else "sdp"
+    trees = [tree for bound in bounds for tree in bound.trees]
+    uppers = [upper for bound in bounds for upper in bound.uppers]
+    bound_type = "exact" if all(bound.exact for bound in bounds) else "sdp"
     certificate = certificate_of(problem, network, nu, trees, bound_type, uppers)
     if before is not None and before.lower_bound > certificate.lower_bound:
         old: Any = before.proof
-        bound = min(before.lower_bound, certificate.objective)
+        lower_bound = min(before.lower_bound, certificate.objective)
         proof = replace(old, problem=problem, network=network)
-        certificate = replace(before, lower_bound=bound, objective=certificate.objective, proof=proof)
+        certificate = replace(before, lower_bound=lower_bound, objective=certificate.objective, proof=proof)
     statuses = [part.status for part in parts]
     status = next((bad for bad in ("interrupted", "time limit", "stalled") if bad in statuses), "optimal")
     status = settled_status(status, certificate, problem.objective_rounding(network), tol)

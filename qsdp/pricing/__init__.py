@@ -5,8 +5,8 @@ for the matrix of a dual vector. `search` finds good neurons in milliseconds; `p
 bound that anyone can check.
 """
 
+from qsdp.pricing.bound_trees import BoundTree, Leaf, LeafCuts, OracleResult
 from qsdp.pricing.oracle import BilinearOracle
-from qsdp.pricing.pricing_result import BoundTree, Leaf, LeafCuts, OracleResult
 from qsdp.pricing.stack import price_stack
 
 __all__ = ["BilinearOracle", "BoundTree", "Leaf", "LeafCuts", "OracleResult", "price_stack"]

@@ -14,9 +14,9 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import MOST_STEPS
 from qsdp._utils.validation import FloatArray, check_integer, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError
+from qsdp.pricing.bound_trees import BoundTree, OracleResult
 from qsdp.pricing.branching import TreeSearch
 from qsdp.pricing.pool import CENTRES, Pool, signs
-from qsdp.pricing.pricing_result import BoundTree, OracleResult
 from qsdp.pricing.scaling import Scaled
 
 __all__ = ["BilinearOracle", "check_enumerated"]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.pricing.pricing_result import SignArray
+from qsdp.pricing.bound_trees import SignArray
 
 __all__ = ["CENTRES", "Pool", "canonical", "signs"]
 

@@ -11,8 +11,8 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import FEW_SIGNS
 from qsdp._utils.validation import FloatArray
 from qsdp.blocks import Layout
+from qsdp.pricing.bound_trees import BoundTree, Leaf, OracleResult
 from qsdp.pricing.pool import canonical, signs
-from qsdp.pricing.pricing_result import BoundTree, Leaf, OracleResult
 from qsdp.pricing.scaling import rounding
 from qsdp.pricing.sign_vectors import sign_table
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from qsdp._utils.numeric import EPS, ROUNDING
@@ -16,12 +15,15 @@ from qsdp._utils.validation import FloatArray
 from qsdp.data_map import DataMap
 from qsdp.inner_problem import dominating_weights
 from qsdp.losses import DataFit
+from qsdp.pricing import BoundTree
+from qsdp.pricing.bound_trees import root_tree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.instance import Instance, LinearInstance
 from qsdp.relaxation.spectra import multiple_of, proven_weights
 
 __all__ = [
     "DualBound",
+    "ProvenBound",
     "best_dual_bound",
     "best_scale",
     "best_step",
@@ -52,21 +54,45 @@ class DualBound:
         Positive. ``Diag(z) +- M`` are positive semidefinite for :math:`M = \sum_i \nu_i \mathcal{X}_i` as computed, and
         ``sum(z)`` plus `pricing_roundings` is at most ``beta D``. All ones if nu is zero, which then proves the bound
         alone.
-    cuts : ndarray of shape (m, 2N), int8, optional
-        With cutting planes of one matrix: integer vectors b with an odd sum, for which :math:`(b^T (u, v))^2 \ge 1`.
-    weights : ndarray of shape (m,), optional
-        Their weights in the bound :math:`\sum_j z_j - \sum_k \gamma_k` of pricing values.
     """
 
     value: float
     nu: FloatArray
     z: FloatArray
-    cuts: npt.NDArray[np.int8] | None = None
-    weights: FloatArray | None = None
+
+    @property
+    def trees(self) -> tuple[BoundTree, ...]:
+        """Trees of one leaf that bound the pricing values, one for each matrix; those of zero columns need no z."""
+        weights, used = np.atleast_2d(self.z), np.any(self.nu.reshape(len(self.nu), -1), axis=0)
+        used = np.repeat(used, len(weights) // len(used))
+        return tuple(root_tree(z * bool(is_used)) for z, is_used in zip(weights, used, strict=True))
 
     def squeezed(self, problem: TrainingProblem) -> DualBound:
         """Return the bound with nu of shape (n,) and z of shape (N,) if the targets are scalar."""
         return DualBound(self.value, problem.squeezed(self.nu), self.z[0]) if problem.scalar else self
+
+
+@dataclass(frozen=True, eq=False)
+class ProvenBound:
+    """Lower bound on the global optimum, proven by a dual vector and trees that bound its pricing values.
+
+    Attributes
+    ----------
+    value : float
+    nu : ndarray of shape (n, C)
+    trees : tuple of BoundTree
+        One tree for each matrix of `nu`.
+    uppers : tuple of float or None
+        Upper bounds on the pricing values that the trees prove; None where these are cheap to evaluate.
+    exact : bool
+        Whether they are the largest pricing values.
+    """
+
+    value: float
+    nu: FloatArray
+    trees: tuple[BoundTree, ...]
+    uppers: tuple[float | None, ...]
+    exact: bool = False
 
 
 def best_dual_bound(

@@ -11,10 +11,10 @@ from block_problems import LOSSES, enumerated_optimum, random_network, random_pr
 
 import qsdp
 from qsdp.certificates import certificate_of, certify
-from qsdp.certificates.trees import root_tree
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap
 from qsdp.pricing import BoundTree, Leaf
+from qsdp.pricing.bound_trees import root_tree
 
 
 def network_for(problem: Any, seed: int = 0, m: int = 5, scale: float = 0.02) -> qsdp.BilinearNetwork:

@@ -36,10 +36,10 @@ from qsdp import (
     solve_relaxation,
 )
 from qsdp.certificates import certificate_of
-from qsdp.certificates.trees import root_tree
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.pricing import BilinearOracle, BoundTree, Leaf, OracleResult
+from qsdp.pricing.bound_trees import root_tree
 
 FUZZ = settings(max_examples=80, deadline=None, derandomize=True)
 #: Krivine's bound on Grothendieck's constant.

@@ -28,10 +28,10 @@ import qsdp_check
 from qsdp.certificates import Certificate, certificate_of, certify, load_certificate
 from qsdp.certificates.files import MAGIC, data_digest
 from qsdp.certificates.proof import folded, halves, tree_bound
-from qsdp.certificates.trees import root_tree
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, DataFit, Huber
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
+from qsdp.pricing.bound_trees import root_tree
 from qsdp.relaxation.bounds import entry_size
 from qsdp.relaxation.cuts import CuttingPlanes
 from qsdp.relaxation.instance import Instance
@@ -770,7 +770,7 @@ def cut_certificate() -> Certificate:
         planes.improve()
     best = planes.best
     assert best is not None
-    tree = root_tree(best.z[0], best.cuts, best.weights)
+    (tree,) = best.trees
     return certificate_of(problem, random_network(problem), best.nu, [tree], "sdp")
 
 

@@ -14,7 +14,6 @@ from scipy.sparse.csgraph import dijkstra
 import qsdp
 from qsdp._utils import deadline
 from qsdp.certificates import certificate_of
-from qsdp.certificates.trees import root_tree
 from qsdp.relaxation.cuts import CuttingPlanes
 from qsdp.relaxation.cuts import planes as planes_module
 from qsdp.relaxation.cuts.odd import OddCuts, longer_cuts, triangle_cuts
@@ -133,7 +132,7 @@ def test_without_violated_cuts_the_relaxation_remains(monkeypatch: pytest.Monkey
     while not planes.exhausted:
         planes.improve()
     assert planes.best is not None
-    assert len(planes.best.weights) == 0
+    assert planes.best.trees[0].leaves[0].cuts is None
     assert planes.best.value == pytest.approx(qsdp.solve_relaxation(problem, tol=1e-7).lower_bound, rel=1e-5)
 
 
@@ -151,7 +150,7 @@ def test_it_is_above_the_relaxation_and_below_the_optimum(loss: str) -> None:
     assert plain.lower_bound < best.value <= optimum.objective * (1.0 + 1e-9)
     # More than a quarter of what the relaxation leaves open.
     assert best.value - plain.lower_bound > 0.25 * (optimum.objective - plain.lower_bound)
-    tree = root_tree(best.z[0], best.cuts, best.weights)
+    (tree,) = best.trees
     certificate = certificate_of(problem, optimum.network, best.nu, [tree], "sdp")
     assert certificate.lower_bound == pytest.approx(best.value, rel=1e-9)
     assert certificate.z is None

@@ -27,7 +27,8 @@ from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import GAIN, HALVINGS, INNER, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
-from qsdp.relaxation.bounds import DualBound, best_scale, entry_rounding
+from qsdp.pricing.bound_trees import root_tree
+from qsdp.relaxation.bounds import ProvenBound, best_scale, entry_rounding
 from qsdp.relaxation.cuts.newton_with_cuts import CutNewton
 from qsdp.relaxation.cuts.odd import OddCuts, longer_cuts, triangle_cuts
 from qsdp.relaxation.instance import Instance
@@ -62,7 +63,7 @@ class CuttingPlanes:
 
     Attributes
     ----------
-    best : DualBound or None
+    best : ProvenBound or None
     exhausted : bool
         Whether no further round will improve the bound.
     """
@@ -70,7 +71,7 @@ class CuttingPlanes:
     def __init__(self, instance: Instance, rng: np.random.Generator) -> None:
         self._instance, self._rng = instance, rng
         self._normal, self._units = instance.normalised()
-        self.best: DualBound | None = None
+        self.best: ProvenBound | None = None
         self.exhausted = False
         self._setup = FactorCache(self._normal, None).setup(0, self._normal)
         self._coordinates = self._setup.newton.coordinates
@@ -221,7 +222,7 @@ def _pairs_of(slacks: FloatArray, weights: FloatArray) -> SlackFit:
 
 def cut_bound(
     instance: Instance, nu: FloatArray, z: FloatArray, cuts: OddCuts, weights: FloatArray
-) -> DualBound | None:
+) -> ProvenBound | None:
     """Compute the bound that a dual vector, z (raised to feasibility) and cut weights prove; None if not finite."""
     M = instance.map.adjoint(nu[:, 0])
     dual = np.stack([-M, M]) - cuts.matrices(weights)
@@ -236,4 +237,5 @@ def cut_bound(
     tau = float(z.sum() - weights.sum()) + float(entry_rounding(instance.map, nu)[0])
     scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
     value = instance.guarded_dual_value(scale * nu)
-    return DualBound(value, scale * nu, scale * z[None], cuts.vectors.astype(np.int8), scale * weights)
+    tree = root_tree(scale * z, cuts.vectors.astype(np.int8), scale * weights)
+    return ProvenBound(value, scale * nu, (tree,), (None,))
