@@ -602,7 +602,7 @@ def _listed(name: str, values: Any) -> list[Any]:
 
 def _checked_rows(rows: Any, layout: Layout) -> npt.NDArray[Any]:
     check_unmasked("rows", rows)
-    array: npt.NDArray[Any] = check_matrix("rows", rows, kept=_KEPT)
+    array: npt.NDArray[Any] = check_matrix("rows", rows, unread_dtypes=_KEPT)
     if array.shape[1] != layout.n_entries:
         raise InvalidInputError(
             f"rows must have {layout.n_entries} columns for blocks of these sizes and kinds; got {array.shape[1]}"

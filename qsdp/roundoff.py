@@ -63,7 +63,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from qsdp._utils.numeric import EPS, LEAST, MARGIN, UNIT, exponent_of, largest_magnitude
+from qsdp._utils.numeric import EPS, MARGIN, UNDERFLOW_MARGIN, UNIT, exponent_of, largest_magnitude
 from qsdp._utils.tuning import TILE
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.blocks import Layout
@@ -117,7 +117,7 @@ def rounded_down(terms: FloatArray, roundings: int, slack: float) -> float:
         Additional absolute error of their sum.
     """
     total = math.fsum(terms.ravel())
-    error = MARGIN * roundings * UNIT * math.fsum(np.abs(terms).ravel()) + slack + terms.size * LEAST
+    error = MARGIN * roundings * UNIT * math.fsum(np.abs(terms).ravel()) + slack + terms.size * UNDERFLOW_MARGIN
     # The last term covers one rounding of the sum and one of the difference.
     return total - error - 2.0 * EPS * (abs(total) + error)
 
@@ -160,7 +160,7 @@ def sums_of_rows(X: FloatArray, coefficients: tuple[float, float, float], lifted
     sizes = abs(a) * t**2 + (2.0 * abs(half_b) * t + abs(c) if lifted else 0.0)
     # Products of zeros do not underflow.
     largest = max(abs(a), abs(half_b), abs(c))
-    lost = n * N * N * (largest * _UNDERFLOW + LEAST) if lifted or np.any(rows) else 0.0
+    lost = n * N * N * (largest * _UNDERFLOW + UNDERFLOW_MARGIN) if lifted or np.any(rows) else 0.0
     # The error grows with the rows of a chunk plus the number of chunks.
     step = max(1, math.isqrt(n))
     # Besides the sums, there are two products of levels, those with nu and a coefficient, the mean, and s nu.
@@ -205,7 +205,7 @@ def sums_of_entries(layout: Layout, rows: npt.NDArray[Any], largest: float, fact
             errors += roundings[some] @ np.abs(part)
             used |= part.any(axis=0)
         # Products and entries below the smallest floats are lost; products of zeros are not.
-        lost = np.abs(factors) * np.ldexp(errors + n * _UNDERFLOW, exponent) + LEAST
+        lost = np.abs(factors) * np.ldexp(errors + n * _UNDERFLOW, exponent) + UNDERFLOW_MARGIN
         lost[~used] = 0.0
         blocks = MARGIN * np.add.reduceat(layout.counts * lost, layout.starts[:-1])
         entries = np.ldexp(totals, exponent) * factors
@@ -272,7 +272,7 @@ def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None, attempts:
     roots = np.sqrt(shifted.diagonal() / largest_magnitude(shifted.diagonal()))
     defect = _residual(shifted, L, roots)
     np.abs(L, out=L)
-    defect += gamma(p + 4) * (L @ (roots @ L)) + p * LEAST * roots.sum()
+    defect += gamma(p + 4) * (L @ (roots @ L)) + p * UNDERFLOW_MARGIN * roots.sum()
     # The sum of the addition to the diagonal in floats and the defect is rounded up.
     added = np.nextafter(shifted.diagonal() - diagonal, np.inf)
     total: FloatArray = np.nextafter(added + MARGIN * defect / roots, np.inf)

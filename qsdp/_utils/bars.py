@@ -70,9 +70,9 @@ class Bars:
                 return
             self._next_line = 2.0 * seconds
             task = running[-1]
-            share = f" {task.percentage:.0f}%" if task.completed and task.total else ""
+            percentage = f" {task.percentage:.0f}%" if task.completed and task.total else ""
             figures = f": {task.fields['figures']}" if task.fields["figures"] else ""
-            line = f"{seconds:.0f} s, {task.description}{share}{figures}"
+            line = f"{seconds:.0f} s, {task.description}{percentage}{figures}"
             self.progress.console.print(line, markup=False, soft_wrap=True)
 
     @contextmanager

@@ -15,10 +15,10 @@ __all__ = [
     "EPS",
     "HALF_DIGITS",
     "LARGEST_INTEGER",
-    "LEAST",
     "MARGIN",
     "ROUNDING",
     "SAFE",
+    "UNDERFLOW_MARGIN",
     "UNIT",
     "divided_by_power",
     "exponent_of",
@@ -43,7 +43,7 @@ UNIT = 2.0**-53
 SAFE = 1.0 - 8192.0 * UNIT
 
 #: Allowance for the underflow of the smallest numbers, products of data of 1e-100.
-LEAST = 2.0**-980
+UNDERFLOW_MARGIN = 2.0**-980
 
 #: Distance from 1.0 to the next larger float, 2.2e-16; the relative rounding error is at most half of it.
 EPS = float(np.finfo(np.float64).eps)

@@ -73,8 +73,8 @@ def in_threads(work: Callable[[Item], object], items: Iterable[Item], n_jobs: in
         for item in items:
             work(item)
         return
-    share = max(1, (os.cpu_count() or 1) // n_jobs)
-    with blas_threads(min([share, *(library["num_threads"] for library in _controller().info())])):
+    threads = max(1, (os.cpu_count() or 1) // n_jobs)
+    with blas_threads(min([threads, *(library["num_threads"] for library in _controller().info())])):
         # Once, since joblib draws later items in a thread of its own.
         carried = delayed(deadline.carried(work))
         Parallel(n_jobs=n_jobs, require="sharedmem")(carried(item) for item in items)

@@ -38,14 +38,14 @@ class ProgressBar:
         """Whether the bar is visible, so that reports can be skipped otherwise."""
         return self._report is not None
 
-    def gap(self, one: _Gapped, part: int = 0, parts: int = 1) -> None:
+    def gap(self, state: _Gapped, part: int = 0, parts: int = 1) -> None:
         """Show objective and gap of part `part` of `parts`, which are processed in order."""
-        self.measure(one.relative_gap, f"objective {one.objective:.6g}, gap {one.relative_gap:.1e}", part, parts)
+        self.measure(state.relative_gap, f"objective {state.objective:.6g}, gap {state.relative_gap:.1e}", part, parts)
 
     def measure(self, value: float, figures: str, part: int = 0, parts: int = 1) -> None:
         """Show a measure that falls from 1 to the stage's tolerance; the bar is logarithmic."""
         if self._tol is not None:
-            self.count(part + _share(value, self._tol), parts, figures)
+            self.count(part + _fraction_done(value, self._tol), parts, figures)
 
     def count(self, done: float | None, total: float | None, figures: str = "") -> None:
         """Show the number of finished items, of a total that may be unknown (None)."""
@@ -107,13 +107,13 @@ def progress(verbose: bool | int | None, *, transient: bool = False) -> Iterator
             from qsdp._utils.bars import Bars
 
             bars = Bars(transient=transient, automatic=automatic, notebook=notebook)
-            _current = own = Stages(bars, automatic=automatic)
+            _current = stages = Stages(bars, automatic=automatic)
     if outer is not None:
         yield outer
         return
     try:
         with bars.running():
-            yield own
+            yield stages
     finally:
         _current = None
 
@@ -124,7 +124,7 @@ def _in_notebook() -> bool:
     return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
-def _share(measure: float, tol: float) -> float:
+def _fraction_done(measure: float, tol: float) -> float:
     """Compute progress from 1 to the tolerance as a fraction, in orders of magnitude."""
     if not measure < 1.0:
         return 0.0

@@ -154,9 +154,9 @@ def in_units(amount: float, units: Sequence[str], step: float) -> tuple[float, s
     return in_units(amount / step, larger, step) if larger and amount >= step else (amount, unit)
 
 
-def format_percent(share: float, digits: str = ".1f") -> str:
+def format_percent(fraction: float, digits: str = ".1f") -> str:
     """Format a fraction as a percentage; `digits` is a format specification."""
-    return f"{100.0 * share:{digits}} %"
+    return f"{100.0 * fraction:{digits}} %"
 
 
 def format_count(n_neurons: int, n_inputs: int, n_outputs: int) -> str:

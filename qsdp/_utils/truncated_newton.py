@@ -39,14 +39,14 @@ class Step:
     length: float
     at_boundary: bool
 
-    def predicted(self, share: float = 1.0) -> float:
+    def predicted(self, fraction: float = 1.0) -> float:
         """Compute the predicted decrease for the fraction `share` of the step."""
-        return -share * self.slope - 0.5 * share * share * self.curvature
+        return -fraction * self.slope - 0.5 * fraction * fraction * self.curvature
 
-    def next_radius(self, radius: float, ratio: float, share: float = 1.0) -> float:
+    def next_radius(self, radius: float, ratio: float, fraction: float = 1.0) -> float:
         """Return the radius after the fraction `share` of the step, for a ratio of actual to predicted decrease."""
-        if share < 1.0 or ratio < 0.25:
-            return 0.25 * share * self.length
+        if fraction < 1.0 or ratio < 0.25:
+            return 0.25 * fraction * self.length
         return 2.0 * radius if ratio > _GOOD and self.at_boundary else radius
 
 

@@ -17,9 +17,9 @@ __all__ = [
     "INNER",
     "MANY_ROWS",
     "MANY_STEPS",
+    "MAX_SIDE",
+    "MAX_STEPS",
     "MODERATE",
-    "MOST_SIDE",
-    "MOST_STEPS",
     "NEGLIGIBLE",
     "PATIENCE",
     "PROGRESS",
@@ -34,7 +34,7 @@ __all__ = [
 # -- loops ------------------------------------------------------------------------------------------------
 
 #: Maximum number of steps of a Newton-like method; ten to thirty are usual.
-MOST_STEPS = 100
+MAX_STEPS = 100
 
 #: Typical number of steps of a Newton-like method.
 TYPICAL_STEPS = 12
@@ -78,7 +78,7 @@ FAR = 100.0
 MODERATE = 2.0**10
 
 #: Side of a dense matrix that is factored in about a second.
-MOST_SIDE = 4000
+MAX_SIDE = 4000
 
 #: Side of a tile, or columns of a strip, of a matrix: products of fewer columns are slow.
 TILE = 64

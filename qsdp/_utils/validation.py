@@ -152,16 +152,16 @@ def check_matrix(
     *,
     n_columns: int | None = None,
     missing: bool = False,
-    kept: Collection[str] = (),
+    unread_dtypes: Collection[str] = (),
 ) -> FloatArray:
     """Check a matrix of shape ``(n >= 1, d >= 1)``, finite unless `missing` allows nan; return it as float64.
 
     Dense numeric data, including pandas frames, are accepted as in scikit-learn. Text is rejected, even if it
-    looks like numbers. The result may share memory with `value`. Arrays of the data types in
-    `kept`, such as "i1", are returned without a conversion, which could take eight times the memory, and without a
-    check of their entries.
+    looks like numbers. The result may share memory with `value`. Arrays of the data types in `unread_dtypes`, such as
+    "i1", are returned without a conversion, which could take eight times the memory, and without a check of their
+    entries.
     """
-    unread = isinstance(value, np.ndarray) and value.dtype.str[1:] in kept
+    unread = isinstance(value, np.ndarray) and value.dtype.str[1:] in unread_dtypes
     array = np.asarray(value) if unread else check_numbers(name, value, "(n, d)", missing=missing)
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must have shape (n, d); got shape {array.shape}")
@@ -245,8 +245,8 @@ def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -
             raw.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in raw.flat)
         )
         if text:
-            entries = raw.flat if raw.dtype.kind != "O" else (one for one in raw.flat if isinstance(one, (str, bytes)))
-            raise TypeError(f"got text or dates, such as {_show(next(iter(entries)))}")
+            first = next(entry for entry in raw.flat if raw.dtype.kind != "O" or isinstance(entry, (str, bytes)))
+            raise TypeError(f"got text or dates, such as {_show(first)}")
         array = check_array(
             value,
             dtype=np.float64,
@@ -264,9 +264,9 @@ def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -
     return np.asarray(array, order="C")
 
 
-def equal_weights(one: FloatArray | None, other: FloatArray | None) -> bool:
+def equal_weights(first: FloatArray | None, other: FloatArray | None) -> bool:
     """Whether two sample weights are equal, or both None."""
-    return one is other or (one is not None and other is not None and np.array_equal(one, other))
+    return first is other or (first is not None and other is not None and np.array_equal(first, other))
 
 
 @contextmanager
@@ -278,8 +278,8 @@ def errors_of(what: str) -> Iterator[None]:
         raise InvalidTypeError(f"{what} is not valid: {error}") from None
     except (ValueError, OverflowError) as error:
         # Drop advice to use other estimators, which comes in lines that link to them.
-        own = [line for line in str(error).splitlines() if "scikit-learn.org" not in line]
-        raise InvalidInputError(f"{what} is not valid: {' '.join(own)}") from None
+        lines = [line for line in str(error).splitlines() if "scikit-learn.org" not in line]
+        raise InvalidInputError(f"{what} is not valid: {' '.join(lines)}") from None
 
 
 def _first_line(error: Exception) -> str:

@@ -12,7 +12,7 @@ from qsdp._utils import deadline
 from qsdp._utils.tuning import FIRST_TRY, ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.choosing.distinct_rows import DistinctRows
-from qsdp.choosing.regression import LEAST_ROWS, LeftOut, RidgeFit, left_out_fit
+from qsdp.choosing.regression import MIN_ROWS, LeftOut, RidgeFit, left_out_fit
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.largest_beta import useful_beta_max
@@ -22,7 +22,7 @@ __all__ = ["BetaChoice", "LeftOutOutputs", "choose_beta"]
 
 #: Bounds of beta as a fraction of `beta_max`, the lower one divided by the square root of the number of rows, and the
 #: fraction used if no row can be left out.
-_LEAST_SHARE, _MOST_SHARE, _FALLBACK = 0.03, 0.3, 0.01
+_MIN_FRACTION, _MAX_FRACTION, _FALLBACK = 0.03, 0.3, 0.01
 
 #: Beta relative to the beta at which the residuals of the regression are dual feasible; two thirds cost 0.4 points.
 _RATIO = 0.5
@@ -102,7 +102,7 @@ def choose_beta(problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaCh
     if largest == 0.0:
         return BetaChoice(1.0)
     rows = DistinctRows.from_rows(problem.X)
-    if rows.count < LEAST_ROWS or deadline.over():
+    if rows.count < MIN_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
     fit = fit or left_out_fit(problem, rows)
     left_out = fit.left_out
@@ -110,16 +110,16 @@ def choose_beta(problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaCh
     sizes = _sizes(problem, left_out, residuals)
     # Outputs have one beta. A class whose output it shrinks more than its regression would hardly be predicted.
     size = sizes.min() if _are_classes(left_out.targets) else sizes.mean()
-    least = _LEAST_SHARE / math.sqrt(rows.count)
-    share = min(max(_RATIO * float(size / _sizes(problem, left_out, left_out.means).max()), least), _MOST_SHARE)
+    smallest = _MIN_FRACTION / math.sqrt(rows.count)
+    fraction = min(max(_RATIO * float(size / _sizes(problem, left_out, left_out.means).max()), smallest), _MAX_FRACTION)
     resolution = _resolution(fit, rows.count)
     if not problem.loss.quadratic:
-        return BetaChoice(share * largest, resolution=resolution)
+        return BetaChoice(fraction * largest, resolution=resolution)
     weight = problem.data_fit.total_weight / float(left_out.weights.sum())
     expected, training = weight * float(fit.errors.sum()), weight * fit.training_loss
     counts = left_out.weights * (left_out.counts.sum() / left_out.weights.sum())
     outputs = LeftOutOutputs(fit.outputs, left_out.targets, counts)
-    return BetaChoice(share * largest, expected, training, resolution, outputs)
+    return BetaChoice(fraction * largest, expected, training, resolution, outputs)
 
 
 def _are_classes(targets: FloatArray) -> bool:

@@ -11,10 +11,10 @@ from qsdp.encoding.binning import without_outliers
 from qsdp.losses import ClassLoss, DataFit
 from qsdp.relaxation import Relaxation
 
-__all__ = ["ENOUGH", "LEAST_NEURONS", "MOST_NEURONS", "deviation", "least_deviation", "more_neurons"]
+__all__ = ["ENOUGH", "MAX_NEURONS", "MIN_NEURONS", "deviation", "more_neurons", "reachable_deviation"]
 
 #: Default minimum and maximum number of neurons per output; half of the minimum costs 0.2 points of accuracy.
-LEAST_NEURONS, MOST_NEURONS = 8, 128
+MIN_NEURONS, MAX_NEURONS = 8, 128
 
 #: Deviation that is small enough, unless rows are many enough to ask for less.
 ENOUGH = 0.04
@@ -50,7 +50,7 @@ def _excess_of_outliers(data_fit: DataFit, predictions: FloatArray) -> float:
     return float(np.sum(data_fit.weighted(np.maximum(values - without_outliers(values, data_fit.weights), 0.0))))
 
 
-def least_deviation(deviation: float, before: float) -> float:
+def reachable_deviation(deviation: float, before: float) -> float:
     """Estimate the smallest deviation that a polish may still reach, from those of its last two checks.
 
     It is at least a sixth of the last one, and does not fall by more than it fell between the two.
@@ -64,8 +64,8 @@ def more_neurons(n_neurons: int, n_outputs: int, deviation: float, enough: float
     The number is doubled until the deviation could be small enough: it is divided by six for each of two doublings, and
     by two, as that of samples, for each further one.
     """
-    needed, most = n_neurons, MOST_NEURONS * n_outputs
-    while deviation > enough and needed < most:
+    needed, largest = n_neurons, MAX_NEURONS * n_outputs
+    while deviation > enough and needed < largest:
         deviation /= _SETTLED if needed < 4 * n_neurons else 2.0
-        needed = min(2 * needed, most)
+        needed = min(2 * needed, largest)
     return needed

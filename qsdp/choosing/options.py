@@ -28,7 +28,7 @@ from qsdp._utils.validation import (
 )
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.choosing.beta import BetaChoice, choose_beta
-from qsdp.choosing.neurons import LEAST_NEURONS, MOST_NEURONS
+from qsdp.choosing.neurons import MAX_NEURONS, MIN_NEURONS
 from qsdp.choosing.regression import RidgeFit
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss, get_loss
@@ -76,19 +76,19 @@ def _check_beta(name: str, value: Any) -> None:
     if not isinstance(value, str):
         check_beta(name, value)
     elif value != AUTO:
-        share_of_beta_max(name, value)
+        fraction_of_beta_max(name, value)
 
 
-def share_of_beta_max(name: str, value: str) -> float:
+def fraction_of_beta_max(name: str, value: str) -> float:
     """Parse a share of `beta_max` such as "5%" to a fraction."""
     try:
-        share = float(value.removesuffix("%")) / 100.0 if value.endswith("%") else 0.0
+        fraction = float(value.removesuffix("%")) / 100.0 if value.endswith("%") else 0.0
     except ValueError:
-        share = 0.0
-    if not 0.0 < share <= 1.0:
+        fraction = 0.0
+    if not 0.0 < fraction <= 1.0:
         allowed = f'a finite number > 0, "{AUTO}", or a share of beta_max above 0% and up to 100%, such as "5%"'
         raise InvalidInputError(f"{name} must be {allowed}; got {value!r}")
-    return share
+    return fraction
 
 
 def _check_time_limit(name: str, value: Any) -> None:
@@ -119,8 +119,8 @@ class TrainingOptions(Options):
         250,
         "int or None",
         rf"""
-        m, the number of sampled neurons. None: for each output, the smallest power of two from {LEAST_NEURONS} to
-        {MOST_NEURONS} for which the refined network matches the relaxation: the loss of the difference of their
+        m, the number of sampled neurons. None: for each output, the smallest power of two from {MIN_NEURONS} to
+        {MAX_NEURONS} for which the refined network matches the relaxation: the loss of the difference of their
         outputs is below 4 % of the expected loss (less with many rows). The relaxation does not depend on m, so
         `QSDPResult.resample` can change m later; sampling noise falls as :math:`1/\sqrt m`.
         """,
@@ -313,7 +313,7 @@ class TrainingOptions(Options):
 
     def neurons(self, n_outputs: int) -> int:
         """Return the initial number of neurons for this number of outputs."""
-        return LEAST_NEURONS * n_outputs if self.n_neurons is None else self.n_neurons
+        return MIN_NEURONS * n_outputs if self.n_neurons is None else self.n_neurons
 
     def beta_choice(self, problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaChoice:
         """Resolve the option `beta` for a problem; a share of `beta_max` and "auto" are computed from the problem."""
@@ -324,4 +324,4 @@ class TrainingOptions(Options):
                 return choose_beta(problem, fit)
             # If zero is optimal for every beta, any value works.
             largest = useful_beta_max(problem) or 1.0
-        return BetaChoice(share_of_beta_max("beta", self.beta) * largest)
+        return BetaChoice(fraction_of_beta_max("beta", self.beta) * largest)

@@ -24,10 +24,10 @@ __all__ = ["Functions", "LeftOut", "RidgeFit", "left_out_fit", "normalised"]
 
 #: Maximum number of distinct rows that are left out, maximum number of distinct rows that train, and maximum dimension
 #: of the functions: enough to detect gains of a few per mille, in a second per encoding.
-MOST_ROWS, MOST_TRAINED, MOST_FUNCTIONS = 3000, 50_000, 1000
+MAX_ROWS, MAX_TRAINED, MAX_FUNCTIONS = 3000, 50_000, 1000
 
 #: Number of distinct rows below which nothing can be left out.
-LEAST_ROWS = 8
+MIN_ROWS = 8
 
 #: Strengths of the ridge penalty, as multiples of the mean eigenvalue.
 _STRENGTHS = np.geomspace(1e-6, 1e3, 28)
@@ -91,8 +91,8 @@ def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
     rows : DistinctRows
         Distinct rows of the problem's samples, in these or other inputs.
     """
-    left_out = LeftOut.from_problem(problem, rows, trained=MOST_TRAINED)
-    few = left_out if rows.count <= MOST_FUNCTIONS else LeftOut.from_problem(problem, rows, trained=MOST_FUNCTIONS // 2)
+    left_out = LeftOut.from_problem(problem, rows, trained=MAX_TRAINED)
+    few = left_out if rows.count <= MAX_FUNCTIONS else LeftOut.from_problem(problem, rows, trained=MAX_FUNCTIONS // 2)
     fits = [few.best(few.data(problem, _SCALES[0]), _SCALES[0])]
     fits += [few.best(few.data(problem, scale), scale) for scale in deadline.in_time(_SCALES[1:])]
     best = min(fits, key=lambda fit: float(fit.errors.sum()))
@@ -108,19 +108,19 @@ def normalised(rows: DataMap) -> DataMap:
 class Functions:
     r"""Space of quadratic functions, and functions that span it.
 
-    It contains all functions of the rows :math:`\mathcal{X}_i`, or only the combinations of the first `most` rows, if
-    there are more rows and more entries than these. It is spanned by the entries, or else by the inner products with
+    It contains all functions of the rows :math:`\mathcal{X}_i`, or only the combinations of the first `max_rows` rows,
+    if there are more rows and more entries than these. It is spanned by the entries, or else by the inner products with
     these rows.
 
     Parameters
     ----------
     rows : DataMap
         See `normalised`.
-    most : int
+    max_rows : int
     """
 
-    def __init__(self, rows: DataMap, most: int = MOST_FUNCTIONS) -> None:
-        self._few = rows.take(slice(most)) if rows.layout.n_entries > min(most, rows.n_rows) else None
+    def __init__(self, rows: DataMap, max_rows: int = MAX_FUNCTIONS) -> None:
+        self._few = rows.take(slice(max_rows)) if rows.layout.n_entries > min(max_rows, rows.n_rows) else None
         if self._few is not None:
             self._inner = self.spanning(self._few)
 
@@ -151,9 +151,9 @@ class Functions:
         first = weighted(parts[0])
         gram, products = first.T @ first, first.T @ targets[parts[0]]
         for part in parts[1:]:
-            own = weighted(part)
-            gram += own.T @ own
-            products += own.T @ targets[part]
+            values = weighted(part)
+            gram += values.T @ values
+            products += values.T @ targets[part]
         if orthonormal is not None and not exact:
             eigenvalues, axes = _eigenvectors(orthonormal.T @ gram @ orthonormal)
             axes = orthonormal @ axes
@@ -179,7 +179,7 @@ class Functions:
 
 def _parts(n: int) -> list[slice]:
     """Split rows, since the values of spanning functions at all rows may be most of the memory."""
-    return chunks(n, 1, work=MOST_ROWS)
+    return chunks(n, 1, work=MAX_ROWS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +193,7 @@ class _Decomposition:
     axes : ndarray of shape (r, s)
         Coefficients of the spanning functions.
     values : ndarray of shape (k, s)
-        Values at the first `MOST_ROWS` rows, times the square roots of the weights.
+        Values at the first `MAX_ROWS` rows, times the square roots of the weights.
     products : ndarray of shape (s, C)
         Weighted sums of products of values and targets.
     """
@@ -207,14 +207,14 @@ class _Decomposition:
 def _eigenvectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Compute eigenvalues of a positive semidefinite matrix that are not rounding errors, and their eigenvectors."""
     eigenvalues, axes = np.linalg.eigh(matrix)
-    kept = eigenvalues > INNER * NEGLIGIBLE * eigenvalues[-1]
-    return eigenvalues[kept], axes[:, kept]
+    chosen = eigenvalues > INNER * NEGLIGIBLE * eigenvalues[-1]
+    return eigenvalues[chosen], axes[:, chosen]
 
 
 def _means(values: FloatArray, weights: FloatArray, groups: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
     """Compute the weight (k,) of each group and the weighted means (k, C) of its values (n, C)."""
     totals = np.bincount(groups, weights).astype(float)
-    return totals, np.stack([np.bincount(groups, weights * one) for one in values.T], axis=1) / totals[:, None]
+    return totals, np.stack([np.bincount(groups, weights * column) for column in values.T], axis=1) / totals[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,11 +229,11 @@ class LeftOut:
         Weight of all samples of each distinct row.
     means : ndarray of shape (k, C)
         Mean of their targets.
-    place : ndarray of int of shape (c,)
+    position : ndarray of int of shape (c,)
         Index of the distinct row that the rows of each cell equal.
     counts : ndarray of int of shape (c,)
         Number of rows in each cell.
-    shares : ndarray of shape (c,)
+    fractions : ndarray of shape (c,)
         Fraction of the distinct row's weight that belongs to one row of the cell.
     weights : ndarray of shape (c,)
         Weight of all rows of each cell.
@@ -246,33 +246,33 @@ class LeftOut:
     samples: npt.NDArray[np.intp]
     row_weights: FloatArray
     means: FloatArray
-    place: npt.NDArray[np.intp]
+    position: npt.NDArray[np.intp]
     counts: npt.NDArray[np.int64]
-    shares: FloatArray
+    fractions: FloatArray
     weights: FloatArray
     targets: FloatArray
     deviations: FloatArray
 
     @classmethod
-    def from_problem(cls, problem: TrainingProblem, rows: DistinctRows, *, trained: int = MOST_ROWS) -> LeftOut:
+    def from_problem(cls, problem: TrainingProblem, rows: DistinctRows, *, trained: int = MAX_ROWS) -> LeftOut:
         """Collect at most `trained` distinct rows of a problem, in random order, with outlying targets clipped."""
-        kept = np.random.default_rng(0).permutation(rows.count)[:trained]
+        chosen = np.random.default_rng(0).permutation(rows.count)[:trained]
         sample_weight = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
         targets = regression_targets(problem.targets, problem.loss, problem.sample_weight)
         weights, means = _means(targets, sample_weight, rows.group)
         cells = Cells.from_problem(problem, rows)
-        place = np.full(rows.count, -1)
-        place[kept[:MOST_ROWS]] = np.arange(min(len(kept), MOST_ROWS))
-        used = place[cells.group] >= 0
+        position = np.full(rows.count, -1)
+        position[chosen[:MAX_ROWS]] = np.arange(min(len(chosen), MAX_ROWS))
+        used = position[cells.group] >= 0
         in_cells = np.bincount(cells.cell, sample_weight).astype(float)
         of_cells = targets[np.unique(cells.cell, return_index=True)[1]]
         return cls(
-            samples=rows.first[kept],
-            row_weights=weights[kept],
-            means=means[kept],
-            place=place[cells.group][used],
+            samples=rows.first[chosen],
+            row_weights=weights[chosen],
+            means=means[chosen],
+            position=position[cells.group][used],
             counts=cells.counts[used],
-            shares=(in_cells / (cells.counts * weights[cells.group]))[used],
+            fractions=(in_cells / (cells.counts * weights[cells.group]))[used],
             weights=in_cells[used],
             targets=of_cells[used],
             deviations=(of_cells - means[cells.group])[used],
@@ -293,36 +293,36 @@ class LeftOut:
         scale : float
             Factor by which the inputs of `rows` were multiplied.
         """
-        k = int(self.place.max()) + 1
+        k = int(self.position.max()) + 1
         functions = Functions(rows)
-        found = functions.decomposed(rows, self.row_weights, self.means)
-        eigenvalues = found.eigenvalues
+        functions_at_rows = functions.decomposed(rows, self.row_weights, self.means)
+        eigenvalues = functions_at_rows.eigenvalues
         unit = float(eigenvalues.sum()) / rows.n_rows or 1.0
         inverses = 1.0 / (eigenvalues[:, None] + unit * _STRENGTHS)
-        squares = np.square(found.values) @ inverses
-        solutions = found.products * inverses.T[:, :, None]
-        fitted = found.values @ np.hstack(list(solutions)) / np.sqrt(self.row_weights[:k, None])
+        squares = np.square(functions_at_rows.values) @ inverses
+        solutions = functions_at_rows.products * inverses.T[:, :, None]
+        fitted = functions_at_rows.values @ np.hstack(list(solutions)) / np.sqrt(self.row_weights[:k, None])
         predictions = np.split(fitted, len(_STRENGTHS), axis=1)
 
         def fit(number: int) -> RidgeFit:
             residuals = self.means[:k] - predictions[number]
-            own = np.maximum(1.0 - self.shares * squares[self.place, number], ROUNDING)
-            residuals = self.deviations + residuals[self.place]
+            left_weight = np.maximum(1.0 - self.fractions * squares[self.position, number], ROUNDING)
+            residuals = self.deviations + residuals[self.position]
             losses = self.weights * np.square(residuals).sum(axis=1)
-            summed = np.bincount(self.place, losses / np.square(own)).astype(float)
+            summed = np.bincount(self.position, losses / np.square(left_weight)).astype(float)
             return RidgeFit(
                 scale=scale,
                 strength=float(_STRENGTHS[number]),
                 errors=summed,
                 training_loss=float(losses.sum()),
-                coefficients=found.axes @ solutions[number],
+                coefficients=functions_at_rows.axes @ solutions[number],
                 freedom=float(eigenvalues @ inverses[:, number]),
                 functions=functions,
                 left_out=self,
-                outputs=self.targets - residuals / own[:, None],
+                outputs=self.targets - residuals / left_weight[:, None],
             )
 
-        return min(map(fit, range(len(_STRENGTHS))), key=lambda one: float(one.errors.sum()))
+        return min(map(fit, range(len(_STRENGTHS))), key=lambda candidate: float(candidate.errors.sum()))
 
 
 def regression_targets(targets: FloatArray, loss: Loss, weights: FloatArray | None) -> FloatArray:

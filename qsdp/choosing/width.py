@@ -16,7 +16,7 @@ from qsdp._utils import deadline
 from qsdp._utils.progress import progress
 from qsdp._utils.tuning import INNER
 from qsdp._utils.validation import FloatArray
-from qsdp.choosing.neurons import MOST_NEURONS, deviation, least_deviation, more_neurons
+from qsdp.choosing.neurons import MAX_NEURONS, deviation, more_neurons, reachable_deviation
 from qsdp.choosing.options import TrainingOptions
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
@@ -101,7 +101,7 @@ class WidthSearch:
     def _data(self) -> AnyData:
         """Data of the polishes of all numbers of neurons, which suit half of the largest number."""
         problem = _polished_problem(self.relaxation.problem, self.subsample)
-        return descent_data(problem, MOST_NEURONS // 2 * problem.n_outputs)
+        return descent_data(problem, MAX_NEURONS // 2 * problem.n_outputs)
 
     def _compared(self, network: BilinearNetwork) -> tuple[float, float]:
         """Return the deviation of a network from the relaxation, and its excess over the relaxation's objective."""
@@ -126,9 +126,8 @@ class WidthSearch:
             if off <= self.enough:
                 # These sweeps must lower the excess over the relaxation by more than a small part of it.
                 return excess_before - excess >= INNER * excess_before
-            return (
-                more_neurons(n_neurons, network.n_outputs, least_deviation(off, off_before), self.enough) == n_neurons
-            )
+            reachable = reachable_deviation(off, off_before)
+            return more_neurons(n_neurons, network.n_outputs, reachable, self.enough) == n_neurons
 
         with timed_stage(self.timings, "sample"), progress(options.verbose) as stages, stages.stage("sample"):
             network: BilinearNetwork = sample_network(

@@ -10,7 +10,7 @@ import typer
 from qsdp._utils.summary import format_percent
 from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.certificates import Certificate
-from qsdp.choosing.neurons import MOST_NEURONS
+from qsdp.choosing.neurons import MAX_NEURONS
 from qsdp.cli import _flags as flags
 from qsdp.cli._reports import print_facts, print_figures, time_figure
 from qsdp.cli._streams import stage
@@ -99,7 +99,7 @@ def _reason(network: BilinearNetwork, refine: str) -> str:
         return f"column generation ended with {network.n_neurons} neurons"
     each = "neurons per output" if network.output_shape else "neurons"
     per_output = network.n_neurons // network.n_outputs
-    if per_output < MOST_NEURONS:
+    if per_output < MAX_NEURONS:
         return f"{per_output} {each} match the relaxation; more add little"
     return f"{per_output} {each}, the largest number tried by default"
 

@@ -14,7 +14,7 @@ from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS, HALF_DIGITS
 from qsdp._utils.parallel import WORK_FLOATS
-from qsdp._utils.tuning import INNER, MOST_SIDE
+from qsdp._utils.tuning import INNER, MAX_SIDE
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.restricted import Columns, RestrictedSolution, solve_restricted
@@ -131,7 +131,7 @@ class RowProgram:
         self._constant = 0.0
         self._reduction: tuple[Reduction, LinearInstance] | None = None
         self._residual: _Residual | None = None
-        if Reduction.applies(instance) and instance.map.layout.n_entries <= MOST_SIDE:
+        if Reduction.applies(instance) and instance.map.layout.n_entries <= MAX_SIDE:
             with suppress(TimeOver):
                 self._reduce(shared, output)
         self.columns = np.zeros((0, len(self._working.target)))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from qsdp._utils.gap import relative
 from qsdp._utils.main_memory import main_memory
 from qsdp._utils.numeric import ROUNDING
-from qsdp._utils.tuning import MOST_SIDE, NEGLIGIBLE, SMALL
+from qsdp._utils.tuning import MAX_SIDE, NEGLIGIBLE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation._packed_program import PackedProgram, suits_packed
 from qsdp.column_generation._row_program import ATOMS, DualProof, RowProgram, SharedSums
@@ -110,7 +110,7 @@ class Master:
         columns, weights = self.program.columns, self.weights
         dimension = len(self.instance.target.T) * self.instance.map.layout.n_entries
         # Half or twice as many take as long. Columns and copies of them may take half of the memory.
-        limit = min(MOST_SIDE, 3 * max(ATOMS, 2 * dimension))
+        limit = min(MAX_SIDE, 3 * max(ATOMS, 2 * dimension))
         limit = max(2, int(min(limit, 0.5 * main_memory() / (4 * columns.itemsize * max(columns.shape[1], 1)))))
         if len(weights) > limit:
             # Weights of an interior point are all positive, and inversely proportional to reduced costs; those of other

@@ -18,9 +18,9 @@ from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.activations import PolynomialActivation
 from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.choosing.regression import (
-    LEAST_ROWS,
-    MOST_FUNCTIONS,
-    MOST_TRAINED,
+    MAX_FUNCTIONS,
+    MAX_TRAINED,
+    MIN_ROWS,
     LeftOut,
     RidgeFit,
     left_out_fit,
@@ -168,7 +168,7 @@ def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows, class_
         Offsets of the outputs of more than two classes. Then an improvement does not misclassify more left-out rows.
     """
     best = next(candidates)
-    if rows.count < LEAST_ROWS:
+    if rows.count < MIN_ROWS:
         return best
     for other in candidates:
         if other.encoding == best.encoding:
@@ -250,16 +250,16 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
         Indices of the columns, ascending.
     """
     everything = np.arange(n_inputs)
-    passed = MOST_FUNCTIONS if rows.count > MOST_FUNCTIONS else (1 + _FOLDS) * rows.count
+    passed = MAX_FUNCTIONS if rows.count > MAX_FUNCTIONS else (1 + _FOLDS) * rows.count
     ranks = passed * _pair_operations(problem, n_inputs) <= SECOND
-    if rows.count < FEW or n_inputs <= 2 or deadline.over() or (rows.count > MOST_FUNCTIONS and not ranks):
+    if rows.count < FEW or n_inputs <= 2 or deadline.over() or (rows.count > MAX_FUNCTIONS and not ranks):
         return everything
     fit = fit or left_out_fit(problem, rows)
     counts = [n_inputs]
-    while ranks and counts[-1] * (counts[-1] + 1) > 2 * MOST_FUNCTIONS:
+    while ranks and counts[-1] * (counts[-1] + 1) > 2 * MAX_FUNCTIONS:
         counts.append(_fewer(counts[-1]))
     elimination = _Elimination.of(problem, rows, n_inputs, fit.scale)
-    if rows.count > MOST_FUNCTIONS:
+    if rows.count > MAX_FUNCTIONS:
         order = _order(problem, rows, n_inputs) if len(counts) > 1 else everything
         *wide, start = (np.sort(order[:count]) for count in counts)
         good = _good_ones(elimination.steps([start] * (1 + _FOLDS), fit.strength))
@@ -279,7 +279,7 @@ def _fewer(count: int) -> int:
 def _order(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -> IntArray:
     """Rank the first `n_inputs` columns by correlations on all rows, or as many as take about a second."""
     affordable = int(SECOND / _pair_operations(problem, n_inputs))
-    used = LeftOut.from_problem(problem, rows, trained=min(affordable, MOST_TRAINED))
+    used = LeftOut.from_problem(problem, rows, trained=min(affordable, MAX_TRAINED))
     return by_correlation(problem.X[used.samples, :n_inputs], used.means, used.row_weights)
 
 
@@ -307,7 +307,7 @@ def _fewest_of_all_rows(problem: TrainingProblem, n_inputs: int, candidates: lis
     """
     everything = candidates[-1]
     # A regression on all inputs that is limited by its number of functions has errors that favour fewer inputs.
-    if len(candidates) == 1 or deadline.over() or fit.freedom > _LIMITED * MOST_FUNCTIONS:
+    if len(candidates) == 1 or deadline.over() or fit.freedom > _LIMITED * MAX_FUNCTIONS:
         return everything
     left_out = fit.left_out
     X = fit.scale * problem.X[left_out.samples]
@@ -372,7 +372,7 @@ class _Elimination:
     def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, scale: float) -> _Elimination:
         """Prepare the elimination for a problem whose inputs are multiplied by `scale`."""
         left_out = LeftOut.from_problem(problem, rows)
-        order = np.argsort(left_out.place, kind="stable")
+        order = np.argsort(left_out.position, kind="stable")
         ends = np.empty_like(left_out.counts)
         ends[order] = np.cumsum(left_out.counts[order])
         # Fold k gets every fifth row of a cell, from number k on.
@@ -426,8 +426,8 @@ class _Elimination:
         fits = [self._fit(own, left_out.weights - held_out, strengths) for own, held_out in parts]
         errors = np.zeros((len(strengths), len(self.X)))
         for fit, held_out in zip(fits, self.held_out, strict=True):
-            squared = np.square(fit.predictions[:, left_out.place] - left_out.targets).sum(axis=2)
-            errors += [np.bincount(left_out.place, one, minlength=len(self.X)) for one in held_out * squared]
+            squared = np.square(fit.predictions[:, left_out.position] - left_out.targets).sum(axis=2)
+            errors += [np.bincount(left_out.position, one, minlength=len(self.X)) for one in held_out * squared]
         sums = errors.sum(axis=1)
         # Of nearly equal strengths the strongest: while the regression interpolates, the others make no difference.
         best = int(np.argmax(sums <= (1.0 + SMALL) * sums.min()))
@@ -461,7 +461,7 @@ class _Elimination:
 
     def _training(self, cell_weights: FloatArray) -> tuple[npt.NDArray[np.bool_], FloatArray, FloatArray]:
         """Return a mask of the rows of positive weight, their weights, and the weighted sums of their targets."""
-        place, count = self.left_out.place, len(self.X)
+        place, count = self.left_out.position, len(self.X)
         weights: FloatArray = np.bincount(place, cell_weights, minlength=count).astype(float)
         columns = [np.bincount(place, cell_weights * one, minlength=count) for one in self.left_out.targets.T]
         training, sums = weights > 0.0, np.stack(columns, axis=1).astype(float)

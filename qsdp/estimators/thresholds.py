@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeRegressor
 from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.choosing.distinct_rows import DistinctRows
-from qsdp.choosing.regression import MOST_ROWS, MOST_TRAINED, LeftOut
+from qsdp.choosing.regression import MAX_ROWS, MAX_TRAINED, LeftOut
 from qsdp.encoding import Encoding
 from qsdp.encoding.binning import Distribution
 from qsdp.encoding.expressions import Expression
@@ -86,9 +86,9 @@ def with_splits(
     trained = _MOST_ENTRIES // (len(spread) * problem.n_outputs)
     if trained < _FEWEST_ROWS:
         return
-    used = LeftOut.from_problem(problem, rows, trained=min(MOST_TRAINED, MOST_ROWS + trained))
+    used = LeftOut.from_problem(problem, rows, trained=min(MAX_TRAINED, MAX_ROWS + trained))
     # Regressions leave out the first rows. If splits depended on them, these would be no rows to compare encodings on.
-    own = slice(MOST_ROWS, None)
+    own = slice(MAX_ROWS, None)
     entries = [column[used.samples[own]] for column in table]
     found = _best_splits(standard, entries, spread, used.means[own], used.row_weights[own])
     count, total = 0, min(most, len(found))

@@ -8,7 +8,7 @@ import scipy.sparse.linalg
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.truncated_newton import ACCEPTED, Step, newton_step
-from qsdp._utils.tuning import GAIN, INNER, MOST_STEPS, NEGLIGIBLE, PROGRESS, ROUGH, SMALL
+from qsdp._utils.tuning import GAIN, INNER, MAX_STEPS, NEGLIGIBLE, PROGRESS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem.form import Form
 
@@ -57,7 +57,7 @@ class Ascent:
     def __init__(self, form: Form, Y: FloatArray, split: int) -> None:
         self.form, self.shrinking = form, True
         # The largest entry of the matrix is about one; quotients by the weights must be finite.
-        self.least = np.maximum(0.25 * form.row_norms(), 1e-200)
+        self.smallest_weights = np.maximum(0.25 * form.row_norms(), 1e-200)
         self.multiplications = 0.0
         self.radius = 0.0
         self._move(_unit(Y), split)
@@ -111,7 +111,7 @@ class Ascent:
     def _move(self, Y: FloatArray, split: int) -> None:
         G = self._times(Y, split)
         z = np.einsum("ij,ij->i", Y, G)
-        weights = np.maximum(z, self.least)
+        weights = np.maximum(z, self.smallest_weights)
         R = G - z[:, None] * Y
         relative = float(np.sqrt(np.einsum("ij,ij->i", R, R) @ (1.0 / weights) / weights.sum()))
         self.Y, self.split, self.G, self.z, self.weights, self.gradient = Y, split, G, z, weights, relative
@@ -124,10 +124,10 @@ class Ascent:
         parts = [self.Y[:, : self.split], self.Y[:, self.split :]]
         spectra = [np.linalg.eigh(part.T @ (self.weights[:, None] * part)) for part in parts]
         largest = max(float(values[-1]) for values, _ in spectra if len(values))
-        kept = [vectors[:, values > SMALL * largest] for values, vectors in spectra]
-        count = sum(vectors.shape[1] for vectors in kept)
+        bases = [vectors[:, values > SMALL * largest] for values, vectors in spectra]
+        count = sum(vectors.shape[1] for vectors in bases)
         if count <= PROGRESS * self.Y.shape[1]:
-            turned = [part @ vectors for part, vectors in zip(parts, kept, strict=True)]
+            turned = [part @ vectors for part, vectors in zip(parts, bases, strict=True)]
             self._move(_unit(np.hstack(turned)), turned[0].shape[1])
 
     def _newton_step(self) -> Step:
@@ -146,7 +146,7 @@ class Ascent:
             lambda residual: inverse * residual,
             radius=self.radius,
             accuracy=min(INNER, self.gradient**0.25),
-            max_products=MOST_STEPS,
+            max_products=MAX_STEPS,
         )
 
 
@@ -172,7 +172,7 @@ def _lowest(form: Form, z: FloatArray, weights: FloatArray, sign: float) -> tupl
         return image
 
     N = form.size
-    if N <= MOST_STEPS:
+    if N <= MAX_STEPS:
         dense = np.column_stack([apply(column) for column in np.eye(N)])
         values, vectors = scipy.linalg.eigh(0.5 * (dense + dense.T), subset_by_index=[0, 0])
     else:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.numeric import EPS
-from qsdp._utils.tuning import INNER, MOST_STEPS
+from qsdp._utils.tuning import INNER, MAX_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.roundoff import dominating_shift
 
@@ -93,7 +93,7 @@ class Certifier:
     def search(self, z: FloatArray, weights: FloatArray, guess: float) -> None:
         """Raise z in proportion to `weights`, by a total from `guess` upwards, until it is proven or not the best."""
         # This many doublings of the smallest guess exceed every dominating diagonal.
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             if float(z.sum()) + guess >= self.bound or self._prove(_raised(z, weights, guess)):
                 return
             guess *= 2.0

@@ -156,7 +156,7 @@ def maxcut_bound(
         return _bound(_read("W", W, square=True), False, _options(tol, max_iter, random_state, bar))
 
 
-def uninterrupted(found: InnerBound) -> InnerBound:
+def uninterrupted(result: InnerBound) -> InnerBound:
     """Pass a bound through, or raise `KeyboardInterrupt` if its computation was interrupted.
 
     Raises
@@ -164,9 +164,9 @@ def uninterrupted(found: InnerBound) -> InnerBound:
     KeyboardInterrupt
         The computation was interrupted. The bound itself does not raise, so the calling method would continue.
     """
-    if found.status == "interrupted":
+    if result.status == "interrupted":
         raise KeyboardInterrupt
-    return found
+    return result
 
 
 def dominating_weights(M: FloatArray, tol: float) -> FloatArray:
@@ -240,16 +240,16 @@ def _bound(M: FloatArray, bilinear: bool, options: SearchOptions) -> InnerBound:
     matrix = divided_by_power(M, exponent)
     reduced = _Reduced.from_matrix(matrix, bilinear)
     trace = math.fsum(reduced.diagonal)
-    found = DualPair(np.empty((0, 0)), 0, 0.0, np.empty(0), 0, "optimal")
+    result = DualPair(np.empty((0, 0)), 0, 0.0, np.empty(0), 0, "optimal")
     if len(reduced.support):
         with few_threads(small=reduced.form.size**2 <= WORK_FLOATS):
-            found = BoundSearch(reduced.form, trace, options).run()
-    z, Y = reduced.restored(found)
-    value = found.value + trace
+            result = BoundSearch(reduced.form, trace, options).run()
+    z, Y = reduced.restored(result)
+    value = result.value + trace
     upper = _sum_up(z)
     gap = max(0.0, upper - value)
     relative_gap = gap / max(abs(upper), abs(upper - trace)) if gap else 0.0
-    status = found.status
+    status = result.status
     if status in {"optimal", "inaccurate"}:
         status = "optimal" if relative_gap <= options.tol else "inaccurate"
     return InnerBound(
@@ -258,7 +258,7 @@ def _bound(M: FloatArray, bilinear: bool, options: SearchOptions) -> InnerBound:
         relative_gap=relative_gap,
         z=read_only(_outside(z, exponent)),
         Y=read_only(Y),
-        iterations=found.iterations,
+        iterations=result.iterations,
         status=status,
         solve_time=time.perf_counter() - start,
     )
@@ -300,20 +300,20 @@ class _Reduced:
             allowance += (1.0 + EPS) * np.abs(matrix - half).sum(axis=1)
         return cls(*supported(half, paired=paired), diagonal, allowance)
 
-    def restored(self, found: DualPair) -> tuple[FloatArray, FloatArray]:
+    def restored(self, result: DualPair) -> tuple[FloatArray, FloatArray]:
         """Extend the dominating diagonal and the factor to all rows of the matrix."""
-        z, Y = np.zeros(len(self.diagonal)), found.Y
+        z, Y = np.zeros(len(self.diagonal)), result.Y
         if len(self.support) < len(self.diagonal):
             # Rows outside the support get a separate axis: the directions of the columns found are arbitrary.
-            Y = np.zeros((len(self.diagonal), found.Y.shape[1] + 1))
+            Y = np.zeros((len(self.diagonal), result.Y.shape[1] + 1))
             Y[:, -1] = 1.0
-            Y[self.support] = np.hstack([found.Y, np.zeros((len(self.support), 1))])
-        z[self.support] = found.z
+            Y[self.support] = np.hstack([result.Y, np.zeros((len(self.support), 1))])
+        z[self.support] = result.z
         z = _added(_added(z, self.diagonal), self.allowance)
         if self.form.paired:
             # For [[0, M/2], [M/2, 0]]: u - v multiplies the columns of the other sign.
             z = np.concatenate([0.5 * z, 0.5 * z])
-            Y = np.vstack([Y, np.hstack([Y[:, : found.split], -Y[:, found.split :]])])
+            Y = np.vstack([Y, np.hstack([Y[:, : result.split], -Y[:, result.split :]])])
         return z, Y
 
 

@@ -11,13 +11,13 @@ from scipy.special import logsumexp, rel_entr, softmax, xlogy
 
 from qsdp._utils.numeric import EPS, MARGIN, UNIT
 from qsdp._utils.summary import first_few
-from qsdp._utils.tuning import MOST_STEPS
+from qsdp._utils.tuning import MAX_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, entropies, secant_slope, shrinkage
 from qsdp.losses._loss import (
     CHECKED_ROUNDINGS,
-    LEAST_CURVATURE,
+    MIN_CURVATURE,
     ClassLoss,
     Curvature,
     Linearization,
@@ -86,7 +86,7 @@ class CrossEntropy(ClassLoss):
         # Here omega equals step for the largest entry, so the sum is at least step and the root is not above.
         shift = step + np.log(np.asarray(step)) - q.max(axis=1, keepdims=True)
         omega = wrightomega(q + shift)
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             excess = omega.sum(axis=1, keepdims=True) - step
             shift = shift - excess / (omega / (1.0 + omega)).sum(axis=1, keepdims=True)
             omega = wrightomega(q + shift)
@@ -117,18 +117,18 @@ class CrossEntropy(ClassLoss):
         p: FloatArray = softmax(prediction, axis=1)
         return Curvature(p, p)
 
-    def curvature_share(self, reach: float) -> float:
+    def curvature_fraction(self, reach: float) -> float:
         """Return `shrinkage` at twice the reach, since differences of two outputs change by at most that much."""
         return shrinkage(2.0 * reach)
 
     def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:
         """Linearise the relation up to a constant per sample, with the compliance 1 / p of a multinomial."""
         p = softmax(prediction, axis=1)
-        own = target - multiplier
-        inside = np.maximum(own, 0.0)
+        moved = target - multiplier
+        inside = np.maximum(moved, 0.0)
         inside /= inside.sum(axis=1, keepdims=True)
-        distance = float(rel_entr(inside, np.maximum(p, LEAST_CURVATURE)).sum())
-        return Linearization(target - p, secant_slope(own, p), distance)
+        distance = float(rel_entr(inside, np.maximum(p, MIN_CURVATURE)).sum())
+        return Linearization(target - p, secant_slope(moved, p), distance)
 
     def verified_multiplier(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
@@ -142,9 +142,9 @@ class CrossEntropy(ClassLoss):
         others = np.where(target == 1.0, 0.0, np.minimum(inside, 0.0))
         # Rounding may have left the sum of the others above the weight; the sign of `own` is correct. The new
         # entries round five times, so eight roundoffs are subtracted.
-        own = np.array([math.fsum([float(one), *row]) for one, row in zip(w[:, 0], others, strict=True)])
-        excess = w[:, 0] - np.minimum(own, 0.0)
-        others *= np.where(own < 0.0, (1.0 - 4.0 * EPS) * w[:, 0] / excess, 1.0)[:, None]
+        of_class = np.array([math.fsum([float(total), *row]) for total, row in zip(w[:, 0], others, strict=True)])
+        excess = w[:, 0] - np.minimum(of_class, 0.0)
+        others *= np.where(of_class < 0.0, (1.0 - 4.0 * EPS) * w[:, 0] / excess, 1.0)[:, None]
         return np.where(target == 1.0, -np.array([math.fsum(row) for row in others])[:, None], others)
 
     def verified_values(
@@ -162,12 +162,12 @@ class CrossEntropy(ClassLoss):
         stand-alone checker allows.
         """
         w = np.ones((len(target), 1)) if weight is None else weight
-        own = target == 1.0
-        p = np.where(own, 0.0, -multiplier)
-        p_own = np.array([math.fsum([float(one), *(-row)]) for one, row in zip(w[:, 0], p, strict=True)])
-        if not (np.all(p >= 0.0) and np.all(p_own >= 0.0)):
+        in_class = target == 1.0
+        p = np.where(in_class, 0.0, -multiplier)
+        p_of_class = np.array([math.fsum([float(total), *(-row)]) for total, row in zip(w[:, 0], p, strict=True)])
+        if not (np.all(p >= 0.0) and np.all(p_of_class >= 0.0)):
             return None
-        p = np.where(own, p_own[:, None], p)
+        p = np.where(in_class, p_of_class[:, None], p)
         checked = CHECKED_ROUNDINGS + 4 * p.shape[1]
         slack = checked * UNIT * p.shape[1] * float(w.sum())
         return w * entropies(p / w), max(LOGARITHM_ROUNDINGS + 1, checked), slack

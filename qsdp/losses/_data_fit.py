@@ -272,8 +272,8 @@ class DataFit:
 
     def _shares(self) -> FloatArray:
         assert self.factors is not None
-        shares: FloatArray = self.factors / np.mean(self.factors)
-        return shares
+        factors: FloatArray = self.factors / np.mean(self.factors)
+        return factors
 
     def _full_weights(self) -> FloatArray:
         assert self.factors is not None

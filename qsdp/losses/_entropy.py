@@ -8,7 +8,7 @@ import numpy as np
 
 from qsdp._utils.numeric import EPS, HALF_DIGITS, UNIT
 from qsdp._utils.validation import FloatArray
-from qsdp.losses._loss import LEAST_CURVATURE
+from qsdp.losses._loss import MIN_CURVATURE
 
 __all__ = ["LOGARITHM_ROUNDINGS", "both_entropies", "entropies", "logarithm", "secant_slope", "shrinkage"]
 
@@ -21,11 +21,11 @@ _LARGEST = (math.sqrt(2.0) - 1.0) / (math.sqrt(2.0) + 1.0)
 _TERMS = math.ceil(math.log(UNIT) / (2.0 * math.log(_LARGEST)))
 
 
-def secant_slope(own: FloatArray, p: FloatArray) -> FloatArray:
+def secant_slope(moved: FloatArray, p: FloatArray) -> FloatArray:
     """Compute the slope of the logarithm at p, or of its secant from p to `own` where that is larger."""
-    p = np.maximum(p, LEAST_CURVATURE)
-    larger = own > p * (1.0 + HALF_DIGITS)
-    ratio = np.where(larger, own / p, 2.0)
+    p = np.maximum(p, MIN_CURVATURE)
+    larger = moved > p * (1.0 + HALF_DIGITS)
+    ratio = np.where(larger, moved / p, 2.0)
     return np.where(larger, np.log(ratio) / (ratio - 1.0), 1.0) / p
 
 

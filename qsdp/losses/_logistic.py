@@ -14,7 +14,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, both_entropies, secant_slope, shrinkage
 from qsdp.losses._loss import (
     CHECKED_ROUNDINGS,
-    LEAST_CURVATURE,
+    MIN_CURVATURE,
     ClassLoss,
     Curvature,
     Linearization,
@@ -109,15 +109,15 @@ class Logistic(ClassLoss):
     def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:
         """Linearise the relation with secant slopes where the multiplier's entropy lies beyond the tangent."""
         p, q = expit(-target * prediction), expit(target * prediction)
-        own = target * multiplier
-        inside = np.clip(own, 0.0, 1.0)
+        probability = target * multiplier
+        inside = np.clip(probability, 0.0, 1.0)
         distance = sum(
-            float(rel_entr(mine, np.maximum(theirs, LEAST_CURVATURE)).sum())
+            float(rel_entr(mine, np.maximum(theirs, MIN_CURVATURE)).sum())
             for mine, theirs in ((inside, p), (1.0 - inside, q))
         )
-        return Linearization(target * p, secant_slope(own, p) + secant_slope(1.0 - own, q), distance)
+        return Linearization(target * p, secant_slope(probability, p) + secant_slope(1.0 - probability, q), distance)
 
-    def curvature_share(self, reach: float) -> float:
+    def curvature_fraction(self, reach: float) -> float:
         """Bound relative curvatures by `shrinkage` at the reach."""
         return shrinkage(reach)
 
@@ -134,10 +134,10 @@ class Logistic(ClassLoss):
         at most :math:`u\, p \log((1 - p) / p) < u`. The slack is nearly twice that, which leaves room for its own
         rounding, and what the stand-alone checker allows. The product with w adds one rounding.
         """
-        own = target * multiplier
-        if not (np.all(own >= 0.0) and np.all(own <= (1.0 if weight is None else weight))):
+        probability = target * multiplier
+        if not (np.all(probability >= 0.0) and np.all(probability <= (1.0 if weight is None else weight))):
             return None
         if weight is None:
-            return both_entropies(own), LOGARITHM_ROUNDINGS, CHECKED_ROUNDINGS * UNIT * own.size
-        slack = CHECKED_ROUNDINGS * UNIT * float(np.sum(np.broadcast_to(weight, own.shape)))
-        return weight * both_entropies(own / weight), LOGARITHM_ROUNDINGS + 1, slack
+            return both_entropies(probability), LOGARITHM_ROUNDINGS, CHECKED_ROUNDINGS * UNIT * probability.size
+        slack = CHECKED_ROUNDINGS * UNIT * float(np.sum(np.broadcast_to(weight, probability.shape)))
+        return weight * both_entropies(probability / weight), LOGARITHM_ROUNDINGS + 1, slack

@@ -202,7 +202,7 @@ class Loss(abc.ABC):
     def linearize(self, prediction: FloatArray, multiplier: FloatArray, target: FloatArray) -> Linearization:
         r"""Linearise the relation of predictions and a multiplier near :math:`-\ell'`, for interior-point methods."""
         slopes = -self.gradient(prediction, target)
-        second = np.maximum(self.curvature(prediction, target).diagonal, LEAST_CURVATURE)
+        second = np.maximum(self.curvature(prediction, target).diagonal, MIN_CURVATURE)
         inside = -self.project_dual(-multiplier, target)
         gap = self.value(prediction, target) + self.conjugate(-inside, target) + float(np.vdot(inside, prediction))
         return Linearization(slopes, 1.0 / second, max(0.0, gap))
@@ -213,14 +213,14 @@ class Loss(abc.ABC):
         change = self.gradient(prediction + s, target) - self.gradient(prediction - s, target)
         return change / (2.0 * s)
 
-    def curvature_share(self, reach: float) -> float:
+    def curvature_fraction(self, reach: float) -> float:
         """Bound the mean curvature over a step of at most `reach`, relative to that at its start, from below."""
         return 0.0
 
     def curvature_floor(self, prediction: FloatArray, target: FloatArray, reach: float) -> FloatArray:
         r"""Compute w with :math:`\ell(t + s) \ge \ell(t) + s\,\ell'(t) + w s^2 / 2` for all :math:`|s| \le` `reach`."""
-        share = self.curvature_share(reach) if self.has_curvature else 0.0
-        return share * self.curvature(prediction, target).diagonal if share > 0.0 else np.zeros_like(prediction)
+        fraction = self.curvature_fraction(reach) if self.has_curvature else 0.0
+        return fraction * self.curvature(prediction, target).diagonal if fraction > 0.0 else np.zeros_like(prediction)
 
     # -- rounding ------------------------------------------------------------------------------------------
 
@@ -242,8 +242,8 @@ class Loss(abc.ABC):
         if self.coupled:
             return -weight * inside
         farther = np.nextafter(unit, np.copysign(np.inf, unit))
-        kept = self.project_dual(farther, target) == farther
-        return np.where(kept, multiplier, np.nextafter(-weight * inside, 0.0))
+        unchanged = self.project_dual(farther, target) == farther
+        return np.where(unchanged, multiplier, np.nextafter(-weight * inside, 0.0))
 
     def verified_values(
         self, multiplier: FloatArray, target: FloatArray, weight: FloatArray | None = None
@@ -300,9 +300,9 @@ class Loss(abc.ABC):
             self._check_labels(column)
 
     def _check_labels(self, target: FloatArray) -> None:
-        found = np.unique(target).tolist()
-        if found != [-1, 1]:
-            shown = first_few([repr(label) for label in found])
+        labels = np.unique(target).tolist()
+        if labels != [-1, 1]:
+            shown = first_few([repr(label) for label in labels])
             raise InvalidInputError(
                 f"y must hold the labels -1 and +1 only, and both of them, for the {self.name} loss; "
                 f"found {shown or 'nothing'}"
@@ -338,4 +338,4 @@ def weighted_sum(values: cp.Expression, weight: float | FloatArray) -> cp.Expres
 CHECKED_ROUNDINGS = 36
 
 #: Lower bound of curvatures: the loss hardly depends on a prediction with a smaller one.
-LEAST_CURVATURE = 64.0 * EPS
+MIN_CURVATURE = 64.0 * EPS

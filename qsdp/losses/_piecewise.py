@@ -282,8 +282,8 @@ class Huber(PiecewiseQuadratic):
     def values(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
         """Return ``k (2 |r| - k)`` with ``k = min(|r|, delta)``."""
         size = np.abs(prediction - target)
-        kept = np.minimum(size, self.delta)
-        values: FloatArray = kept * (2.0 * size - kept)
+        clipped = np.minimum(size, self.delta)
+        values: FloatArray = clipped * (2.0 * size - clipped)
         return values
 
     def expression(self, prediction: Any, target: FloatArray, weight: float | FloatArray = 1.0) -> Any:

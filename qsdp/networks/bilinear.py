@@ -453,7 +453,7 @@ def _on_blocks(
         # The weights are a network without neurons.
         U = V = np.zeros((0, layout.side), dtype=np.int8)
     else:
-        U, V = check_matrix("U", U, kept=["i1"]), check_matrix("V", V, kept=["i1"])
+        U, V = check_matrix("U", U, unread_dtypes=["i1"]), check_matrix("V", V, unread_dtypes=["i1"])
     if U.shape[1] != layout.side or V.shape != U.shape:
         raise InvalidInputError(f"U and V must have shapes (m, {layout.side}); got {U.shape} and {V.shape}")
     m, R = len(U), layout.n_blocks

@@ -202,7 +202,7 @@ def merged_network(
 
 
 def _check_integers(Q: Any) -> npt.NDArray[np.int8]:
-    array = check_matrix("Q", Q, kept=["i1"])
+    array = check_matrix("Q", Q, unread_dtypes=["i1"])
     wrong = (array < -LARGEST_WEIGHT) | (array > LARGEST_WEIGHT)
     if array.dtype != np.int8:
         wrong |= array != np.rint(array)

@@ -51,7 +51,7 @@ def bits_of(n_values: int) -> int:
 
 def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDArray[np.int8]:
     """Check that all first-layer weights are levels; return them as a read-only int8 array."""
-    array = check_matrix(name, weights, kept=["i1"])
+    array = check_matrix(name, weights, unread_dtypes=["i1"])
     if array.shape[1] <= lifted:
         raise InvalidInputError(f"{name} must have at least one input; got shape {array.shape}")
     M = levels - 1

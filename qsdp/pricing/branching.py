@@ -104,10 +104,10 @@ class TreeSearch:
 
     def upper(self) -> float:
         """Return the proven bound: the largest bound of a node, or the enumerated value plus its rounding error."""
-        found = self.pool.best
+        largest = self.pool.best
         if self.enumerated:
-            found = max(found, self.pool.level())
-        return max([found + self.rounding, *(node.bound for node in self.bounded())])
+            largest = max(largest, self.pool.level())
+        return max([largest + self.rounding, *(node.bound for node in self.bounded())])
 
     def bounded(self) -> list[Node]:
         """Return the nodes that were not enumerated."""
@@ -144,12 +144,12 @@ class TreeSearch:
         K = free_matrix(self.M[self.order[k + 1 :]])
         # The parent's shift is valid for the children if its newly fixed coordinates are added to the first entry.
         first = node.shift[0] + node.shift[1 + N : 2 + N + extra].sum()
-        kept = np.concatenate([[first], node.shift[1 : 1 + N], node.shift[2 + N + extra :]])
+        remaining = np.concatenate([[first], node.shift[1 : 1 + N], node.shift[2 + N + extra :]])
         children = []
         for sign in (1, -1):
             signs = np.append(prefix, np.int8(sign))
             c = signs.astype(np.float64) @ self.M[self.order[: k + 1]]
-            children.append(self.child(node, signs, K, c, kept))
+            children.append(self.child(node, signs, K, c, remaining))
         return children
 
     def _root_node(self, seed: FloatArray | None) -> Node:
@@ -164,16 +164,16 @@ class TreeSearch:
         best = int(np.argmin(bounds))
         return Node(_ROOT, shifts[best], bounds[best] + self.rounding)
 
-    def child(self, parent: Node, signs: SignArray, K: FloatArray, c: FloatArray, kept: FloatArray) -> Node:
+    def child(self, parent: Node, signs: SignArray, K: FloatArray, c: FloatArray, remaining: FloatArray) -> Node:
         """Create the child node of `signs`; its shift is improved from `kept`, the parent's in child coordinates."""
         B, shift = homogenized(c, K), np.zeros(1)
         if len(K):
-            shift = tighten(K, c, kept[1:], self.pool.target)
+            shift = tighten(K, c, remaining[1:], self.pool.target)
         bound = shift_bound(B, shift) + self.rounding
         if bound > parent.bound:
-            other = shift_bound(B, kept) + self.rounding
+            other = shift_bound(B, remaining) + self.rounding
             if other < bound:
-                bound, shift = other, kept
+                bound, shift = other, remaining
         return Node(signs, shift, bound)
 
     def _leaf(self, node: Node) -> Leaf:

@@ -217,10 +217,10 @@ class _Pass:
         right = -(negative.sum(axis=0, dtype=np.int64) >> 1)
         for begin in range(0, negative.shape[1], _DEPTH):
             part = negative[:, begin : begin + _DEPTH]
-            kept = self._kept(stage, block.sums, part, left, right[begin : begin + _DEPTH])
-            if len(kept) == 0:
+            surviving = self._surviving(stage, block.sums, part, left, right[begin : begin + _DEPTH])
+            if len(surviving) == 0:
                 continue
-            high, low = np.divmod(kept, width)
+            high, low = np.divmod(surviving, width)
             codes = block.codes[low] | ((begin + high) << offset)
             if last:
                 self.accept(codes)
@@ -240,8 +240,8 @@ class _Pass:
         bounds = np.zeros(len(block.codes), dtype=np.int64)
         for part, negative in zip((first, block.sums - first), self.halves[stage], strict=True):
             bounds += self._largest_half_norms(part, negative)
-        kept = np.flatnonzero(bounds > lowest)
-        return block if len(kept) == len(block.codes) else _Block(block.codes[kept], block.sums[:, kept])
+        surviving = np.flatnonzero(bounds > lowest)
+        return block if len(surviving) == len(block.codes) else _Block(block.codes[surviving], block.sums[:, surviving])
 
     def _largest_half_norms(self, sums: ShortArray, negative: ShortArray) -> IntArray:
         """Bound half the largest norm, in units, of each column of `sums` minus any of `negative` from above."""
@@ -267,7 +267,7 @@ class _Pass:
             np.add(total, larger, out=total)
         return total
 
-    def _kept(self, stage: int, sums: ShortArray, part: ShortArray, left: IntArray, right: IntArray) -> IntArray:
+    def _surviving(self, stage: int, sums: ShortArray, part: ShortArray, left: IntArray, right: IntArray) -> IntArray:
         lowest = self._lowest(stage + 1)
         if lowest < 0:
             return np.arange(part.shape[1] * sums.shape[1])

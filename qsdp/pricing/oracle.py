@@ -11,7 +11,7 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.numeric import DIGITS
 from qsdp._utils.parallel import chunks
-from qsdp._utils.tuning import MOST_STEPS
+from qsdp._utils.tuning import MAX_STEPS
 from qsdp._utils.validation import FloatArray, check_integer, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError
 from qsdp.pricing.bound_trees import BoundTree, OracleResult
@@ -168,20 +168,20 @@ class BilinearOracle:
 
 
 def _checked_starts(starts: Any, size: int) -> FloatArray:
-    given = check_numbers("starts", starts, f"(k, {size})")
-    if given.shape[1:] != (size,):
-        raise InvalidInputError(f"starts must have shape (k, {size}); got {given.shape}")
-    return given
+    vectors = check_numbers("starts", starts, f"(k, {size})")
+    if vectors.shape[1:] != (size,):
+        raise InvalidInputError(f"starts must have shape (k, {size}); got {vectors.shape}")
+    return vectors
 
 
 def _checked_shift(shift: Any, scaled: Scaled) -> FloatArray | None:
     """Check a shift, and convert it to the units and coordinates of the scaled matrix."""
     if shift is None:
         return None
-    given = check_numbers("shift", shift, "(N,)")
-    if given.shape != (scaled.size,):
-        raise InvalidInputError(f"shift must have shape {(scaled.size,)}; got {given.shape}")
-    inside: FloatArray = np.ldexp(given[scaled.support], -scaled.exponent)
+    vectors = check_numbers("shift", shift, "(N,)")
+    if vectors.shape != (scaled.size,):
+        raise InvalidInputError(f"shift must have shape {(scaled.size,)}; got {vectors.shape}")
+    inside: FloatArray = np.ldexp(vectors[scaled.support], -scaled.exponent)
     return inside
 
 
@@ -192,7 +192,7 @@ def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
     """
     U = U.copy()
     active = np.arange(len(U))
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         moved = signs(signs(U[active] @ M) @ M)
         changed = (moved != U[active]).any(axis=1)
         active, moved = active[changed], moved[changed]
@@ -211,7 +211,7 @@ def improve(pool: Pool, starts: FloatArray) -> None:
     U, values = _settle(pool, starts, first=True)
     flips = 1.0 - 2.0 * np.eye(N)
     tried: set[bytes] = set()
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         # One optimum per value is enough, because most ties are the same atom in another version.
         _, distinct = np.unique(np.round(values, DIGITS), return_index=True)
         centres = [u for u in U[distinct[::-1][:CENTRES]] if (u * u[0]).tobytes() not in tried]
@@ -231,10 +231,10 @@ def _settle(pool: Pool, starts: FloatArray, *, first: bool = False) -> tuple[Flo
 
     With `first`, the starts themselves are added as well.
     """
-    found, values = [starts[:0]], [np.empty(0)]
+    endpoints, values = [starts[:0]], [np.empty(0)]
     for rows in deadline.in_time(chunks(len(starts), len(pool.M))):
         if first:
             pool.add(starts[rows])
-        found.append(alternate(pool.M, starts[rows]))
-        values.append(pool.add(found[-1]))
-    return np.vstack(found), np.concatenate(values)
+        endpoints.append(alternate(pool.M, starts[rows]))
+        values.append(pool.add(endpoints[-1]))
+    return np.vstack(endpoints), np.concatenate(values)

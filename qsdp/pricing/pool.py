@@ -74,8 +74,8 @@ class Pool:
         """Return the value that a vector must exceed to improve the best value or the pool; it never falls."""
         if self.max_atoms == 0 or self.threshold >= self.target:
             return self.target
-        least = float(self.values[-1]) if len(self.values) == self.max_atoms else 0.0
-        return min(self.target, max(self.threshold, least, (1.0 - self.band) * self.best))
+        smallest = float(self.values[-1]) if len(self.values) == self.max_atoms else 0.0
+        return min(self.target, max(self.threshold, smallest, (1.0 - self.band) * self.best))
 
     def _chosen(self, values: FloatArray) -> npt.NDArray[np.intp]:
         """Update the best value, and select the vectors to be merged into the pool."""
@@ -87,8 +87,8 @@ class Pool:
             wanted &= values > (self.values[-1] if self.max_atoms else np.inf)
         chosen = np.flatnonzero(wanted)
         # This is more than enough even if every atom occurs in four versions; ties are broken by position.
-        most = 2 * 4 * self.max_atoms
-        return chosen[np.argsort(-values[chosen], kind="stable")[:most]] if len(chosen) > most else chosen
+        count = 2 * 4 * self.max_atoms
+        return chosen[np.argsort(-values[chosen], kind="stable")[:count]] if len(chosen) > count else chosen
 
     def _merge(self, atoms: SignArray, values: FloatArray) -> None:
         """Merge atoms into the pool without duplicate rows, and keep the best."""

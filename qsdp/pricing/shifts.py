@@ -105,8 +105,8 @@ def tighten(
         gap = state.value - target
         if gap <= 0.0:
             break
-        least = NEGLIGIBLE * size / p
-        mu = max(least, min(mu, INNER * gap / p))
+        smallest_mu = NEGLIGIBLE * size / p
+        mu = max(smallest_mu, min(mu, INNER * gap / p))
         inverse = dpotri(state.factor, lower=True)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         W = inverse[:, :q] @ c
@@ -128,10 +128,10 @@ def tighten(
             moved = _evaluate(K, c, z + t * step)
         if t > HALF_DIGITS and moved is not None:
             z, state = z + t * step, moved
-        elif mu <= least:
+        elif mu <= smallest_mu:
             break
         if t <= HALF_DIGITS or decrease < 0.5 * p * mu:
-            if mu <= least:
+            if mu <= smallest_mu:
                 break
             mu *= INNER
     return np.concatenate([[state.border], z])

@@ -78,23 +78,23 @@ def _enumerated(stack: FloatArray, n: int, threshold: float, max_atoms: int) -> 
     # A pair (u, v) is usually found again as (v, u).
     count = min(2 * max_atoms, len(table))
     rows = np.argpartition(-values, count - 1, axis=1)[:, :count]
-    found = np.take_along_axis(values, rows, axis=1)
-    owner, place = np.nonzero(np.ldexp(found, exponents[:, None]) > threshold)
-    order = np.lexsort((-found[owner, place], owner))
-    owner, place = owner[order], place[order]
-    row = rows[owner, place]
+    largest = np.take_along_axis(values, rows, axis=1)
+    owner, column = np.nonzero(np.ldexp(largest, exponents[:, None]) > threshold)
+    order = np.lexsort((-largest[owner, column], owner))
+    owner, column = owner[order], column[order]
+    row = rows[owner, column]
     U, V = canonical(table[row].astype(np.int8), signs(products[owner, row]).astype(np.int8))
     first = _first_of_each(np.hstack([owner[:, None], U, V]))
     owner, row, U, V = owner[first], row[first], U[first], V[first]
     pad = np.ones((len(owner), N - n), dtype=np.int8)
-    U, V, own = np.hstack([U, pad]), np.hstack([V, pad]), np.ldexp(values[owner, row], exponents[owner])
+    U, V, atom_values = np.hstack([U, pad]), np.hstack([V, pad]), np.ldexp(values[owner, row], exponents[owner])
     best = np.ldexp(values.max(axis=1), exponents)
     uppers = best + np.ldexp([rounding(matrix) for matrix in M], exponents)
     tree = BoundTree(np.arange(N), (Leaf(np.zeros(0, dtype=np.int8), None),))
     starts = np.searchsorted(owner, np.arange(K + 1))
     parts = [slice(a, min(a + max_atoms, b)) for a, b in pairwise(starts.tolist())]
     return [
-        _result(U[part], V[part], own[part], value, upper, tree)
+        _result(U[part], V[part], atom_values[part], value, upper, tree)
         for part, value, upper in zip(parts, best.tolist(), uppers.tolist(), strict=True)
     ]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
-from qsdp._utils.tuning import GAIN, MANY_ROWS, MOST_SIDE, MOST_STEPS, PATIENCE
+from qsdp._utils.tuning import GAIN, MANY_ROWS, MAX_SIDE, MAX_STEPS, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.atoms import pricing_values
 from qsdp.column_generation.restricted import curvature_matrix, sampling_chances
@@ -97,7 +97,7 @@ def _groups(alpha: FloatArray, n_neurons: int, *, together: bool) -> list[_Weigh
     neurons, outputs = np.nonzero(alpha)
     C = alpha.shape[1]
     scales = outputs + C * (neurons >= n_neurons)
-    if together and len(neurons) <= MOST_SIDE:
+    if together and len(neurons) <= MAX_SIDE:
         return [_WeightGroup(neurons, outputs, scales)]
     return [_WeightGroup(*(array[outputs == c] for array in (neurons, outputs, scales))) for c in range(C)]
 
@@ -223,7 +223,7 @@ def _sweep(
     """
     curvature = H.diagonal().tolist()
     movable = np.flatnonzero(H.diagonal() > 0.0).tolist()
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         before = q.copy()
         for j in movable:
             scale, h, cost = float(scales[of_scale[j]]), curvature[j], float(penalties[j])

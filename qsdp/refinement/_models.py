@@ -64,7 +64,7 @@ def curvature_floor(fit: DataFit, f: FloatArray, alpha: FloatArray, curvature: A
     exact curvature. The result has the precision of `curvature`.
     """
     if fit.loss.coupled:
-        return curvature * fit.loss.curvature_share(reach)
+        return curvature * fit.loss.curvature_fraction(reach)
     squares, floor = (x.astype(curvature.dtype, copy=False) for x in (np.square(alpha), fit.curvature_floor(f, reach)))
     return squares @ floor.T
 

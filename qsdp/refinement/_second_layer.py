@@ -8,7 +8,7 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS, HALF_DIGITS, ROUNDING
 from qsdp._utils.parallel import LARGE_FLOATS
-from qsdp._utils.tuning import MOST_STEPS, PATIENCE, SMALL
+from qsdp._utils.tuning import MAX_STEPS, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import is_solvable, solve_restricted
 from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent
@@ -105,7 +105,7 @@ def adjust_columns(descent: CoordinateDescent) -> None:
 def settle(descent: CoordinateDescent) -> None:
     """Optimise the magnitudes and the real weights of columns in turns until neither helps."""
     rescale(descent, EPS)
-    for _ in range(MOST_STEPS if len(descent.weights) else 0):
+    for _ in range(MAX_STEPS if len(descent.weights) else 0):
         before = descent.objective
         adjust_columns(descent)
         rescale(descent, EPS)

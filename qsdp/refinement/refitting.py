@@ -16,7 +16,7 @@ from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import chunks, few_threads
 from qsdp._utils.progress import ProgressBar, progress
-from qsdp._utils.tuning import MOST_SIDE
+from qsdp._utils.tuning import MAX_SIDE
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real, check_verbose
 from qsdp.certificates import check_fits
 from qsdp.column_generation.atoms import Atoms, pricing_values
@@ -189,7 +189,7 @@ def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
     """Whether to use few rows: for a squared loss, large data and moderately many neurons."""
     n, m = len(problem.targets), network.n_neurons
     large = SAMPLES in problem.weight_map.offers and len(chunks(n, problem.size)) > 1 and problem.blocks is None
-    few = m <= MOST_SIDE and 2 * (m + problem.n_outputs) <= n
+    few = m <= MAX_SIDE and 2 * (m + problem.n_outputs) <= n
     return large and problem.loss.quadratic and few
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.tuning import EIGEN, INNER, MOST_STEPS, SECOND, SMALL
+from qsdp._utils.tuning import EIGEN, INNER, MAX_STEPS, SECOND, SMALL
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["largest_constant"]
@@ -82,8 +82,8 @@ def largest_constant(Z: FloatArray, smallest: float, tolerance: float) -> tuple[
         return "Z is zero"
     weights, gap, c, reached = np.full(N, 1.0 / N), INNER, smallest, None
     # Estimated duration of a step: of its eigendecomposition at first, later that of the step before.
-    seconds, reason = EIGEN * N**3 / SECOND, f"no completion was reached in {MOST_STEPS} steps"
-    for _ in range(MOST_STEPS):
+    seconds, reason = EIGEN * N**3 / SECOND, f"no completion was reached in {MAX_STEPS} steps"
+    for _ in range(MAX_STEPS):
         if deadline.over() or deadline.left() < seconds:
             reason = "the time limit ended the search"
             break

@@ -13,7 +13,7 @@ from brute_force import random_problem, random_vector_problem
 import qsdp
 from qsdp._utils import deadline
 from qsdp.choosing import width
-from qsdp.choosing.neurons import ENOUGH, LEAST_NEURONS, MOST_NEURONS, deviation, least_deviation, more_neurons
+from qsdp.choosing.neurons import ENOUGH, MAX_NEURONS, MIN_NEURONS, deviation, reachable_deviation, more_neurons
 from qsdp.choosing.options import TrainingOptions
 from qsdp.column_generation.master import Master
 from qsdp.losses import LOSSES
@@ -91,9 +91,9 @@ def test_outliers_that_a_loss_bears_are_no_error(loss: str, weights: Any) -> Non
 
 def test_simple_data_take_few_neurons_and_others_more() -> None:
     simple, planted = fitted(SIMPLE), fitted(PLANTED)
-    assert simple.network.n_neurons == LEAST_NEURONS
-    assert LEAST_NEURONS < planted.network.n_neurons <= MOST_NEURONS
-    few = planted.resample(LEAST_NEURONS, 0)
+    assert simple.network.n_neurons == MIN_NEURONS
+    assert MIN_NEURONS < planted.network.n_neurons <= MAX_NEURONS
+    few = planted.resample(MIN_NEURONS, 0)
     assert deviation_of(planted.network, planted.relaxation) < deviation_of(few.network, planted.relaxation)
     assert deviation_of(planted.network, planted.relaxation) <= ENOUGH < deviation_of(few.network, planted.relaxation)
 
@@ -108,12 +108,12 @@ def test_the_network_is_that_of_a_call_with_its_number_of_neurons(refine: str) -
 
 @pytest.mark.parametrize("n_outputs", [1, 2, 3])
 def test_neurons_double_up_to_the_most_while_they_deviate(n_outputs: int) -> None:
-    steps = [LEAST_NEURONS * n_outputs]
+    steps = [MIN_NEURONS * n_outputs]
     while (more := more_neurons(steps[-1], n_outputs, 0.041)) > steps[-1]:
         assert more == 2 * steps[-1]
         steps.append(more)
-    assert steps[-1] == MOST_NEURONS * n_outputs
-    assert more_neurons(100, 1, np.inf) == MOST_NEURONS
+    assert steps[-1] == MAX_NEURONS * n_outputs
+    assert more_neurons(100, 1, np.inf) == MAX_NEURONS
     # Twice the neurons divide the deviation by six at most.
     assert more_neurons(8, n_outputs, 0.24) == 16
     assert more_neurons(8, n_outputs, 0.241) == 32
@@ -139,13 +139,13 @@ def test_many_rows_of_noisy_targets_take_more_neurons_than_few(loss: str) -> Non
 
 def test_targets_that_are_all_zero_take_the_fewest() -> None:
     with pytest.warns(UserWarning, match="zero network"):
-        assert fitted(np.zeros(80)).network.n_neurons == LEAST_NEURONS
+        assert fitted(np.zeros(80)).network.n_neurons == MIN_NEURONS
 
 
 @pytest.mark.filterwarnings("ignore:solver")
 def test_no_time_gives_the_first_network() -> None:
     result = fitted(PLANTED, time_limit=1e-3)
-    assert result.network.n_neurons == LEAST_NEURONS
+    assert result.network.n_neurons == MIN_NEURONS
     assert result.certificate.lower_bound <= result.certificate.objective
 
 
@@ -153,7 +153,7 @@ def test_no_time_gives_the_first_network() -> None:
 def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
     better: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(width, "more_neurons", lambda *_: 4 * LEAST_NEURONS)
+    monkeypatch.setattr(width, "more_neurons", lambda *_: 4 * MIN_NEURONS)
     refine, sizes = width.refined, []
 
     def ended(network: Any, problem: Any, options: Any, rng: Any, kept: Any, *rest: Any) -> Any:
@@ -166,7 +166,7 @@ def test_the_better_of_two_sizes_is_kept_where_time_ends_the_larger(
 
     monkeypatch.setattr(width, "refined", ended)
     result = fitted(PLANTED)
-    assert sizes == [LEAST_NEURONS, 4 * LEAST_NEURONS]
+    assert sizes == [MIN_NEURONS, 4 * MIN_NEURONS]
     assert result.network.n_neurons == sizes[better]
 
 
@@ -211,10 +211,10 @@ def test_the_polish_of_a_size_that_suffices_ends_when_it_hardly_improves(monkeyp
 
 
 def test_the_least_deviation_is_a_sixth_or_continues_the_last_fall() -> None:
-    assert least_deviation(0.3, np.inf) == pytest.approx(0.05)
-    assert least_deviation(0.3, 0.9) == pytest.approx(0.05)
-    assert least_deviation(0.3, 0.35) == pytest.approx(0.25)
-    assert least_deviation(np.inf, np.inf) == np.inf
+    assert reachable_deviation(0.3, np.inf) == pytest.approx(0.05)
+    assert reachable_deviation(0.3, 0.9) == pytest.approx(0.05)
+    assert reachable_deviation(0.3, 0.35) == pytest.approx(0.25)
+    assert reachable_deviation(np.inf, np.inf) == np.inf
 
 
 def test_sizes_that_are_too_small_are_not_polished_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,8 +236,8 @@ def test_sizes_that_are_too_small_are_not_polished_to_the_end(monkeypatch: pytes
     # Small networks need no more than a few sweeps in all.
     monkeypatch.setattr(width, "_TRIED_SWEEPS", 2)
     grown = fitted(PLANTED, beta="0.3%")
-    assert sweeps[LEAST_NEURONS][-1] is False
-    assert set(sweeps) <= {LEAST_NEURONS * 2**k for k in range(5)}
+    assert sweeps[MIN_NEURONS][-1] is False
+    assert set(sweeps) <= {MIN_NEURONS * 2**k for k in range(5)}
     assert list(sweeps)[-1] == grown.network.n_neurons
     assert deviation_of(grown.network, grown.relaxation) <= ENOUGH
 

@@ -147,7 +147,7 @@ def test_rows_that_are_not_left_out_train_too(monkeypatch: pytest.MonkeyPatch) -
     # Both train on all rows; for the same strength, the errors at the rows left out and the solutions are the same.
     monkeypatch.setattr(regression, "_STRENGTHS", np.array([0.01]))
     whole = LeftOut.from_problem(problem, rows).best(problem.map.take(LeftOut.from_problem(problem, rows).samples))
-    monkeypatch.setattr(regression, "MOST_ROWS", 10)
+    monkeypatch.setattr(regression, "MAX_ROWS", 10)
     left_out = LeftOut.from_problem(problem, rows, trained=24)
     part = left_out.best(problem.map.take(left_out.samples))
     assert part.errors.shape == (10,)
@@ -159,7 +159,7 @@ def test_the_first_rows_choose_the_scale_and_all_the_strength(monkeypatch: pytes
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     problem, rows = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.normal(size=60), beta=1.0), DistinctRows.from_rows(X)
-    monkeypatch.setattr(regression, "MOST_FUNCTIONS", 20)
+    monkeypatch.setattr(regression, "MAX_FUNCTIONS", 20)
     few, many = LeftOut.from_problem(problem, rows, trained=10), LeftOut.from_problem(problem, rows)
     best = min((few.best(few.data(problem, scale), scale) for scale in _SCALES), key=lambda fit: fit.errors.sum())
     found = left_out_fit(problem, rows)
@@ -307,7 +307,7 @@ def test_columns_far_from_zero_are_orthonormalised_before_they_are_squared(offse
     rng = np.random.default_rng(0)
     X, weights = offset + rng.normal(size=(200, 12)), np.ones((20, 1))
     rows = TrainingProblem(X, X[:, 0], beta=1.0).weight_map
-    functions = Functions(rows, most=20)
+    functions = Functions(rows, max_rows=20)
     orthonormal, found = functions._orthonormal(weights)
     assert found is exact
     values = functions.spanning(rows) @ orthonormal
@@ -323,7 +323,7 @@ def test_columns_far_from_zero_are_orthonormalised_before_they_are_squared(offse
 def test_beta_of_huge_and_tiny_data_is_that_of_data_in_other_units(
     power: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(regression, "MOST_FUNCTIONS", most)
+    monkeypatch.setattr(regression, "MAX_FUNCTIONS", most)
     monkeypatch.setattr(Functions.__init__, "__defaults__", (most,))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 6))

@@ -326,7 +326,7 @@ def test_rows_are_sampled_for_second_derivatives(monkeypatch: pytest.MonkeyPatch
 
 
 def test_pruning_keeps_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[Master.__module__], "MOST_SIDE", 40)
+    monkeypatch.setattr(sys.modules[Master.__module__], "MAX_SIDE", 40)
     rng = np.random.default_rng(9)
     blocks = qsdp.Blocks(rng.standard_normal((200, 30)), [4, 4, 4])
     problem = qsdp.TrainingProblem(blocks, rng.standard_normal(200), beta=1.0)
@@ -337,7 +337,7 @@ def test_pruning_keeps_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_nonnegative_minima(seed: int, exchanges: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all sets of positive weights, one gives the minimum; some columns are equal."""
-    monkeypatch.setattr(sys.modules[nonnegative_minimum.__module__], "MOST_STEPS", exchanges)
+    monkeypatch.setattr(sys.modules[nonnegative_minimum.__module__], "MAX_STEPS", exchanges)
     rng = np.random.default_rng(seed)
     F = rng.standard_normal((6, 8))
     F[:, 7] = F[:, 6]

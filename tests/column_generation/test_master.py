@@ -292,7 +292,7 @@ def test_the_objective_is_that_of_the_atoms_kept(monkeypatch: pytest.MonkeyPatch
     problem = random_problem(2, 4, 30, beta=0.01)
     master = full_master(problem, m=200)
     master.solve(1e-2)
-    monkeypatch.setattr(sys.modules[Master.__module__], "MOST_SIDE", 20)
+    monkeypatch.setattr(sys.modules[Master.__module__], "MAX_SIDE", 20)
     master.prune()
     network = network_of(problem, master.atoms, master.weights * master.units.weight)
     assert master.objective == pytest.approx(problem.objective(network), rel=1e-9)
@@ -314,7 +314,7 @@ def test_pruning_keeps_what_is_used(n: int, memory: bool, monkeypatch: pytest.Mo
         most = 2.0 * 40 * 4 * master.program.columns[:1].nbytes
         monkeypatch.setattr(sys.modules[Master.__module__], "main_memory", lambda: most)
     else:
-        monkeypatch.setattr(sys.modules[Master.__module__], "MOST_SIDE", 40)
+        monkeypatch.setattr(sys.modules[Master.__module__], "MAX_SIDE", 40)
     master.prune()
     assert len(used) < len(master.atoms) <= 40 < size
     assert used <= set(master.atoms.keys())

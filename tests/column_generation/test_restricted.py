@@ -224,7 +224,7 @@ def test_one_column_by_hand(loss: str) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_more_samples_than_the_full_system_takes(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_quadratic, "MOST_SIDE", 10)
+    monkeypatch.setattr(_quadratic, "MAX_SIDE", 10)
     for k in (5, 30):
         problem = draw(loss, 400, k)
         check(problem, problem.solve(), gap=1e-7)

@@ -149,7 +149,7 @@ def test_all_rows_decide_how_many_inputs_remain(
     candidates = [np.arange(k) for k in (1, 2, 3, 5)]
     assert set(_fewest_of_all_rows(problem, 5, candidates, fit).tolist()) == expected
     # A few rows rank the inputs; too few to see the second one.
-    monkeypatch.setattr(choices, "MOST_FUNCTIONS", 40)
+    monkeypatch.setattr(choices, "MAX_FUNCTIONS", 40)
     assert expected <= set(useful_inputs(problem, rows, 5).tolist())
 
 
@@ -325,7 +325,7 @@ def test_categories_make_room_for_splits_where_rows_are_many(monkeypatch: pytest
     for module in (choices, thresholds):
         monkeypatch.setattr(module, "MANY", 500)
         monkeypatch.setattr(module, "MOST_INPUTS", 16)
-    monkeypatch.setattr(thresholds, "MOST_ROWS", 300)
+    monkeypatch.setattr(thresholds, "MAX_ROWS", 300)
     monkeypatch.setattr(thresholds, "_FEWEST_ROWS", 100)
     original, widths = choices.with_thresholds, []
     monkeypatch.setattr(

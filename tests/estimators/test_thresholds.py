@@ -48,7 +48,7 @@ def test_thresholds_to_choose_from_are_those_that_are_affordable(
 @pytest.fixture
 def all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fit trees to all rows, also to those that regressions leave out."""
-    monkeypatch.setattr(thresholds, "MOST_ROWS", 0)
+    monkeypatch.setattr(thresholds, "MAX_ROWS", 0)
 
 
 def standard_of(X: FloatArray) -> tuple[Encoding, list[FloatArray]]:
@@ -144,7 +144,7 @@ def test_targets_of_rows_that_regressions_leave_out_do_not_affect_splits() -> No
     standard, table = standard_of(X)
     columns = standard.encode(table)
     left_out = LeftOut.from_problem(TrainingProblem(columns, y, beta=1.0), DistinctRows.from_rows(columns)).samples
-    assert len(left_out) == thresholds.MOST_ROWS
+    assert len(left_out) == thresholds.MAX_ROWS
     changed = y.copy()
     changed[left_out] = rng.normal(size=len(left_out))
     assert splits_of(X, changed) == splits_of(X, y)

@@ -224,7 +224,7 @@ def test_the_metric_is_updated_at_growing_intervals(monkeypatch, step, name, fir
     monkeypatch.setattr(step, "prepare", noted)
     if factor == 3:
         # Large matrices take long to factor.
-        monkeypatch.setattr(splitting, "MOST_SIDE", 0)
+        monkeypatch.setattr(splitting, "MAX_SIDE", 0)
     solution, _ = raw_solution(problem, 1e-6, name)
     assert solution.status == "optimal"
     assert renewed[0] == 0
@@ -259,7 +259,7 @@ def test_outputs_share_a_metric_for_longer_where_its_factorisation_is_larger(mon
         begin(self, outputs, start)
 
     monkeypatch.setattr(splitting._Iteration, "begin", counted)
-    monkeypatch.setattr(splitting, "MOST_STEPS", 5)
+    monkeypatch.setattr(splitting, "MAX_STEPS", 5)
     for together, apart in ((0.0, True), (1e6, False)):
         monkeypatch.setattr(splitting, "_TOGETHER", together)
         shared.clear()

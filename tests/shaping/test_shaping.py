@@ -396,7 +396,7 @@ def test_adaptive_constant_follows_permutations_signs_and_levels():
 def test_adaptive_search_may_be_cut_short(steps, monkeypatch):
     # Whatever the number of steps, what is returned is feasible, and the closed form where nothing was found.
     relaxation = relaxation_of(0, 6)
-    monkeypatch.setattr(completion, "MOST_STEPS", steps)
+    monkeypatch.setattr(completion, "MAX_STEPS", steps)
     covariance = qsdp.shape_covariance(relaxation, method="adaptive")
     assert covariance.constant >= GAMMA
     assert_proven(covariance, relaxation, residual=1e-12, eigenvalue=-1e-13)
@@ -405,7 +405,7 @@ def test_adaptive_search_may_be_cut_short(steps, monkeypatch):
 @pytest.mark.parametrize("levels", [2, 3])
 def test_adaptive_falls_back_on_the_closed_form(levels, monkeypatch):
     relaxation = levels_relaxation(levels, "relu_like")
-    monkeypatch.setattr(completion, "MOST_STEPS", 0)
+    monkeypatch.setattr(completion, "MAX_STEPS", 0)
     found, closed = (qsdp.shape_covariance(relaxation, method=method) for method in ("adaptive", "krivine"))
     reason = "krivine, because no completion was reached in 0 steps"
     assert (found.method, found.constant, found.rho) == (reason, GAMMA, closed.rho)

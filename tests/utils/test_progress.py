@@ -16,7 +16,7 @@ from benchmarks.papers.noel import MultiStart, QuadraticLogisticRegression
 from qsdp._utils import bars
 from qsdp._utils.bars import Bars
 from qsdp._utils.parallel import CountedParallel
-from qsdp._utils.progress import SILENT, Stages, _share, progress
+from qsdp._utils.progress import SILENT, Stages, _fraction_done, progress
 from qsdp.baselines import TrainedLayer, quantize_layers
 from qsdp.exceptions import InvalidTypeError
 from qsdp.relaxation.settings import Progress as Told
@@ -298,7 +298,7 @@ def test_estimators(estimator, capfd):
     [(1.0, 0.0), (1e-3, 0.5), (1e-6, 1.0), (1e-9, 1.0), (0.0, 1.0), (-1e-18, 1.0), (1.5, 0.0), (math.nan, 0.0)],
 )
 def test_bars_count_orders_of_magnitude(gap, share):
-    assert _share(gap, 1e-6) == pytest.approx(share)
+    assert _fraction_done(gap, 1e-6) == pytest.approx(share)
 
 
 def test_bars_pulse_until_something_is_known_and_are_full_in_the_end():

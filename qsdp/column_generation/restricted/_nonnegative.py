@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dposv
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.tuning import GAIN, HALVINGS, MOST_STEPS, PATIENCE
+from qsdp._utils.tuning import GAIN, HALVINGS, MAX_STEPS, PATIENCE
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["descended", "nonnegative_minimum"]
@@ -49,7 +49,7 @@ def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: fl
 def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol: float) -> FloatArray | None:
     """Run block principal pivoting from the active set `inside`; return the minimiser, or None if it fails."""
     fewest, patience = len(g) + 1, PATIENCE
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         free = np.flatnonzero(inside)
         a = np.zeros_like(g)
         if len(free):

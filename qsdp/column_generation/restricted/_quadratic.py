@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import INNER, MOST_SIDE, MOST_STEPS, PATIENCE, PROGRESS
+from qsdp._utils.tuning import INNER, MAX_SIDE, MAX_STEPS, PATIENCE, PROGRESS
 from qsdp._utils.validation import FloatArray
 from qsdp.gram import GramFactor
 from qsdp.losses import DataFit
@@ -110,7 +110,7 @@ def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: flo
 
     best = _Best(F, fit, penalties)
     x, nu, s = _start(F, fit, c, k)
-    for iteration in range(MOST_STEPS):
+    for iteration in range(MAX_STEPS):
         mu = float(x @ s) / len(x)
         if best.update(x[:k], nu[:, None], iteration, mu) <= tol or best.stalled or deadline.over():
             break
@@ -175,7 +175,7 @@ def _start(F: FloatArray, fit: DataFit, c: FloatArray, k: int) -> tuple[FloatArr
 def _normal_equations(F: FloatArray, D: FloatArray, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
     """Factor ``F Diag(D) F' + Diag(diagonal)``, using the smaller side; return a solver of systems."""
     n, k = F.shape
-    if n <= max(k, MOST_SIDE):
+    if n <= max(k, MAX_SIDE):
         # A matrix times its own transpose takes half the operations.
         root = F * np.sqrt(D)
         N = root @ root.T

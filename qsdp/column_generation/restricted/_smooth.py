@@ -15,7 +15,7 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.tuning import MOST_STEPS, PATIENCE, ROUGH, SMALL
+from qsdp._utils.tuning import MAX_STEPS, PATIENCE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted._nonnegative import descended, nonnegative_minimum
 from qsdp.column_generation.restricted._quadratic import RestrictedSolution
@@ -164,7 +164,7 @@ class SmoothProblem:
         little of its distance to the value `lower`.
         """
         a, model, age, idle = weights, None, 0, 0
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             slopes, value = self.slopes(point), self.total(a, point)
             bound, _ = self.loss.bound(point, self.multiple(slopes))
             if relative(value - bound, value) <= tol or deadline.over():

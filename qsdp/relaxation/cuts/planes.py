@@ -25,7 +25,7 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import ROUNDING
-from qsdp._utils.tuning import GAIN, HALVINGS, INNER, MOST_SIDE, MOST_STEPS, NEGLIGIBLE, ROUGH, SMALL
+from qsdp._utils.tuning import GAIN, HALVINGS, INNER, MAX_SIDE, MAX_STEPS, NEGLIGIBLE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.bound_trees import root_tree
 from qsdp.relaxation.bounds import ProvenBound, best_scale, entry_rounding
@@ -76,7 +76,7 @@ class CuttingPlanes:
         self._setup = FactorCache(self._normal, None).setup(0, self._normal)
         self._coordinates = self._setup.newton.coordinates
         self._cuts = OddCuts.none(instance.size)
-        self._max_cuts = MOST_SIDE - self._coordinates.length - instance.size
+        self._max_cuts = MAX_SIDE - self._coordinates.length - instance.size
         self._state: State | None = None
         self._pairs = _pairs_of(np.zeros(0), np.zeros(0))
         self._tol = SMALL
@@ -86,7 +86,7 @@ class CuttingPlanes:
         """Whether cutting planes can be used: one output, a suitable loss and moderate size."""
         N, n = instance.size, instance.map.n_rows
         length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
-        small = length + _NEW + N <= MOST_SIDE
+        small = length + _NEW + N <= MAX_SIDE
         return small and instance.n_matrices == 1 and unfit(instance.loss) is None
 
     def improve(self) -> None:
@@ -131,7 +131,7 @@ class CuttingPlanes:
         """Follow the central path until the gap is at most the tolerance relative to the dual value."""
         fit = JoinedFit(self._fit, self._pairs)
         state.dual = newton.dual_matrices(fit.nu, state.z)
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             deadline.check()
             _, gap = advance(newton, fit, state, self._normal.dual_radius)
             if gap <= self._tol * self._value():

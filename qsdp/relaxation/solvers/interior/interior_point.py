@@ -15,7 +15,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import HALF_DIGITS, ROUNDING
-from qsdp._utils.tuning import FAR, MOST_STEPS, ROUGH, SMALL
+from qsdp._utils.tuning import FAR, MAX_STEPS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit
 from qsdp.relaxation.incumbent import STOPS, Incumbent, zero_solution
@@ -43,7 +43,7 @@ def solve_interior(instance: Instance, settings: Settings) -> RawSolution:
     def prepare(small: Instance) -> SolvePart:
         return partial(_solve_part, FactorCache(small, settings.gram, settings.device))
 
-    return solve_parts(instance, settings.limited(MOST_STEPS), prepare)
+    return solve_parts(instance, settings.limited(MAX_STEPS), prepare)
 
 
 def _solve_part(cache: FactorCache, k: int, part: Instance, settings: Settings) -> RawSolution:

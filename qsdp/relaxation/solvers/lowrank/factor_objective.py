@@ -12,7 +12,7 @@ import scipy.linalg
 from qsdp._utils.arrays import LARGEST_SINGLE
 from qsdp._utils.numeric import CANCELLED, ROUNDING
 from qsdp._utils.parallel import WORK_FLOATS
-from qsdp._utils.tuning import HALVINGS, MOST_STEPS, NEGLIGIBLE
+from qsdp._utils.tuning import HALVINGS, MAX_STEPS, NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import COLUMNS, DataMap, Image
 from qsdp.lifting import QuadraticMap
@@ -112,7 +112,7 @@ class Objective:
         value = self.fit.value(prediction) + float(costs.sum())
         # Outputs whose best scale is zero stay slightly above it, as zero is a stationary point.
         floor = np.minimum(1.0, ROUNDING * abs(value) / np.maximum(costs, 1e-300))
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             at = prediction * scales
             gradient = np.sum(self.fit.gradient(at) * prediction, axis=0) + costs
             # Use an upper bound of the curvature of coupled outputs, whose steps may be cut individually. If the loss

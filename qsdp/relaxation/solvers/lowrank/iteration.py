@@ -8,7 +8,7 @@ import numpy as np
 
 from qsdp._utils.numeric import CANCELLED
 from qsdp._utils.truncated_newton import ACCEPTED, newton_step
-from qsdp._utils.tuning import INNER, MOST_STEPS, PATIENCE, PROGRESS, ROUGH, SMALL
+from qsdp._utils.tuning import INNER, MAX_STEPS, PATIENCE, PROGRESS, ROUGH, SMALL
 from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.solvers.lowrank.factor_bound import CachedEvaluation, offer
 from qsdp.relaxation.solvers.lowrank.factor_objective import Objective
@@ -126,7 +126,7 @@ class _LowRankIteration:
             point.precondition,
             radius=self._radius,
             accuracy=accuracy,
-            max_products=MOST_STEPS,
+            max_products=MAX_STEPS,
         )
         rounding = CANCELLED * abs(point.value)
         fraction = 1.0

@@ -7,7 +7,7 @@ import scipy.linalg
 
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import LARGE_FLOATS
-from qsdp._utils.tuning import MOST_STEPS, PATIENCE, SMALL
+from qsdp._utils.tuning import MAX_STEPS, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 
 __all__ = ["Anderson"]
@@ -35,7 +35,7 @@ class Anderson:
     def _give_up(self) -> None:
         """Drop the stored steps, and pause extrapolation for about twice as long as the last time."""
         self._forget()
-        self._pause = min(2 * self._pause + PATIENCE, MOST_STEPS)
+        self._pause = min(2 * self._pause + PATIENCE, MAX_STEPS)
         self._rest = self._pause
 
     def extrapolate(self, image: FloatArray, residual: FloatArray) -> FloatArray:
@@ -80,7 +80,7 @@ class Anderson:
     def _remember(self, image: FloatArray, residual: FloatArray) -> None:
         """Store a step for the extrapolation, in place of the oldest one."""
         if self._count == 0:
-            memory = min(max(LARGE_FLOATS // image.size, 4), MOST_STEPS)
+            memory = min(max(LARGE_FLOATS // image.size, 4), MAX_STEPS)
             self._images, self._residuals = np.zeros((memory, image.size)), np.zeros((memory, image.size))
             self._products = np.zeros((memory, memory))
         position = self._count % len(self._images)

@@ -43,9 +43,9 @@ from qsdp._utils.tuning import (
     INNER,
     MANY_ROWS,
     MANY_STEPS,
+    MAX_SIDE,
+    MAX_STEPS,
     MODERATE,
-    MOST_SIDE,
-    MOST_STEPS,
     NEGLIGIBLE,
     PATIENCE,
     PROGRESS,
@@ -132,16 +132,16 @@ def _run(iteration: _Iteration, incumbent: Incumbent, settings: Settings, double
         return status
     assert settings.max_iter is not None
     most = settings.max_iter
-    together = max(MOST_STEPS, int(_TOGETHER * iteration.side)) if incumbent.n_parts > 1 else most
-    k, status = _iterate(iteration, incumbent, settings, 0, together if doubled is None else MOST_STEPS)
+    together = max(MAX_STEPS, int(_TOGETHER * iteration.side)) if incumbent.n_parts > 1 else most
+    k, status = _iterate(iteration, incumbent, settings, 0, together if doubled is None else MAX_STEPS)
     if status is None and doubled is not None:
         incumbent.evaluation.free()
         incumbent.evaluation = iteration.adopt(doubled)
-        k, status = _iterate(iteration, incumbent, settings, k, max(together, k + MOST_STEPS))
+        k, status = _iterate(iteration, incumbent, settings, k, max(together, k + MAX_STEPS))
     while status is None:
         slow = np.flatnonzero(incumbent.gaps > settings.tol)
         iteration.begin(slow[:1])
-        k, status = _iterate(iteration, incumbent, settings, k, k + max(MOST_STEPS, (most - k) // len(slow)))
+        k, status = _iterate(iteration, incumbent, settings, k, k + max(MAX_STEPS, (most - k) // len(slow)))
     return status
 
 
@@ -395,7 +395,7 @@ class _Iteration:
     @property
     def _costly(self) -> bool:
         """Whether a factorisation takes ten seconds, and so as long as tens of iterations."""
-        return self.side > 2 * MOST_SIDE
+        return self.side > 2 * MAX_SIDE
 
     def renew(self) -> None:
         """Estimate the metric from the iterates, and adopt it if it differs enough to justify a factorisation."""
