@@ -43,7 +43,7 @@ def spectrum(M: FloatArray) -> tuple[FloatArray, FloatArray]:
     Raises
     ------
     numpy.linalg.LinAlgError
-        The eigenvalues are not found, for instance if entries are not numbers.
+        The eigenvalues do not converge, for instance if entries are not numbers.
     """
     values, vectors, info = dsyevd(M.T, lower=1)
     if info != 0:
@@ -57,7 +57,7 @@ def eigenvalues(matrices: FloatArray) -> FloatArray:
     Raises
     ------
     numpy.linalg.LinAlgError
-        The eigenvalues are not found, for instance if entries are not numbers.
+        The eigenvalues do not converge, for instance if entries are not numbers.
     """
     N = matrices.shape[-1]
     stack, lwork = np.empty(matrices.shape[:-1]), _workspace(N)
@@ -80,7 +80,7 @@ def positive_part(matrices: FloatArray) -> FloatArray:
     Raises
     ------
     numpy.linalg.LinAlgError
-        The eigenvalues are not found, for instance if entries are not numbers.
+        The eigenvalues do not converge, for instance if entries are not numbers.
     """
     side = matrices.shape[-1]
     if side <= TILE:

@@ -29,9 +29,9 @@ class Pool:
     M : ndarray of shape (N, N)
         Symmetric.
     threshold : float
-        Only atoms of a larger value are kept.
+        Only atoms of a larger value are stored.
     max_atoms : int
-        Number of atoms kept.
+        Maximum number of atoms.
     incumbent : float
         A value known to be attained.
     slack : float

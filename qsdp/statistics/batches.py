@@ -75,7 +75,7 @@ def add_batches(stream: Iterable[Any], add: Callable[..., object], bar: Progress
 
 
 def is_empty(X: Any, y: Any) -> bool:
-    """Whether a batch has no rows, as a chunk of which a filter kept none; raise if it has targets nevertheless."""
+    """Whether a batch has no rows, as after a filter of the rows of a chunk; raise if it has targets nevertheless."""
     if not hasattr(X, "__len__") or len(X):
         return False
     if len(y):

@@ -91,7 +91,7 @@ def changed(W: FloatArray, d: int, scale: FloatArray, shift: FloatArray) -> Floa
 class PackedSums:
     """Lower triangle of a sum of outer products, accumulated by compensated summation.
 
-    It is kept in rectangular full packed format, for which LAPACK has products at the speed of full matrices. On a
+    It is stored in rectangular full packed format, for which LAPACK has products at the speed of full matrices. On a
     device, the products of the last rows are a full matrix; everything else is in main memory.
 
     Parameters
@@ -114,7 +114,7 @@ class PackedSums:
     A sum of n products of two columns, in any order, errs by at most n/2 EPS times the norms of both. By the
     Cauchy-Schwarz inequality, errors relative to norms add up to errors relative to the norms of all rows. A change of
     centres replaces monomials by linear combinations of them. Errors become the same combinations, with absolute
-    coefficients, and no smaller where the combinations cancel: so sizes are combined and kept for all rows so far.
+    coefficients, and no smaller where the combinations cancel: so sizes are combined and stored for all rows so far.
     """
 
     def __init__(

@@ -110,7 +110,7 @@ class RowSample:
     Parameters
     ----------
     size : int
-        Maximum number of rows that are kept.
+        Maximum number of rows that are stored.
     seed : int
     keys : ndarray of shape (k,), optional
         Keys of the rows so far.

@@ -102,7 +102,7 @@ def read_statistics(
         if not np.all((units > 0.0) & (units < np.inf)):
             raise TypeError("its units are not floats")
         if stored is not None and not (0 < len(stored) <= fields["keep"] and np.all(stored[:, 1] > 0.0)):
-            raise TypeError("the rows that it keeps are too many, or have no weight")
+            raise TypeError("the sampled rows are too many, or have no weight")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise StorageError(f"{os.fspath(path)!r} does not hold statistics: {error}") from None
     sample = RowSample(fields["keep"], fields["random_state"])

@@ -65,7 +65,7 @@ class SufficientStatistics:
         Seed of the sample.
     device : str, optional
         Torch device for the products of rows, such as "cuda", in double precision; None means NumPy on the CPU.
-        The sums are kept on the CPU, in memory and in files. The full matrix from a device takes the space
+        The sums stay on the CPU, in memory and in files. The full matrix from a device takes the space
         of two more triangles there.
 
     Attributes
@@ -88,7 +88,7 @@ class SufficientStatistics:
     Columns are centred at round numbers near their means, if these are far from zero, and divided by powers of two.
     Products of two thousand rows at a time enter a compensated sum. The sums therefore have an error of a few
     roundoffs of the sizes of the (centred) products, for any number, division and order of rows. Lower bounds allow for
-    the worst case, so that they hold for the rows. The sums are kept as one packed triangle and computed with level-3
+    the worst case, so that they hold for the rows. The sums are stored as one packed triangle and computed with level-3
     BLAS.
 
     Packed entries of blocks are neither centred nor scaled, and converted to double precision in chunks of rows. Their
