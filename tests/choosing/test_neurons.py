@@ -13,7 +13,7 @@ from brute_force import random_problem, random_vector_problem
 import qsdp
 from qsdp._utils import deadline
 from qsdp.choosing import width
-from qsdp.choosing.neurons import ENOUGH, MAX_NEURONS, MIN_NEURONS, deviation, reachable_deviation, more_neurons
+from qsdp.choosing.neurons import ENOUGH, MAX_NEURONS, MIN_NEURONS, deviation, more_neurons, reachable_deviation
 from qsdp.choosing.options import TrainingOptions
 from qsdp.column_generation.master import Master
 from qsdp.losses import LOSSES
