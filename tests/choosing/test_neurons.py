@@ -210,7 +210,7 @@ def test_the_polish_of_a_size_that_suffices_ends_when_it_hardly_improves(monkeyp
     assert decisions([0.03, 0.03], monkeypatch) == [[True, False]]
 
 
-def test_the_least_deviation_is_a_sixth_or_continues_the_last_fall() -> None:
+def test_the_reachable_deviation_is_a_sixth_or_continues_the_last_fall() -> None:
     assert reachable_deviation(0.3, np.inf) == pytest.approx(0.05)
     assert reachable_deviation(0.3, 0.9) == pytest.approx(0.05)
     assert reachable_deviation(0.3, 0.35) == pytest.approx(0.25)
