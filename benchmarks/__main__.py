@@ -11,12 +11,12 @@ stale, which `list` reports and `run` measures again.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import os
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -81,7 +81,11 @@ def topics() -> dict[str, str]:
 def file_of(name: str) -> Path:
     known = files()
     if name not in known:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(sorted(known))}")
+        close = difflib.get_close_matches(name, known, 1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        raise SystemExit(
+            f"error: no experiment is named {name!r}; {meant}`python -m benchmarks list` names all of them"
+        )
     return known[name]
 
 
@@ -176,13 +180,17 @@ def run(
             continue
         print_report(experiment, results, console)
         draw(experiment, results, path)
-        absent = Counter(message for _, message in failures if message.startswith(ABSENT))
-        for message, count in absent.items():
-            skipped(f"{count} cases of {experiment.name}", message.partition(": ")[2])
+        cases_by_message: dict[str, list[Any]] = {}
         for case, message in failures:
-            if message not in absent:
-                console.print(f"failed {case}: {message}", style="red", highlight=False, markup=False)
-                failed = True
+            cases_by_message.setdefault(message, []).append(case)
+        for message, cases in cases_by_message.items():
+            if message.startswith(ABSENT):
+                skipped(f"{len(cases)} cases of {experiment.name}", message.partition(": ")[2])
+                continue
+            # Cases without data, or without anything else that all of them need, fail for one reason.
+            what = str(cases[0]) if len(cases) == 1 else f"{len(cases)} cases of {experiment.name}"
+            console.print(f"failed {what}: {message}", style="red", highlight=False, markup=False, soft_wrap=True)
+            failed = True
         if results.interrupted:
             raise typer.Exit(130)
     if failed:
